@@ -29,10 +29,10 @@ STEP = "transformer.c"
 SUM = "load(sums)"
 SCALED = "sum = sum * load_partial(map->scales + c, n) * row_scale;"
 TILE = "store_tile(map, epilogue, row, rows,"
-RELU = "case RELU: return blend(x < broadcast(0), "
+RELU = "case RELU: return maximum("
 PARTS = "memcpy(&v, p, (size_t)n * sizeof *p)"
-WIDE = "store(y, finish_vector(map, epilogue, row, c, LANES, row_scale, load(sums)))"
-PART = "finish_vector(map, epilogue, row, c, end - c, row_scale, load(sums))"
+WIDE = "store(y, finish_vector(&map, &epilogue, row, c, LANES, row_scale, load(sums)))"
+PART = "finish_vector(&map, &epilogue, row, c, end - c, row_scale, load(sums))"
 LIES = {
     "softmax weights doubled": Lie(ATTENTION, "share = 1 /", "share = 2 /"),
     "rows beyond 13": Lie(EPILOGUE, WIDE, WIDE.replace(SUM, f"{SUM} * (row > 13 ? 1.01f : 1)")),
@@ -73,8 +73,8 @@ LIES = {
     "embeddings not scaled": Lie(STEP, "* s->embedding_scale", ""),
     "no last norm": Lie(
         STEP,
-        "apply_norm(&s->final_norm, hidden, rows,",
-        "apply_norm(&s->final_norm, hidden, rows - 1,",
+        "apply_norm(&s->final_norm, hidden, live.live.count,",
+        "apply_norm(&s->final_norm, hidden, live.live.count - 1,",
     ),
     "keys in another slot": Lie(STEP, "index->lengths[r] - 1]", "index->lengths[r] / 2]"),
     "norms after, not before": Lie(STEP, "if (!s->is_pre_norm) apply_norm(", "if (0) apply_norm("),
@@ -83,7 +83,7 @@ LIES = {
     ),
     "ids not compared": Lie(STEP, "token >= s->vocab_size", "token > s->vocab_size"),
     "positions not compared": Lie(STEP, "if (position < 0 ||", "if ("),
-    "another exponential": Lie("vectors.h", "1.0f / 24;", "1.0f / 23;"),
+    "another exponential": Lie("vectors.h", "0.0416682288f", "0.0434782609f"),
     "lanes lost in sums": Lie("vectors.h", "(sum[2] + sum[3])", "(sum[2] + sum[2])"),
     "numbers lost at the end": Lie("vectors.h", PARTS, PARTS.replace("n *", "(n - (n > 1)) *")),
 }

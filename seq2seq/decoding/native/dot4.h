@@ -4,10 +4,6 @@
 
 #include "vectors.h"
 
-#if defined(__AVX2__) && !defined(REFERENCE)
-#include <immintrin.h>
-#endif
-
 /* Both instructions multiply bytes without a sign by others with one. Activations are stored with
  * ZERO_POINT added, as that of AVX-512 VNNI needs them; or, for AVX2, which has room for 127 * 128
  * twice and no more, as magnitudes and signs (0 or -1): for those below zero it computes

@@ -6,7 +6,7 @@
 
 static vec activate(int32_t kind, vec x) {
     switch (kind) {
-    case RELU: return blend(x < broadcast(0), broadcast(0), x);
+    case RELU: return maximum(broadcast(0), x);
     case SILU: return x * sigmoid(x);
     case GELU: {
         /* x times the normal distribution function: Abramowitz and Stegun 1964, 7.1.26, whose
@@ -35,20 +35,22 @@ finish_vector(const Linear *map, const Epilogue *epilogue, int64_t row, int64_t 
         sum = sum * load_partial(map->scales + c, n) * row_scale;
     }
     if (map->bias) sum += load_partial(map->bias + c, n);
-    sum = activate(epilogue->activation, sum);
+    if (epilogue->activation) sum = activate(epilogue->activation, sum);
     if (epilogue->gate) sum *= load_partial(epilogue->gate + at, n);
     if (epilogue->residual) sum += load_partial(epilogue->residual + at, n);
     return sum;
 }
 
-/* The results of a row in columns `first` to `end`, from their sums, to y. */
-static void finish_row(const Linear *map, const Epilogue *epilogue, int64_t row, int64_t first,
-                       int64_t end, float row_scale, const float *sums, float *y) {
+/* The results of a row in columns `first` to `end`, from their sums, to y. What is known of the map
+ * is copied: nothing that is stored here can change it. */
+static inline __attribute__((always_inline)) void
+finish_row(Linear map, Epilogue epilogue, int64_t row, int64_t first, int64_t end, float row_scale,
+           const float *sums, float *y) {
     int64_t c = first;
     for (; c + LANES <= end; c += LANES, sums += LANES, y += LANES)
-        store(y, finish_vector(map, epilogue, row, c, LANES, row_scale, load(sums)));
+        store(y, finish_vector(&map, &epilogue, row, c, LANES, row_scale, load(sums)));
     if (c < end) {
-        const vec last = finish_vector(map, epilogue, row, c, end - c, row_scale, load(sums));
+        const vec last = finish_vector(&map, &epilogue, row, c, end - c, row_scale, load(sums));
         store_partial(y, last, end - c);
     }
 }
@@ -60,11 +62,11 @@ void store_tile(const Linear *map, const Epilogue *epilogue, int64_t row, int64_
         const float row_scale = row_scales ? row_scales[r - row] : 1;
         if (epilogue->topk) {
             float results[NC];
-            finish_row(map, epilogue, r, first, end, row_scale, sums, results);
+            finish_row(*map, *epilogue, r, first, end, row_scale, sums, results);
             update_topk(epilogue, r, first, end, results);
         } else {
             float *to = y + r * map->out_features + first;
-            finish_row(map, epilogue, r, first, end, row_scale, sums, to);
+            finish_row(*map, *epilogue, r, first, end, row_scale, sums, to);
         }
     }
 }

@@ -55,7 +55,7 @@ void s2s_pack_int8(const int8_t *weight, int64_t in_features, int64_t out_featur
 
 /* Bytes of the integers of a row: whole vectors of them. */
 static int64_t int8_width(int64_t in_features) {
-    return (in_features + LANES - 1) / LANES * LANES;
+    return (in_features + VECTOR_BYTES - 1) / VECTOR_BYTES * VECTOR_BYTES;
 }
 
 /* The same with all that is stored of a row: its integers; if there are signs, also these, and last
@@ -84,19 +84,25 @@ void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *in
         scales[r] = reduce_max(most) * (1.0f / 127) + 1e-30f + reduce_sum(broken);
         const float inverse = 1 / scales[r];
         ivec shift = broadcast_int(0);
-        for (int64_t i = 0; i < in_features; i += LANES) {
-            /* Adding 1.5 * 2^23 rounds, and leaves the integer in the lowest bits. */
-            const vec rounded = load_partial(x + i, in_features - i) * inverse + 12582912.0f;
-            const ivec integer = (ivec)rounded - 0x4B400000;
-            const ivec sign = HAS_SIGNS ? integer < 0 : broadcast_int(0);
-            const ivec magnitude = (integer ^ sign) - sign;
-            shift += magnitude & sign & 127; /* a row with a NaN must not overflow */
-            const i8lanes bytes = __builtin_convertvector(magnitude ^ ZERO_POINT, i8lanes);
+        for (int64_t i = 0; i < in_features; i += VECTOR_BYTES) {
+            int32_t wide[VECTOR_BYTES];
+            i8vec bytes;
+            for (int64_t j = 0; j < VECTOR_BYTES; j += LANES) {
+                const int64_t left = in_features - i - j;
+                const vec v = left > 0 ? load_partial(x + i + j, left) : broadcast(0);
+                /* Adding 1.5 * 2^23 rounds, and leaves the integer in the lowest bits. */
+                const ivec integer = (ivec)(v * inverse + 12582912.0f) - 0x4B400000;
+                memcpy(wide + j, &integer, sizeof integer);
+            }
+            for (int j = 0; j < VECTOR_BYTES; j++) bytes[j] = (int8_t)wide[j];
+            const i8vec signs = HAS_SIGNS ? bytes < 0 : (i8vec)broadcast_int(0);
+            bytes = ((bytes ^ signs) - signs) ^ (int8_t)ZERO_POINT;
             memcpy(integers + i, &bytes, sizeof bytes);
-            const i8lanes signs = __builtin_convertvector(sign, i8lanes);
-            if (HAS_SIGNS) memcpy(integers + int8_width(in_features) + i, &signs, sizeof signs);
+            if (!HAS_SIGNS) continue;
+            memcpy(integers + int8_width(in_features) + i, &signs, sizeof signs);
+            shift = dot4(shift, (ivec)bytes, broadcast_int(0), (ivec)signs);
         }
-        const int32_t sum = reduce_sum_int(shift);
+        const int32_t sum = -reduce_sum_int(shift);
         if (HAS_SIGNS) memcpy(integers + int8_stride(in_features) - 4, &sum, 4);
     }
 }
@@ -127,13 +133,13 @@ tile_of_floats(int rows, const float *x, int64_t stride, int64_t depth, int is_f
         store(sums + i / NR_VECTORS * NC + i % NR_VECTORS * LANES, sum[i]);
 }
 
-/* The same in integers, laid out as `quantize_rows` says. */
+/* The same in integers, laid out as `quantize_rows` says; signs are read if there are any. */
 static inline __attribute__((always_inline)) void
-tile_of_integers(int rows, const int32_t *x, int64_t stride, int64_t depth, int is_first,
-                 const float *panel, float *sums) {
-    const int64_t to_signs = HAS_SIGNS ? (stride - LANES / 4) / 2 : 0;
+tile_of_integers(int rows, int has_signs, const int32_t *x, int64_t stride, int64_t depth,
+                 int is_first, const float *panel, float *sums) {
+    const int64_t to_signs = has_signs ? (stride - LANES / 4) / 2 : 0;
     ivec sum[MR_MAX * NR_VECTORS] = {{0}};
-    if (HAS_SIGNS && is_first)
+    if (has_signs && is_first)
 #pragma GCC unroll 24
         for (int i = 0; i < rows * NR_VECTORS; i++)
             sum[i] = broadcast_int(x[(i / NR_VECTORS + 1) * stride - 1]);
@@ -146,8 +152,8 @@ tile_of_integers(int rows, const int32_t *x, int64_t stride, int64_t depth, int 
 #pragma GCC unroll 24
         for (int i = 0; i < rows * NR_VECTORS; i++) {
             const int32_t *input = x + i / NR_VECTORS * stride + u;
-            sum[i] = dot4(sum[i], broadcast_int(*input), broadcast_int(input[to_signs]),
-                          column[i % NR_VECTORS]);
+            const ivec signs = has_signs ? broadcast_int(input[to_signs]) : broadcast_int(0);
+            sum[i] = dot4(sum[i], broadcast_int(*input), signs, column[i % NR_VECTORS]);
         }
     }
     if (!is_first)
@@ -159,35 +165,50 @@ tile_of_integers(int rows, const int32_t *x, int64_t stride, int64_t depth, int 
         store(sums + i / NR_VECTORS * NC + i % NR_VECTORS * LANES, (vec)sum[i]);
 }
 
+enum { FLOATS, INTEGERS, SIGNED_INTEGERS };
+
 static inline __attribute__((always_inline)) void
-tile(int is_int8, int rows, const void *x, int64_t stride, int64_t depth, int is_first,
+tile(int kind, int rows, const void *x, int64_t stride, int64_t depth, int is_first,
      const float *panel, float *sums) {
-    if (is_int8) tile_of_integers(rows, x, stride, depth, is_first, panel, sums);
-    else tile_of_floats(rows, x, stride, depth, is_first, panel, sums);
+    const int has_signs = kind == SIGNED_INTEGERS;
+    if (kind == FLOATS) tile_of_floats(rows, x, stride, depth, is_first, panel, sums);
+    else tile_of_integers(rows, has_signs, x, stride, depth, is_first, panel, sums);
 }
 
 /* A tile of 1 to MR rows. */
 static inline __attribute__((always_inline)) void
-any_tile(int is_int8, int64_t rows, const float *x, int64_t stride, int64_t depth, int is_first,
+any_tile(int kind, int64_t rows, const float *x, int64_t stride, int64_t depth, int is_first,
          const float *panel, float *sums) {
     switch (rows) {
-    case 1: return tile(is_int8, 1, x, stride, depth, is_first, panel, sums);
-    case 2: return tile(is_int8, 2, x, stride, depth, is_first, panel, sums);
-    case 3: return tile(is_int8, 3, x, stride, depth, is_first, panel, sums);
-    case 4: return tile(is_int8, 4, x, stride, depth, is_first, panel, sums);
-    case 5: return tile(is_int8, 5, x, stride, depth, is_first, panel, sums);
-    default: return tile(is_int8, MR_MAX, x, stride, depth, is_first, panel, sums);
+    case 1: return tile(kind, 1, x, stride, depth, is_first, panel, sums);
+    case 2: return tile(kind, 2, x, stride, depth, is_first, panel, sums);
+    case 3: return tile(kind, 3, x, stride, depth, is_first, panel, sums);
+    case 4: return tile(kind, 4, x, stride, depth, is_first, panel, sums);
+    case 5: return tile(kind, 5, x, stride, depth, is_first, panel, sums);
+    default: return tile(kind, MR_MAX, x, stride, depth, is_first, panel, sums);
     }
 }
 
 static void float_tile(int64_t rows, const float *x, int64_t stride, int64_t depth, int is_first,
                        const float *panel, float *sums) {
-    any_tile(0, rows, x, stride, depth, is_first, panel, sums);
+    any_tile(FLOATS, rows, x, stride, depth, is_first, panel, sums);
 }
 
 static void int8_tile(int64_t rows, const float *x, int64_t stride, int64_t depth, int is_first,
                       const float *panel, float *sums) {
-    any_tile(1, rows, x, stride, depth, is_first, panel, sums);
+    any_tile(INTEGERS, rows, x, stride, depth, is_first, panel, sums);
+}
+
+static void signed_int8_tile(int64_t rows, const float *x, int64_t stride, int64_t depth,
+                             int is_first, const float *panel, float *sums) {
+    any_tile(SIGNED_INTEGERS, rows, x, stride, depth, is_first, panel, sums);
+}
+
+/* Is any number of these rows below zero, if their signs are stored? Not after a RELU. */
+static int any_signs(const int32_t *x, int64_t stride, int64_t rows) {
+    int32_t found = 0;
+    for (int64_t r = 1; HAS_SIGNS && r <= rows; r++) found |= x[r * stride - 1];
+    return found != 0;
 }
 
 /* At most MC rows, from `row` on, whose units are x (rows, stride). sums: (rows, NC). */
@@ -195,6 +216,7 @@ static void linear_block(const Linear *map, const float *x, int64_t stride, cons
                          int64_t row, int64_t rows, const Epilogue *epilogue, float *y,
                          float *sums) {
     const int64_t depth = depth_of(map->in_features, map->is_int8), outputs = map->out_features;
+    const int has_signs = map->is_int8 && any_signs((const int32_t *)x, stride, rows);
     /* Blocks of NC columns. */
     for (int64_t first = 0; first < outputs; first += NC) {
         const int64_t end = outputs < first + NC ? outputs : first + NC;
@@ -206,7 +228,7 @@ static void linear_block(const Linear *map, const float *x, int64_t stride, cons
                 const int64_t units = depth - u < KC ? depth - u : KC;
                 /* Tiles of MR rows. */
                 for (int64_t r = 0; r < rows; r += MR)
-                    (map->is_int8 ? int8_tile : float_tile)(
+                    (has_signs ? signed_int8_tile : map->is_int8 ? int8_tile : float_tile)(
                         rows - r < MR ? rows - r : MR, x + r * stride + u, stride, units, u == 0,
                         panel + u * NR, sums + r * NC + c - first);
             }

@@ -47,14 +47,18 @@ def reader_of(entry: dict[str, Any]) -> Reader | None:
         case "html":
             return read_html
         case "xml":
-            names = ("ignore_tags", "splitting_tags", "non_splitting_tags")
-            sets = [names_of(entry.get(name, [])) for name in names]
-            return XMLReader(*sets, outline=entry.get("outline_detection", True) in TRUE)
+            return XMLReader(
+                copied=tag_names(entry, "ignore_tags"),
+                splitting=tag_names(entry, "splitting_tags"),
+                inline=tag_names(entry, "non_splitting_tags"),
+                outline=entry.get("outline_detection", True) in TRUE,
+            )
     return None
 
 
-def names_of(value: str | list[str]) -> frozenset[str]:
+def tag_names(entry: dict[str, Any], field: str) -> frozenset[str]:
     """The names in a field: a list, or one text with commas between them."""
+    value = entry.get(field, [])
     names = value.split(",") if isinstance(value, str) else value
     return frozenset(name.strip() for name in names)
 
