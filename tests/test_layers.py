@@ -85,6 +85,7 @@ LIBRARIES = {
     "starlette": {"serving"},
     "uvicorn": {"serving"},
     "prometheus_client": {"serving"},
+    "python_multipart": {"serving"},
     "py3langid": {"serving"},
     "sentencex": {"documents"},
     "ray": {"cli"},

@@ -16,6 +16,7 @@ from seq2seq.cli import (
     score,
     serve,
     shortlist,
+    suggestions,
     translate,
 )
 from seq2seq.cli.align import command as align
@@ -36,6 +37,7 @@ COMMANDS = {
     "report": report,
     "native": native,
     "serve": serve,
+    "suggestions": suggestions,
 }
 
 

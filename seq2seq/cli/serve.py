@@ -43,6 +43,7 @@ LIMITS = {
         positive, "N", "open connections, and requests at once (%(default)s)", 512
     ),
 }
+PACKAGES = ("starlette", "uvicorn", "prometheus_client", "python_multipart", "yaml")
 NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention-zoo[serve]'"
 
 
@@ -55,6 +56,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
     add_options(command, {"beam_size": BEAM["beam_size"], "precision": ENGINE["precision"]})
     add("--workers", type=positive, default=1, metavar="N", help="processes of each model (1)")
+    kept = "keep the glossaries and suggestions that clients send; else nothing is kept"
+    add("--keep-in", type=InputPath, metavar="FOLDER", help=kept)
     access = command.add_argument_group("access")
     add = access.add_argument
     add("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
@@ -72,10 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("python_multipart").setLevel(
+        logging.CRITICAL
+    )  # it warns of what clients send
     try:
         serve_models(arguments, models)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("starlette", "uvicorn", "prometheus_client"):
+        if (error.name or "").partition(".")[0] in PACKAGES:
             raise ConfigError(NEEDED) from error
         raise
     return 0
@@ -98,6 +104,7 @@ def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None
     from seq2seq.serving.model_worker import ModelWorker
     from seq2seq.serving.server import build_server, open_socket, serve
     from seq2seq.serving.service import Limits, Service
+    from seq2seq.serving.storage import Storage
 
     torch.set_num_threads(1)  # the matrices of a step are too small to split
     search = {"beam_size": arguments.beam_size}
@@ -107,7 +114,8 @@ def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None
         for name, path in models.items()
     }
     limits = Limits(arguments.queue, arguments.deadline, connections=arguments.connections)
-    service = Service(builders, limits, keys, arguments.keys)
+    storage = Storage(arguments.keep_in) if arguments.keep_in else None
+    service = Service(builders, limits, keys, arguments.keys, storage)
     listening = open_socket(arguments.host, arguments.port)
     tls = (arguments.tls_cert, arguments.tls_key)
     serve(build_server(service, access, tls), listening)

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
 from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.data.text import read_lines
 from seq2seq.errors import DataError
+
+BEGINNING = 4  # characters of a term by which it is found
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,28 @@ class Glossary:
         return cls(list(entries.values()), same_case, spaceless)
 
     def alternatives(self, text: str) -> list[tuple[str, ...]]:
-        """The phrases of each term that occurs in a text."""
+        """The phrases of each term that occurs in a text, in time that hardly depends on how many
+        other terms there are.
+        """
+        if not self.entries:
+            return []
         text = self._fold(text)
+        lengths = range(1, BEGINNING + 1)
+        beginnings = {text[i : i + length] for length in lengths for i in range(len(text))}
+        places = (self._places[each] for each in self._places.keys() & beginnings)
         return [
-            phrases
-            for term, phrases in self.entries
-            if count_occurrences(self._fold(term), text, self.spaceless)
+            self.entries[place][1]
+            for place in sorted(chain.from_iterable(places))
+            if count_occurrences(self._fold(self.entries[place][0]), text, self.spaceless)
         ]
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """The places of the entries by the beginnings of their terms."""
+        places: dict[str, list[int]] = {}
+        for place, (term, _) in enumerate(self.entries):
+            places.setdefault(self._fold(term)[:BEGINNING], []).append(place)
+        return places
 
     def _fold(self, text: str) -> str:
         return text if self.same_case else text.casefold()

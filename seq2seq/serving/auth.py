@@ -94,7 +94,7 @@ class GuardMiddleware:
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         check_host(headers, self.access.hosts)
-        if scope["method"] == "POST":
+        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             check_origin(headers, self.access.origins)
         if self.requests > self.max_requests and not scope["path"].startswith("/health/"):
             message = f"{self.max_requests:,} requests are being answered already"

@@ -7,6 +7,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError
+from seq2seq.serving.storage import UnknownRecordError
 
 log = logging.getLogger("seq2seq.serving")
 
@@ -32,6 +33,8 @@ class HTTPError(Exception):
                 return error
             case ConfigError() | DataError():
                 return cls(400, str(error))
+            case UnknownRecordError():
+                return cls(404, str(error))
             case ClientDisconnect():
                 return cls(499, "the client has closed the connection")
             case Seq2SeqError():

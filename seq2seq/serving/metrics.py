@@ -73,7 +73,7 @@ def build_registry(service: Service) -> CollectorRegistry:
 
 class MetricsMiddleware:
     """Counts and logs the requests of an application, and adds headers to its answers. The log
-    contains only existing paths, codes and times: no text, and no query.
+    contains only existing paths, codes and times: no text, no query, no ids.
 
     Args:
         registry: gets the counts and times of requests.
@@ -111,7 +111,10 @@ class MetricsMiddleware:
             await self.app(scope, receive, send_with_headers)
         finally:
             seconds = time.perf_counter() - started_at
-            path = scope["path"] if scope["path"] in self.paths else "other"
+            path = scope["path"]
+            for name, value in scope.get("path_params", {}).items():
+                path = path.replace(value, f"{{{name}}}")
+            path = path if path in self.paths else "other"
             self.requests.labels(path, code).inc()
             self.seconds.labels(path).observe(seconds)
             client = (scope.get("client") or ("-",))[0]

@@ -18,7 +18,7 @@ from seq2seq import pages
 from seq2seq.serving.auth import Access, GuardMiddleware, authorize
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.metrics import MetricsMiddleware, build_registry
-from seq2seq.serving.protocols import deepl, libretranslate, v1
+from seq2seq.serving.protocols import deepl, deepl_glossaries, libretranslate, v1
 from seq2seq.serving.service import Service
 from seq2seq.serving.validation import DESCRIPTION, describe_body, read_entry
 
@@ -46,13 +46,18 @@ async def metrics(service: Service, request: Request) -> Response:
     return PlainTextResponse(generate_latest(request.app.state.registry))
 
 
+GLOSSARIES, GLOSSARY = "/v2/glossaries", "/v2/glossaries/{glossary_id}"
+MULTILINGUAL, OF_ID = "/v3/glossaries", "/v3/glossaries/{glossary_id}"
 POST: dict[str, Handler] = {
     "/v1/translate": v1.translate,
     "/v1/alternatives": v1.alternatives,
     "/translate": libretranslate.translate,
     "/detect": libretranslate.detect_language,
+    "/suggest": libretranslate.suggest,
     "/v2/translate": deepl.translate,
     "/v2/languages": deepl.languages,
+    GLOSSARIES: deepl_glossaries.create_bilingual,
+    MULTILINGUAL: deepl_glossaries.create_multilingual,
 }
 GET: dict[str, Handler] = {
     "/v1/models": v1.models,
@@ -60,12 +65,28 @@ GET: dict[str, Handler] = {
     "/frontend/settings": libretranslate.settings,
     "/v2/languages": deepl.languages,
     "/v2/usage": deepl.usage,
+    "/v2/glossary-language-pairs": deepl_glossaries.language_pairs_of_glossaries,
+    GLOSSARIES: deepl_glossaries.list_bilingual,
+    GLOSSARY: deepl_glossaries.get_bilingual,
+    f"{GLOSSARY}/entries": deepl_glossaries.get_bilingual_entries,
+    MULTILINGUAL: deepl_glossaries.list_multilingual,
+    OF_ID: deepl_glossaries.get_multilingual,
+    f"{OF_ID}/entries": deepl_glossaries.get_multilingual_entries,
     "/health/live": live,
     "/health/ready": ready,
     "/metrics": metrics,
 }
+DELETE: dict[str, Handler] = {
+    GLOSSARY: deepl_glossaries.delete_glossary,
+    OF_ID: deepl_glossaries.delete_glossary,
+    f"{OF_ID}/dictionaries": deepl_glossaries.delete_dictionary,
+}
+PATCH: dict[str, Handler] = {OF_ID: deepl_glossaries.update_multilingual}
+PUT: dict[str, Handler] = {f"{OF_ID}/dictionaries": deepl_glossaries.replace_dictionary}
+METHODS = {"POST": POST, "GET": GET, "DELETE": DELETE, "PATCH": PATCH, "PUT": PUT}
+PATHS = tuple(dict.fromkeys(path for handlers in METHODS.values() for path in handlers))
 WITHOUT_KEY = {"/languages", "/frontend/settings", "/health/live", "/health/ready", "/metrics"}
-KEY_IN_BODY = {"/translate", "/detect"}  # where LibreTranslate's clients send it
+KEY_IN_BODY = {"/translate", "/detect", "/suggest"}  # where LibreTranslate's clients send it
 
 
 def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: B008
@@ -76,7 +97,7 @@ def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: 
             partial(handle, service, handler, describe_body(path, method)),
             methods=[method],
         )
-        for method, handlers in (("POST", POST), ("GET", GET))
+        for method, handlers in METHODS.items()
         for path, handler in handlers.items()
     ]
     routes += [Route(path, partial(send_file, file)) for path, file in static_files().items()]
@@ -84,11 +105,9 @@ def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: 
     starlette.state.registry = registry = build_registry(service)
     app: ASGIApp = starlette
     if access.origins:
-        app = CORSMiddleware(
-            app, access.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
-        )
+        app = CORSMiddleware(app, access.origins, allow_methods=METHODS, allow_headers=["*"])
     app = GuardMiddleware(app, access, service.limits.connections)
-    return MetricsMiddleware(app, registry, frozenset({*POST, *GET, "/"}))
+    return MetricsMiddleware(app, registry, frozenset({*PATHS, "/"}))
 
 
 def static_files() -> dict[str, Path]:
@@ -131,6 +150,5 @@ async def handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = error.detail
     if error.status_code == 404:
-        paths = ", ".join(dict.fromkeys((*POST, *GET)))
-        message = f"{request.url.path[:80]} is not supported. Supported: {paths}"
+        message = f"{request.url.path[:80]} is not supported. Supported: {', '.join(PATHS)}"
     return HTTPError(error.status_code, message, dict(error.headers or {})).response()

@@ -5,6 +5,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,6 +20,7 @@ from seq2seq.serving.service import Service
 log = logging.getLogger("seq2seq.serving")
 
 PATIENCE = 10  # seconds in which the head of a request must arrive
+EXPIRY = 60  # seconds between two removals of records that are too old
 # Attributes of uvicorn's connections that it does not promise: the request, and the timer that runs
 # after its answer.
 CONNECTION = ("cycle", "timeout_keep_alive_task", "transport")
@@ -101,6 +103,8 @@ class Server(uvicorn.Server):
         """Called ten times a second."""
         if self._sees_connections:
             self._close_connections(counter % (10 * PATIENCE) == 0)
+        if self.service.storage and counter % (10 * EXPIRY) == 0:
+            self._run(partial(asyncio.to_thread, self.service.storage.expire))
         stop: bool = await super().on_tick(counter)
         return stop
 

@@ -27,6 +27,7 @@ from seq2seq.serving.languages import (
     load_detector,
 )
 from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.storage import Storage
 from seq2seq.symbols import EOS
 from seq2seq.translation.documents import join_translations, requests_of
 from seq2seq.translation.request import Translation, TranslationRequest
@@ -100,6 +101,7 @@ class Service:
         builders: functions that load the models, by name.
         keys: one of which every client must send; None = nobody needs any.
         keys_file: from which they are read again by each load but the first.
+        storage: of what clients give to be kept; None = nothing is.
 
     Attributes:
         models: in the order of the builders; none while they are loaded.
@@ -113,9 +115,10 @@ class Service:
         limits: Limits | None = None,
         keys: Sequence[bytes] | None = None,
         keys_file: Path | None = None,
+        storage: Storage | None = None,
     ):
         self.builders, self.limits = builders, limits or Limits()
-        self.keys, self.keys_file = keys, keys_file
+        self.keys, self.keys_file, self.storage = keys, keys_file, storage
         self.models: dict[str, ModelWorker] = {}
         self.draining = False
         self.characters = 0
@@ -166,6 +169,15 @@ class Service:
         """Answer what was accepted, and refuse everything else."""
         self.draining = True
         await asyncio.gather(*(model.close() for model in self.models.values()))
+
+    def find_storage(self) -> Storage:
+        """The storage. Raises: ConfigError if nothing is kept."""
+        if self.storage is None:
+            raise ConfigError(
+                "this server keeps nothing of its clients; to keep glossaries and suggestions, "
+                "start it with --keep-in FOLDER"
+            )
+        return self.storage
 
     def check_length(self, *texts: str) -> None:
         """Raises: HTTPError for too many characters."""

@@ -1,8 +1,9 @@
-"""Bodies of requests: read within a time limit, and validated against openapi.yaml."""
+"""Bodies and queries of requests: read within a time limit, and validated against openapi.yaml."""
 
 import asyncio
 import json
 import re
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -10,12 +11,17 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import yaml  # type: ignore[import-untyped]
+from python_multipart.exceptions import FormParserError
+from starlette.datastructures import Headers
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from seq2seq.serving.errors import HTTPError
 
 DESCRIPTION = Path(__file__).parent / "openapi.yaml"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+MAX_FIELDS = 200  # of a form, and of a query
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -29,7 +35,9 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 @cache
 def load_description() -> Any:
-    """The content of openapi.yaml, with schemas in place of references to them."""
+    """The content of openapi.yaml, with schemas in place of references to them, and the defaults
+    of their fields.
+    """
     description = yaml.safe_load(DESCRIPTION.read_text(encoding="utf-8"))  # takes 0.1 s
     return insert_schemas(description, description["components"]["schemas"])
 
@@ -41,18 +49,31 @@ def insert_schemas(node: Any, schemas: Any) -> Any:
     if not isinstance(node, dict):
         return node
     node = schemas.get(node.get("$ref", "").rpartition("/")[2], node)
-    return {name: insert_schemas(each, schemas) for name, each in node.items()}
+    node = {name: insert_schemas(each, schemas) for name, each in node.items()}
+    if fields := node.get("properties"):
+        node["defaults"] = {n: each["default"] for n, each in fields.items() if "default" in each}
+    return node
 
 
 def describe_body(path: str, method: str) -> Any:
-    """The description of the body of a request; None if none is read."""
-    return load_description()["paths"][path][method.lower()].get("requestBody")
+    """The description of the body of a request; without one, its query as an empty form; None if
+    neither is read.
+    """
+    operation = load_description()["paths"][path][method.lower()]
+    query = [each for each in operation.get("parameters", ()) if each["in"] == "query"]
+    if "requestBody" in operation or not query:
+        return operation.get("requestBody")
+    required = [each["name"] for each in query if each["required"]]
+    properties = {each["name"]: each["schema"] for each in query}
+    schema = {"type": "object", "required": required, "properties": properties}
+    return {"required": False, "content": {FORM: {"schema": schema}}}
 
 
 async def read_entry(
     request: Request, description: Any, max_bytes: int, seconds: float
 ) -> dict[str, Any]:
-    """The body of a request, with defaults for the fields that it lacks.
+    """The body of a request, with defaults for the fields that it lacks. The query of a form has
+    fields, too, which take precedence.
 
     Args:
         description: of `describe_body`.
@@ -61,15 +82,24 @@ async def read_entry(
     """
     body = await read_body(request, max_bytes, seconds)
     content = description["content"]
+    query = request.scope["query_string"]
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    if not body and not description["required"]:
+    if not body and (query or not description["required"]):
         kind = FORM  # an empty one
     if kind not in content:
         raise HTTPError(415, f"{kind[:80]!r} is not supported. Supported: {', '.join(content)}")
     schema = content[kind]["schema"]
     try:
         text = body.decode("utf-8")
-        entry = json.loads(text) if kind == JSON else parse_form(text, schema)
+        if kind == JSON:
+            entry = json.loads(text)
+        else:
+            form = (
+                await parse_multipart(request.headers, body)
+                if kind == MULTIPART
+                else parse_form(text)
+            )
+            entry = convert_fields(form | parse_form(query.decode("latin-1")), schema)
     except UnicodeDecodeError as error:
         raise HTTPError(400, f"the body is not UTF-8: {error.reason}") from None
     except (ValueError, RecursionError) as error:
@@ -97,13 +127,31 @@ async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
     return bytes(body)
 
 
-def parse_form(text: str, schema: Any) -> dict[str, Any]:
-    """The fields of a form, with values of the types that their schemas name, where possible.
+def parse_form(text: str) -> dict[str, list[str]]:
+    """The values of each field of a form. Raises: ValueError if it cannot be read."""
+    return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+
+
+async def parse_multipart(headers: Headers, body: bytes) -> dict[str, list[str]]:
+    """The values of each field of a body in parts, none of which is a file.
 
     Raises: ValueError if it cannot be read.
     """
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    limits = {"max_files": 0, "max_fields": MAX_FIELDS, "max_part_size": len(body)}
+    try:
+        form = await MultiPartParser(headers, stream(), **limits).parse()
+    except (MultiPartException, FormParserError) as error:
+        raise ValueError(str(error)) from None
+    return {name: list(map(str, form.getlist(name))) for name in form}
+
+
+def convert_fields(fields: dict[str, list[str]], schema: Any) -> dict[str, Any]:
+    """The fields of a form, with values of the types that their schemas name, where possible."""
     known = schema["properties"]
-    fields = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=200)
     return {name: parse_values(each, known.get(name, {})) for name, each in fields.items()}
 
 
@@ -137,8 +185,11 @@ def validate(value: Any, schema: Any, name: str) -> Any:
         case "object":
             return validate_fields(value, schema)
         case "array":
-            if len(value) < schema.get("minItems", 0):
-                raise HTTPError(400, f"{name} is an empty list")
+            if len(value) < (minimum := schema.get("minItems", 0)):
+                few = (
+                    f"has {len(value)} of at least {minimum} items" if value else "is an empty list"
+                )
+                raise HTTPError(400, f"{name} {few}")
             return [validate(each, schema["items"], f"each of {name}") for each in value]
         case "string":
             validate_text(value, schema, name)
@@ -157,7 +208,7 @@ def validate_fields(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
         raise HTTPError(400, f"{unknown[0][:50]!r} is not supported. Supported: {', '.join(known)}")
     if missing := sorted(set(schema["required"]) - entry.keys()):
         raise HTTPError(400, f"{missing[0]} is missing")
-    defaults = {name: field["default"] for name, field in known.items() if "default" in field}
+    defaults: dict[str, Any] = schema.get("defaults", {})
     return defaults | {name: validate(value, known[name], name) for name, value in entry.items()}
 
 

@@ -71,8 +71,8 @@ static Attention any_attention(int64_t dim, int64_t heads, int to_itself, int is
 
 Stack any_stack(int64_t T, int64_t words, int is_recurrent) {
     const int64_t heads = draw(1, 4), dim = heads * draw(1, 40), hidden = draw(1, 200);
-    Stack s = {(int32_t)dim, (int32_t)draw(1, 3), (int32_t)draw(0, 1), 0, any_norm(dim),
-               numbers(words * dim), 1.5f, draw(0, 1) ? numbers(T * dim) : 0, words, T};
+    const Embedding e = {numbers(words * dim), 1.5f, draw(0, 1) ? numbers(T * dim) : 0, words, T};
+    Stack s = {(int32_t)dim, (int32_t)draw(1, 3), (int32_t)draw(0, 1), 0, any_norm(dim), e};
     Layer *l = get(s.n_layers * (int64_t)sizeof *l);
     const int is_int8 = (int)draw(0, 1);
     for (int i = 0; i < s.n_layers; i++) {
@@ -119,7 +119,7 @@ static void try_step(const Stack *s, int64_t T, int64_t words) {
     int64_t *tokens = get(N * 8), *positions = get(N * 8), *slots = get(N * length * 8);
     uint8_t *visible = get(N * length * beams), *real = get(B * S);
     KVCache pasts[3], sources[3];
-    float *states[3], *before[3]; /* before: the last row */
+    RowState states[3], before[3]; /* before: the last row */
     for (int64_t r = 0; r < N; r++) {
         tokens[r] = draw(0, words - 1);
         positions[r] = kind >= 2 ? draw(0, length - 1) : length - 1;
@@ -137,36 +137,37 @@ static void try_step(const Stack *s, int64_t T, int64_t words) {
         const int64_t entries = kind == 1 ? length * beams : length;
         const int64_t rows = kind == 0 ? N : kind == 1 ? B : 1, size = kind == 2 ? pool : entries;
         pasts[i] = any_cache(rows, G, size, D), sources[i] = any_cache(B, C, S, D);
-        states[i] = numbers(N * dim), before[i] = get(dim * 4);
-        memcpy(before[i], states[i] + (N - 1) * dim, (size_t)dim * 4);
+        states[i] = (RowState){numbers(N * dim), dim};
+        before[i] = (RowState){copy(states[i].values + (N - 1) * dim, dim * 4), dim};
     }
-    DecodeStep batch = {N, draw(0, 1) ? 0 : -1, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources, states};
+    const Decoder decoder = {s, 0};
+    DecodeStep batch = {N, draw(0, 1) ? 0 : -1, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources, states, s->n_layers};
     if (kind == 1) batch.self_view.length = length * beams, batch.self_view.mask = visible;
     if (kind == 2) batch.self_view.mask = some, batch.self_view.slots = slots, batch.self_view.slots_stride = length;
     if (kind == 3) batch.self_view = (KVView){0}, batch.self_caches = 0;
-    else batch.ssru_states = 0;
+    else batch.states = 0, batch.states_count = 0;
     float *hidden = get(N * dim * 4), *alone = get(dim * 4);
-    int64_t size = s2s_decode(s, &batch, hidden, 0, 0);
-    s2s_decode(s, &batch, hidden, get(size), size);
+    int64_t size = s2s_decode(&decoder, &batch, hidden, 0, 0);
+    s2s_decode(&decoder, &batch, hidden, get(size), size);
     if (kind == 0 || kind == 3) { /* the last row once more: it writes what it has written */
         const int64_t r = N - 1;
         batch.rows = 1, batch.tokens += r, batch.positions += r;
         batch.self_view.rows = kind == 0, batch.cross_view.rows = 1, batch.cross_view.mask += r / beams * S;
-        if (kind == 3) batch.ssru_states = before;
+        if (kind == 3) batch.states = before;
         for (int i = 0; i < s->n_layers; i++) {
             if (kind == 0) pasts[i] = row_of(pasts + i, r);
             sources[i] = row_of(sources + i, r / beams);
         }
-        size = s2s_decode(s, &batch, alone, 0, 0);
-        s2s_decode(s, &batch, alone, get(size), size);
+        size = s2s_decode(&decoder, &batch, alone, 0, 0);
+        s2s_decode(&decoder, &batch, alone, get(size), size);
         int differs = memcmp(alone, hidden + r * dim, (size_t)dim * 4);
         for (int i = 0; kind == 3 && i < s->n_layers; i++)
-            differs |= memcmp(before[i], states[i] + r * dim, (size_t)dim * 4);
+            differs |= memcmp(before[i].values, states[i].values + r * dim, (size_t)dim * 4);
         if (differs) printf("a row differs\n"), exit(1);
     }
 }
 
-static RecurrentDecoder any_recurrent(int64_t words) {
+RecurrentDecoder any_recurrent(int64_t words) {
     const int64_t heads = draw(1, 4), dim = heads * draw(1, 40);
     RecurrentDecoder d = {0};
     d.dim = (int32_t)dim, d.n_layers = (int32_t)draw(1, 3);
@@ -185,7 +186,7 @@ static RecurrentDecoder any_recurrent(int64_t words) {
     if (draw(0, 1)) d.score_proj = map(dim, dim, 0);
     if (draw(0, 1)) d.attention.score_vector = numbers(dim);
     d.readout = map((d.is_input_feeding ? 2 : 3) * dim, dim, (int)is_int8);
-    d.token_embedding = numbers(words * dim), d.embedding_scale = 1.5f, d.vocab_size = words;
+    d.embedding = (Embedding){numbers(words * dim), 1.5f, 0, words, 0};
     return d;
 }
 
@@ -196,40 +197,44 @@ static void try_recurrent_step(const RecurrentDecoder *d, int64_t T, int64_t wor
     const int64_t L = d->n_layers, D = d->attention.head_dim, H = d->attention.n_heads, r = N - 1;
     const int in_pages = (int)draw(0, 1);
     const int64_t slots = in_pages ? B * S : S, sources = in_pages ? 1 : B;
-    int64_t *tokens = get(N * 8), *table = get(B * S * 8);
+    int64_t *tokens = get(N * 8), *positions = get(N * 8), *table = get(B * S * 8);
     uint8_t *real = get(B * S);
-    for (int64_t i = 0; i < N; i++) tokens[i] = draw(0, words - 1);
+    for (int64_t i = 0; i < N; i++) tokens[i] = draw(0, words - 1), positions[i] = draw(-1000, 1000);
     for (int64_t i = 0; i < B * S; i++) table[i] = B * S - 1 - i, real[i] = (uint8_t)(i % S == 0 || draw(0, 3) > 0);
     float *values = numbers(sources * H * slots * D);
-    RecurrentStep step = {N, tokens, {B, S, draw(0, 1) ? real : 0, in_pages ? table : 0, S},
-        {draw(0, 1) ? values : numbers(sources * H * slots * D), values, sources, H * slots * D, slots * D, D},
-        numbers(N * L * dim), d->is_lstm ? numbers(N * L * dim) : 0, d->is_input_feeding ? numbers(N * dim) : 0};
-    float *all[] = {step.hidden, step.cell, step.attentional}, *last[3];
-    const int64_t widths[] = {L * dim, L * dim, dim};
-    for (int i = 0; i < 3; i++) {
-        last[i] = get(widths[i] * 4);
-        if (all[i]) memcpy(last[i], all[i] + r * widths[i], (size_t)widths[i] * 4);
+    const KVCache source = {draw(0, 1) ? numbers(sources * H * slots * D) : values, values, sources,
+                            H * slots * D, slots * D, D, 0};
+    const int count = 1 + d->is_lstm + d->is_input_feeding;
+    RowState all[3], last[3]; /* last: the last row */
+    for (int i = 0; i < count; i++) {
+        const int64_t width = (i < 1 + d->is_lstm ? L : 1) * dim;
+        all[i] = (RowState){numbers(N * width), width};
+        last[i] = (RowState){copy(all[i].values + r * width, width * 4), width};
     }
+    const Decoder decoder = {0, d};
+    DecodeStep step = {.rows = N, .pad = draw(0, 1) ? 0 : -1, .tokens = tokens, .positions = positions, .positions_stride = 1,
+                       .cross_view = {B, S, draw(0, 1) ? real : 0, in_pages ? table : 0, S},
+                       .cross_caches = &source, .states = all, .states_count = count};
     float *hidden = get(N * dim * 4), *alone = get(dim * 4);
-    int64_t size = s2s_decode_recurrent(d, &step, hidden, 0, 0);
+    int64_t size = s2s_decode(&decoder, &step, hidden, 0, 0);
     void *work = get(size);
-    s2s_decode_recurrent(d, &step, hidden, work, size);
+    s2s_decode(&decoder, &step, hidden, work, size);
     const int64_t wrong[] = {-1, INT64_MAX, INT64_MIN, words}, token = tokens[r];
     for (int i = 0; i < 4; i++) {
         tokens[r] = wrong[i];
-        if (s2s_decode_recurrent(d, &step, hidden, work, size) != -BAD_TOKEN) printf("not refused\n"), exit(1);
+        if (s2s_decode(&decoder, &step, hidden, work, size) != -BAD_TOKEN) printf("not refused\n"), exit(1);
     }
     tokens[r] = token;
-    step.rows = step.source_view.rows = 1, step.tokens += r;
-    if (step.source_view.mask) step.source_view.mask += r / beams * S;
-    if (in_pages) step.source_view.slots += r / beams * S;
-    else step.source.keys += r / beams * H * S * D, step.source.values += r / beams * H * S * D;
-    step.source.rows = 1, step.hidden = last[0], step.cell = last[1], step.attentional = last[2];
-    size = s2s_decode_recurrent(d, &step, alone, 0, 0);
-    s2s_decode_recurrent(d, &step, alone, get(size), size);
+    step.rows = step.cross_view.rows = 1, step.tokens += r, step.positions += r, step.states = last;
+    if (step.cross_view.mask) step.cross_view.mask += r / beams * S;
+    if (in_pages) step.cross_view.slots += r / beams * S;
+    const KVCache own = in_pages ? source : row_of(&source, r / beams);
+    step.cross_caches = &own;
+    size = s2s_decode(&decoder, &step, alone, 0, 0);
+    s2s_decode(&decoder, &step, alone, get(size), size);
     int differs = memcmp(alone, hidden + r * dim, (size_t)dim * 4);
-    for (int i = 0; i < 3; i++)
-        if (all[i]) differs |= memcmp(last[i], all[i] + r * widths[i], (size_t)widths[i] * 4);
+    for (int i = 0; i < count; i++)
+        differs |= memcmp(last[i].values, all[i].values + r * last[i].width, (size_t)last[i].width * 4);
     if (differs) printf("a row of cells differs\n"), exit(1);
 }
 
@@ -241,7 +246,7 @@ static void try_recurrent_encoder(int64_t T, int64_t words) {
         const BidirectionalLayer layer = {map(dim, 2 * gates, 0), map(width, gates, 0), map(width, gates, 0)};
         all_layers[i] = layer;
     }
-    const RecurrentEncoder e = {(int32_t)dim, (int32_t)layers, (int32_t)is_lstm, all_layers, numbers(words * dim), 1.5f, words};
+    const RecurrentEncoder e = {(int32_t)dim, (int32_t)layers, (int32_t)is_lstm, all_layers, {numbers(words * dim), 1.5f, 0, words, 0}};
     int64_t rows = 0, *lengths = get(B * 8);
     for (int64_t i = 0; i < B; i++) rows += lengths[i] = draw(1, T);
     int64_t *tokens = get(rows * 8);
@@ -262,7 +267,7 @@ static void try_recurrent_encoder(int64_t T, int64_t words) {
 static void refuse(const Stack *s, const EncodeBatch *batch, float *states) {
     const int64_t row = draw(0, batch->rows - 1), size = s2s_encode(s, batch, states, 0, 0);
     void *work = get(size);
-    const int64_t wrong[] = {-1, draw(0, 1) ? INT64_MAX : INT64_MIN, s->vocab_size, s->max_positions};
+    const int64_t wrong[] = {-1, draw(0, 1) ? INT64_MAX : INT64_MIN, s->embedding.vocab_size, s->embedding.max_positions};
     for (int i = 0; i < 4; i++)
         for (int is_token = 0; is_token < 2; is_token++) {
             if (i == (is_token ? 3 : 2)) continue;
@@ -330,7 +335,7 @@ static void try_lists(const Linear *w, const float *x, int64_t rows, TopK found)
     for (int i = 0; i < 6; i++) {
         const int64_t before = *wrong[i];
         *wrong[i] = values[i];
-        if (s2s_topk(w, x, 1, &alone, work, size) != -BAD_TOKEN) printf("not refused\n"), exit(1);
+        if (s2s_topk(w, x, 1, &alone, work, size) != -BAD_LIST) printf("not refused\n"), exit(1);
         *wrong[i] = before;
     }
 }

@@ -14,6 +14,7 @@ float *numbers(int64_t count);
 Linear map(int64_t inputs, int64_t outputs, int is_int8);
 /* Of layers with a recurrent unit, in a decoder only, or with self-attention. */
 Stack any_stack(int64_t positions, int64_t words, int is_recurrent);
+RecurrentDecoder any_recurrent(int64_t words);
 /* A cache of so many rows, which may lie among others that left. */
 KVCache any_cache(int64_t rows, int64_t heads, int64_t slots, int64_t head_dim);
 /* A list of the outputs of a map for each row. */

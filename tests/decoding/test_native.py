@@ -485,15 +485,16 @@ def test_longer_tables_take_the_place_of_shorter_ones_when_they_are_whole(
 ) -> None:
     model = with_precision(build(f"attn=mha position={position}"), "float32")
     assert isinstance(model, NativeTransformer)
-    stack, before = model.decoder, model.decoder.positions
+    stack, embedding = model.stack, model.embedding
+    before = embedding.max_positions
     scheme, hook = stack.position, stack.position.hook
     monkeypatch.setattr(scheme, "max_length", None)
     make, seen = getattr(scheme, str(hook)), []
 
     def watched(*arguments: Any) -> Any:
-        seen.append(stack.positions)
+        seen.append(embedding.max_positions)
         return arguments[0] if hook == "embed" else make(*arguments)
 
     monkeypatch.setattr(scheme, str(hook), watched)
     stack.extend_tables(before + 1)
-    assert set(seen) == {before} and stack.positions > before
+    assert set(seen) == {before} and embedding.max_positions > before

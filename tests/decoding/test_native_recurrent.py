@@ -13,6 +13,7 @@ from seq2seq.decoding.native.recurrent import NativeRNN
 from seq2seq.decoding.precision import describe_backend, with_precision
 from seq2seq.errors import DataError
 from seq2seq.models.rnn import Recurrent
+from seq2seq.symbols import PAD
 
 pytestmark = pytest.mark.skipif(
     native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
@@ -67,7 +68,7 @@ def test_steps_of_any_shape_are_those_of_float64(seed: int) -> None:
             for each, pool, state in zip((fast, slow), pools, states, strict=True):
                 state.merge(each.start(each.encode(more), K, pool))
         B = len(states[0].lengths)
-        tokens = torch.randint(TARGET_SIZE, (B * K, 1))
+        tokens = torch.randint(PAD + 1, TARGET_SIZE, (B * K, 1))
         found, expected = (
             each.step(tokens, state).hidden
             for each, state in zip((fast, slow), states, strict=True)
@@ -147,6 +148,6 @@ def test_weights_are_those_of_torch_when_they_are_asked_for() -> None:
 
 def test_cells_stay_in_float32_in_int8() -> None:
     fast = to_c(build("rnn"), "int8")
-    first = fast.decoder.cells[0]
+    first = fast.cells.cells[0]
     assert not first.input_gates.is_int8 and not first.hidden_gates.is_int8
-    assert fast.decoder.readout.is_int8 and describe_backend(fast) == "C"
+    assert fast.cells.readout.is_int8 and describe_backend(fast) == "C"

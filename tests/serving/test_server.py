@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -126,62 +125,6 @@ def post(text: str) -> bytes:
     body = json.dumps({"text": text}).encode()
     head = f"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
-
-
-def test_the_client_of_libretranslate_works(server: Running) -> None:
-    module = pytest.importorskip("libretranslatepy")
-    client = module.LibreTranslateAPI(f"http://127.0.0.1:{server.port}/")
-    assert client.translate(TEXTS[0], "de", "en") == server.translate(TEXTS[0])[1]["translatedText"]
-    assert client.detect(TEXTS[0])[0]["language"] == "de"
-    assert [each["code"] for each in client.languages()] == ["de"]
-    with pytest.raises(urllib.error.HTTPError, match="400"):
-        client.translate(TEXTS[0], "fr", "en")
-
-
-def test_the_client_of_deepl_works(
-    path: Path, tmp_path: Path, start: Callable[..., Running]
-) -> None:
-    deepl = pytest.importorskip("deepl")
-    keys = tmp_path / "keys"
-    keys.write_text("first\nsecond\n")
-    server = start(path, "--keys", keys)
-    address = f"http://127.0.0.1:{server.port}"
-    client = deepl.DeepLClient("second", server_url=address)
-    key = {"authorization": "Bearer first"}
-    expected = [
-        server.ask("POST", "/v1/translate", {"text": text}, key)[1]["text"] for text in TEXTS[:3]
-    ]
-    found = client.translate_text(TEXTS[:3], target_lang="EN-US")
-    assert [each.text for each in found] == expected
-    assert found[0].detected_source_lang == "DE"
-    single = client.translate_text(TEXTS[0], source_lang="DE", target_lang="EN-GB")
-    assert single.text == expected[0]
-    assert [each.code for each in client.get_source_languages()] == ["DE"]
-    assert [each.code for each in client.get_target_languages()] == ["EN"]
-    assert client.get_usage().character.count == sum(map(len, [*TEXTS[:3] * 2, TEXTS[0]]))
-    with pytest.raises(deepl.DeepLException, match="not supported"):
-        client.translate_text(TEXTS[0], target_lang="FR")
-    document = tmp_path / "text.txt"
-    document.write_text(TEXTS[0])
-    unsupported: list[Callable[[], Any]] = [
-        client.list_glossaries,
-        client.list_multilingual_glossaries,
-        client.get_glossary_languages,
-        lambda: client.create_glossary("g", "DE", "EN", {"Hund": "dog"}),
-        lambda: client.get_glossary("g"),
-        lambda: client.translate_document_from_filepath(
-            document, tmp_path / "out.txt", target_lang="EN-US"
-        ),
-        lambda: client.rephrase_text("A dog."),
-    ]
-    for call in unsupported:
-        with pytest.raises(deepl.DeepLException, match="not supported. Supported: /v1/translate"):
-            call()
-    stranger = deepl.DeepLClient("third", server_url=address)
-    for refuse in (stranger.get_usage, stranger.get_target_languages):
-        with pytest.raises(deepl.AuthorizationException):
-            refuse()
-    assert server.end() == 0
 
 
 def test_clients_that_misbehave_hold_nobody_up(server: Running) -> None:

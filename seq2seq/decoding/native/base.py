@@ -8,16 +8,20 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Encoded
+from seq2seq.attention.memory import Memory
 from seq2seq.decoding.native import load_library
-from seq2seq.decoding.native.layout import WORKSPACE, structs
+from seq2seq.decoding.native.caches import kv_cache, kv_view
+from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
 from seq2seq.errors import DataError
 from seq2seq.models.base import Decoded, Layers, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, Candidates
+from seq2seq.models.state import DecodeState
 from seq2seq.models.token_lists import TokenLists
 from seq2seq.symbols import EOS, NEVER_GENERATED, PAD
 
 MAX_CANDIDATES = 64  # that are found while the head is computed
+MAX_STEPS = 16  # in one call: whoever waits for news, or cancels, waits no longer
 BANNED = torch.tensor(NEVER_GENERATED)
 
 
@@ -27,13 +31,21 @@ class NativeModel(Seq2Seq):
     Args:
         model: covered; it computes what the C does not, such as the weights of cross-attention.
         packer: of its linear maps.
+
+    Attributes:
+        decoder: for the C.
+        embedding: the decoder's.
     """
+
+    decoder: Any
+    embedding: Any
 
     def __init__(self, model: Seq2Seq, packer: Packer):
         super().__init__()
         self.model, self.embeddings = model, model.embeddings
         self.max_length, self.group_marks = model.max_length, model.group_marks
         self.packer, self.library = packer, packer.library
+        self._caches: dict[str, tuple[Any, Any]] = {}  # by `_cache_structs`
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process gets the same matrices, and makes structures of its own."""
@@ -64,13 +76,62 @@ class NativeModel(Seq2Seq):
         if not is_full:
             real, states = states, states.new_zeros(B, S, dim)
             states[mask] = real
-        return Encoded(states.view(B, S, dim), mask, self.groups(source))
+        return Encoded(states.view(B, S, dim), None if is_full else mask, self.groups(source))
 
     def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
         """Hidden states (rows, E) of the tokens of a batch, which points to those and to their
         positions. Raises: DataError for those that the model lacks.
         """
         raise NotImplementedError
+
+    def decode(
+        self,
+        tokens: Tensor,
+        sources: Sequence[Memory],
+        pasts: Sequence[Memory | None],
+        positions: Tensor,
+        need_weights: Layers = False,
+    ) -> Decoded:
+        if tokens.shape[1] > 1 or need_weights or pasts[0] is None:
+            return self.model.decode(tokens, sources, pasts, positions, need_weights)
+        tokens, positions = tokens.contiguous(), positions.contiguous()
+        step, _held = self.describe_step(tokens, sources, pasts, positions)
+        hidden = torch.empty(len(tokens), 1, self.embeddings.dim)
+        code = WORKSPACE.run(self.library.s2s_decode, self.decoder, step, hidden.data_ptr())
+        check_code(code, self.embedding, tokens, positions)
+        return Decoded(hidden, None)
+
+    def describe_step(
+        self, tokens: Tensor, sources: Sequence[Any], pasts: Sequence[Any], positions: Tensor
+    ) -> tuple[Any, Any]:
+        """A step for the C, with room for its tokens, and what must stay alive for it."""
+        ids = PAD, tokens.data_ptr(), positions.data_ptr()
+        step = structs.DecodeStep(len(tokens), *ids, positions.dim() - 1)
+        step.cross_view, source_held = kv_view(sources[0], sources[0].rows)
+        step.cross_caches = self.cache_structs(sources, "sources")
+        return step, (source_held, self.describe_past(step, pasts, positions))
+
+    def describe_past(self, step: Any, pasts: Sequence[Any], positions: Tensor) -> Any:
+        """Describe for a step what rows remember. Returns: what must stay alive."""
+        raise NotImplementedError
+
+    def spare_steps(self, state: DecodeState) -> int:
+        """Steps for which there is room after the one that was described."""
+        raise NotImplementedError
+
+    def count_tokens(self, pasts: Sequence[Any], steps: int) -> None:
+        """Count what the C has written in further steps."""
+
+    def cache_structs(self, memories: Sequence[Any], kind: str) -> Any:
+        """The keys and values of each layer for the C, described anew only when they have moved."""
+        known, array = self._caches.get(kind, (None, None))
+        first = memories[0].storage["k"], memories[0].kept
+        if known is None or first[0] is not known[0] or first[1] is not known[1]:
+            array = (structs.KVCache * len(memories))()
+            for i, memory in enumerate(memories):
+                array[i] = kv_cache(memory)
+            self._caches[kind] = first, array
+        return array
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.model.logits(hidden)
@@ -107,8 +168,8 @@ class NativeModel(Seq2Seq):
             topk.no_eos = request.no_eos.data_ptr()
         if request.forced is not None:
             topk.forced = request.forced.data_ptr()
-        head = self.head.struct
-        check_listed(WORKSPACE.run(self.library.s2s_topk, head, hidden.data_ptr(), N, topk))
+        arguments = self.head.struct, hidden.data_ptr(), N, topk
+        check_code(WORKSPACE.run(self.library.s2s_topk, *arguments))
         return found
 
     def topk_struct(
@@ -150,10 +211,19 @@ def shortlist_struct(head: Any, lists: TokenLists, sentences: Tensor) -> Any:
     return structs.Shortlist(head.rows.data_ptr(), *sizes, *addresses, sentences.data_ptr())
 
 
-def check_listed(code: int) -> None:
-    """Raises: DataError for the error of the C that tells of a list."""
-    if code < 0:
+def check_code(code: int, embedding: Any = None, *ids: Tensor) -> None:
+    """Raises: DataError for an error of the C: a list of tokens that is none, or tokens and
+    positions, given as `ids`, that an embedding lacks.
+    """
+    if code >= 0:
+        return
+    if code == -constants.BAD_LIST:
         raise DataError("a list of tokens should hold ids of the target's pieces, one at least")
+    is_token = code == -constants.BAD_TOKEN
+    name, given = ("an id", ids[0]) if is_token else ("a position", ids[1])
+    rows = embedding.vocab_size if is_token else embedding.max_positions
+    wrong = int(given.min()) if given.min() < 0 else int(given.max())
+    raise DataError(f"{name} of {wrong} was given to a model of {rows:,}")
 
 
 def load_native(

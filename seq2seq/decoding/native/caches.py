@@ -1,5 +1,7 @@
 """Memories of tokens as the C reads them."""
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from seq2seq.attention.paged import PagedMemory, PagedSource
@@ -30,3 +32,12 @@ def kv_view(memory: Any, rows: int) -> tuple[Any, Any]:
         return structs.KVView(rows, memory.length), None
     mask = mask.contiguous()
     return structs.KVView(rows, memory.length, mask.data_ptr()), mask
+
+
+def state_structs(memories: Sequence[Any]) -> tuple[Any, int]:
+    """All states of some memories for the C to write, and how many there are."""
+    for memory in memories:
+        memory.state = {name: x.contiguous() for name, x in memory.state.items()}
+    states = [x for memory in memories for x in memory.state.values()]
+    rows = ((x.data_ptr(), prod(x.shape[1:])) for x in states)
+    return (structs.RowState * len(states))(*rows), len(states)

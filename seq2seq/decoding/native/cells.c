@@ -1,17 +1,5 @@
-/* Recurrent cells: what they read, and what they do with their gates, element by element. */
+/* Recurrent cells: what they do with their gates, element by element. */
 #include "kernels.h"
-
-int64_t check_tokens(const int64_t *tokens, int64_t rows, int64_t vocab_size) {
-    for (int64_t r = 0; r < rows; r++)
-        if (tokens[r] < 0 || tokens[r] >= vocab_size) return -BAD_TOKEN;
-    return NO_ERROR;
-}
-
-void embed_tokens(const float *embedding, float scale, const int64_t *tokens, int64_t rows,
-                  int64_t dim, float *x) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < dim; i++) *x++ = embedding[tokens[r] * dim + i] * scale;
-}
 
 void gru_step(int64_t rows, int64_t dim, const float *x, const float *h, float *state) {
     for (int64_t r = 0; r < rows; r++, x += 3 * dim, h += 3 * dim, state += dim)
@@ -27,9 +15,8 @@ void gru_step(int64_t rows, int64_t dim, const float *x, const float *h, float *
         }
 }
 
-void lstm_step(int64_t rows, int64_t dim, const float *x, float *cell, int64_t stride,
-               float *state) {
-    for (int64_t r = 0; r < rows; r++, x += 4 * dim, cell += stride, state += dim)
+void lstm_step(int64_t rows, int64_t dim, const float *x, float *cell, float *state) {
+    for (int64_t r = 0; r < rows; r++, x += 4 * dim, cell += dim, state += dim)
         for (int64_t i = 0; i < dim; i += LANES) {
             const int64_t n = dim - i;
             const vec input = sigmoid(load_partial(x + i, n));

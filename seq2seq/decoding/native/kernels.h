@@ -14,6 +14,8 @@ typedef struct {
     int64_t size; /* bytes handed out */
 } Arena;
 
+static inline int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
 void *arena_alloc(Arena *arena, int64_t bytes);
 float *alloc_floats(Arena *arena, int64_t rows, int64_t columns);
 
@@ -26,6 +28,8 @@ typedef struct {
     const TopK *topk;      /* or NULL; else of each row only this is written, and */
     float *max, *sum_exp;  /* (rows,): the largest result, and the sum of e^(result - max) */
 } Epilogue;
+
+static const Epilogue NO_EPILOGUE = {.activation = NO_ACTIVATION};
 
 /* y (rows, out_features) = x (rows, in_features) W^T and what follows it. */
 void linear_forward(const Linear *map, const float *x, int64_t rows, const Epilogue *epilogue,
@@ -52,8 +56,17 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
  * workspace: as linear_forward's. */
 void shortlist_forward(const Linear *head, const float *x, int64_t rows, const Epilogue *epilogue,
                        void *workspace);
-/* A negative error if a list is none, or has an output that the head does not have. */
+/* -BAD_LIST if a list is none, or has an output that the head does not have. lists: or NULL. */
 int64_t check_lists(const Linear *head, const Shortlist *lists, int64_t rows);
+
+/* s2s_topk of lists that are checked. */
+void find_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
+               void *workspace);
+int64_t topk_workspace(const Linear *head, int64_t rows);
+/* s2s_search of what is checked. */
+int64_t check_search(const Linear *head, const TopK *topk, const Search *search);
+int64_t advance_search(const Linear *head, const float *hidden, const TopK *topk,
+                       const Search *search, const StepOutput *out, void *workspace, int64_t size);
 
 /* x (rows, dim) -> y (rows, dim), which may be x. */
 void apply_norm(const Norm *norm, const float *x, int64_t rows, int64_t dim, float *y);
@@ -88,18 +101,34 @@ void attend(const Attention *a, const float *queries, int64_t queries_stride,
             const LiveRows *live, const KVCache *cache, const KVIndex *index,
             const int64_t *positions, float *out, float *scores);
 
-/* Are these ids rows of an embedding? NO_ERROR or -BAD_TOKEN. */
-int64_t check_tokens(const int64_t *tokens, int64_t rows, int64_t vocab_size);
-/* embedding (vocab_size, dim) -> x (rows, dim) */
-void embed_tokens(const float *embedding, float scale, const int64_t *tokens, int64_t rows,
-                  int64_t dim, float *x);
+/* Ids and positions come from outside: nothing is read at one that an embedding lacks. positions:
+ * stride apart, or NULL: they are not read. */
+int64_t check_ids(const Embedding *e, int64_t rows, const int64_t *tokens,
+                  const int64_t *positions, int64_t stride);
+/* positions: only read if the embedding has some. -> x (rows, dim) */
+void embed(const Embedding *e, int64_t dim, int64_t rows, const int64_t *tokens,
+           const int64_t *positions, float *x);
+
+/* The rows of a step that are computed. */
+typedef struct {
+    LiveRows live;
+    int64_t *tokens, *positions; /* (live,) */
+    KVIndex self_index, cross_index; /* what all rows read, the same in all layers */
+} LiveStep;
+
+/* Hidden states x (live, dim). Returns: the scratch memory that is needed, with what was handed out
+ * before; if it is more than `size`, nothing was done. */
+int64_t transformer_step(const Stack *s, const DecodeStep *step, const LiveStep *live, float *x,
+                         Arena arena, int64_t size);
+int64_t recurrent_step(const RecurrentDecoder *d, const DecodeStep *step, const LiveStep *live,
+                       float *x, Arena arena, int64_t size);
+
 /* r, z = sigmoid(x + h),  n = tanh(x + r h),  state = (1 - z) n + z state, where x and h are the
  * gates r, z, n of the input and of the state, (rows, 3, dim) each. */
 void gru_step(int64_t rows, int64_t dim, const float *x, const float *h, float *state);
 /* i, f, o = sigmoid(x),  g = tanh(x),  cell = f cell + i g,  state = o tanh(cell), where x are the
- * gates i, f, g, o, (rows, 4, dim), and cells are `stride` apart. */
-void lstm_step(int64_t rows, int64_t dim, const float *x, float *cell, int64_t stride,
-               float *state);
+ * gates i, f, g, o, (rows, 4, dim). */
+void lstm_step(int64_t rows, int64_t dim, const float *x, float *cell, float *state);
 
 /* x and gates side by side (2, dim), of one row; changes the state c and adds to y, (dim,). */
 void ssru_step(const float *x, int64_t dim, float *c, float *y);

@@ -12,8 +12,7 @@
  *
  * Matrices are row-major and without gaps; shapes stand in brackets. Functions that need scratch
  * memory take `workspace` and its size in bytes, and return the bytes that they need: if these are
- * more, nothing else was done. Called again, they may need fewer than they said, since rows that are
- * not live need none. A negative number is an error: -BAD_TOKEN, for example. */
+ * more, nothing else was done. A negative number is an error: -BAD_TOKEN, for example. */
 #ifndef NATIVE_H
 #define NATIVE_H
 
@@ -21,7 +20,7 @@
 
 #define S2S_API __attribute__((visibility("default")))
 
-enum { NO_ERROR, BAD_TOKEN, BAD_POSITION, BAD_BEAMS };
+enum { NO_ERROR, BAD_TOKEN, BAD_POSITION, BAD_BEAMS, BAD_LIST };
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { NO_ACTIVATION, RELU, GELU, SILU, TANH };
 
@@ -34,6 +33,15 @@ typedef struct {
     const int32_t *weight_sums; /* (out_features,), in int8: of the integers */
     const float *bias;          /* (out_features,) or NULL */
 } Linear;
+
+/* Ids and positions as vectors. */
+typedef struct {
+    const float *tokens; /* (vocab_size, dim) */
+    float scale;
+    const float *positions; /* (max_positions, dim), or NULL */
+    int64_t vocab_size;
+    int64_t max_positions; /* rows of all tables of positions; cells have none */
+} Embedding;
 
 typedef struct {
     int32_t kind; /* LAYER_NORM, ... */
@@ -86,11 +94,7 @@ typedef struct {
     int32_t is_pre_norm; /* do norms stand before the sub-layers, not after? */
     const Layer *layers; /* (n_layers,) */
     Norm final_norm;
-    const float *token_embedding; /* (vocab_size, dim) */
-    float embedding_scale;
-    const float *position_embedding; /* (max_positions, dim), or NULL */
-    int64_t vocab_size;
-    int64_t max_positions; /* rows of all tables of positions */
+    Embedding embedding;
 } Stack;
 
 /* A recurrent cell: its gates side by side, of its input and of its state. */
@@ -109,9 +113,7 @@ typedef struct {
     int32_t dim, n_layers; /* dim: of both directions together */
     int32_t is_lstm;
     const BidirectionalLayer *layers; /* (n_layers,) */
-    const float *token_embedding;     /* (vocab_size, dim) */
-    float embedding_scale;
-    int64_t vocab_size;
+    Embedding embedding;
 } RecurrentEncoder;
 
 /* A decoder of cells that attends to the source once a step: see recurrent.c. */
@@ -123,10 +125,14 @@ typedef struct {
     Attention attention;      /* without a norm; maps without panels if there are none */
     Linear score_proj;        /* of queries, after in_proj; without panels if there is none */
     Linear readout;
-    const float *token_embedding; /* (vocab_size, dim) */
-    float embedding_scale;
-    int64_t vocab_size;
+    Embedding embedding;
 } RecurrentDecoder;
+
+/* A decoder of either kind, the other NULL. */
+typedef struct {
+    const Stack *stack;
+    const RecurrentDecoder *cells;
+} Decoder;
 
 /* The keys and values of a layer, (row, head, slot, head_dim) with these strides and the last one
  * without gaps. Pages are one row, for all. */
@@ -152,27 +158,25 @@ typedef struct {
     const int64_t *lengths;              /* (sentences,) */
 } EncodeBatch;
 
+/* What each row remembers whatever its length: before a step, then after it. */
+typedef struct {
+    float *values; /* (rows, width) */
+    int64_t width;
+} RowState;
+
 /* A step of the decoder: one new token in each row, and nothing in rows whose token is `pad`. */
 typedef struct {
     int64_t rows, pad;
-    const int64_t *tokens, *positions; /* (rows,) */
-    int64_t positions_stride;          /* 0: all rows are at the first position */
-    KVView self_view, cross_view;      /* self_view: the new token's slot included, last */
-    const KVCache *self_caches, *cross_caches; /* (n_layers,); self_caches or ssru_states */
-    float *const *ssru_states;                 /* (n_layers,) of (rows, dim), at first 0 */
+    const int64_t *tokens;        /* (rows,) */
+    int64_t *positions;           /* (rows,) */
+    int64_t positions_stride;     /* 0: all rows are at the first position */
+    KVView self_view, cross_view; /* self_view: the new token's slot included, last */
+    const KVCache *self_caches, *cross_caches; /* (n_layers,), of cells one of the source */
+    /* Instead of self_caches: of each SSRU (dim,), at first 0; of cells the hidden states (n_layers,
+     * dim), in LSTMs then their cells, and with input feeding last the hidden state (dim,). */
+    const RowState *states;
+    int64_t states_count;
 } DecodeStep;
-
-/* A step of a decoder of cells: one new token in each row. States are those before, then those
- * after it. */
-typedef struct {
-    int64_t rows;
-    const int64_t *tokens; /* (rows,) */
-    KVView source_view;
-    KVCache source;
-    float *hidden;      /* (rows, n_layers, dim) */
-    float *cell;        /* the same, of LSTMs */
-    float *attentional; /* (rows, dim), with input feeding: the hidden states */
-} RecurrentStep;
 
 /* The outputs of a head that each row may choose, by lists that rows may share. */
 typedef struct {
@@ -249,12 +253,9 @@ S2S_API int64_t s2s_encode(const Stack *encoder, const EncodeBatch *batch, float
 /* The same with cells. */
 S2S_API int64_t s2s_encode_recurrent(const RecurrentEncoder *encoder, const EncodeBatch *batch,
                                      float *hidden, void *workspace, int64_t size);
-/* Hidden states of the new tokens, (rows, dim); caches, or states, are extended in place. */
-S2S_API int64_t s2s_decode(const Stack *decoder, const DecodeStep *step, float *hidden,
+/* Hidden states of the new tokens, (rows, dim); caches and states are changed in place. */
+S2S_API int64_t s2s_decode(const Decoder *decoder, const DecodeStep *step, float *hidden,
                            void *workspace, int64_t size);
-/* The same with cells; states are changed in place. */
-S2S_API int64_t s2s_decode_recurrent(const RecurrentDecoder *decoder, const RecurrentStep *step,
-                                     float *hidden, void *workspace, int64_t size);
 /* Of the softmax of head(hidden), hidden (rows, in_features), the best of each row. With a
  * shortlist, of the softmax over the row's own list. */
 S2S_API int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
@@ -265,12 +266,11 @@ S2S_API int64_t s2s_search(const Linear *head, const float *hidden, const TopK *
                            const Search *search, const StepOutput *output, void *workspace,
                            int64_t size);
 /* s2s_decode and s2s_search in turn, until a hypothesis ends, a sentence is done, or there were
- * `most` steps. All rows are at `position`, (1,), and what they remember is in rows or slabs with
- * room for all these steps. What a step needs grows with its length: those are taken for which there
- * is scratch memory, and 0 is returned if there was any. hidden: (rows, dim), scratch. */
-S2S_API int64_t s2s_decode_steps(const Stack *decoder, DecodeStep *step, int64_t *position,
-                                 const Linear *head, const TopK *topk, Search *search,
-                                 const StepOutput *output, int64_t most, float *hidden,
-                                 void *workspace, int64_t size);
+ * `most` steps, for all of which caches have room. After each, rows take over the states of their
+ * parents; before another, `step` and `search` move on by a token: tokens, positions, lengths.
+ * hidden: (rows, dim), scratch. */
+S2S_API int64_t s2s_decode_steps(const Decoder *decoder, DecodeStep *step, const Linear *head,
+                                 const TopK *topk, Search *search, const StepOutput *output,
+                                 int64_t most, float *hidden, void *workspace, int64_t size);
 
 #endif

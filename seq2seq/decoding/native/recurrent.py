@@ -1,22 +1,23 @@
 """A recurrent model computed by the C, with the memories of the others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from ctypes import pointer
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Encoded
-from seq2seq.attention.memory import DenseMemory, Memory, StateMemory
+from seq2seq.attention.memory import DenseMemory, Memory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Additive, Concat, Dot, General, ScaledDot
-from seq2seq.decoding.native.base import NativeModel
-from seq2seq.decoding.native.caches import kv_cache, kv_view
+from seq2seq.decoding.native.base import MAX_STEPS, NativeModel, check_code
+from seq2seq.decoding.native.caches import state_structs
 from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
-from seq2seq.errors import DataError
-from seq2seq.models.base import Decoded, Layers
+from seq2seq.decoding.native.stacks import embedding_struct
 from seq2seq.models.rnn import RNN, LuongRNN, Recurrent
+from seq2seq.models.state import DecodeState
 
 WITH_TANH = Additive, Concat  # u . tanh(Wq q + Wk k)
 
@@ -47,13 +48,17 @@ class NativeRNN(NativeModel):
         query, key, bias = score_matrices(self.attention.score)
         self.key_map = None if key is None else pack_heads(packer, key, bias)
         self.encoder = encoder_struct(packer, model)
-        self.decoder = decoder_struct(packer, model)
-        self.decoder.attention = attention_struct(packer, self.attention)
+        self.cells = decoder_struct(packer, model)
+        self.cells.attention = attention_struct(packer, self.attention)
         if query is not None:
-            self.decoder.score_proj = pack_heads(packer, query, None).struct
+            self.cells.score_proj = pack_heads(packer, query, None).struct
+        self.decoder = structs.Decoder(cells=pointer(self.cells))
+        self.embedding = self.cells.embedding
 
     def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
-        self._run(self.library.s2s_encode_recurrent, self.encoder, tokens, batch, states)
+        arguments = self.encoder, batch, states.data_ptr()
+        code = WORKSPACE.run(self.library.s2s_encode_recurrent, *arguments)
+        check_code(code, self.encoder.embedding, tokens)
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         """As the model's, with keys as the C compares them."""
@@ -65,36 +70,12 @@ class NativeRNN(NativeModel):
         source = DenseMemory.of({"k": k.reshape(shape), "v": v.reshape(shape)}, encoded.mask)
         return [source], [self.model.first_memory(encoded, beams)]
 
-    def decode(
-        self,
-        tokens: Tensor,
-        sources: Sequence[Memory],
-        pasts: Sequence[Memory | None],
-        positions: Tensor,
-        need_weights: Layers = False,
-    ) -> Decoded:
-        if tokens.shape[1] > 1 or need_weights:
-            return self.model.decode(tokens, sources, pasts, positions, need_weights)
-        source, memory, N = sources[0], pasts[0], len(tokens)
-        assert isinstance(memory, StateMemory)
-        tokens, hidden = tokens.contiguous(), torch.empty(N, 1, self.embeddings.dim)
-        memory.state = {name: x.contiguous() for name, x in memory.state.items()}
-        view, _held = kv_view(source, source.rows)
-        step = structs.RecurrentStep(
-            rows=N, tokens=tokens.data_ptr(), source_view=view, source=kv_cache(source)
-        )
-        for name, x in memory.state.items():
-            setattr(step, name, x.data_ptr())
-        self._run(self.library.s2s_decode_recurrent, self.decoder, tokens, step, hidden)
-        return Decoded(hidden, None)
+    def describe_past(self, step: Any, pasts: Sequence[Any], positions: Tensor) -> Any:
+        step.states, step.states_count = states = state_structs(pasts)
+        return states
 
-    def _run(
-        self, function: Callable[..., int], struct: Any, tokens: Tensor, batch: Any, hidden: Tensor
-    ) -> None:
-        """Raises: DataError for ids that its embedding lacks."""
-        if WORKSPACE.run(function, struct, batch, hidden.data_ptr()) < 0:
-            wrong = int(tokens.min()) if tokens.min() < 0 else int(tokens.max())
-            raise DataError(f"an id of {wrong} was given to a model of {struct.vocab_size:,}")
+    def spare_steps(self, state: DecodeState) -> int:
+        return MAX_STEPS
 
 
 def encoder_struct(packer: Packer, model: Recurrent) -> Any:
@@ -113,9 +94,7 @@ def encoder_struct(packer: Packer, model: Recurrent) -> Any:
         n_layers=model.layers,
         is_lstm=isinstance(encoder, nn.LSTM),
         layers=layers,
-        token_embedding=embedding.weight.data_ptr(),
-        embedding_scale=model.embeddings.scale,
-        vocab_size=len(embedding.weight),
+        embedding=embedding_struct(embedding.weight, model.embeddings.scale),
     )
 
 
@@ -134,9 +113,7 @@ def decoder_struct(packer: Packer, model: Recurrent) -> Any:
         is_input_feeding=isinstance(model, LuongRNN),
         cells=cells,
         readout=packer.pack(model.readout).struct,
-        token_embedding=embedding.weight.data_ptr(),
-        embedding_scale=model.embeddings.scale,
-        vocab_size=len(embedding.weight),
+        embedding=embedding_struct(embedding.weight, model.embeddings.scale),
     )
 
 

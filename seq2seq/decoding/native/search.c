@@ -203,38 +203,28 @@ static void advance_greedy(const Sentence *s) {
     finish(s, 0, 0, 0);
 }
 
-/* The rows whose best outputs are of use: of sentences that are not done, and of live beams. places:
- * (rows,), of each among these, or -1. Returns: how many there are. */
-static int64_t place_rows(const Search *search, const uint8_t *done, int64_t *places) {
-    int64_t count = 0;
-    for (int64_t r = 0; r < search->sentences * search->beams; r++) {
-        const int is_live = search->is_greedy || search->totals[r] != -INFINITY;
-        places[r] = is_live && !done[r / search->beams] ? count++ : -1;
-    }
-    return count;
-}
-
-/* What the head needs of these rows, next to each other. */
+/* What the head needs of the rows whose best outputs are of use, next to each other. */
 typedef struct {
-    float *hidden;    /* (rows, in_features) */
-    int64_t *forced;  /* (rows,): one that must take a token of its prefix takes this */
-    uint8_t *no_eos;  /* (rows,): one that is too short does not end */
-    Shortlist lists;
-    int64_t *row_lists; /* (rows,) */
+    int64_t count, *places; /* places: (N,), of each row among these, or -1 */
+    float *hidden;          /* (rows, in_features) */
+    int64_t *forced;        /* (rows,): one that must take a token of its prefix takes this */
+    uint8_t *no_eos;        /* (rows,): one that is too short does not end */
+    int64_t *row_lists;     /* (rows,) */
 } HeadRows;
 
-static void gather_rows(const Search *search, const int64_t *places, const float *hidden,
+/* Those of sentences that are not done, and of live beams. */
+static void gather_rows(const Search *search, const uint8_t *done, const float *hidden,
                         int64_t dim, const Shortlist *lists, HeadRows *rows) {
     for (int64_t r = 0; r < search->sentences * search->beams; r++) {
-        const int64_t at = places[r], b = r / search->beams;
-        const int64_t n = search->lengths[b], width = search->prefix_width;
+        const int64_t b = r / search->beams, n = search->lengths[b], width = search->prefix_width;
+        const int is_live = search->is_greedy || search->totals[r] != -INFINITY;
+        const int64_t at = rows->places[r] = is_live && !done[b] ? rows->count++ : -1;
         if (at < 0) continue;
         memcpy(rows->hidden + at * dim, hidden + r * dim, (size_t)dim * sizeof *hidden);
         rows->forced[at] = search->prefixes[b * width + (n < width ? n : width - 1)];
         rows->no_eos[at] = n + 1 < search->min_lengths[b];
         if (lists) rows->row_lists[at] = lists->row_lists[r];
     }
-    if (lists) rows->lists = *lists, rows->lists.row_lists = rows->row_lists;
 }
 
 /* Advances a sentence whose best outputs are found. */
@@ -261,66 +251,40 @@ static void advance(const Search *search, const TopK *topk, const StepOutput *ou
     else advance_beams(&s, scratch);
 }
 
-int64_t s2s_search(const Linear *head, const float *hidden, const TopK *given,
-                   const Search *search, const StepOutput *out, void *workspace, int64_t size) {
-    const int64_t B = search->sentences, K = search->beams, rows = B * K;
-    const int64_t width = search->entries_length, dim = head->in_features;
-    if (K > MAX_BEAMS) return -BAD_BEAMS;
+int64_t check_search(const Linear *head, const TopK *topk, const Search *search) {
+    if (search->beams > MAX_BEAMS) return -BAD_BEAMS;
+    return check_lists(head, topk->shortlist, search->sentences * search->beams);
+}
+
+int64_t advance_search(const Linear *head, const float *hidden, const TopK *given,
+                       const Search *search, const StepOutput *out, void *workspace, int64_t size) {
+    const int64_t B = search->sentences, K = search->beams, rows = B * K, dim = head->in_features;
     Arena arena = {workspace, 0};
-    int64_t *places = arena_alloc(&arena, rows * 8);
-    int64_t *scratch = arena_alloc(&arena, K * (search->room > width ? search->room : width) * 8);
-    HeadRows live = {.hidden = arena_alloc(&arena, rows * dim * (int64_t)sizeof(float))};
+    HeadRows live = {.places = arena_alloc(&arena, rows * 8)};
+    live.hidden = alloc_floats(&arena, rows, dim);
     live.forced = arena_alloc(&arena, rows * 8);
     live.no_eos = arena_alloc(&arena, rows);
     live.row_lists = arena_alloc(&arena, rows * 8);
-    const int64_t left = arena.size <= size ? size - arena.size : 0;
+    int64_t *scratch = arena_alloc(&arena, K * max_of(search->room, search->entries_stride) * 8);
+    void *rest = arena_alloc(&arena, topk_workspace(head, rows));
+    if (arena.size > size) return arena.size;
+
+    gather_rows(search, out->done, hidden, dim, given->shortlist, &live);
+    Shortlist lists;
     TopK topk = *given;
-    int64_t count = rows;
-    if (arena.size <= size) {
-        count = place_rows(search, out->done, places);
-        gather_rows(search, places, hidden, dim, given->shortlist, &live);
-        topk.forced = live.forced, topk.no_eos = live.no_eos;
-        if (given->shortlist) topk.shortlist = &live.lists;
+    topk.forced = live.forced, topk.no_eos = live.no_eos;
+    if (topk.shortlist) {
+        lists = *topk.shortlist, lists.row_lists = live.row_lists;
+        topk.shortlist = &lists;
     }
-    const int64_t needed = s2s_topk(head, live.hidden, count, &topk, arena.next, left);
-    if (needed < 0) return needed;
-    if (needed > left) return arena.size + needed;
-
+    find_topk(head, live.hidden, live.count, &topk, rest);
     out->finished[0] = out->is_moved[0] = 0;
-    for (int64_t b = 0; b < B; b++) advance(search, &topk, out, places, b, scratch);
-    return arena.size + needed;
+    for (int64_t b = 0; b < B; b++) advance(search, &topk, out, live.places, b, scratch);
+    return arena.size;
 }
 
-static int64_t count_done(const Search *search, const StepOutput *out) {
-    int64_t count = 0;
-    for (int64_t b = 0; b < search->sentences; b++) count += out->done[b];
-    return count;
-}
-
-/* The bytes that a step needs if all rows are live, or an error. */
-static int64_t step_size(const Stack *decoder, const DecodeStep *step, const Linear *head,
-                         const TopK *topk, const Search *search, const StepOutput *out) {
-    const int64_t decode = s2s_decode(decoder, step, 0, 0, 0);
-    const int64_t choose = s2s_search(head, 0, topk, search, out, 0, 0);
-    return decode < 0 || (choose >= 0 && decode > choose) ? decode : choose;
-}
-
-int64_t s2s_decode_steps(const Stack *decoder, DecodeStep *step, int64_t *position,
-                         const Linear *head, const TopK *topk, Search *search,
-                         const StepOutput *out, int64_t most, float *hidden, void *workspace,
-                         int64_t size) {
-    const int64_t done = count_done(search, out);
-    for (int64_t taken = 0;;) {
-        out->steps[0] = taken;
-        /* What a step needs grows with its length. Known before any of it is done: states of
-         * recurrent units must not advance twice. */
-        const int64_t needed = step_size(decoder, step, head, topk, search, out);
-        if (needed < 0 || needed > size) return taken && needed > size ? 0 : needed;
-        s2s_decode(decoder, step, hidden, workspace, size);
-        s2s_search(head, hidden, topk, search, out, workspace, size);
-        out->steps[0] = ++taken;
-        if (taken == most || out->finished[0] || count_done(search, out) > done) return 0;
-        step->tokens = out->next_tokens;
-        step->self_view.length++, search->entries_length++, ++*position;
-    }
+int64_t s2s_search(const Linear *head, const float *hidden, const TopK *topk,
+                   const Search *search, const StepOutput *out, void *workspace, int64_t size) {
+    const int64_t error = check_search(head, topk, search);
+    return error ? error : advance_search(head, hidden, topk, search, out, workspace, size);
 }

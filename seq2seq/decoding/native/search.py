@@ -8,16 +8,14 @@ from torch import Tensor
 
 from seq2seq.decoding.beam import Beam, BeamState
 from seq2seq.decoding.greedy import Greedy
-from seq2seq.decoding.native.base import NativeModel, check_listed
+from seq2seq.decoding.native.base import MAX_STEPS, NativeModel, check_code
 from seq2seq.decoding.native.layout import WORKSPACE, structs
-from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
 from seq2seq.symbols import PAD
 
 MAX_BEAMS = 32  # of one sentence
-MAX_STEPS = 8  # in one call: whoever waits for news, or cancels, waits no longer
 
 
 def is_search_covered(model: Seq2Seq, search: Search) -> bool:
@@ -44,8 +42,7 @@ class NativeSearch:
         B, K = state.tokens.shape[:2]
         self.done = np.zeros(B, dtype=bool)
         self.parents, self.tokens = (torch.empty(B * K, dtype=torch.long) for _ in range(2))
-        # Hypotheses that finish; did any row move? Steps.
-        self.counts, self.position = np.zeros(3, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self.counts = np.zeros(3, dtype=np.int64)  # hypotheses that finish; did any row move? Steps
         self.hidden = torch.empty(B * K, model.embeddings.dim)
         count = min(state.search.candidates, model.head.outputs)
         self.logp = torch.empty(B * K, count)
@@ -111,18 +108,22 @@ class NativeSearch:
         """
         if self.state.make_room():
             self._describe()
-        if isinstance(self.model, NativeTransformer):
-            steps = self._decode_steps(self.model, tokens)
-        else:
-            hidden, steps = self.model.step(tokens, self.hypotheses).hidden.contiguous(), 1
-            self._describe_table()
-            function, arguments = self.model.library.s2s_search, (self.head, hidden.data_ptr())
-            check_listed(WORKSPACE.run(function, *arguments, self.topk, self.struct, self.output))
-        finished, is_moved, _ = self.counts.tolist()
+        model, state = self.model, self.hypotheses
+        positions = model.begin(1, state).clone()  # the C counts them on
+        step, _held = model.describe_step(tokens, state.source, state.past, positions)
+        spare = self._describe_table(), self.state.spare_room, model.spare_steps(state)
+        most = 1 + max(0, min(MAX_STEPS - 1, *spare))
+        described = step, self.head, self.topk, self.struct, self.output
+        arguments = model.decoder, *described, most, self.hidden.data_ptr()
+        code = WORKSPACE.run(model.library.s2s_decode_steps, *arguments)
+        check_code(code, model.embedding, tokens, positions)
+        finished, _, steps = self.counts.tolist()
+        if steps > 1:
+            state.begin(steps - 1)
+            model.count_tokens(state.past, steps - 1)
+            self.state.count_steps(steps - 1)
         if finished:
             self._record(finished)
-        if is_moved:
-            self.hypotheses.fork_memories(self.parents)
         return steps, StepChoice(None, self.tokens, self.done)
 
     def _describe_table(self) -> int:
@@ -133,37 +134,6 @@ class NativeSearch:
         entries, self.struct.entries_length = table.fork_view()
         self.struct.entries, self.struct.entries_stride = entries.data_ptr(), entries.stride(0)
         return entries.shape[1] - int(self.struct.entries_length)
-
-    def _decode_steps(self, model: NativeTransformer, tokens: Tensor) -> int:
-        """Returns: the steps that were taken."""
-        state = self.hypotheses
-        positions = model.begin(1, state)
-        step, _held = model.describe_step(tokens, state.source, state.past, positions)
-        room = self._describe_table()
-        if step.positions_stride == 0:
-            self.position[0] = state.length - 1
-            step.positions = address(self.position)
-        spare = self.state.spare_room, room, model.spare_steps(state.past)
-        more = max(0, min(MAX_STEPS - 1, *spare))
-        model.decoder.run(
-            model.library.s2s_decode_steps,
-            tokens,
-            positions,
-            step,
-            address(self.position),
-            self.head,
-            self.topk,
-            self.struct,
-            self.output,
-            1 + more,
-            self.hidden.data_ptr(),
-        )
-        steps = int(self.counts[2])
-        if steps > 1:
-            state.begin(steps - 1)
-            model.count_tokens(state.past, steps - 1)
-            self.state.count_steps(steps - 1)
-        return steps
 
     def _record(self, count: int) -> None:
         scores = self.scores[:count] if isinstance(self.state, BeamState) else None

@@ -56,15 +56,15 @@ static void list_results(const Linear *map, const float *weight, const float *x,
 }
 
 int64_t check_lists(const Linear *head, const Shortlist *lists, int64_t rows) {
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; lists && r < rows; r++) {
         const int64_t list = lists->row_lists[r];
         if (list < 0 || list >= lists->lists || lists->lengths[list] < 1 ||
             lists->lengths[list] > lists->width)
-            return -BAD_TOKEN;
+            return -BAD_LIST;
         if (r && list == lists->row_lists[r - 1]) continue;
         for (int64_t i = 0; i < lists->lengths[list]; i++) {
             const int64_t id = lists->ids[list * lists->width + i];
-            if (id < 0 || id >= head->out_features) return -BAD_TOKEN;
+            if (id < 0 || id >= head->out_features) return -BAD_LIST;
         }
     }
     return NO_ERROR;

@@ -1,6 +1,5 @@
 """A Transformer's stacks as structures of the C, if it covers them."""
 
-from collections.abc import Callable
 from ctypes import pointer
 from threading import Lock
 from typing import Any, TypeGuard
@@ -11,9 +10,8 @@ from torch import Tensor, nn
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Dot, ScaledDot
 from seq2seq.attention.ssru import SSRU
-from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
+from seq2seq.decoding.native.layout import constants, structs
 from seq2seq.decoding.native.linear import Packer
-from seq2seq.errors import DataError
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.layer import ACTIVATIONS, FeedForward
 from seq2seq.nn.positions import ALiBi, Learned, PositionScheme, Rotary, Sinusoidal, T5Bias
@@ -28,6 +26,11 @@ ACTIVATION_NUMBERS = {
 }
 SCHEMES = (Sinusoidal, Learned, Rotary, ALiBi, T5Bias, PositionScheme)
 FIRST_POSITIONS = 256
+
+
+def embedding_struct(weight: Tensor, scale: float) -> Any:
+    """Vectors of ids (V, E) for the C."""
+    return structs.Embedding(weight.data_ptr(), scale, None, len(weight))
 
 
 def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
@@ -55,7 +58,7 @@ class NativeStack:
 
     Attributes:
         struct: the same for the C.
-        positions: rows of its tables of positions.
+        embedding: the same of its embedding.
     """
 
     def __init__(self, packer: Packer, model: Transformer, side: str):
@@ -65,7 +68,7 @@ class NativeStack:
         layers = list(getattr(model, side))
         self.position: PositionScheme = getattr(model, f"{side}_position")
         embedding = model.embeddings.target if side == "decoder" else model.embeddings.source
-        self.dim, self.vocab_size = model.embeddings.dim, len(embedding.weight)
+        self.dim = model.embeddings.dim
         self.layers = (structs.Layer * len(layers))()
         for struct, layer in zip(self.layers, layers, strict=True):
             self._fill(struct, layer)
@@ -75,28 +78,26 @@ class NativeStack:
             is_pre_norm=layers[0].around_feed.pre,
             layers=self.layers,
             final_norm=self._norm(getattr(model, f"{side}_norm")),
-            token_embedding=self._keep(embedding.weight),
-            embedding_scale=model.embeddings.scale,
-            vocab_size=self.vocab_size,
+            embedding=embedding_struct(embedding.weight, model.embeddings.scale),
         )
-        self.positions = 0
+        self.embedding = self.struct.embedding
         self.extend_tables(FIRST_POSITIONS)
 
     def extend_tables(self, positions: int) -> None:
         """Have tables for so many positions. Other threads may decode with the shorter ones: those
         stay, and a longer one takes their place in one write.
         """
-        if positions <= self.positions:
+        if positions <= self.embedding.max_positions:
             return
         with self._lock:
-            if positions <= self.positions:  # another thread has made them meanwhile
+            if positions <= self.embedding.max_positions:  # another thread has made them meanwhile
                 return
             scheme = self.position
-            P = scheme.max_length or max(positions, 2 * self.positions)
+            P = scheme.max_length or max(positions, 2 * self.embedding.max_positions)
             places = torch.arange(P)
             if scheme.hook == "embed":
                 zeros = torch.zeros(1, P, self.dim)
-                self.struct.position_embedding = self._keep(scheme.embed(zeros, places)[0])
+                self.embedding.positions = self._keep(scheme.embed(zeros, places)[0])
             for attention in (layer.self_attn for layer in self.layers if layer.self_attn.n_heads):
                 if scheme.hook == "rotate":
                     half = attention.head_dim // 2
@@ -110,19 +111,7 @@ class NativeStack:
                     self.held.append(relative)
                     attention.relative_bias = pointer(relative)
             # Last, since who sees it reads the tables.
-            self.struct.max_positions = self.positions = P
-
-    def run(
-        self, function: Callable[..., int], tokens: Tensor, positions: Tensor, *arguments: Any
-    ) -> None:
-        """Raises: DataError for ids or positions that its tables lack."""
-        error = WORKSPACE.run(function, self.struct, *arguments)
-        if error < 0:
-            name, given, rows = "a position", positions, self.positions
-            if error == -constants.BAD_TOKEN:
-                name, given, rows = "an id", tokens, self.vocab_size
-            wrong = int(given.min()) if given.min() < 0 else int(given.max())
-            raise DataError(f"{name} of {wrong} was given to a model of {rows:,}")
+            self.embedding.max_positions = P
 
     def _keep(self, tensor: Tensor) -> int:
         tensor = tensor.detach().contiguous()

@@ -79,3 +79,27 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
                 insert(results[i], own ? own[first + i] : first + i, k, values, ids);
     }
 }
+
+int64_t topk_workspace(const Linear *head, int64_t rows) {
+    return linear_workspace(rows, head->in_features) + 2 * rows * (int64_t)sizeof(float);
+}
+
+void find_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
+               void *workspace) {
+    float *max = (float *)((char *)workspace + linear_workspace(rows, head->in_features));
+    const Epilogue epilogue = {.topk = topk, .max = max, .sum_exp = max + rows};
+    if (topk->shortlist) shortlist_forward(head, hidden, rows, &epilogue, workspace);
+    else linear_forward(head, hidden, rows, &epilogue, 0, workspace);
+    for (int64_t r = 0; r < rows; r++) {
+        const float log_sum = epilogue.max[r] + logf(epilogue.sum_exp[r]);
+        for (int64_t i = 0; i < topk->k; i++) topk->log_probs[r * topk->k + i] -= log_sum;
+    }
+}
+
+int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
+                 void *workspace, int64_t size) {
+    const int64_t error = check_lists(head, topk->shortlist, rows);
+    const int64_t needed = topk_workspace(head, rows);
+    if (!error && needed <= size) find_topk(head, hidden, rows, topk, workspace);
+    return error ? error : needed;
+}

@@ -13,8 +13,6 @@ typedef struct {
     void *workspace; /* of linear maps */
 } Buffers;
 
-static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static Buffers alloc_buffers(Arena *arena, const Stack *s, int64_t rows, int64_t max_length) {
     int64_t qkv = s->dim, hidden = s->dim;
     for (int32_t i = 0; i < s->n_layers; i++) {
@@ -31,28 +29,6 @@ static Buffers alloc_buffers(Arena *arena, const Stack *s, int64_t rows, int64_t
     b.scores = alloc_floats(arena, 1, max_length + LANES);
     b.workspace = arena_alloc(arena, linear_workspace(rows, max_of(hidden, qkv)));
     return b;
-}
-
-/* Ids and positions come from outside: nothing is read at one that its table lacks. */
-static int64_t check_ids(const Stack *s, int64_t rows, const int64_t *tokens,
-                         const int64_t *positions, int64_t positions_stride) {
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t token = tokens[r], position = positions[r * positions_stride];
-        if (token < 0 || token >= s->vocab_size) return -BAD_TOKEN;
-        if (position < 0 || position >= s->max_positions) return -BAD_POSITION;
-    }
-    return NO_ERROR;
-}
-
-static void embed(const Stack *s, const int64_t *tokens, const int64_t *positions, int64_t rows,
-                  float *x) {
-    const float *places = s->position_embedding;
-    for (int64_t r = 0; r < rows; r++) {
-        const float *token = s->token_embedding + tokens[r] * s->dim;
-        const float *place = places ? places + positions[r] * s->dim : 0;
-        for (int64_t i = 0; i < s->dim; i++)
-            *x++ = token[i] * s->embedding_scale + (place ? place[i] : 0);
-    }
 }
 
 void apply_norm(const Norm *norm, const float *x, int64_t rows, int64_t dim, float *y) {
@@ -108,8 +84,7 @@ static void ffn_layer(const Stack *s, const FeedForward *ffn, float *x, int64_t 
     const float *y = pre_norm(s, &ffn->norm, x, rows, b);
     Epilogue up = {.activation = ffn->activation};
     if (ffn->gate.panels) {
-        const Epilogue nothing = {.activation = NO_ACTIVATION};
-        linear_forward(&ffn->gate, y, rows, &nothing, b->gates, b->workspace);
+        linear_forward(&ffn->gate, y, rows, &NO_EPILOGUE, b->gates, b->workspace);
         up.gate = b->gates;
     }
     linear_forward(&ffn->up, y, rows, &up, b->hidden, b->workspace);
@@ -119,21 +94,14 @@ static void ffn_layer(const Stack *s, const FeedForward *ffn, float *x, int64_t 
 /* Queries, in self-attention with keys and values beside them, with their positions. */
 static void project_qkv(const Stack *s, const Attention *a, const float *x, int64_t rows,
                         const int64_t *positions, const Buffers *b) {
-    const Epilogue nothing = {.activation = NO_ACTIVATION};
     const float *y = pre_norm(s, &a->norm, x, rows, b);
-    linear_forward(&a->in_proj, y, rows, &nothing, b->qkv, b->workspace);
+    linear_forward(&a->in_proj, y, rows, &NO_EPILOGUE, b->qkv, b->workspace);
     if (!a->rope_table) return;
     for (int64_t r = 0; r < rows; r++) {
         float *heads = b->qkv + r * a->in_proj.out_features;
         apply_rope(a, a->n_heads + a->n_kv_heads, positions[r], heads);
     }
 }
-
-/* A step of those rows that are computed. */
-typedef struct {
-    LiveRows live;
-    const int64_t *tokens, *positions; /* (live,) */
-} LiveStep;
 
 /* Writes the new keys and values of each row to the last slot that it reads. */
 static void write_cache(const Attention *a, const LiveRows *live, const KVCache *cache,
@@ -153,99 +121,47 @@ static void write_cache(const Attention *a, const LiveRows *live, const KVCache 
     }
 }
 
-/* Attention of queries to a cache, and the rest of the sub-layer. */
-static void attend_cache(const Stack *s, const Attention *a, const LiveStep *step,
-                         const KVCache *cache, const KVIndex *index, float *x, const Buffers *b) {
+/* Attention to a cache, in self-attention with the new tokens' keys and values. */
+static void attention_layer(const Stack *s, const Attention *a, int is_self, const LiveStep *step,
+                            const KVCache *cache, const KVIndex *index, float *x,
+                            const Buffers *b) {
+    project_qkv(s, a, x, step->live.count, step->positions, b);
+    if (is_self) write_cache(a, &step->live, cache, index, b->qkv);
     attend(a, b->qkv, a->in_proj.out_features, &step->live, cache, index, step->positions,
            b->context, b->scores);
     add_residual(s, &a->norm, &a->out_proj, b->context, x, step->live.count, b);
 }
 
-static void self_attention_layer(const Stack *s, const Attention *a, const LiveStep *step,
-                                 const KVCache *cache, const KVIndex *index, float *x,
-                                 const Buffers *b) {
-    project_qkv(s, a, x, step->live.count, step->positions, b);
-    write_cache(a, &step->live, cache, index, b->qkv);
-    attend_cache(s, a, step, cache, index, x, b);
-}
-
-static void cross_attention_layer(const Stack *s, const Attention *a, const LiveStep *step,
-                                  const KVCache *cache, const KVIndex *index, float *x,
-                                  const Buffers *b) {
-    project_qkv(s, a, x, step->live.count, step->positions, b);
-    attend_cache(s, a, step, cache, index, x, b);
-}
-
 /* The recurrent unit in the place of self-attention; its states c are (rows, dim). */
 static void ssru_layer(const Stack *s, const SSRU *ssru, const LiveRows *live, float *c, float *x,
                        const Buffers *b) {
-    const Epilogue nothing = {.activation = NO_ACTIVATION};
     const float *y = pre_norm(s, &ssru->norm, x, live->count, b);
-    linear_forward(&ssru->in_proj, y, live->count, &nothing, b->qkv, b->workspace);
+    linear_forward(&ssru->in_proj, y, live->count, &NO_EPILOGUE, b->qkv, b->workspace);
     for (int64_t i = 0; i < live->count; i++)
         ssru_step(b->qkv + i * 2 * s->dim, s->dim, c + live_row(live, i) * s->dim, x + i * s->dim);
     post_norm(s, &ssru->norm, x, live->count);
 }
 
-/* The rows whose tokens are not `pad`, next to each other; none if they do not fit. */
-static LiveStep gather_live(const DecodeStep *step, Arena *arena, int64_t size) {
-    int64_t *rows = arena_alloc(arena, step->rows * 8), count = 0;
-    int64_t *tokens = arena_alloc(arena, step->rows * 8);
-    int64_t *positions = arena_alloc(arena, step->rows * 8);
-    for (int64_t r = 0; r < step->rows && arena->size <= size; r++)
-        if (step->tokens[r] != step->pad) {
-            rows[count] = r, tokens[count] = step->tokens[r];
-            positions[count++] = step->positions[r * step->positions_stride];
-        }
-    return (LiveStep){{count, step->rows, rows}, tokens, positions};
-}
-
-/* x (live, dim) -> (rows, dim), in place, with zeros in the others. */
-static void spread_rows(const LiveRows *live, int64_t dim, float *x) {
-    int64_t i = live->count - 1;
-    for (int64_t r = live->total - 1; r > i; r--)
-        if (i >= 0 && live->rows[i] == r)
-            memcpy(x + r * dim, x + i-- * dim, (size_t)dim * sizeof *x);
-        else
-            memset(x + r * dim, 0, (size_t)dim * sizeof *x);
-}
-
-int64_t s2s_decode(const Stack *s, const DecodeStep *step, float *hidden, void *workspace,
-                   int64_t size) {
-    const int64_t rows = step->rows;
-    const int64_t error =
-        check_ids(s, rows, step->tokens, step->positions, step->positions_stride);
-    if (error) return error;
-
-    /* Scratch memory. */
-    Arena arena = {workspace, 0};
-    KVIndex self_index = alloc_kv_index(&arena, &step->self_view);
-    KVIndex cross_index = alloc_kv_index(&arena, &step->cross_view);
+int64_t transformer_step(const Stack *s, const DecodeStep *step, const LiveStep *live, float *x,
+                         Arena arena, int64_t size) {
+    const int64_t rows = live->live.count;
     const int64_t max_length = max_of(step->self_view.length, step->cross_view.length);
-    const Buffers b = alloc_buffers(&arena, s, rows, max_length);
-    const LiveStep live = gather_live(step, &arena, size);
+    const Buffers b = alloc_buffers(&arena, s, step->rows, max_length);
     if (arena.size > size) return arena.size;
 
-    /* What each row reads, the same in all layers. */
-    build_kv_index(&step->self_view, &self_index);
-    build_kv_index(&step->cross_view, &cross_index);
-
-    /* Tokens and positions -> vectors. */
-    embed(s, live.tokens, live.positions, live.live.count, hidden);
-
+    embed(&s->embedding, s->dim, rows, live->tokens, live->positions, x);
     for (int32_t i = 0; i < s->n_layers; i++) {
         const Layer *l = s->layers + i;
         if (l->ssru.in_proj.panels)
-            ssru_layer(s, &l->ssru, &live.live, step->ssru_states[i], hidden, &b);
+            ssru_layer(s, &l->ssru, &live->live, step->states[i].values, x, &b);
         else
-            self_attention_layer(s, &l->self_attn, &live, step->self_caches + i, &self_index,
-                                 hidden, &b);
-        cross_attention_layer(s, &l->cross_attn, &live, step->cross_caches + i, &cross_index,
-                              hidden, &b);
-        ffn_layer(s, &l->ffn, hidden, live.live.count, &b);
+            attention_layer(s, &l->self_attn, 1, live, step->self_caches + i, &live->self_index, x,
+                            &b);
+        attention_layer(s, &l->cross_attn, 0, live, step->cross_caches + i, &live->cross_index, x,
+                        &b);
+        ffn_layer(s, &l->ffn, x, rows, &b);
     }
-    apply_norm(&s->final_norm, hidden, live.live.count, s->dim, hidden);
-    spread_rows(&live.live, s->dim, hidden);
+    apply_norm(&s->final_norm, x, rows, s->dim, x);
     return arena.size;
 }
 
@@ -274,7 +190,7 @@ enum { ENCODE_ROWS = 480 };
 
 static void encode_sentences(const Stack *s, const EncodeBatch *batch, KVIndex *index,
                              float *hidden, const Buffers *b) {
-    embed(s, batch->tokens, batch->positions, batch->rows, hidden);
+    embed(&s->embedding, s->dim, batch->rows, batch->tokens, batch->positions, hidden);
     for (int32_t i = 0; i < s->n_layers; i++) {
         encoder_attention_layer(s, &s->layers[i].self_attn, batch, index, hidden, b);
         ffn_layer(s, &s->layers[i].ffn, hidden, batch->rows, b);
@@ -285,7 +201,7 @@ static void encode_sentences(const Stack *s, const EncodeBatch *batch, KVIndex *
 int64_t s2s_encode(const Stack *s, const EncodeBatch *batch, float *hidden, void *workspace,
                    int64_t size) {
     const int64_t rows = batch->rows, most = max_of(ENCODE_ROWS, batch->max_length);
-    const int64_t error = check_ids(s, rows, batch->tokens, batch->positions, 1);
+    const int64_t error = check_ids(&s->embedding, rows, batch->tokens, batch->positions, 1);
     if (error) return error;
 
     Arena arena = {workspace, 0};
@@ -303,26 +219,6 @@ int64_t s2s_encode(const Stack *s, const EncodeBatch *batch, float *hidden, void
             part.rows += next[part.sentences++];
         encode_sentences(s, &part, &index, hidden, &b);
         hidden += part.rows * s->dim, part.tokens += part.rows, part.positions += part.rows;
-    }
-    return arena.size;
-}
-
-/* The best outputs of the head for each row, and their log-probabilities. */
-int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
-                 void *workspace, int64_t size) {
-    Arena arena = {workspace, 0};
-    Epilogue epilogue = {.topk = topk};
-    const int64_t error = topk->shortlist ? check_lists(head, topk->shortlist, rows) : NO_ERROR;
-    if (error) return error;
-    epilogue.max = arena_alloc(&arena, rows * (int64_t)sizeof(float));
-    epilogue.sum_exp = arena_alloc(&arena, rows * (int64_t)sizeof(float));
-    void *rest = arena_alloc(&arena, linear_workspace(rows, head->in_features));
-    if (arena.size > size) return arena.size;
-    if (topk->shortlist) shortlist_forward(head, hidden, rows, &epilogue, rest);
-    else linear_forward(head, hidden, rows, &epilogue, 0, rest);
-    for (int64_t r = 0; r < rows; r++) {
-        const float log_sum = epilogue.max[r] + logf(epilogue.sum_exp[r]);
-        for (int64_t i = 0; i < topk->k; i++) topk->log_probs[r * topk->k + i] -= log_sum;
     }
     return arena.size;
 }

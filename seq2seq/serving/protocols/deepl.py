@@ -1,18 +1,21 @@
 """The protocol of DeepL, which translation tools and office programs speak."""
 
+import asyncio
 from typing import Any
 
 from starlette.requests import Request
 
 from seq2seq.documents.document import Split
 from seq2seq.documents.html_markup import read_html
+from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.glossaries import require_terms
 from seq2seq.serving.languages import english_name
-from seq2seq.serving.service import Service
-from seq2seq.serving.validation import validate
+from seq2seq.serving.protocols.deepl_glossaries import pair_of, read_terms
+from seq2seq.serving.service import ClientText, Service
 
 NO_LIMIT = 10**12  # characters
-SIDES = ["source", "target"]
 SPLITS: dict[str, Split | None] = {"0": "none", "1": None, "nonewlines": "sentences"}
+TRUE = (True, "1", "true")  # the number 1 equals True
 
 
 async def translate(service: Service, request: Request, entry: dict[str, Any]) -> Any:
@@ -24,23 +27,41 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
         read=read_html if "tag_handling" in entry else None,
         split=SPLITS[entry["split_sentences"]],
     )
+    await apply_glossaries(service, request, entry, texts)
     await service.submit(texts, request)
     translations: list[dict[str, Any]] = [
         {"detected_source_language": text.model.source.upper(), "text": text.translation()}
         for text in texts
     ]
-    if entry["show_billed_characters"]:
+    if entry.get("show_billed_characters", False) in TRUE:
         for translation, original in zip(translations, entry["text"], strict=True):
             translation["billed_characters"] = len(original)
     return {"translations": translations}
+
+
+async def apply_glossaries(
+    service: Service, request: Request, entry: dict[str, Any], texts: list[ClientText]
+) -> None:
+    """Ask of the texts of a request what its glossaries say, of which the first takes precedence.
+
+    Raises: HTTPError if they are not for its languages; UnknownRecordError for one of nobody, or of
+        another client.
+    """
+    glossary_ids = entry.get("glossary_ids", entry.get("glossary_id"))
+    if not glossary_ids:
+        return
+    if entry["source_lang"] == "auto":
+        raise HTTPError(400, "source_lang is missing: a glossary is for two languages")
+    ids = glossary_ids.split(",") if isinstance(glossary_ids, str) else glossary_ids
+    terms = await read_terms(service, request.state.client, ids, pair_of(entry))
+    await asyncio.to_thread(require_terms, texts, terms)
 
 
 async def languages(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """The languages of one side, which the query names, or a form: even with GET, as DeepL's own
     client for Python sends it.
     """
-    side = request.query_params.get("type", entry["type"])
-    validate(side, {"type": "string", "enum": SIDES}, "type")
+    side = entry["type"]
     codes = dict.fromkeys(getattr(model, side) for model in service.models.values())
     more = {"supports_formality": False} if side == "target" else {}
     return [{"language": code.upper(), "name": english_name(code)} | more for code in codes]

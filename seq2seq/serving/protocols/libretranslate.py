@@ -1,5 +1,6 @@
 """The protocol of LibreTranslate, which Weblate, Open WebUI and many others speak."""
 
+import asyncio
 from typing import Any
 
 from starlette.requests import Request
@@ -7,6 +8,7 @@ from starlette.requests import Request
 from seq2seq.documents.html_markup import read_html
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
 from seq2seq.serving.service import Service
+from seq2seq.serving.storage import SUGGESTIONS
 
 
 async def translate(service: Service, request: Request, entry: dict[str, Any]) -> Any:
@@ -42,6 +44,16 @@ async def detect_language(service: Service, request: Request, entry: dict[str, A
     return [language_json(detect(entry["q"], candidates))]
 
 
+async def suggest(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """Keep a better translation of a text, in a language pair of a model."""
+    storage = service.find_storage()
+    (text,) = service.split([entry["q"]], entry["source"], entry["target"])
+    facts = {"source": text.model.source, "target": text.model.target}
+    facts |= {"text": entry["q"], "translation": entry["s"]}
+    await asyncio.to_thread(storage.create, SUGGESTIONS, request.state.client, facts, b"")
+    return {"success": True}
+
+
 async def languages(service: Service, request: Request) -> Any:
     """The source languages, and the targets of each."""
     targets: dict[str, list[str]] = {}
@@ -64,7 +76,7 @@ async def settings(service: Service, request: Request) -> Any:
         "keyRequired": service.keys is not None,
         "charLimit": service.limits.characters,
         "filesTranslation": False,
-        "suggestions": False,
+        "suggestions": service.storage is not None,
         "supportedFilesFormat": [],
         "language": languages,
     }

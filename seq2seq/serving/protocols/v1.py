@@ -13,6 +13,7 @@ from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.constraints.placeholders import MAX_CHARACTERS
 from seq2seq.documents.document import Split
 from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.glossaries import require_terms
 from seq2seq.serving.languages import english_name
 from seq2seq.serving.service import ClientText, Service
 
@@ -56,6 +57,8 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     text = split_text(service, entry, split, links=nbest, must=must, must_not=must_not)
     if len(text.sentences) != 1 and (prefix or must):
         raise HTTPError(400, "prefix and must are for a text of one sentence; or add split=false")
+    if entry["glossary"]:
+        await asyncio.to_thread(require_terms, [text], entry["glossary"])
     seconds = entry.get("deadline")
     answer = service.submit([text], request, beams=beams, seconds=seconds)
     if "text/event-stream" in request.headers.get("accept", ""):

@@ -1,0 +1,88 @@
+"""Collect the suggestions that a service has kept into a corpus, with which to train.
+
+    seq2seq suggestions FOLDER -o corrections.jsonl      FOLDER is that of seq2seq serve --keep-in
+
+Of several suggestions for one text, the last one is taken. White space is made single spaces.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.durable import write_text
+from seq2seq.errors import ConfigError, format_count
+from seq2seq.serving.storage import SUGGESTIONS, Record, Storage
+
+HELP = "collect the suggestions that a service has kept into a corpus"
+SUFFIXES = (".jsonl", ".tsv")
+KEYS = ("text", "translation")
+
+Rows = list[tuple[str, str, int]]  # text, translation, and how many suggestions there were
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("folder", type=InputPath, metavar="FOLDER", help="that of serve --keep-in")
+    add("-o", "--output", type=Path, required=True, metavar="FILE", help="a .jsonl or .tsv file")
+    add("--languages", metavar="DE-EN", help="source and target, if there are several pairs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    output: Path = arguments.output
+    if output.suffix not in SUFFIXES:
+        raise ConfigError(f"-o {output} should end with .jsonl or .tsv: -o corrections.jsonl")
+    check_written(output, *inputs_of(arguments))
+    folder: Path = arguments.folder
+    if not (folder / SUGGESTIONS.name).is_dir():
+        raise ConfigError(
+            f"{folder} has no suggestions: give the folder of seq2seq serve --keep-in FOLDER, once "
+            "somebody has sent some"
+        )
+    records = sorted(Storage(folder).list_all(SUGGESTIONS), key=lambda each: each.created_at)
+    pair = choose_pair(records, arguments.languages)
+    rows = collect(record for record in records if pair_of_languages(record) == pair)
+    source, target = pair.split("-")
+    write_text(output, format_rows(rows, source, target, output.suffix))
+    print(f"{format_count(len(rows), 'pair')} of {format_count(len(records), 'suggestion')}")
+    print(f"train with it: data.source={source} data.target={target}, and as a part of data.train,")
+    print(f"  corrections: {{path: {output}, weight: 5}}")
+    return 0
+
+
+def pair_of_languages(record: Record) -> str:
+    return f"{record.metadata['source']}-{record.metadata['target']}"
+
+
+def choose_pair(records: Iterable[Record], given: str | None) -> str:
+    """The languages that are given, or else the only ones. Raises: ConfigError if that is none."""
+    counts = Counter(map(pair_of_languages, records))
+    pair = given.lower() if given else next(iter(counts), "")
+    if pair not in counts or not given and len(counts) > 1:
+        known = ", ".join(f"--languages {pair} ({n:,})" for pair, n in counts.items())
+        raise ConfigError(f"suggestions for one pair of languages make a corpus: {known or 'none'}")
+    return pair
+
+
+def collect(records: Iterable[Record]) -> Rows:
+    """The last translation of each text, in the order of the texts' first suggestions."""
+    counts: Counter[str] = Counter()
+    last: dict[str, str] = {}
+    for record in records:
+        text, translation = (" ".join(record.metadata[key].split()) for key in KEYS)
+        counts[text] += 1
+        last[text] = translation
+    return [(text, translation, counts[text]) for text, translation in last.items()]
+
+
+def format_rows(rows: Rows, source: str, target: str, suffix: str) -> str:
+    """The content of a corpus, as `seq2seq.data.formats` reads it."""
+    columns = (source, target, "count")
+    if suffix == ".jsonl":
+        objects = (dict(zip(columns, row, strict=True)) for row in rows)
+        lines = [json.dumps(each, ensure_ascii=False) for each in objects]
+    else:
+        lines = ["\t".join(map(str, row)) for row in (columns, *rows)]
+    return "".join(f"{line}\n" for line in lines)

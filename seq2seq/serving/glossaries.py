@@ -1,0 +1,97 @@
+"""Glossaries of clients: their entries, and the phrases that they ask of translations."""
+
+import csv
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from seq2seq.constraints.glossary import Glossary
+from seq2seq.constraints.placeholders import MAX_CHARACTERS, MAX_REQUIRED
+from seq2seq.constraints.request import Groups
+from seq2seq.languages import is_spaceless
+from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.service import ClientText
+
+MAX_ENTRIES = 10_000  # of a glossary
+MAX_LENGTH = 200  # characters of a term, and of its translation
+COLUMNS = {"tsv": (2,), "csv": (2, 4)}
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+Entries = Mapping[str, str]  # terms of the source, and their translations
+
+
+def parse_entries(text: str, kind: str) -> dict[str, str]:
+    """The entries of a text of lines.
+
+    Args:
+        kind: `tsv`, or `csv`, in which the codes of the languages may follow.
+
+    Raises: HTTPError with the line that is none, and for too many.
+    """
+    layout: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == "tsv" else {}
+    entries: dict[str, str] = {}
+    try:
+        for number, row in enumerate(csv.reader(text.splitlines(), **layout), start=1):
+            phrases = [phrase.strip() for phrase in row]
+            if not any(phrases):
+                continue
+            if len(row) not in COLUMNS[kind] or not all(map(is_phrase, phrases)):
+                raise HTTPError(
+                    400,
+                    f"line {number} of entries should be a term and its translation, as {kind}, "
+                    f"each of 1 to {MAX_LENGTH} characters",
+                )
+            if phrases[0] in entries:
+                raise HTTPError(400, f"line {number} of entries has the term of an earlier one")
+            entries[phrases[0]] = phrases[1]
+            check_count(entries)
+    except csv.Error as error:
+        raise HTTPError(400, f"entries cannot be read as {kind}: {error}") from None
+    if not entries:
+        raise HTTPError(400, "entries is empty: write a term and its translation on each line")
+    return entries
+
+
+def is_phrase(text: str) -> bool:
+    return 0 < len(text) <= MAX_LENGTH and not CONTROL.search(text)
+
+
+def check_count(entries: Entries) -> None:
+    """Raises: HTTPError for too many entries."""
+    if len(entries) > MAX_ENTRIES:
+        raise HTTPError(413, f"a glossary has more than {MAX_ENTRIES:,} entries; no more are kept")
+
+
+def format_entries(entries: Entries) -> str:
+    """The entries as tab-separated lines."""
+    return "\n".join(f"{term}\t{translation}" for term, translation in entries.items())
+
+
+def require_terms(texts: Sequence[ClientText], entries: Iterable[tuple[str, str]]) -> None:
+    """Ask of each sentence of some texts to translate the terms that it has as entries say; terms
+    with several translations by one of them.
+    """
+    phrases: dict[str, tuple[str, ...]] = {}
+    for term, translation in entries:
+        phrases[term] = (*phrases.get(term, ()), translation)
+    glossaries: dict[str, Glossary] = {}  # by language
+    for text in texts:
+        language = text.model.source
+        if language not in glossaries:
+            spaceless = is_spaceless(language)
+            glossaries[language] = Glossary(list(phrases.items()), spaceless=spaceless)
+        for sentence in text.sentences:
+            found = glossaries[language].alternatives(sentence.text)
+            sentence.must += first_groups(group for group in found if group not in sentence.must)
+
+
+def first_groups(groups: Iterable[tuple[str, ...]]) -> Groups:
+    """The first groups of phrases, each once: as many as a search looks for at once."""
+    first: list[tuple[str, ...]] = []
+    room = MAX_CHARACTERS
+    for group in dict.fromkeys(groups):
+        room -= sum(map(len, group))
+        if room < 0 or len(first) == MAX_REQUIRED:
+            break
+        first.append(group)
+    return tuple(first)

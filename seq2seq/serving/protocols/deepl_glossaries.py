@@ -1,0 +1,221 @@
+"""The glossaries of DeepL's protocol: of one pair of languages (`/v2`), and of several (`/v3`).
+
+Both are records of one form, so that a glossary of one pair is found at both paths.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from seq2seq.languages import language_code
+from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.glossaries import Entries, check_count, format_entries, parse_entries
+from seq2seq.serving.service import Service
+from seq2seq.serving.storage import GLOSSARIES, Record
+
+Dictionaries = dict[str, Entries]  # by languages, such as `de-en`
+
+
+async def create_bilingual(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """Keep a glossary of one pair of languages."""
+    dictionaries = await parse_dictionaries(service, [entry])
+    return JSONResponse(
+        bilingual_json(await create_glossary(service, request, entry, dictionaries)), 201
+    )
+
+
+async def create_multilingual(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """Keep a glossary of several pairs of languages."""
+    dictionaries = await parse_dictionaries(service, entry["dictionaries"])
+    return JSONResponse(
+        multilingual_json(await create_glossary(service, request, entry, dictionaries)), 201
+    )
+
+
+async def create_glossary(
+    service: Service, request: Request, entry: dict[str, Any], dictionaries: Dictionaries
+) -> Record:
+    keep, packed = service.find_storage().create, pack(entry["name"], dictionaries)
+    return await asyncio.to_thread(keep, GLOSSARIES, request.state.client, *packed)
+
+
+async def list_bilingual(service: Service, request: Request) -> Any:
+    """The client's glossaries of one pair of languages, oldest first."""
+    records = await list_glossaries(service, request)
+    single = [record for record in records if len(record.metadata["counts"]) == 1]
+    return {"glossaries": list(map(bilingual_json, single))}
+
+
+async def list_multilingual(service: Service, request: Request) -> Any:
+    """All glossaries of the client, oldest first."""
+    return {"glossaries": list(map(multilingual_json, await list_glossaries(service, request)))}
+
+
+async def list_glossaries(service: Service, request: Request) -> list[Record]:
+    """The glossaries of a client; none where nothing is kept."""
+    if service.storage is None:
+        return []
+    return await asyncio.to_thread(service.storage.list_records, GLOSSARIES, request.state.client)
+
+
+async def get_bilingual(service: Service, request: Request) -> Any:
+    """A glossary of one pair of languages, without its entries."""
+    return bilingual_json(await call(service.find_storage().read, request))
+
+
+async def get_multilingual(service: Service, request: Request) -> Any:
+    """A glossary, without its entries."""
+    return multilingual_json(await call(service.find_storage().read, request))
+
+
+async def get_bilingual_entries(service: Service, request: Request) -> Any:
+    """The entries of a glossary of one pair of languages, as lines with tabs."""
+    record = await call(service.find_storage().read, request)
+    text = format_entries(find_dictionary(record, pair_of(bilingual_json(record))))
+    return PlainTextResponse(text, media_type="text/tab-separated-values")
+
+
+async def get_multilingual_entries(
+    service: Service, request: Request, entry: dict[str, Any]
+) -> Any:
+    """The entries of a glossary for a pair of languages."""
+    record = await call(service.find_storage().read, request)
+    entries = format_entries(find_dictionary(record, pair_of(entry)))
+    return {"dictionaries": [{**entry, "entries": entries, "entries_format": "tsv"}]}
+
+
+async def update_multilingual(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """Give a glossary another name, or further entries, which replace those of the same terms."""
+    added = await parse_dictionaries(service, entry["dictionaries"])
+
+    def merge(record: Record) -> tuple[dict[str, Any], bytes]:
+        known = json.loads(record.content)
+        merged = {pair: known.get(pair, {}) | entries for pair, entries in added.items()}
+        return pack(entry.get("name", record.metadata["name"]), known | merged)
+
+    return multilingual_json(await call(service.find_storage().update, request, merge))
+
+
+async def replace_dictionary(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """Replace the entries of a glossary for a pair of languages."""
+    new = await parse_dictionaries(service, [entry])
+
+    def replace(record: Record) -> tuple[dict[str, Any], bytes]:
+        return pack(record.metadata["name"], json.loads(record.content) | new)
+
+    record = await call(service.find_storage().update, request, replace)
+    return dictionary_json(record, pair_of(entry))
+
+
+async def delete_dictionary(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """Delete the entries of a glossary for a pair of languages."""
+    pair = pair_of(entry)
+
+    def remove(record: Record) -> tuple[dict[str, Any], bytes]:
+        find_dictionary(record, pair)
+        known = json.loads(record.content)
+        return pack(record.metadata["name"], {each: known[each] for each in known if each != pair})
+
+    await call(service.find_storage().update, request, remove)
+    return Response(status_code=204)
+
+
+async def delete_glossary(service: Service, request: Request) -> Any:
+    """Delete a glossary."""
+    await call(service.find_storage().delete, request)
+    return Response(status_code=204)
+
+
+async def call(method: Callable[..., Any], request: Request, *arguments: Any) -> Any:
+    """The result of a method of the storage for the glossary that the path of a request names."""
+    glossary_id = request.path_params["glossary_id"]
+    client = request.state.client
+    return await asyncio.to_thread(method, GLOSSARIES, client, glossary_id, *arguments)
+
+
+async def language_pairs_of_glossaries(service: Service, request: Request) -> Any:
+    """The pairs of languages for which there may be glossaries: all that are translated."""
+    pairs = dict.fromkeys((each.source, each.target) for each in service.models.values())
+    names = ("source_lang", "target_lang")
+    return {"supported_languages": [dict(zip(names, pair, strict=True)) for pair in pairs]}
+
+
+async def read_terms(
+    service: Service, client: str, glossary_ids: Sequence[str], pair: str
+) -> list[tuple[str, str]]:
+    """The entries of some glossaries of a client for a pair of languages: of each term, the first.
+
+    Raises: UnknownRecordError for a glossary of nobody, or of somebody else.
+    """
+    storage, terms = service.find_storage(), dict[str, str]()
+    for record_id in glossary_ids:
+        record = await asyncio.to_thread(storage.read, GLOSSARIES, client, record_id)
+        terms = find_dictionary(record, pair) | terms
+    return list(terms.items())
+
+
+async def parse_dictionaries(service: Service, described: list[dict[str, Any]]) -> Dictionaries:
+    """The dictionaries of a request. Raises: HTTPError for entries that are none, and languages
+    that are not translated.
+    """
+    dictionaries: Dictionaries = {}
+    for each in described:
+        pair = pair_of(each)
+        models = service.find_models(each["source_lang"], each["target_lang"])
+        if pair in dictionaries or pair != f"{models[0].source}-{models[0].target}":
+            raise HTTPError(400, f"{pair}: each dictionary is for two languages, and they differ")
+        entries, form = each["entries"], each["entries_format"]
+        dictionaries[pair] = await asyncio.to_thread(parse_entries, entries, form)
+    return dictionaries
+
+
+def pack(name: str, dictionaries: Dictionaries) -> tuple[dict[str, Any], bytes]:
+    """The metadata and the content of a glossary. Raises: HTTPError for too many entries."""
+    for entries in dictionaries.values():
+        check_count(entries)
+    counts = {pair: len(entries) for pair, entries in dictionaries.items()}
+    return {"name": name, "counts": counts}, json.dumps(dictionaries, ensure_ascii=False).encode()
+
+
+def find_dictionary(record: Record, pair: str) -> dict[str, str]:
+    """The entries of a glossary for a pair. Raises: HTTPError if it has none."""
+    if pair not in record.metadata["counts"]:
+        known = ", ".join(record.metadata["counts"]) or "no languages"
+        raise HTTPError(404, f"glossary {record.id} is for {known}, not for {pair}")
+    entries: dict[str, str] = json.loads(record.content)[pair]
+    return entries
+
+
+def pair_of(entry: dict[str, Any]) -> str:
+    return f"{language_code(entry['source_lang'])}-{language_code(entry['target_lang'])}"
+
+
+def dictionary_json(record: Record, pair: str) -> dict[str, Any]:
+    source, _, target = pair.partition("-")
+    count = record.metadata["counts"][pair]
+    return {"source_lang": source, "target_lang": target, "entry_count": count}
+
+
+def multilingual_json(record: Record) -> dict[str, Any]:
+    """A glossary, without its entries."""
+    created_at = datetime.fromtimestamp(record.created_at, UTC)
+    return {
+        "glossary_id": record.id,
+        "name": record.metadata["name"],
+        "creation_time": created_at.isoformat(timespec="microseconds"),
+        "dictionaries": [dictionary_json(record, pair) for pair in record.metadata["counts"]],
+    }
+
+
+def bilingual_json(record: Record) -> dict[str, Any]:
+    """A glossary of one pair of languages. Raises: HTTPError for one of more, or none."""
+    glossary = multilingual_json(record)
+    dictionaries = glossary.pop("dictionaries")
+    if len(dictionaries) != 1:
+        raise HTTPError(400, "this glossary is not of one pair of languages: see /v3/glossaries")
+    return {**glossary, **dictionaries[0], "ready": True}

@@ -1,0 +1,201 @@
+"""Records that the service keeps for its clients, all in one folder that the operator has named.
+
+A record is bytes and a few facts about them, its metadata. It is of a kind, which bounds it: the
+glossaries and suggestions of clients today; whatever else is to be kept, such as documents that
+clients upload and fetch later, is a further kind in `KINDS`, with `seconds` after which it expires.
+
+It is one file, KIND/CLIENT/ID, written whole: a line of JSON, then the bytes. CLIENT is a digest of
+the client and ID is random, so no name of a file comes from outside, and a client finds nothing but
+its own. Nothing is held in memory: several servers may share a folder. All methods read or write
+the disk, so call them outside of the event loop: `await asyncio.to_thread(storage.read, ...)`.
+"""
+
+import hashlib
+import json
+import os
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seq2seq.durable import replacing
+from seq2seq.errors import ConfigError, DataError, Seq2SeqError
+
+CLIENTS = 1000  # whose records of a kind are kept
+ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Kind(NamedTuple):
+    """A kind of records.
+
+    Attributes:
+        name: a plural, the name of its folder.
+        records: of a client, at most.
+        size: of a record in bytes, at most.
+        seconds: without a change, after which a record is removed; None = never.
+    """
+
+    name: str
+    records: int
+    size: int
+    seconds: float | None = None
+
+
+GLOSSARIES = Kind("glossaries", records=100, size=2**21)
+SUGGESTIONS = Kind("suggestions", records=5000, size=2**16)
+KINDS = (GLOSSARIES, SUGGESTIONS)
+
+
+class Record(NamedTuple):
+    """Bytes that are kept under an id, and the facts about them.
+
+    Attributes:
+        created_at: seconds of `time.time`.
+        metadata: the facts, as JSON says them.
+        content: empty where only the metadata were read.
+    """
+
+    id: str
+    created_at: float
+    metadata: dict[str, Any]
+    content: bytes = b""
+
+
+Change = Callable[[Record], tuple[dict[str, Any], bytes]]  # to other metadata and content
+
+
+class UnknownRecordError(Seq2SeqError):
+    """A client has no record of this id."""
+
+
+class Storage:
+    """The records of all clients.
+
+    Args:
+        folder: is made if it is not there, for the own user alone.
+    """
+
+    def __init__(self, folder: Path):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder = folder
+        self._lock = threading.Lock()
+
+    def create(self, kind: Kind, client: str, metadata: dict[str, Any], content: bytes) -> Record:
+        """Keep a new record. Raises: ConfigError if there is no room for it."""
+        folder = self._folder(kind, client)
+        record = Record(str(uuid.uuid4()), time.time(), metadata, content)
+        with self._lock:
+            self._check_room(kind, folder)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            save_record(kind, folder / record.id, record)
+        return record
+
+    def update(self, kind: Kind, client: str, record_id: str, change: Change) -> Record:
+        """Replace metadata and content by what a function makes of the record.
+
+        Raises: as `read`; ConfigError if it is too large; whatever the function raises.
+        """
+        with self._lock:
+            path = self._find(kind, client, record_id)
+            record = read_record(path)
+            metadata, content = change(record)
+            record = record._replace(metadata=metadata, content=content)
+            save_record(kind, path, record)
+        return record
+
+    def read(self, kind: Kind, client: str, record_id: str) -> Record:
+        """Raises: UnknownRecordError if the client has none of this id, or it has expired."""
+        return read_record(self._find(kind, client, record_id))
+
+    def delete(self, kind: Kind, client: str, record_id: str) -> None:
+        """Raises: as `read`."""
+        with self._lock:
+            remove_record(self._find(kind, client, record_id))
+
+    def list_records(self, kind: Kind, client: str) -> list[Record]:
+        """The records of a client without their contents, oldest first."""
+        paths = record_paths(self._folder(kind, client))
+        records = [read_record(path, limit=0) for path in paths if not has_expired(kind, path)]
+        return sorted(records, key=lambda record: record.created_at)
+
+    def list_all(self, kind: Kind) -> Iterator[Record]:
+        """The records of all clients without their contents: for the operator."""
+        for folder in sorted(self.folder.glob(f"{kind.name}/*")):
+            for path in record_paths(folder):
+                yield read_record(path, limit=0)
+
+    def expire(self) -> None:
+        """Remove all records that are too old."""
+        for kind in KINDS:
+            for folder in self.folder.glob(f"{kind.name}/*") if kind.seconds else ():
+                with self._lock:
+                    for path in record_paths(folder):
+                        if has_expired(kind, path):
+                            remove_record(path)
+
+    def _check_room(self, kind: Kind, folder: Path) -> None:
+        if not folder.is_dir():
+            count = sum(1 for _ in self.folder.glob(f"{kind.name}/*"))
+            if count >= CLIENTS:
+                raise ConfigError(f"{kind.name} of {count:,} clients are kept already: no more are")
+        elif len(os.listdir(folder)) >= kind.records:
+            raise ConfigError(f"you have {kind.records:,} {kind.name} already: no more are kept")
+
+    def _folder(self, kind: Kind, client: str) -> Path:
+        return self.folder / kind.name / hashlib.sha256(client.encode()).hexdigest()
+
+    def _find(self, kind: Kind, client: str, record_id: str) -> Path:
+        path = self._folder(kind, client) / record_id
+        if not ID.fullmatch(record_id) or has_expired(kind, path):
+            raise UnknownRecordError(f"{record_id[:50]!r} is none of your {kind.name}")
+        return path
+
+
+def record_paths(folder: Path) -> list[Path]:
+    """The records of a client, without those that are being written."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return [folder / name for name in sorted(names) if ID.fullmatch(name)]
+
+
+def has_expired(kind: Kind, path: Path) -> bool:
+    """Is a record too old, or not there?"""
+    try:
+        age = time.time() - path.stat().st_mtime
+    except OSError:
+        return True
+    return kind.seconds is not None and age > kind.seconds
+
+
+def read_record(path: Path, limit: int = -1) -> Record:
+    """A record, with so many bytes of its content; -1 = all.
+
+    Raises: DataError if it is none; OSError if it cannot be read.
+    """
+    with path.open("rb") as file:
+        try:
+            head = json.loads(file.readline())
+            return Record(path.name, head["created_at"], head["metadata"], file.read(limit))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} is damaged: delete it ({error})") from None
+
+
+def save_record(kind: Kind, path: Path, record: Record) -> None:
+    """Raises: ConfigError if it is too large; OSError if it cannot be written."""
+    head = {"created_at": record.created_at, "metadata": record.metadata}
+    line = json.dumps(head, ensure_ascii=False).encode() + b"\n"
+    size = len(line) + len(record.content)
+    if size > kind.size:
+        raise ConfigError(f"this has {size:,} bytes; of {kind.name}, {kind.size:,} each are kept")
+    with replacing(path) as file:
+        file.write(line + record.content)
+
+
+def remove_record(path: Path) -> None:
+    """Remove a record, and the folder of its client with the last one."""
+    path.unlink(missing_ok=True)
+    with suppress(OSError):  # not empty
+        path.parent.rmdir()
