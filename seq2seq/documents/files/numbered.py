@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from seq2seq.documents.document import Document, escape
+from seq2seq.documents.document import Document, escape_text
 from seq2seq.documents.files.contents import Cutter
 from seq2seq.documents.inline import pair_tags
 from seq2seq.documents.markup import Token
@@ -39,7 +39,7 @@ class NumberedText:
 
     def add_text(self, text: str) -> None:
         if text:
-            self._add(Token("text", 0, 0), escape(text))
+            self._add(Token("text", 0, 0), escape_text(text))
 
     def add_tag(self, tag: Tag, text: str = "") -> None:
         """Args: text: of its token."""

@@ -43,7 +43,7 @@ def find_messages(text: str) -> list[tuple[str, int, int]]:
         if match[1] != "msgstr" and (not k or fields[k - 1][1] == "msgstr")
     ]
     messages = []
-    for first, stop in zip(starts, [*starts[1:], len(fields)], strict=True):
+    for first, stop in zip(starts, [*starts[1:], len(fields)], strict=False):
         entry = fields[first:stop]
         before = text[fields[first - 1].end() if first else 0 : entry[0].start()]
         comments = before.replace("\r", "").rpartition("\n\n")[2]

@@ -6,6 +6,7 @@ from functools import partial
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
+from seq2seq.errors import DataError
 
 TIME = r"\d+:\d\d:\d\d[,.]\d+"
 # The beginning of a cue: its number and its times.
@@ -20,9 +21,12 @@ BREAK, LINE = "cue", "line"
 
 
 def open_subtitles(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if it is no text."""
+    """Raises: DataError if it is no text, or one without subtitles."""
     text = decode_file(data)
-    groups = join_cues(text, list(HEAD.finditer(text)))
+    heads = list(HEAD.finditer(text))
+    if not heads:
+        raise DataError("there are no times of subtitles in it, such as 0:00:01,0 --> 0:00:02,0")
+    groups = join_cues(text, heads)
     texts = [read_cues(text, group) for group in groups]
     return Contents(
         [each.cut(cut) for each in texts], partial(write_subtitles, text, groups, texts)

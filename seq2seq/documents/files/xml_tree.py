@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from seq2seq.documents.document import escape
+from seq2seq.documents.document import escape_text
 from seq2seq.documents.markup import unescape
 from seq2seq.documents.xml_markup import PROLOG, find_marks
 from seq2seq.errors import DataError
@@ -69,7 +69,7 @@ class Node:
 
 def escape_xml(text: str) -> str:
     """A text as it stands between tags of XML."""
-    return escape(FORBIDDEN.sub("", text))
+    return escape_text(FORBIDDEN.sub("", text))
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -93,7 +93,7 @@ def parse_xml(text: str) -> Node:
     root = Node(text, "", 0, len(text), 0, len(text))
     around = [root]
     ends = [*(start + mark.begin for mark in marks[1:]), len(text)]
-    for mark, end in zip(marks, ends, strict=True):
+    for mark, end in zip(marks, ends, strict=False):
         begin = start + mark.begin
         if mark.kind == "close":
             node = around.pop()
