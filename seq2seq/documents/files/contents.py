@@ -10,7 +10,7 @@ from seq2seq.errors import DataError
 
 @dataclass(frozen=True)
 class Contents:
-    """What is translated of a file.
+    """The texts of a file, to be translated.
 
     Attributes:
         documents: its texts, in their order.
