@@ -27,7 +27,14 @@ MAX_FIELDS = 200  # of a form, and of a query
 class UploadedFile(str):
     """The name of a file that a client has sent, with its content."""
 
-    data: bytes
+    def __new__(cls, name: str, data: bytes) -> "UploadedFile":
+        return super().__new__(cls, name)
+
+    def __init__(self, name: str, data: bytes):
+        self.data = data
+
+    def rename(self, name: str) -> "UploadedFile":
+        return UploadedFile(name, self.data)
 
 
 TYPES: dict[str, tuple[type, ...]] = {
@@ -159,8 +166,7 @@ async def parse_multipart(headers: Headers, body: bytes, files: bool) -> dict[st
     fields: dict[str, list[str]] = {}
     for name, value in form.multi_items():
         if not isinstance(value, str):
-            upload, value = value, UploadedFile(value.filename or "")
-            value.data = await upload.read()
+            upload, value = value, UploadedFile(value.filename or "", await value.read())
             await upload.close()
         fields.setdefault(name, []).append(value)
     return fields

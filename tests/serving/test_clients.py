@@ -230,9 +230,7 @@ def test_deepls_client_translates_documents(client: Any, deepl: ModuleType, tmp_
     client.translate_document_from_filepath(source, target, target_lang="EN-US")
     assert target.read_text().startswith("# ") and TEXTS[0] not in target.read_text()
     output = io.BytesIO()
-    client.translate_document(
-        io.BytesIO(TEXTS[0].encode()), output, target_lang="EN-US", filename="a.txt"
-    )
+    client.translate_document(TEXTS[0].encode(), output, target_lang="EN-US", filename="a.txt")
     assert output.getvalue().decode() == client.translate_text(TEXTS[0], target_lang="EN-US").text
     handle = client.translate_document_upload(TEXTS[0], target_lang="EN-US", filename="a.txt")
     assert client.translate_document_wait_until_done(handle).done

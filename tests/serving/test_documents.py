@@ -98,7 +98,7 @@ def test_glossaries_are_for_documents_too(client: TestClient) -> None:
     term = LINES[0].split()[1]
     entries = {"entries": f"{term}\tzebra", "entries_format": "tsv"}
     made = client.post("/v2/glossaries", json={"name": "a", **languages, **entries}).json()
-    handle = upload(client, "a.txt", LINES[0], glossary_id=made["glossary_id"])
+    handle = upload(client, "file", LINES[0], filename="a.txt", glossary_id=made["glossary_id"])
     assert wait(client, handle)["status"] == "done"
     key = {"document_key": handle["document_key"]}
     text = client.post(f"/v2/document/{handle['document_id']}/result", json=key).text

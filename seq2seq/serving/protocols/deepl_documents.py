@@ -12,10 +12,13 @@ from seq2seq.serving.documents import SECONDS, accept_document, find_record, sen
 from seq2seq.serving.protocols.deepl import read_glossaries
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
+from seq2seq.serving.validation import UploadedFile
 
 
 async def upload(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """Begin to translate a document. Returns: its id, and the key that its client must know."""
+    if "filename" in entry and isinstance(entry["file"], UploadedFile):
+        entry["file"] = entry["file"].rename(entry["filename"])
     terms = await read_glossaries(service, request, entry)
     languages = entry["source_lang"], entry["target_lang"]
     record, _ = await accept_document(service, request, entry, languages, terms)
