@@ -110,3 +110,33 @@ def test_invalid_bytes_are_replaced_and_named(seq2seq: Command, run: Path) -> No
     ended = seq2seq("translate", run, *GREEDY, "--document", stdin=b"--\n \xff \n")
     assert (ended.code, ended.out.decode()) == (0, "--\n \ufffd \n")
     assert "line 2, byte 2: 0xff is not UTF-8" in ended.err
+
+
+def test_files_come_back_as_files(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+    source, output = tmp_path / "a.md", tmp_path / "b.md"
+    source.write_bytes(f"# {SENTENCES[0]}\r\n\r\n{SENTENCES[1]} `c`\r\n".encode())
+    ended = seq2seq("translate", run, *GREEDY, "--document", source, "-o", output)
+    assert (ended.code, ended.out) == (0, b"")
+    text = output.read_bytes().decode()
+    assert text.startswith("# ") and text.endswith("\r\n") and text.count("`c`") == 1
+    assert text.count("\r\n\r\n") == 1 and SENTENCES[1] not in text
+    assert seq2seq("translate", run, *GREEDY, source, "--document").out.decode() == text
+
+
+def test_a_file_that_cannot_be_read_leaves_what_is_there(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    source, output = tmp_path / "a.docx", tmp_path / "b.docx"
+    source.write_bytes(b"PK\x03\x04")
+    output.write_bytes(b"PK\x03\x04old")
+    ended = seq2seq("translate", run, "--document", source, "-o", output)
+    assert "a.docx cannot be read as .docx" in refused(ended)
+    assert output.read_bytes() == b"PK\x03\x04old"
+    ended = seq2seq("translate", run, "--document", source, "-o", source)
+    assert "which is read" in refused(ended)
+    missing = seq2seq("translate", run, "--document", tmp_path / "c.docx")
+    assert "there is no such file" in refused(missing)
+    both = seq2seq("translate", run, "--document", source, "-i", source)
+    assert "not both" in refused(both)
+    html = seq2seq("translate", run, "--document", "--html", source)
+    assert "the end of its name" in refused(html)

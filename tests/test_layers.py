@@ -88,6 +88,7 @@ LIBRARIES = {
     "python_multipart": {"serving"},
     "py3langid": {"serving"},
     "sentencex": {"documents"},
+    "markdown_it": {"documents"},
     "ray": {"cli"},
 }
 

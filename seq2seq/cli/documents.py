@@ -1,20 +1,27 @@
-"""`translate --document`: whole texts, in which only the sentences change."""
+"""`translate --document`: whole texts and files, in which only the sentences change."""
 
 import argparse
 import io
+import re
 import sys
 import warnings
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import option_name
 from seq2seq.cli.requirements import rank_by_risk
-from seq2seq.documents.document import Document
+from seq2seq.data.text import similar_names
+from seq2seq.documents.files.contents import Contents, Cutter
+from seq2seq.documents.files.formats import LONGEST, format_of_file, open_file
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
+from seq2seq.durable import replacing
 from seq2seq.environment import delay_interrupts
 from seq2seq.errors import ConfigError, DataError
+from seq2seq.progress import Tally, show_tally
 from seq2seq.text_stream import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
@@ -25,16 +32,31 @@ if TYPE_CHECKING:
     from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
-LONGEST = 2**24  # bytes, of a document in memory
 APART = (
     "the model's attention has no weights that link words, so tags inside sentences cut them: each "
     "text between two tags is translated for itself"
 )
+NAME = re.compile(r"[^\s<>]+\.[A-Za-z]+")  # of a file, rather than a text
 OF_SENTENCES = ("nbest", "json", "json_input", "prefix")
 
 
 def check_documents(arguments: argparse.Namespace) -> None:
-    """Raises: ConfigError for an option that needs another, or is of single sentences."""
+    """Take the only text for the name of a file if its end is that of a format.
+
+    Raises: ConfigError for an option that needs another, or is of single sentences; for a file that
+        does not exist.
+    """
+    arguments.file = None
+    if arguments.document and len(arguments.texts) == 1 and format_of_file(arguments.texts[0]):
+        path = InputPath(arguments.texts[0])
+        if path.is_file():
+            arguments.file, arguments.texts = path, []
+        elif NAME.fullmatch(arguments.texts[0]):
+            raise ConfigError(f"--document {path}: there is no such file. {similar_names(path)}")
+    if arguments.file and arguments.html:
+        raise ConfigError("--html is for texts: the end of its name says what a file is")
+    if arguments.file and arguments.input:
+        raise ConfigError("give --document FILE or --input, not both")
     if arguments.html and not arguments.document:
         raise ConfigError("--html is for whole texts: add --document")
     given = [option_name(name) for name in OF_SENTENCES if getattr(arguments, name)]
@@ -62,35 +84,67 @@ def translate_documents(
     from seq2seq.translation.problems import warn_of_problems
 
     source, target = (translator.config["data"][side] for side in ("source", "target"))
-    given = arguments.texts or [read_document(arguments)]
-    choice = translator.find_choice(arguments.path) if arguments.html else None
-    if arguments.html and choice is None:
+    has_tags = arguments.html or arguments.file
+    choice = translator.find_choice(arguments.path) if has_tags else None
+    if has_tags and choice is None:
         warnings.warn(APART, stacklevel=2)
-    read = read_html if arguments.html else None
-    documents = [Document.of(text, source, read=read, whole=choice is not None) for text in given]
+    contents = read_contents(arguments, Cutter(source, choice is not None))
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
-    copies = arguments.keep is not None
     requests = [
-        request for document in documents for request in requests_of(document, copies=copies)
+        request
+        for document in contents.documents
+        for request in requests_of(document, copies=arguments.keep is not None)
     ]
     for number, request in enumerate(requests, start=1):
         request.place = f"sentence {number}"
-    for request in warn_of_problems(texts.translate(requests)):
-        if arguments.mbr:
-            rank_by_risk(request.result.translations, arguments)
-    best = iter(align_linked(translator, requests))
+    tally = Tally("translated", "sentences", len(requests))
     with ExitStack() as stack:
-        output = sys.stdout
-        if arguments.output:
-            opened = arguments.output.open("w", encoding="utf-8", newline="\n")
-            output = stack.enter_context(opened)
-        for document in documents:
-            with delay_interrupts():
-                translations = [next(best) for _ in document.sentences]
-                output.write(join_translations(document, translations, choice, target))
-                output.write("\n" if arguments.texts else "")
+        if not (arguments.quiet or arguments.texts or sys.stderr is None):
+            stack.enter_context(show_tally(tally, sys.stderr))
+        for request in tally.count(warn_of_problems(texts.translate(requests))):
+            if arguments.mbr:
+                rank_by_risk(request.result.translations, arguments)
+        best = iter(align_linked(translator, requests))
+    translated = [
+        join_translations(document, [next(best) for _ in document.sentences], choice, target)
+        for document in contents.documents
+    ]
+    with delay_interrupts():
+        write_contents(arguments.output, contents.write(translated))
     return int(any(request.error for request in requests))
+
+
+def read_contents(arguments: argparse.Namespace, cut: Cutter) -> Contents:
+    """The contents of the file, the texts or the input.
+
+    Raises: DataError if they cannot be read.
+    """
+    if arguments.file:
+        return open_file(str(arguments.file), read_file(arguments.file), cut)
+    read = read_html if arguments.html else None
+    end = "\n" if arguments.texts else ""
+    given = arguments.texts or [read_document(arguments)]
+    return Contents(
+        [cut(text, read) for text in given],
+        lambda texts: "".join(text + end for text in texts).encode(),
+    )
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file, not more than one that is too long has."""
+    with path.open("rb") as file:
+        return file.read(LONGEST + 1)
+
+
+def write_contents(path: Path | None, data: bytes) -> None:
+    """Write a file, whole or not at all; None = standard output."""
+    if path is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        return
+    with replacing(path) as file:
+        file.write(data)
 
 
 def align_linked(

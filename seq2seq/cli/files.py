@@ -98,7 +98,8 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
         return
     check_writable(output)
     check_apart([output], f"-o {output}", read)
-    if output.is_file() and output.stat().st_size and is_archive(output) != model:
+    is_old = output.is_file() and output.stat().st_size and output.suffix != ".docx"
+    if is_old and is_archive(output) != model:
         what = "a file that is not a model" if model else "a model"
         raise ConfigError(f"-o {output} would overwrite {what}: give another name")
     if run := find_run(output):

@@ -8,6 +8,7 @@ translated, which also sets the exit code to 1. Messages go to stderr.
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
     seq2seq translate PATH --json-input            {"text": ..., "must": [["house", "houses"]], ...}
     seq2seq translate PATH --document < page.txt   sentence by sentence, with all between them kept
+    seq2seq translate PATH --document a.docx -o b.docx    also txt, md, html, srt, po, xliff
     seq2seq translate PATH --files IN --output-dir OUT --shard 1/8    all files of a folder; resumes
 """
 
@@ -67,7 +68,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--prefix", default="", metavar="TEXT", help="what every translation must begin with")
     entries = 'read JSON lines: "text"; "prefix", "must" and "must_not" of its translation'
     add("--json-input", action="store_true", help=entries)
-    add("--document", action="store_true", help="translate the sentences of whole texts")
+    add("--document", action="store_true", help="translate the sentences of whole texts, or FILE")
     add("--html", action="store_true", help="for --document: what is between the tags of HTML")
     add_files(command)
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
@@ -171,7 +172,9 @@ def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
         if arguments.texts:
             raise ConfigError("give texts or --input, not both")
         check_input(arguments.input)
-    elif not arguments.texts and not arguments.files and sys.stdin is None:  # as after `<&-`
+    elif (
+        not (arguments.texts or arguments.file or arguments.files) and sys.stdin is None
+    ):  # as after `<&-`
         raise ConfigError(
             "there is nothing to translate: standard input is closed. Give texts, or a file: "
             f"seq2seq translate {arguments.path} < FILE"
@@ -182,6 +185,6 @@ def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
     if arguments.texts:
         mend = f"To translate its content: seq2seq translate {arguments.path} -i FILE"
         warn_of_files(arguments.texts, mend)
-    stdin = [] if arguments.input or arguments.texts else [STDIN]
+    stdin = [] if arguments.input or arguments.texts or arguments.file else [STDIN]
     check_written(arguments.output, *inputs_of(arguments), *stdin)
     return search, engine

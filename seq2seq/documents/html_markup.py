@@ -15,77 +15,16 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 # Elements inside a sentence, also those that old pages have; all other names of HTML end one.
 # A browser shows names that HTML does not have inside a line, too.
 BLOCKS = set(
-    [
-        "address",
-        "article",
-        "aside",
-        "base",
-        "blockquote",
-        "body",
-        "canvas",
-        "caption",
-        "center",
-        "col",
-        "colgroup",
-        "dd",
-        "details",
-        "dialog",
-        "dir",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "frame",
-        "frameset",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "head",
-        "header",
-        "hgroup",
-        "hr",
-        "html",
-        "iframe",
-        "legend",
-        "li",
-        "link",
-        "main",
-        "menu",
-        "meta",
-        "nav",
-        "noframes",
-        "noscript",
-        "object",
-        "ol",
-        "optgroup",
-        "option",
-        "p",
-        "pre",
-        "search",
-        "section",
-        "select",
-        "summary",
-        "table",
-        "tbody",
-        "td",
-        "template",
-        "textarea",
-        "tfoot",
-        "th",
-        "thead",
-        "title",
-        "tr",
-        "ul",
-        "video",
-        "audio",
-    ]
+    re.findall(
+        r"\w+",
+        """
+        address article aside base blockquote body canvas caption center col colgroup dd details
+        dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6
+        head header hgroup hr html iframe legend li link main menu meta nav noframes noscript object
+        ol optgroup option p pre search section select summary table tbody td template textarea
+        tfoot th thead title tr ul video audio
+        """,
+    )
 )
 MAX_COPIED = 100  # characters of what is copied; more of it stands in a sentence without any text
 COMMENT_END = re.compile(r"--\s*!?>")

@@ -18,7 +18,7 @@ from seq2seq import pages
 from seq2seq.serving.auth import Access, GuardMiddleware, authorize
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.metrics import MetricsMiddleware, build_registry
-from seq2seq.serving.protocols import deepl, deepl_glossaries, libretranslate, v1
+from seq2seq.serving.protocols import deepl, deepl_documents, deepl_glossaries, libretranslate, v1
 from seq2seq.serving.service import Service
 from seq2seq.serving.validation import DESCRIPTION, describe_body, read_entry
 
@@ -54,8 +54,12 @@ POST: dict[str, Handler] = {
     "/translate": libretranslate.translate,
     "/detect": libretranslate.detect_language,
     "/suggest": libretranslate.suggest,
+    "/translate_file": libretranslate.translate_file,
     "/v2/translate": deepl.translate,
     "/v2/languages": deepl.languages,
+    "/v2/document": deepl_documents.upload,
+    "/v2/document/{document_id}": deepl_documents.get_status,
+    "/v2/document/{document_id}/result": deepl_documents.download,
     GLOSSARIES: deepl_glossaries.create_bilingual,
     MULTILINGUAL: deepl_glossaries.create_multilingual,
 }
@@ -63,6 +67,7 @@ GET: dict[str, Handler] = {
     "/v1/models": v1.models,
     "/languages": libretranslate.languages,
     "/frontend/settings": libretranslate.settings,
+    "/download_file/{document_id}/{name}": libretranslate.download_file,
     "/v2/languages": deepl.languages,
     "/v2/usage": deepl.usage,
     "/v2/glossary-language-pairs": deepl_glossaries.language_pairs_of_glossaries,
@@ -83,10 +88,16 @@ DELETE: dict[str, Handler] = {
 }
 PATCH: dict[str, Handler] = {OF_ID: deepl_glossaries.update_multilingual}
 PUT: dict[str, Handler] = {f"{OF_ID}/dictionaries": deepl_glossaries.replace_dictionary}
+WITH_FILE = {"/translate_file", "/v2/document"}
 METHODS = {"POST": POST, "GET": GET, "DELETE": DELETE, "PATCH": PATCH, "PUT": PUT}
 PATHS = tuple(dict.fromkeys(path for handlers in METHODS.values() for path in handlers))
 WITHOUT_KEY = {"/languages", "/frontend/settings", "/health/live", "/health/ready", "/metrics"}
-KEY_IN_BODY = {"/translate", "/detect", "/suggest"}  # where LibreTranslate's clients send it
+KEY_IN_BODY = {
+    "/translate",
+    "/detect",
+    "/suggest",
+    "/translate_file",
+}  # where LibreTranslate's clients send it
 
 
 def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: B008
@@ -132,10 +143,11 @@ async def handle(service: Service, handler: Handler, body: Any, request: Request
     limits, path = service.limits, request.scope["path"]
     key = request.headers.get("authorization", "").partition(" ")[2].strip()
     is_key_in_body = path in KEY_IN_BODY and not key
+    size = limits.file if path in WITH_FILE else limits.body
     try:
         if not is_key_in_body and path not in WITHOUT_KEY:
             request.state.client = authorize(service.keys, key, request)
-        entries = [await read_entry(request, body, limits.body, limits.patience)] if body else []
+        entries = [await read_entry(request, body, size, limits.patience)] if body else []
         if is_key_in_body:
             key = entries[0].get("api_key") or ""
             request.state.client = authorize(service.keys, key, request)

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ class Limits:
         deadline: seconds until an answer, unless the client names its own.
         characters: of all texts of a request.
         beam_size: beams, and alternatives.
-        body: bytes.
+        body: bytes; of one with a file, `file`.
         patience: seconds until a body must have arrived.
         connections: open connections, and requests that are answered at once.
     """
@@ -58,6 +59,7 @@ class Limits:
     characters: int = 20_000
     beam_size: int = 10
     body: int = 2**20
+    file: int = 2**23
     patience: float = 10.0
     connections: int = 512
 
@@ -107,6 +109,7 @@ class Service:
         models: in the order of the builders; none while they are loaded.
         draining: are new requests refused?
         characters: translated since the start.
+        documents: how many are being translated, by client.
     """
 
     def __init__(
@@ -122,6 +125,7 @@ class Service:
         self.models: dict[str, ModelWorker] = {}
         self.draining = False
         self.characters = 0
+        self.documents: Counter[str] = Counter()
         self._loading = asyncio.Lock()
 
     async def load(self) -> None:
@@ -174,8 +178,8 @@ class Service:
         """The storage. Raises: ConfigError if nothing is kept."""
         if self.storage is None:
             raise ConfigError(
-                "this server keeps nothing of its clients; to keep glossaries and suggestions, "
-                "start it with --keep-in FOLDER"
+                "this server keeps nothing of its clients; to keep glossaries, suggestions and "
+                "documents, start it with --keep-in FOLDER"
             )
         return self.storage
 

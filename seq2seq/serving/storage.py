@@ -1,8 +1,8 @@
 """Records that the service keeps for its clients, all in one folder that the operator has named.
 
 A record is bytes and a few facts about them, its metadata. It is of a kind, which bounds it: the
-glossaries and suggestions of clients today; whatever else is to be kept, such as documents that
-clients upload and fetch later, is a further kind in `KINDS`, with `seconds` after which it expires.
+glossaries and suggestions of clients, and documents that they upload and fetch later, which expire;
+whatever else is to be kept is a further kind in `KINDS`.
 
 It is one file, KIND/CLIENT/ID, written whole: a line of JSON, then the bytes. CLIENT is a digest of
 the client and ID is random, so no name of a file comes from outside, and a client finds nothing but
@@ -47,7 +47,8 @@ class Kind(NamedTuple):
 
 GLOSSARIES = Kind("glossaries", records=100, size=2**21)
 SUGGESTIONS = Kind("suggestions", records=5000, size=2**16)
-KINDS = (GLOSSARIES, SUGGESTIONS)
+DOCUMENTS = Kind("documents", records=50, size=2**25, seconds=24 * 60 * 60)
+KINDS = (GLOSSARIES, SUGGESTIONS, DOCUMENTS)
 
 
 class Record(NamedTuple):

@@ -22,8 +22,23 @@ DESCRIPTION = Path(__file__).parent / "openapi.yaml"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 MAX_FIELDS = 200  # of a form, and of a query
+
+
+class UploadedFile(str):
+    """The name of a file that a client has sent, with its content."""
+
+    def __new__(cls, name: str, data: bytes) -> "UploadedFile":
+        return super().__new__(cls, name)
+
+    def __init__(self, name: str, data: bytes):
+        self.data = data
+
+    def rename(self, name: str) -> "UploadedFile":
+        return UploadedFile(name, self.data)
+
+
 TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
+    "string": (str, UploadedFile),
     "boolean": (bool,),
     "integer": (int, float),
     "number": (int, float),
@@ -90,14 +105,13 @@ async def read_entry(
         raise HTTPError(415, f"{kind[:80]!r} is not supported. Supported: {', '.join(content)}")
     schema = content[kind]["schema"]
     try:
-        text = body.decode("utf-8")
         if kind == JSON:
-            entry = json.loads(text)
+            entry = json.loads(body.decode("utf-8"))
         else:
             form = (
-                await parse_multipart(request.headers, body)
+                await parse_multipart(request.headers, body, files="file" in schema["properties"])
                 if kind == MULTIPART
-                else parse_form(text)
+                else parse_form(body.decode("utf-8"))
             )
             entry = convert_fields(form | parse_form(query.decode("latin-1")), schema)
     except UnicodeDecodeError as error:
@@ -132,8 +146,11 @@ def parse_form(text: str) -> dict[str, list[str]]:
     return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
 
 
-async def parse_multipart(headers: Headers, body: bytes) -> dict[str, list[str]]:
-    """The values of each field of a body in parts, none of which is a file.
+async def parse_multipart(headers: Headers, body: bytes, files: bool) -> dict[str, list[str]]:
+    """The values of each field of a body in parts.
+
+    Args:
+        files: may one of the parts be a file?
 
     Raises: ValueError if it cannot be read.
     """
@@ -141,12 +158,18 @@ async def parse_multipart(headers: Headers, body: bytes) -> dict[str, list[str]]
     async def stream() -> AsyncGenerator[bytes, None]:
         yield body
 
-    limits = {"max_files": 0, "max_fields": MAX_FIELDS, "max_part_size": len(body)}
+    limits = {"max_files": int(files), "max_fields": MAX_FIELDS, "max_part_size": len(body)}
     try:
         form = await MultiPartParser(headers, stream(), **limits).parse()
     except (MultiPartException, FormParserError) as error:
         raise ValueError(str(error)) from None
-    return {name: list(map(str, form.getlist(name))) for name in form}
+    fields: dict[str, list[str]] = {}
+    for name, value in form.multi_items():
+        if not isinstance(value, str):
+            upload, value = value, UploadedFile(value.filename or "", await value.read())
+            await upload.close()
+        fields.setdefault(name, []).append(value)
+    return fields
 
 
 def convert_fields(fields: dict[str, list[str]], schema: Any) -> dict[str, Any]:

@@ -27,13 +27,13 @@ REFUSED = {
     *("create_translation_memory_export", "get_translation_memory_job"),
     *("wait_until_translation_memory_job_done", "import_translation_memory_from_filepath"),
     "export_translation_memory_to_filepath",
-    *("translate_document", "translate_document_from_filepath", "translate_document_upload"),
-    *("translate_document_get_status", "translate_document_wait_until_done"),
-    "translate_document_download",
 }
 ELSEWHERE = {"upload_translation_memory_file", "download_translation_memory_export"}  # their URLs
 LOCAL = {"close", "server_url", "set_app_info"}
 SERVED = {
+    *("translate_document", "translate_document_from_filepath", "translate_document_upload"),
+    *("translate_document_get_status", "translate_document_wait_until_done"),
+    "translate_document_download",
     *("translate_text", "translate_text_with_glossary"),
     *("get_source_languages", "get_target_languages", "get_glossary_languages", "get_usage"),
     *("create_glossary", "create_glossary_from_csv", "get_glossary", "list_glossaries"),
@@ -202,7 +202,6 @@ def test_what_deepls_client_is_refused_it_is_refused_in_a_sentence(
 ) -> None:
     document = tmp_path / "text.txt"
     document.write_text(TEXTS[0])
-    handle = deepl.DocumentHandle("a", "b")
     calls: dict[str, Callable[[Any], Any]] = {
         "rephrase_text": lambda call: call("A dog."),
         "correct_text": lambda call: call("A dog."),
@@ -216,28 +215,31 @@ def test_what_deepls_client_is_refused_it_is_refused_in_a_sentence(
         "import_translation_memory_from_filepath": lambda call: call(document),
         "export_translation_memory_to_filepath": lambda call: call("a", tmp_path / "c.tmx"),
         "create_translation_memory_import": lambda call: call("a", 1),
-        "translate_document": lambda call: call(
-            io.BytesIO(b"a"), io.BytesIO(), target_lang="EN-US", filename="a.txt"
-        ),
-        "translate_document_from_filepath": lambda call: call(
-            document, tmp_path / "out.txt", target_lang="EN-US"
-        ),
-        "translate_document_upload": lambda call: call(
-            io.BytesIO(b"a"), target_lang="EN-US", filename="a.txt"
-        ),
-        "translate_document_get_status": lambda call: call(handle),
-        "translate_document_wait_until_done": lambda call: call(handle),
-        "translate_document_download": lambda call: call(handle, tmp_path / "b.txt"),
     }
     for name in ("get_all_style_rules", "list_translation_memories"):
         calls[name] = lambda call: call()
     for name in sorted(REFUSED):
         call = calls.get(name, lambda call: call("a"))
-        message = "is not supported. Supported: /v1/translate"
-        if name == "translate_document_download":
-            message = "Not found"  # the client does not read what it is told
-        with pytest.raises(deepl.DeepLException, match=message):
+        with pytest.raises(deepl.DeepLException, match="not supported. Supported: /v1/translate"):
             call(getattr(client, name))
+
+
+def test_deepls_client_translates_documents(client: Any, deepl: ModuleType, tmp_path: Path) -> None:
+    source, target = tmp_path / "a.md", tmp_path / "b.md"
+    source.write_text(f"# {TEXTS[0]}\n")
+    client.translate_document_from_filepath(source, target, target_lang="EN-US")
+    assert target.read_text().startswith("# ") and TEXTS[0] not in target.read_text()
+    output = io.BytesIO()
+    client.translate_document(TEXTS[0].encode(), output, target_lang="EN-US", filename="a.txt")
+    assert output.getvalue().decode() == client.translate_text(TEXTS[0], target_lang="EN-US").text
+    handle = client.translate_document_upload(TEXTS[0], target_lang="EN-US", filename="a.txt")
+    assert client.translate_document_wait_until_done(handle).done
+    client.translate_document_download(handle, io.BytesIO())
+    for refuse in (client.translate_document_get_status, client.translate_document_download):
+        with pytest.raises(deepl.DeepLException):
+            refuse(handle)  # it is no longer kept
+    with pytest.raises(deepl.DeepLException, match="cannot be read as .docx"):
+        client.translate_document_upload(b"a", target_lang="EN-US", filename="a.docx")
 
 
 def test_strangers_are_refused(server: Running, deepl: ModuleType) -> None:

@@ -291,7 +291,9 @@ def test_pages_of_others_change_nothing(client: TestClient) -> None:
     headers = {"origin": "https://example.org"}
     for method, paths in METHODS.items():
         for path in paths:
-            answer = client.request(method, path.format(glossary_id="x"), headers=headers)
+            answer = client.request(
+                method, path.format(glossary_id="x", document_id="x", name="x"), headers=headers
+            )
             assert (answer.status_code == 403) is (method != "GET"), (method, path)
 
 

@@ -13,7 +13,7 @@ from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.glossaries import require_terms
 from seq2seq.serving.languages import english_name
 from seq2seq.serving.protocols.deepl_glossaries import pair_of, read_terms
-from seq2seq.serving.service import ClientText, Service
+from seq2seq.serving.service import Service
 
 NO_LIMIT = 10**12  # characters
 SPLITS: dict[str, Split | None] = {"0": "none", "1": None, "nonewlines": "sentences"}
@@ -29,7 +29,8 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
         read=reader_of(entry),
         split=SPLITS[entry["split_sentences"]],
     )
-    await apply_glossaries(service, request, entry, texts)
+    terms = await read_glossaries(service, request, entry)
+    await asyncio.to_thread(require_terms, texts, terms)
     await service.submit(texts, request)
     translations: list[dict[str, Any]] = [
         {"detected_source_language": text.model.source.upper(), "text": text.translation()}
@@ -63,22 +64,21 @@ def tag_names(entry: dict[str, Any], field: str) -> frozenset[str]:
     return frozenset(name.strip() for name in names)
 
 
-async def apply_glossaries(
-    service: Service, request: Request, entry: dict[str, Any], texts: list[ClientText]
-) -> None:
-    """Ask of the texts of a request what its glossaries say, of which the first takes precedence.
+async def read_glossaries(
+    service: Service, request: Request, entry: dict[str, Any]
+) -> list[tuple[str, str]]:
+    """The terms of the glossaries of a request, of which the first takes precedence.
 
     Raises: HTTPError if they are not for its languages; UnknownRecordError for one of nobody, or of
         another client.
     """
     glossary_ids = entry.get("glossary_ids", entry.get("glossary_id"))
     if not glossary_ids:
-        return
+        return []
     if entry["source_lang"] == "auto":
         raise HTTPError(400, "source_lang is missing: a glossary is for two languages")
     ids = glossary_ids.split(",") if isinstance(glossary_ids, str) else glossary_ids
-    terms = await read_terms(service, request.state.client, ids, pair_of(entry))
-    await asyncio.to_thread(require_terms, texts, terms)
+    return await read_terms(service, request.state.client, ids, pair_of(entry))
 
 
 async def languages(service: Service, request: Request, entry: dict[str, Any]) -> Any:

@@ -2,12 +2,15 @@
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 
+from seq2seq.documents.files.formats import FORMATS
 from seq2seq.documents.html_markup import read_html
+from seq2seq.serving.documents import SECONDS, accept_document, find_record, send_document
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
-from seq2seq.serving.service import Service
+from seq2seq.serving.service import Service, wait_for_answer
 from seq2seq.serving.storage import SUGGESTIONS
 
 
@@ -54,6 +57,20 @@ async def suggest(service: Service, request: Request, entry: dict[str, Any]) -> 
     return {"success": True}
 
 
+async def translate_file(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """Translate a file, which is kept for a while. Returns: the address at which it is."""
+    languages = entry["source"], entry["target"]
+    record, answer = await accept_document(service, request, entry, languages)
+    await wait_for_answer(answer, request.receive, SECONDS)
+    path = f"download_file/{record.id}/{quote(record.metadata['name'], safe='')}"
+    return {"translatedFileUrl": f"{request.base_url}{path}"}
+
+
+async def download_file(service: Service, request: Request) -> Any:
+    """A file of this client that is translated."""
+    return send_document(await find_record(service, request))
+
+
 async def languages(service: Service, request: Request) -> Any:
     """The source languages, and the targets of each."""
     targets: dict[str, list[str]] = {}
@@ -75,9 +92,9 @@ async def settings(service: Service, request: Request) -> Any:
     return {
         "keyRequired": service.keys is not None,
         "charLimit": service.limits.characters,
-        "filesTranslation": False,
+        "filesTranslation": service.storage is not None,
         "suggestions": service.storage is not None,
-        "supportedFilesFormat": [],
+        "supportedFilesFormat": list(FORMATS) if service.storage else [],
         "language": languages,
     }
 

@@ -1,0 +1,55 @@
+"""The text of a file in parts, each a document, and the way back to a file."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from seq2seq.documents.document import Document
+from seq2seq.documents.markup import Reader
+from seq2seq.errors import DataError
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The texts of a file, to be translated.
+
+    Attributes:
+        documents: its texts, in their order.
+        write: makes the file of these texts as they are translated, one for each.
+    """
+
+    documents: list[Document]
+    write: Callable[[Sequence[str]], bytes]
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """Cuts the texts of a file into sentences; attributes as of `Document.of`."""
+
+    language: str | None
+    whole: bool = True
+
+    def __call__(self, text: str, read: Reader | None = None) -> Document:
+        return Document.of(text, self.language, read=read, whole=self.whole)
+
+
+def decode_file(data: bytes) -> str:
+    """The text of a file, with its line ends and its byte order mark.
+
+    Raises: DataError if it is not UTF-8: nothing is replaced, since all must come back.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"byte {error.start:,} (0x{data[error.start]:02x}) is not UTF-8. If the text is in "
+            "another encoding: iconv -f ENCODING -t UTF-8 OLD > NEW"
+        ) from None
+
+
+def splice(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
+    """A text with other texts in place of some of its spans, which follow one another."""
+    parts, place = [], 0
+    for begin, end, new in changes:
+        parts += [text[place:begin], new]
+        place = end
+    return "".join([*parts, text[place:]])

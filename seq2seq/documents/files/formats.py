@@ -1,0 +1,61 @@
+"""The formats of files that are translated, by the ends of their names."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import PurePath
+
+from seq2seq.documents.files.contents import Contents, Cutter, decode_file
+from seq2seq.documents.files.docx import open_docx
+from seq2seq.documents.files.markdown import open_markdown
+from seq2seq.documents.files.po import open_catalog
+from seq2seq.documents.files.subtitles import open_subtitles
+from seq2seq.documents.files.xliff import open_xliff
+from seq2seq.documents.html_markup import read_html
+from seq2seq.documents.markup import Reader
+from seq2seq.errors import DataError
+
+LONGEST = 2**24  # bytes, of a file in memory
+
+
+def open_text(data: bytes, cut: Cutter, read: Reader | None = None) -> Contents:
+    """The contents of a file that is one text. Raises: DataError if it is no text."""
+    return Contents([cut(decode_file(data), read)], lambda texts: texts[0].encode())
+
+
+open_html = partial(open_text, read=read_html)
+FORMATS: dict[str, Callable[[bytes, Cutter], Contents]] = {
+    ".txt": open_text,
+    ".md": open_markdown,
+    ".markdown": open_markdown,
+    ".html": open_html,
+    ".htm": open_html,
+    ".docx": open_docx,
+    ".srt": open_subtitles,
+    ".po": open_catalog,
+    ".xliff": open_xliff,
+    ".xlf": open_xliff,
+}
+
+
+def format_of_file(name: str) -> str:
+    """The end of a name, if it is that of a format; else nothing."""
+    suffix = PurePath(name).suffix.lower()
+    return suffix if suffix in FORMATS else ""
+
+
+def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
+    """The contents of a file.
+
+    Raises: DataError if its format is not known, for more than 16 MiB, and if it is damaged.
+    """
+    suffix = format_of_file(name)
+    if not suffix:
+        raise DataError(f"{name} has none of the formats {', '.join(FORMATS)}")
+    if len(data) > LONGEST:
+        raise DataError(
+            f"{name} has {len(data):,} bytes; at most {LONGEST:,} are translated, in memory: cut it"
+        )
+    try:
+        return FORMATS[suffix](data, cut)
+    except DataError as error:
+        raise DataError(f"{name} cannot be read as {suffix}: {error}") from None

@@ -1,0 +1,81 @@
+"""Texts with numbered tags: what a format has inside sentences stands there as a tag `<12>`."""
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from seq2seq.documents.document import Document, escape_text
+from seq2seq.documents.files.contents import Cutter
+from seq2seq.documents.inline import pair_tags
+from seq2seq.documents.markup import Token
+
+Kind = Literal["open", "close", "alone", "copy", "block"]
+NUMBER = re.compile(r"<(\d+)>")
+
+
+class Tag(NamedTuple):
+    """A numbered tag: its kind and name as of a token, what it stands for, and the place of that
+    in the file, if that matters.
+    """
+
+    kind: Kind
+    markup: str
+    name: str = ""
+    place: int = -1
+
+
+class NumberedText:
+    """A text with numbered tags, to which parts are added in their order."""
+
+    def __init__(self) -> None:
+        self.tags: list[Tag] = []
+        self._parts: list[str] = []
+        self._tokens: list[Token] = []
+        self._length = 0
+
+    def __str__(self) -> str:
+        return "".join(self._parts)
+
+    def add_text(self, text: str) -> None:
+        if text:
+            self._add(Token("text", 0, 0), escape_text(text))
+
+    def add_tag(self, tag: Tag, text: str = "") -> None:
+        """Args: text: of its token."""
+        number = f"<{len(self.tags)}>"
+        self.tags.append(tag)
+        self._add(Token(tag.kind, 0, 0, tag.name, text), number)
+
+    def _add(self, token: Token, part: str) -> None:
+        begin, self._length = self._length, self._length + len(part)
+        self._parts.append(part)
+        self._tokens.append(token._replace(begin=begin, end=self._length))
+
+    def cut(self, cutter: Cutter) -> Document:
+        return cutter(str(self), lambda _: self._tokens)
+
+    def parts(self, translated: str) -> Iterator[str | Tag]:
+        """The parts of the translated text: texts, and each tag once, all pairs well nested.
+
+        Of a pair around several sentences each tag moves for itself. So a tag that closes stands
+        for the one of the pair that is to be closed there.
+        """
+        tokens = [token for token in self._tokens if token.kind != "text"]
+        partners = pair_tags(tokens)
+        around: list[int] = []  # open pairs
+        for place, part in enumerate(NUMBER.split(translated)):
+            if place % 2 == 0:
+                if part:
+                    yield html.unescape(part)
+                continue
+            tag, partner = self.tags[int(part)], partners.get(int(part))
+            if tag.kind == "close" and partner is not None:
+                if around:
+                    yield self.tags[partners[around.pop()]]
+                continue
+            if partner is not None:
+                around.append(int(part))
+            yield tag
+        while around:
+            yield self.tags[partners[around.pop()]]

@@ -1,0 +1,224 @@
+"""A paragraph of Word: runs of characters, each with its formatting, as a text with tags.
+
+The formatting that most characters of a sentence have is its base, in which what is translated
+stands unless it belongs to an element of another formatting.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from seq2seq.documents.document import sentences_of
+from seq2seq.documents.files.contents import Cutter
+from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
+from seq2seq.documents.files.xml_tree import Node, escape_xml
+
+# Elements around runs.
+AROUND = {
+    "w:hyperlink",
+    "w:ins",
+    "w:moveTo",
+    "w:smartTag",
+    "w:customXml",
+    "w:dir",
+    "w:bdo",
+}
+BREAKS = {"w:tab", "w:br", "w:cr"}
+PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
+ID = re.compile(r'\sw:id="([^"]*)"')
+# What spell checkers leave in runs is no formatting.
+UNFORMATTED = re.compile(r"<w:(?:lang|noProof)\b[^<>]*/>|<w:rPr\s*/>|<w:rPr></w:rPr>")
+FIELD = re.compile(r'<w:fldChar\b[^<>]*\sw:fldCharType="(\w+)"')
+Render = Callable[[int, int], str]  # of a span of the file
+
+
+class Item(NamedTuple):
+    """A text, or a tag with the text that stands for it."""
+
+    text: str
+    format: int = -1
+    tag: Tag | None = None
+
+
+class Paragraph:
+    """A paragraph, the element of a tree.
+
+    Attributes:
+        document: its sentences.
+    """
+
+    def __init__(self, node: Node, cut: Cutter):
+        self.node = node
+        self._formats: dict[str, int] = {}
+        self._properties: list[str] = []  # of each format, as they stand in a run
+        self._items: list[Item] = []
+        self._read(node.children)
+        self._text = self._number(cut.language)
+        self.document = self._text.cut(cut)
+
+    def _read(self, nodes: Sequence[Node]) -> None:
+        """Add what is in an element that has runs."""
+        fields = find_fields(nodes)
+        k = 0
+        while k < len(nodes):
+            node, end = nodes[k], fields.get(k)
+            if end is not None:
+                self._read_field(nodes[k : end + 1])
+                k = end
+            elif node.name == "w:r":
+                self._read_run(node)
+            elif node.name in AROUND:
+                self._read_around(node, node)
+            elif node.name == "w:sdt" and (inside := node.child("w:sdtContent")):
+                self._read_around(node, inside)
+            elif node.name and node.name != "w:pPr":
+                self._add_mark(node)
+            k += 1
+
+    def _read_around(self, node: Node, inside: Node) -> None:
+        """Add an element and what is in it, or in an element of it."""
+        if inside.is_single:
+            self._add_tag("alone", node.begin, node.end)
+            return
+        self._add_tag("open", node.begin, inside.inner, node.name)
+        self._read(inside.children)
+        self._add_tag("close", inside.stop, node.end, node.name)
+
+    def _read_field(self, nodes: Sequence[Node]) -> None:
+        """Add a field: the text of a link, of which the field is around; else it stands alone."""
+        first, last = nodes[0], nodes[-1]
+        kinds = [FIELD.findall(node.markup) for node in nodes]
+        is_link = any(
+            each.name == "w:instrText" and each.content.split()[:1] == ["HYPERLINK"]
+            for node in nodes
+            for each in node.children
+        )
+        if not is_link or ["separate"] not in kinds or sum(kinds, []).count("begin") > 1:
+            self._add_tag("alone", first.begin, last.end)
+            return
+        middle = kinds.index(["separate"])
+        self._add_tag("open", first.begin, nodes[middle].end, "field")
+        self._read(nodes[middle + 1 : -1])
+        self._add_tag("close", last.begin, last.end, "field")
+
+    def _read_run(self, node: Node) -> None:
+        if FIELD.search(node.markup):  # of a field that goes on in another paragraph
+            self._add_tag("block", node.begin, node.end)
+            return
+        properties = node.child("w:rPr")
+        markup = properties.markup if properties else ""
+        format = self._formats.setdefault(UNFORMATTED.sub("", markup), len(self._formats))
+        self._properties += [markup] if format == len(self._properties) else []
+        for child in node.children:
+            if child.name == "w:t":
+                self._items.append(Item(child.content, format))
+            elif child.name and child is not properties:
+                text = " " if child.name in BREAKS else ""
+                self._add_tag("alone", child.begin, child.end, f"run {format}", text)
+
+    def _add_mark(self, node: Node) -> None:
+        """Add what stands between runs: alone, or as one end of a pair."""
+        match, number = PAIRS.fullmatch(node.name), ID.search(node.markup)
+        kind: Kind = "alone"
+        if match and number:
+            kind = "open" if match[2] == "Start" else "close"
+        name = f"{match[1]} {number[1]}" if match and number else ""
+        self._add_tag(kind, node.begin, node.end, name)
+
+    def _add_tag(self, kind: Kind, begin: int, end: int, name: str = "", text: str = "") -> None:
+        self._items.append(Item(text, tag=Tag(kind, self.node.text[begin:end], name, begin)))
+
+    def _number(self, language: str | None) -> NumberedText:
+        """The text of the paragraph, with tags for what is not in the base of its sentence; around
+        the sentences whose base is not that of most of the paragraph, too.
+        """
+        plain = "".join(item.text for item in self._items)
+        formats = [item.format for item in self._items for _ in item.text]
+        most = most_common(formats)
+        bases = [most] * len(plain)
+        for begin, end in sentences_of(plain, language, "sentences"):
+            bases[begin:end] = [most_common(formats[begin:end])] * (end - begin)
+        text, place = FormattedText(), 0
+        for item in self._items:
+            places = range(place, place + len(item.text))
+            place += len(item.text)
+            if item.tag:
+                if item.tag.kind != "alone":
+                    text.set_formats([])
+                text.add_tag(item.tag, item.text)
+                continue
+            for base, group in groupby(places, bases.__getitem__):
+                span = list(group)
+                outer = [base] if base != most else []
+                text.set_formats([*outer, item.format] if item.format != base else outer)
+                text.add_text(plain[span[0] : span[-1] + 1])
+        text.set_formats([])
+        self._most = most
+        return text
+
+    def write(self, translated: str, render: Render) -> str:
+        """The paragraph as XML.
+
+        Args:
+            render: of what stands in it, where other paragraphs may stand.
+        """
+        node = self.node
+        if translated == str(self._text):
+            return node.opening + render(node.inner, node.stop) + node.closing
+        properties = node.child("w:pPr")
+        written = [node.opening, properties.markup if properties else ""]
+        formats = [self._most]
+        for part in self._text.parts(translated):
+            if isinstance(part, str):
+                text = f'<w:t xml:space="preserve">{escape_xml(part)}</w:t>'
+                written.append(self._write_run(formats[-1], text))
+                continue
+            kind, _, number = part.name.partition(" ")
+            if kind == "format":
+                formats = [*formats, int(number)] if part.kind == "open" else formats[:-1]
+                continue
+            markup = render(part.place, part.place + len(part.markup))
+            written.append(self._write_run(int(number), markup) if kind == "run" else markup)
+        return "".join([*written, node.closing])
+
+    def _write_run(self, format: int, markup: str) -> str:
+        properties = self._properties[format] if format >= 0 else ""
+        return f"<w:r>{properties}{markup}</w:r>"
+
+
+class FormattedText(NumberedText):
+    """A text with tags where the formatting of characters changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._around: list[int] = []
+
+    def set_formats(self, formats: list[int]) -> None:
+        """Let these formats, the innermost last, be around what is added next."""
+        while self._around != formats[: len(self._around)]:
+            self.add_tag(Tag("close", "", f"format {self._around.pop()}"))
+        for number in formats[len(self._around) :]:
+            self.add_tag(Tag("open", "", f"format {number}"))
+            self._around.append(number)
+
+
+def most_common(formats: Sequence[int]) -> int:
+    """The format of most characters; -1 if there are none."""
+    counts = Counter(each for each in formats if each >= 0).most_common(1)
+    return counts[0][0] if counts else -1
+
+
+def find_fields(nodes: Sequence[Node]) -> dict[int, int]:
+    """The first and last runs of fields that begin and end among some elements."""
+    begins: list[int] = []
+    fields = {}
+    for k, node in enumerate(nodes):
+        for kind in FIELD.findall(node.markup) if node.name == "w:r" else ():
+            if kind == "begin":
+                begins.append(k)
+            elif kind == "end" and begins:
+                begin = begins.pop()
+                fields[begin] = k
+    return fields

@@ -1,0 +1,57 @@
+"""Documents of DeepL's protocol: sent, asked for until they are translated, fetched once."""
+
+import asyncio
+import hmac
+import time
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seq2seq.serving.documents import SECONDS, accept_document, find_record, send_document
+from seq2seq.serving.protocols.deepl import read_glossaries
+from seq2seq.serving.service import Service
+from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
+from seq2seq.serving.validation import UploadedFile
+
+
+async def upload(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """Begin to translate a document. Returns: its id, and the key that its client must know."""
+    if "filename" in entry and isinstance(entry["file"], UploadedFile):
+        entry["file"] = entry["file"].rename(entry["filename"])
+    terms = await read_glossaries(service, request, entry)
+    languages = entry["source_lang"], entry["target_lang"]
+    record, _ = await accept_document(service, request, entry, languages, terms)
+    return {"document_id": record.id, "document_key": record.metadata["key"]}
+
+
+async def get_status(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """The state of a document: `translating`, `done` or `error`."""
+    record = await find_document(service, request, entry)
+    facts = record.metadata
+    status = {"document_id": record.id, "status": facts["status"]}
+    if facts["status"] == "done":
+        return status | {"billed_characters": facts["characters"]}
+    if facts["status"] == "translating" and time.time() - record.created_at > SECONDS:
+        facts = {"message": "the server has stopped since: send it again"}
+    if "message" in facts:
+        message = facts["message"]
+        return status | {"status": "error", "message": message, "error_message": message}
+    return status
+
+
+async def download(service: Service, request: Request, entry: dict[str, Any]) -> Response:
+    """A document that is translated, and then no longer kept."""
+    record = await find_document(service, request, entry)
+    response = send_document(record)
+    delete = service.find_storage().delete
+    await asyncio.to_thread(delete, DOCUMENTS, request.state.client, record.id)
+    return response
+
+
+async def find_document(service: Service, request: Request, entry: dict[str, Any]) -> Record:
+    """Raises: UnknownRecordError if the document is not the client's, or the key not its own."""
+    record = await find_record(service, request)
+    if not hmac.compare_digest(record.metadata["key"].encode(), entry["document_key"].encode()):
+        raise UnknownRecordError("document_key is not that of this document")
+    return record

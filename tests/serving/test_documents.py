@@ -1,0 +1,198 @@
+"""Files that clients send: translated, kept for their client alone, and no burden for others."""
+
+import asyncio
+import io
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import demo_lines, demo_run
+
+pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
+
+from starlette.testclient import TestClient
+
+from seq2seq.documents.files.formats import FORMATS
+from seq2seq.serving import documents
+from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.routes import build_app
+from seq2seq.serving.service import Limits, Service
+from seq2seq.serving.storage import Storage
+
+LINES = demo_lines("test", "de", 40)
+MARKDOWN = f"# {LINES[0]}\r\n\r\n{LINES[1]} `code`\r\n"
+PAIR = {"source": "de", "target": "en"}
+KEYS = [{"authorization": f"Bearer {key}"} for key in ("first", "second")]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Service:
+    path = demo_run(tmp_path_factory.getbasetemp())
+    builders = {"demo": lambda: ModelWorker("demo", path, "cpu")}
+    storage = Storage(tmp_path_factory.mktemp("kept"))
+    return Service(builders, Limits(), [b"first", b"second"], storage=storage)
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[TestClient]:
+    with TestClient(build_app(service), headers=KEYS[0]) as client:
+        assert client.portal
+        client.portal.call(service.load)
+        yield client
+        client.portal.call(service.drain)
+
+
+def send(client: TestClient, name: str, data: bytes | str, **fields: Any) -> Any:
+    content = data.encode() if isinstance(data, str) else data
+    return client.post("/translate_file", files={"file": (name, content)}, data={**PAIR, **fields})
+
+
+def upload(client: TestClient, name: str, data: str, **fields: str) -> Any:
+    languages = {"source_lang": "DE", "target_lang": "EN-US", **fields}
+    answer = client.post("/v2/document", files={"file": (name, data.encode())}, data=languages)
+    return answer.json()
+
+
+def wait(client: TestClient, handle: dict[str, str]) -> Any:
+    """The state of a document that is no longer being translated."""
+    path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+    while (status := client.post(path, json=key).json()).get("status") == "translating":
+        time.sleep(0.02)
+    return status
+
+
+def test_a_file_comes_back_to_its_client_alone(client: TestClient) -> None:
+    for source in ("de", "auto"):
+        answer = send(client, "../a ö.md", MARKDOWN, source=source)
+        url = answer.json()["translatedFileUrl"]
+        assert answer.status_code == 200 and url.endswith("/a%20%C3%B6.md")
+        fetched = client.get(url)
+        text = fetched.content.decode()
+        assert text.startswith("# ") and text.count("`code`") == 1 and LINES[1] not in text
+        assert text.count("\r\n\r\n") == 1 and text.endswith("\r\n")
+        assert fetched.headers["content-disposition"].startswith("attachment")
+    assert client.get(url, headers=KEYS[1]).status_code == 404
+    assert client.get(url, headers={"authorization": ""}).status_code == 403
+    expected = client.post("/translate", json={**PAIR, "q": LINES[0]}).json()["translatedText"]
+    assert text.startswith(f"# {expected}")
+
+
+def test_documents_of_deepl_are_fetched_once_with_their_key(client: TestClient) -> None:
+    handle = upload(client, "a.srt", f"1\n00:00:01,000 --> 00:00:02,000\n{LINES[0]}\n")
+    status = wait(client, handle)
+    assert status["status"] == "done" and status["billed_characters"] == len(LINES[0])
+    path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+    assert client.post(path, json=key, headers=KEYS[1]).status_code == 404
+    for suffix in ("", "/result"):
+        assert client.post(path + suffix, json={"document_key": "a"}).status_code == 404
+    fetched = client.post(f"{path}/result", data=key)
+    assert fetched.text.startswith("1\n00:00:01,000 --> 00:00:02,000\n")
+    assert client.post(f"{path}/result", json=key).status_code == 404
+
+
+def test_glossaries_are_for_documents_too(client: TestClient) -> None:
+    languages = {"source_lang": "de", "target_lang": "en"}
+    term = LINES[0].split()[1]
+    entries = {"entries": f"{term}\tzebra", "entries_format": "tsv"}
+    made = client.post("/v2/glossaries", json={"name": "a", **languages, **entries}).json()
+    handle = upload(client, "file", LINES[0], filename="a.txt", glossary_id=made["glossary_id"])
+    assert wait(client, handle)["status"] == "done"
+    key = {"document_key": handle["document_key"]}
+    text = client.post(f"/v2/document/{handle['document_id']}/result", json=key).text
+    assert "zebra" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "code", "message"),
+    [
+        ("a.docx", b"PK\x03\x04", 400, "cannot be read as .docx"),
+        ("a.pdf", b"%PDF", 400, "none of the formats"),
+        ("a.txt", b"\xff", 400, "not UTF-8"),
+        ("", b"a", 400, ""),
+        ("a.txt", b"a" * 2**23, 413, "at most 8,388,608"),
+        ("a.txt", b"word. " * 400_000, 413, "a document may have"),
+    ],
+)
+def test_what_is_no_document_is_refused(
+    client: TestClient, service: Service, name: str, data: bytes, code: int, message: str
+) -> None:
+    answer = send(client, name, data)
+    assert answer.status_code == code and message in answer.json()["error"]
+    assert not service.documents
+
+
+def test_a_text_or_several_files_are_no_file(client: TestClient) -> None:
+    answer = client.post("/translate_file", files={"file": (None, "a")}, data=PAIR)
+    assert answer.status_code == 400 and "file name" in answer.json()["error"]
+    several = [("file", ("a.txt", b"a")), ("file", ("b.txt", b"b"))]
+    assert client.post("/translate_file", files=several, data=PAIR).status_code == 400
+    others = {"q": ("a.txt", b"a"), "source": (None, "de"), "target": (None, "en")}
+    assert client.post("/translate", files=others).status_code == 400
+    assert client.post("/translate_file", json=PAIR).status_code == 415
+
+
+def test_without_a_folder_documents_are_refused(client: TestClient, service: Service) -> None:
+    other = Service({}, service.limits)
+    other.models = service.models
+    with TestClient(build_app(other)) as keyless:
+        answer = send(keyless, "a.txt", LINES[0])
+        assert answer.status_code == 400 and "--keep-in" in answer.json()["error"]
+        assert "--keep-in" in upload(keyless, "a.txt", LINES[0])["message"]
+        assert not keyless.get("/frontend/settings").json()["filesTranslation"]
+    settings = client.get("/frontend/settings").json()
+    assert settings["filesTranslation"] and settings["supportedFilesFormat"] == list(FORMATS)
+
+
+def test_a_key_may_be_in_the_form(client: TestClient) -> None:
+    stranger: dict[str, Any] = {"headers": {"authorization": ""}}
+    stranger["files"] = {"file": ("a.txt", LINES[0].encode())}
+    assert client.post("/translate_file", data=PAIR, **stranger).status_code == 403
+    data = {**PAIR, "api_key": "first"}
+    assert client.post("/translate_file", data=data, **stranger).status_code == 200
+
+
+def test_a_long_document_lets_others_pass(client: TestClient, service: Service) -> None:
+    long = [upload(client, "a.txt", "\n".join(LINES) * 10) for _ in range(documents.AT_ONCE)]
+    assert "wait for one" in upload(client, "a.txt", LINES[0])["message"]
+    model = service.models["demo"]
+    for _ in range(3):
+        body = {**PAIR, "q": LINES[0]}
+        assert client.post("/translate", json=body, headers=KEYS[1]).status_code == 200
+        waiting = [len(request.sentences) for request in model.backlog.requests]
+        assert len(waiting) <= documents.AT_ONCE and max(waiting, default=0) <= documents.PORTION
+    assert [wait(client, handle)["status"] for handle in long] == ["done"] * documents.AT_ONCE
+    assert not service.documents
+
+
+def test_what_goes_wrong_is_the_state_of_the_document(
+    client: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise OSError("a secret")
+
+    monkeypatch.setattr(documents, "translate_portions", fail)
+    status = wait(client, upload(client, "a.txt", LINES[0]))
+    assert status["status"] == "error" and "secret" not in status["message"]
+    monkeypatch.setattr(documents, "translate_portions", lambda *_: asyncio.sleep(60))
+    monkeypatch.setattr(documents, "SECONDS", 0.05)
+    assert "within" in wait(client, upload(client, "a.txt", LINES[0]))["message"]
+    assert not service.documents
+
+
+def test_a_document_of_word_comes_back(client: TestClient) -> None:
+    output = io.BytesIO()
+    xml = f'<w:d xmlns:w="a"><w:p><w:r><w:t>{LINES[0]}</w:t></w:r></w:p></w:d>'
+    with zipfile.ZipFile(output, "w") as archive:
+        archive.writestr("word/document.xml", xml)
+    url = send(client, "a.docx", output.getvalue()).json()["translatedFileUrl"]
+    with zipfile.ZipFile(io.BytesIO(client.get(url).content)) as archive:
+        assert LINES[0] not in archive.read("word/document.xml").decode()
+
+
+def test_the_folder_has_no_names_of_clients(service: Service) -> None:
+    assert service.storage
+    paths = [str(path) for path in Path(service.storage.folder).rglob("*")]
+    assert not any("first" in path or "a.md" in path for path in paths)
