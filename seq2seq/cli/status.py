@@ -4,7 +4,6 @@ import math
 import sys
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from itertools import chain, islice
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from seq2seq.errors import format_count
@@ -54,12 +53,7 @@ class ResultTally(Tally):
 def with_progress(
     results: Iterable[T], texts: Input | None = None, unit: str = "line"
 ) -> Generator[T, None, None]:
-    """Pass the results on, each of them a unit, and show their progress.
-
-    A thread shows it from the first result on: worker processes start before, since they can be
-    copies of a process without threads only.
-    """
-    tally, rest = ResultTally("translating", unit, texts=texts), iter(results)
-    first = list(islice(rest, 1))
+    """Pass the results on, each of them a unit, and show their progress."""
+    tally = ResultTally("translating", unit, texts=texts)
     with show_tally(tally, sys.stderr):
-        yield from tally.count(chain(first, rest))
+        yield from tally.count(results)

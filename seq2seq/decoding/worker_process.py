@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import torch
 
+from seq2seq import progress
 from seq2seq.decoding.engine import Engine
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import Hypothesis
@@ -115,9 +116,11 @@ def choose_context() -> ForkContext | ForkServerContext:
     its memory, or where this one has threads, which a copy would lack, by a server that imports
     torch once for all of them.
 
-    The idle threads of native libraries do not count: a worker computes with one.
+    Idle threads of native libraries do not count, since a worker computes with one, nor does the
+    one that shows progress.
     """
-    if threading.active_count() == 1:
+    here = threading.current_thread().name, progress.THREAD
+    if all(thread.name in here for thread in threading.enumerate()):
         return multiprocessing.get_context("fork")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])

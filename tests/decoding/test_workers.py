@@ -16,6 +16,7 @@ import torch
 from echo import Echo
 from helpers import small_model, translate_copies
 
+from seq2seq import progress
 from seq2seq.decoding import worker_process
 from seq2seq.decoding import workers as module
 from seq2seq.decoding.engine import Engine
@@ -54,15 +55,16 @@ def finish(workers: Workers) -> list[SentenceRequest]:
     return ended
 
 
-@pytest.fixture(params=[1, 2], ids=["copies", "server"])
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Python's threads of this process, upon which it depends how others are started."""
-    monkeypatch.setattr(threading, "active_count", lambda: request.param)
-    return int(request.param)
+@pytest.fixture(params=[True, False], ids=["copies", "server"])
+def are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Are workers copies of this process? It depends on its threads."""
+    others = [threading.Thread(name=progress.THREAD if request.param else "another")]
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread(), *others])
+    return bool(request.param)
 
 
 @pytest.fixture
-def echoes(threads: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+def echoes(are_copies: bool, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
     """Two workers that have two requests each at a time."""
     monkeypatch.setattr(module, "SHARE", 2)
     workers = echo()
@@ -262,7 +264,7 @@ def shared_pages(pid: int) -> int:
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no memory without a name")
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_all_map_one_model_and_write_to_none(
-    precision: str, threads: int, monkeypatch: pytest.MonkeyPatch
+    precision: str, are_copies: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = with_precision(small_model("transformer").float(), precision)
     if not is_native(model):
@@ -275,7 +277,7 @@ def test_all_map_one_model_and_write_to_none(
         found = list(translate_copies(workers, asked))
         assert found == list(translate_copies(engine, asked))
         size = sum(x.nbytes for x in model.parameters())
-        if threads > 1:  # else they are copies, which have the memory of this process
+        if not are_copies:  # they have the memory of this process
             assert all(shared_pages(pid) >= size for pid in alive(workers))
         assert found == list(translate_copies(engine, asked))  # it was not written to
     finally:
