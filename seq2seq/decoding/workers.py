@@ -25,10 +25,10 @@ DEATHS = 3  # of workers with one request, after which it fails
 class Workers(SentenceEngine):
     """Up to `count` engines, each in its own process, with the interface of one engine.
 
-    Processes are started when there is work for two, and stay until `close`. Starting them takes
-    about as long as importing torch. They are forked from a server process, not from this one,
-    whose threads a copy would lack; so a program that uses them keeps its top-level code under
-    `if __name__ == "__main__":`. Requests are dealt in turn, so that all take about the same time.
+    Processes are started when there is work for two, and stay until `close`. They are copies of
+    this one, or where it has threads, which a copy would lack, of a server process, whose start
+    takes about as long as importing torch; so a program that uses them keeps its top-level code
+    under `if __name__ == "__main__":`. Requests are dealt in turn: all take about the same time.
 
     When a process dies, others try again what it was working on, and another is started in its
     place. A request whose processes have died twice is alone in the next one, and fails when that
