@@ -3,14 +3,14 @@
 import sys
 
 try:
-    from seq2seq.environment import quiet_interrupt
+    from seq2seq.environment import quick_exit, quiet_interrupt
 except KeyboardInterrupt:  # the import itself was interrupted
     sys.exit(130)
 
 
 def main() -> None:
-    """Run a command; Ctrl-C ends it quietly, also during its import."""
-    with quiet_interrupt():
+    """Run a command and end; Ctrl-C ends it quietly, also during its import."""
+    with quick_exit(), quiet_interrupt():
         from seq2seq.cli.main import main
 
         main()

@@ -1,5 +1,6 @@
 """The process and its machine: threads, memory, cores, signals, encodings. Needs no torch."""
 
+import atexit
 import codecs
 import ctypes
 import gc
@@ -130,6 +131,23 @@ def limit_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+
+
+@contextmanager
+def quick_exit() -> Iterator[None]:
+    """End the process when the block exits from Python, without freeing object after object: of a
+    process that has imported torch, the system frees the memory a tenth of a second faster.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        if isinstance(error.code, int) and threading.active_count() == 1:
+            atexit._run_exitfuncs()
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
+            os._exit(error.code)
+        raise
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from seq2seq.environment import delay_interrupts
 T = TypeVar("T")
 SILENCE = 60.0  # seconds between two lines of a log
 REFRESH = 0.2  # seconds between two states of a bar
+THREAD = "progress"  # the name of the thread that shows it
 
 
 @dataclass
@@ -70,7 +71,7 @@ def show_tally(tally: Tally, stream: TextIO) -> Iterator[None]:
     """
     over = threading.Event()
     show = draw_bar if stream.isatty() else print_lines
-    thread = threading.Thread(target=show, args=(tally, over, stream), daemon=True)
+    thread = threading.Thread(target=show, name=THREAD, args=(tally, over, stream), daemon=True)
     with delay_interrupts():  # Ctrl-C is for the main thread
         thread.start()
     try:

@@ -405,7 +405,7 @@ def in_group(group: int) -> list[str]:
         with contextlib.suppress(OSError):
             state, _, of = process.read_text().rpartition(")")[2].split()[:3]
             if int(of) == group and state not in "ZX":
-                pids.append(status.parent.name)
+                pids.append(process.parent.name)
     return pids
 
 

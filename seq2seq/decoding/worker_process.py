@@ -4,23 +4,24 @@ import gc
 import multiprocessing
 import pickle
 import queue
+import signal
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
-from multiprocessing.reduction import send_handle
+from multiprocessing.context import ForkContext, ForkServerContext
+from multiprocessing.util import register_after_fork
 from typing import NamedTuple
 
 import torch
 
+from seq2seq import progress
 from seq2seq.decoding.engine import Engine
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import Hypothesis
-from seq2seq.decoding.shared_factory import receive_factory
 from seq2seq.decoding.stats import Stats
 from seq2seq.environment import delay_interrupts, keep_memory
 from seq2seq.errors import Seq2SeqError
@@ -53,19 +54,18 @@ class Worker:
         suspect: the id of a request that it works on, or did, without any other.
     """
 
-    def __init__(self, context: ForkServerContext):
+    def __init__(self, build: Callable[[], Engine]):
+        context = choose_context()
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve_engine, args=(theirs,), daemon=True)
-        self.process.start()
+        # Workers end when nobody can send: in one that is forked later this end must not be open.
+        register_after_fork(self.connection, Connection.close)
+        self.process = context.Process(target=serve_engine, args=(theirs, build), daemon=True)
+        with delay_interrupts():  # Ctrl-C is for this process, which ends the others
+            self.process.start()
         theirs.close()
         self.unanswered: dict[int, SentenceRequest] = {}
         self.suspect: int | None = None
         self.stats = Stats()
-
-    def begin(self, factory: int) -> None:
-        """Send the file of `share_factory`. Raises: Died, as the methods below."""
-        with self._alive():
-            send_handle(self.connection, factory, self.process.pid)
 
     def send(self, command: Command) -> None:
         for request in command.submitted:
@@ -111,31 +111,38 @@ class Worker:
         self.process.join()
 
 
-def start_server() -> ForkServerContext:
-    """The context that starts processes: a server that has imported torch once for all of them."""
+def choose_context() -> ForkContext | ForkServerContext:
+    """The context that starts a process: as a copy of this one, which has imported torch and shares
+    its memory, or where this one has threads, which a copy would lack, by a server that imports
+    torch once for all of them.
+
+    Idle threads of native libraries do not count, since a worker computes with one, nor does the
+    one that shows progress.
+    """
+    here = threading.current_thread().name, progress.THREAD
+    if all(thread.name in here for thread in threading.enumerate()):
+        return multiprocessing.get_context("fork")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    # Ctrl-C is for this process, which ends the others: they inherit that it is deferred. The
-    # tracker starts first, because its start would end the deferral.
+    # Processes inherit that Ctrl-C is deferred. The tracker's start would end the deferral.
     resource_tracker.ensure_running()
     with delay_interrupts():
         forkserver.ensure_running()
     return context
 
 
-def serve_engine(connection: Connection) -> None:
-    """A worker: receives how to build its engine, then commands until the other side closes."""
+def serve_engine(connection: Connection, build: Callable[[], Engine]) -> None:
+    """A worker: builds its engine, then receives commands until the other side closes."""
     gc.freeze()  # a collection would write to, and so copy, all objects that workers share
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which workers are ended
     torch.set_num_threads(1)
     keep_memory()
-    try:
-        engine = receive_factory(connection)()
-        commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
-        threading.Thread(target=receive_commands, args=(connection, commands), daemon=True).start()
+    engine = build()
+    commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+    threading.Thread(target=receive_commands, args=(connection, commands), daemon=True).start()
+    with suppress(EOFError, OSError):
         while (reply := work(engine, commands)) is not None:
             connection.send(reply)
-    except (EOFError, OSError):
-        return
 
 
 def receive_commands(connection: Connection, commands: "queue.SimpleQueue[Command | None]") -> None:

@@ -7,14 +7,15 @@ import itertools
 import multiprocessing
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from multiprocessing.connection import Connection, wait
 
 from seq2seq.decoding.engine import DROPPED, Engine
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.sentence_engine import SentenceEngine
-from seq2seq.decoding.shared_factory import share_factory
+from seq2seq.decoding.shared_factory import SharedFactory
 from seq2seq.decoding.stats import Stats
-from seq2seq.decoding.worker_process import Command, Died, Worker, start_server
+from seq2seq.decoding.worker_process import Command, Died, Worker
 from seq2seq.errors import Seq2SeqError
 
 SHARE = 512  # maximum requests that a worker has not answered
@@ -24,10 +25,10 @@ DEATHS = 3  # of workers with one request, after which it fails
 class Workers(SentenceEngine):
     """Up to `count` engines, each in its own process, with the interface of one engine.
 
-    Processes are started when there is work for two, and stay until `close`. Starting them takes
-    about as long as importing torch. They are forked from a server process, not from this one,
-    whose threads a copy would lack; so a program that uses them keeps its top-level code under
-    `if __name__ == "__main__":`. Requests are dealt in turn, so that all take about the same time.
+    Processes are started when there is work for two, and stay until `close`. They are copies of
+    this one, or where it has threads, which a copy would lack, of a server process, whose start
+    takes about as long as importing torch; so a program that uses them keeps its top-level code
+    under `if __name__ == "__main__":`. Requests are dealt in turn: all take about the same time.
 
     When a process dies, others try again what it was working on, and another is started in its
     place. A request whose processes have died twice is alone in the next one, and fails when that
@@ -53,7 +54,6 @@ class Workers(SentenceEngine):
         self._backlog: deque[SentenceRequest] = deque()
         self._suspects: deque[SentenceRequest] = deque()  # which must be alone
         self._deaths: Counter[int] = Counter()  # of workers, by the id of a request
-        self._death: Died  # the last one
         self._failed: list[SentenceRequest] = []  # for the next `advance`
         self._workers: list[Worker] = []
         self._woken, self._waker = multiprocessing.Pipe(duplex=False)
@@ -148,7 +148,6 @@ class Workers(SentenceEngine):
         """Let others try again what a worker that has died was working on."""
         self._workers.remove(worker)
         worker.end()
-        self._death = error
         for request in worker.unanswered.values():
             self._deaths[request.id] += 1
             if self._deaths[request.id] < DEATHS - 1:
@@ -197,19 +196,9 @@ class Workers(SentenceEngine):
         return [worker for worker in self._workers if worker is not theirs]
 
     def _start(self, wanted: int) -> None:
-        if len(self._workers) >= wanted:
-            return
-        server = start_server()
-        started = [Worker(server) for _ in range(wanted - len(self._workers))]
-        self._workers += started
-        with share_factory(self.build) as factory:
-            for worker in started:
-                try:
-                    worker.begin(factory)
-                except Died as error:
-                    self._bury(worker, error)
-        if not self._workers:
-            raise self._death
+        with closing(SharedFactory(self.build)) as build:
+            while len(self._workers) < wanted:
+                self._workers.append(Worker(build))
 
     def _receive(self, wait_for_one: bool) -> list[SentenceRequest]:
         """The requests that workers have done; wait for the first, if any is at work."""

@@ -1,13 +1,12 @@
 """Worker processes answer as one engine would, and die cleanly."""
 
-import multiprocessing
 import os
 import pickle
 import re
+import threading
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import count, islice
-from multiprocessing.reduction import send_handle
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -17,15 +16,15 @@ import torch
 from echo import Echo
 from helpers import small_model, translate_copies
 
+from seq2seq import progress
 from seq2seq.decoding import worker_process
 from seq2seq.decoding import workers as module
 from seq2seq.decoding.engine import Engine
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import is_native, with_precision
 from seq2seq.decoding.request import SentenceRequest, Status
-from seq2seq.decoding.shared_factory import receive_factory, share_factory
 from seq2seq.decoding.workers import Workers
-from seq2seq.errors import ConfigError, Seq2SeqError
+from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 
 
@@ -56,8 +55,16 @@ def finish(workers: Workers) -> list[SentenceRequest]:
     return ended
 
 
+@pytest.fixture(params=[True, False], ids=["copies", "server"])
+def are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Are workers copies of this process? It depends on its threads."""
+    others = [threading.Thread(name=progress.THREAD if request.param else "another")]
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread(), *others])
+    return bool(request.param)
+
+
 @pytest.fixture
-def echoes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+def echoes(are_copies: bool, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
     """Two workers that have two requests each at a time."""
     monkeypatch.setattr(module, "SHARE", 2)
     workers = echo()
@@ -198,19 +205,18 @@ def test_who_cancels_does_not_mind_that_a_worker_is_dead(echoes: Workers) -> Non
     assert firsts_of(echoes.translate(requests(7, 8))) == [7, 8]
 
 
-def test_workers_that_die_before_they_can_work_are_an_error(
+def test_workers_that_die_before_they_can_work_fail_their_requests(
     echoes: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = module.Worker.begin
+    send = module.Worker.send
 
-    def die(worker: module.Worker, factory: int) -> None:
+    def die(worker: module.Worker, command: worker_process.Command) -> None:
         kill(worker)
-        begin(worker, factory)
+        send(worker, command)
 
-    monkeypatch.setattr(module.Worker, "begin", die)
-    with pytest.raises(Seq2SeqError, match="ended with code -9"):
-        list(echoes.translate(requests(0, 1)))
-    assert not echoes._workers
+    monkeypatch.setattr(module.Worker, "send", die)
+    for ended in echoes.translate(requests(0, 1)):
+        assert ended.status is Status.FAILED and "ended with code -9" in str(ended.error)
 
 
 def test_errors_and_warnings_of_a_worker_reach_the_caller(echoes: Workers) -> None:
@@ -258,7 +264,7 @@ def shared_pages(pid: int) -> int:
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no memory without a name")
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_all_map_one_model_and_write_to_none(
-    precision: str, monkeypatch: pytest.MonkeyPatch
+    precision: str, are_copies: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = with_precision(small_model("transformer").float(), precision)
     if not is_native(model):
@@ -271,20 +277,8 @@ def test_all_map_one_model_and_write_to_none(
         found = list(translate_copies(workers, asked))
         assert found == list(translate_copies(engine, asked))
         size = sum(x.nbytes for x in model.parameters())
-        assert all(shared_pages(pid) >= size for pid in alive(workers))
+        if not are_copies:  # they have the memory of this process
+            assert all(shared_pages(pid) >= size for pid in alive(workers))
+        assert found == list(translate_copies(engine, asked))  # it was not written to
     finally:
         workers.close()
-
-
-@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no memory without a name")
-def test_a_factory_arrives_as_it_was_sent() -> None:
-    ours, theirs = multiprocessing.Pipe()
-    x = torch.arange(5.0)
-    with share_factory(partial(torch.add, x, 1)) as factory:
-        for _ in range(2):
-            send_handle(ours, factory, os.getpid())
-    for _ in range(2):
-        build = receive_factory(theirs)
-        assert torch.equal(build(), x + 1)
-        build.args[0].zero_()  # type: ignore[attr-defined]
-    ours.close(), theirs.close()
