@@ -12,14 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import (
-    SHIFTS,
-    Alignment,
-    Choice,
-    Units,
-    choice_of_guided_head,
-    guess_choice,
-)
+from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, Units
 from seq2seq.alignment.links import (
     Span,
     Word,
@@ -28,7 +21,7 @@ from seq2seq.alignment.links import (
     words,
     words_and_marks,
 )
-from seq2seq.alignment.saved_choice import load_choice
+from seq2seq.alignment.saved_choice import best_known_choice
 from seq2seq.attention import ATTENTION
 from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.constraints.lexical import Vocabulary
@@ -378,11 +371,10 @@ class Translator:
         Raises: DataError if it is damaged.
         """
         try:
-            guess = guess_choice([self.align("a", "a")])
+            alignment = self.align("a", "a")
         except ConfigError:
             return None
-        chosen = load_choice(find_checkpoint(Path(path)))
-        return chosen or choice_of_guided_head(self.config) or guess
+        return best_known_choice(find_checkpoint(Path(path)), self.config, alignment)
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
         """The probability of each target as the translation of its source, in order.

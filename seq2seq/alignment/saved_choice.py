@@ -11,10 +11,17 @@ The checksum is that of the checkpoint's file, so a choice is never taken for an
 import hashlib
 import json
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from seq2seq.alignment.choice import SHIFTS, Choice
+from seq2seq.alignment.choice import (
+    SHIFTS,
+    Alignment,
+    Choice,
+    choice_of_guided_head,
+    guess_choice,
+)
 from seq2seq.durable import write_text
 from seq2seq.errors import DataError
 from seq2seq.registry import matches
@@ -83,6 +90,15 @@ def load_choice(checkpoint: Path) -> Choice | None:
         )
         return None
     return choice
+
+
+def best_known_choice(checkpoint: Path, config: Mapping[str, Any], alignment: Alignment) -> Choice:
+    """The choice that was kept for a checkpoint; else the head that was trained to align; else a
+    guess from an alignment.
+
+    Raises: DataError as `load_choice`.
+    """
+    return load_choice(checkpoint) or choice_of_guided_head(config) or guess_choice([alignment])
 
 
 def parse_choice(entry: Any) -> Choice | None:
