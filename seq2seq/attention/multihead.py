@@ -21,8 +21,14 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
-from seq2seq.functional import explicit_attention, flash_attention, fused_attention
+from seq2seq.functional import (
+    explicit_attention,
+    flash_additive_attention,
+    flash_attention,
+    fused_attention,
+)
 from seq2seq.functional.decode import decode_attention, use_decode_attention
+from seq2seq.functional.flash import use_flash_additive
 from seq2seq.functional.softmax import intersect_masks, past_mask
 from seq2seq.registry import check_range
 
@@ -51,9 +57,10 @@ class MultiHead(TokenAttention):
             max(2, H // 4) and less than H.
         score: a name of `attention.scores.SCORES`.
         kernel: `explicit` writes the weights out; `fused` never returns them; `flash` never holds
-            more than a tile of them, with dropout and learnt biases too; `auto` is fused wherever
-            the score is a dot product and no weights were asked for, and `decode_attention` for
-            the few queries of a step. All give the same result up to rounding.
+            more than a tile of them, with dropout, learnt biases and hidden layers too; `auto` is
+            fused wherever the score is a dot product and no weights were asked for,
+            `decode_attention` for the few queries of a step, and flash for large hidden layers on
+            a CPU. All give the same result up to rounding.
         project: false takes queries, keys and values as they are, without Wq, Wk, Wv, Wo: the
             attention of recurrent models, whose values are the encoder's states.
         bias: do the projections have biases?
@@ -127,7 +134,9 @@ class MultiHead(TokenAttention):
         kernel = options.get("kernel", "auto")
         # A bias that learns, as that of the Gaussian's keys, makes the fused kernel hold T x S.
         writes = (
-            not score.is_dot or kernel == "explicit" or (name == "gaussian" and kernel != "flash")
+            not (score.is_dot or score.is_additive)
+            or kernel == "explicit"
+            or (name == "gaussian" and kernel != "flash")
         )
         held = "T S" if writes else "T + S"
         remembers = "1 number a head, v (G D)" if name == "concat_linear" else "k, v (2 G D)"
@@ -166,12 +175,14 @@ class MultiHead(TokenAttention):
         k = self.place.rotate(k.transpose(1, 2), positions).transpose(1, 2)
         return {"k": self.score.keys(k), "v": v}
 
-    def _writes_weights(self, dropout: float, x: Tensor) -> bool:
+    def _writes_weights(self, dropout: float, q: Tensor, k: Tensor) -> bool:
         """The one rule of kernels: does this attention hold its T x S weights?"""
-        if self.kernel == "auto" and dropout > 0 and x.device.type == "cpu":
+        if self.kernel != "auto":
+            return self.kernel == "explicit"
+        if self.score.is_dot:
             # There the fused kernel would hold them too, and draw random numbers slowly.
-            return True
-        return self.kernel == "explicit" or not self.score.is_dot
+            return dropout > 0 and q.device.type == "cpu"
+        return not (self.score.is_additive and use_flash_additive(q, k))
 
     def attend(
         self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
@@ -196,7 +207,7 @@ class MultiHead(TokenAttention):
             mask = intersect_masks(mask, self.visible(positions[..., None, :, None], there))
         dropout = self.dropout_now
         weights = None
-        writes = need_weights or self._writes_weights(dropout, q)
+        writes = need_weights or self._writes_weights(dropout, q, k)
         few = self.kernel == "auto" and dropout == 0 and use_decode_attention(q)
         if causal and (writes or few or positions.dim() > 1):
             mask, causal = (
@@ -206,6 +217,10 @@ class MultiHead(TokenAttention):
         if writes:
             out, weights = explicit_attention(
                 self.score(q, k), v, mask=mask, bias=bias, dropout=dropout
+            )
+        elif self.score.is_additive:
+            out = flash_additive_attention(
+                q, k, self.score.u, v, mask=mask, bias=bias, causal=causal, dropout=dropout
             )
         else:
             q, scale, of_keys = self.score.as_dot_product(q, k)
@@ -224,7 +239,8 @@ class MultiHead(TokenAttention):
 def check_score(name: str, kernel: str, place: Place) -> None:
     """Raises: ConfigError for a kernel or positions that the score cannot work with."""
     score = SCORES.find(name)
-    if kernel in ("fused", "flash") and not score.is_dot:
+    possible = {"fused": score.is_dot, "flash": score.is_dot or score.is_additive}
+    if not possible.get(kernel, True):
         raise ConfigError(
             f"kernel={kernel} cannot compute score={name}, which is not a dot product. "
             "Take kernel=auto"

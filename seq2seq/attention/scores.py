@@ -35,9 +35,11 @@ class Score(nn.Module):
     """
 
     is_dot: ClassVar[bool] = False  # does `as_dot_product` work?
+    is_additive: ClassVar[bool] = False  # is it u . tanh(query + key)?
     rotates: ClassVar[bool] = False  # does it compare where a rotation has a meaning?
     reads_queries: ClassVar[bool] = True  # do the weights depend on the query?
     size: float = 1.0  # of the projections before it, see `Attention.lr_multipliers`
+    u: nn.Parameter  # of an additive score, (heads, width)
 
     def keys(self, k: Tensor) -> Tensor:
         """Keys as they are remembered: (N, S, G, D) -> (N, S, heads, width)."""
@@ -122,6 +124,8 @@ class Additive(Score):
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
     """
 
+    is_additive = True
+
     def __init__(self, widths: Widths):
         super().__init__()
         H, D, key_width, _ = widths
@@ -165,6 +169,8 @@ class Concat(Concatenated):
 
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
+
+    is_additive = True
 
     def __init__(self, widths: Widths):
         super().__init__(widths)

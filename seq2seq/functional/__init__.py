@@ -13,7 +13,7 @@ attend to nothing gets zeros: output, weights and gradients.
 """
 
 from seq2seq.functional.dropout import dropout
-from seq2seq.functional.flash import flash_attention
+from seq2seq.functional.flash import flash_additive_attention, flash_attention
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.softmax import attend, causal_mask, explicit_attention, masked_softmax
 
@@ -22,6 +22,7 @@ __all__ = [
     "causal_mask",
     "dropout",
     "explicit_attention",
+    "flash_additive_attention",
     "flash_attention",
     "fused_attention",
     "masked_softmax",

@@ -1,21 +1,28 @@
 """Flash attention: the softmax of scores that are never all in memory, in plain PyTorch.
 
-`fused_attention` computes the same in one torch kernel, faster. This version also avoids T x S
-memory where that kernel cannot: with dropout and with a bias that learns.
+For dot products `fused_attention` computes the same in one torch kernel, faster. This version also
+avoids T x S memory where that kernel cannot: with dropout, with a bias that learns, and with a
+score that has a hidden layer.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from seq2seq.functional.online_softmax import Inputs, Outputs, fold, gradient, online_softmax
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import upcast
-from seq2seq.functional.tiles import Tiles, Tiling, products, take_tile
+from seq2seq.functional.tile_scores import AdditiveScore, DotScore, TileScore
+from seq2seq.functional.tiles import Tiles, TileSize, Tiling, take_sentences
 
 # The fastest sizes measured on a CPU, for few heads and for many.
 BLOCK_Q, BLOCK_K = 128, 512
+# Of a hidden layer, what stays in a core's second cache; and what keeps other devices busy.
+ADDITIVE_BLOCK_Q, CACHED, CHUNK = 32, 2**19, 2**24
+# A smaller hidden layer is faster written out and kept for the gradient.
+FEW_ELEMENTS = 2**22
 
 
 def flash_attention(
@@ -53,17 +60,83 @@ def flash_attention(
     sizes = check("B H T D, B G S D, B G S M", q=q, k=k, v=v)
     if block_q < 1 or block_k < 1:
         raise ValueError(f"tiles of {block_q} queries and {block_k} keys: both must be at least 1")
-    shape = sizes["B"], sizes["H"], sizes["T"], sizes["S"]
-    mask, bias = with_four_axes("mask", mask, shape), with_four_axes("bias", bias, shape)
-    # Drawn from torch's generator, so that its seed reproduces everything.
-    seed = int(torch.randint(2**62, ())) if dropout > 0 else 0
     # No tile is larger than all scores.
-    block_q, block_k = min(block_q, max(1, shape[2])), min(block_k, max(1, shape[3]))
-    tiling = Tiling(scale, causal, dropout, seed, block_q, block_k)
+    B, T, S = (max(1, sizes[letter]) for letter in "BTS")
+    size = TileSize(B, min(block_q, T), min(block_k, S))
+    tiling = Tiling(scale, causal, dropout, draw_seed(dropout), size)
+    return attend_in_tiles(q, k, v, None, mask, bias, tiling)
+
+
+def flash_additive_attention(
+    wq: Tensor,
+    wk: Tensor,
+    u: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    max_elements: int | None = None,
+) -> Tensor:
+    """softmax_j(u . tanh(wq_i + wk_j) + bias) v, one tile of the hidden layer at a time.
+
+    Neither T x S x A nor T x S numbers are ever held, forward or backward; what is kept for the
+    gradient grows with T + S. Sums run in float32 at least.
+
+    Args:
+        wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
+        v: (B, G, S, M), G divides H.
+        mask, bias, causal, dropout: as in `flash_attention`.
+        max_elements: of the hidden layer in a tile, which has at least one query and one key; None
+            takes the fastest.
+
+    Returns and raises: as `flash_attention`.
+    Source: Bahdanau et al. 2015, arXiv:1409.0473; Dao et al. 2022, arXiv:2205.14135.
+    """
+    sizes = check("B H T A, B H S A, H A, B G S M", wq=wq, wk=wk, u=u, v=v)
+    if max_elements is None:
+        max_elements = CACHED if wq.device.type == "cpu" else CHUNK
+    B, H, T, A, S = (max(1, sizes[letter]) for letter in "BHTAS")
+    pairs = max(1, max_elements // (H * A))
+    block_q = min(pairs, T, ADDITIVE_BLOCK_Q)
+    block_k = min(pairs // block_q, S)
+    size = TileSize(min(pairs // (block_q * block_k), B), block_q, block_k)
+    tiling = Tiling(1.0, causal, dropout, draw_seed(dropout), size)
+    return attend_in_tiles(wq, wk, v, u, mask, bias, tiling)
+
+
+def use_flash_additive(wq: Tensor, wk: Tensor) -> bool:
+    """Is `flash_additive_attention` the fastest for these (B, H, T, A) and (B, H, S, A)?
+
+    Measured on CPUs only. A single query, as in a step of an RNN, has a hidden layer no larger than
+    the keys: computing it again costs more than reading it.
+    """
+    T = wq.shape[2]
+    return wq.device.type == "cpu" and T > 1 and T * wk.numel() > FEW_ELEMENTS
+
+
+def draw_seed(dropout: float) -> int:
+    """The seed of the dropout, from torch's generator, whose seed so reproduces everything."""
+    return int(torch.randint(2**62, ())) if dropout > 0 else 0
+
+
+def attend_in_tiles(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    u: Tensor | None,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    tiling: Tiling,
+) -> Tensor:
+    """`Flash` for inputs of any types; a u makes the score additive, None a dot product."""
+    shape = (*q.shape[:3], k.shape[2])
+    mask, bias = with_four_axes("mask", mask, shape), with_four_axes("bias", bias, shape)
     # Under autocast an RNN's states are wider than its projections.
     dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)
     apply: Callable[..., Tensor] = Flash.apply
-    return apply(q.to(dtype), k.to(dtype), v.to(dtype), bias, mask, tiling)
+    return apply(q.to(dtype), k.to(dtype), v.to(dtype), u, bias, mask, tiling)
 
 
 class Flash(torch.autograd.Function):
@@ -75,16 +148,21 @@ class Flash(torch.autograd.Function):
         q: Tensor,
         k: Tensor,
         v: Tensor,
+        u: Tensor | None,
         bias: Tensor | None,
         mask: Tensor | None,
         tiling: Tiling,
     ) -> Tensor:
-        tiles = Tiles((*q.shape[:3], k.shape[2]), tiling, bias, mask)
-        G = k.shape[1]
+        out = q.new_empty(*q.shape[:3], v.shape[3])
+        lse = upcast(q.new_empty(0)).new_empty(*q.shape[:3], 1)
+        score = score_of(tiling.scale, u, None, lse.dtype)
         with torch.autocast(q.device.type, enabled=False):
-            out, lse = online_softmax(fold(q, G), fold(k, G)[:, 0], fold(v, G)[:, 0], tiles)
-        out = out.view(*q.shape[:3], v.shape[3]).to(q.dtype)
-        ctx.save_for_backward(q, k, v, bias, mask, out, lse.view(*q.shape[:3], 1))
+            for part in tiling.parts(len(q)):
+                inputs = fold_inputs(score, q[part], k[part], v[part])
+                tiles = tiles_of(part, q, k, bias, mask, tiling)
+                part_out, part_lse = online_softmax(inputs, tiles)
+                out[part], lse[part] = part_out.view_as(out[part]), part_lse.view_as(lse[part])
+        ctx.save_for_backward(q, k, v, u, bias, mask, out, lse)
         ctx.tiling = tiling
         return out
 
@@ -95,118 +173,45 @@ class Flash(torch.autograd.Function):
                 "flash attention can be differentiated only once. For second derivatives take "
                 "attn.kernel=explicit"
             )
-        q, k, v, bias, mask, out, lse = ctx.saved_tensors
-        tiles = Tiles((*q.shape[:3], k.shape[2]), ctx.tiling, bias, mask)
-        dbias = torch.zeros_like(bias, dtype=lse.dtype) if ctx.needs_input_grad[3] else None
-        G = k.shape[1]
+        q, k, v, u, bias, mask, out, lse = ctx.saved_tensors
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+        du = None if u is None else torch.zeros_like(u, dtype=lse.dtype)
+        dbias = torch.zeros_like(bias, dtype=lse.dtype) if ctx.needs_input_grad[4] else None
+        score = score_of(ctx.tiling.scale, u, du, lse.dtype)
         with torch.autocast(q.device.type, enabled=False):
-            outputs = Outputs(*(fold(x, G) for x in (out, lse, dout)))
-            dq, dk, dv = gradient(
-                fold(q, G), fold(k, G)[:, 0], fold(v, G)[:, 0], outputs, tiles, dbias
-            )
-        grads = (dx.view(x.shape).to(x.dtype) for dx, x in ((dq, q), (dk, k), (dv, v)))
-        return *grads, None if dbias is None else dbias.to(bias.dtype), None, None
+            for part in ctx.tiling.parts(len(q)):
+                inputs = fold_inputs(score, q[part], k[part], v[part])
+                tiles = tiles_of(part, q, k, bias, mask, ctx.tiling)
+                outputs = Outputs(*(fold(x[part], v.shape[1]) for x in (out, lse, dout)))
+                slopes = gradient(inputs, outputs, tiles, take_sentences(dbias, part))
+                for dx, slope in zip((dq, dk, dv), slopes, strict=True):
+                    dx[part] = slope.view(dx[part].shape)
+        du = None if du is None else du.to(u.dtype)
+        dbias = None if dbias is None else dbias.to(bias.dtype)
+        return dq, dk, dv, du, dbias, None, None
 
 
-class Outputs(NamedTuple):
-    """Of the forward pass, as the gradient needs them: each (B * G, H / G, T, ...)."""
-
-    out: Tensor
-    lse: Tensor  # log sum_j exp e_ij, of width 1
-    dout: Tensor  # the gradient of the loss with respect to `out`
+def score_of(scale: float, u: Tensor | None, du: Tensor | None, dtype: torch.dtype) -> TileScore:
+    """The dot product, or with u an additive score, whose gradient is added to du."""
+    return DotScore(scale) if u is None else AdditiveScore(u.to(dtype), du)
 
 
-def online_softmax(q: Tensor, k: Tensor, v: Tensor, tiles: Tiles) -> tuple[Tensor, Tensor]:
-    """Softmax attention that reads every score once, in any order.
-
-    For the keys read so far it keeps their highest score m, l = sum_j exp(e_ij - m) and
-    acc = sum_j exp(e_ij - m) v_j. A higher m scales both by exp(m - m_new).
-
-    Args:
-        q: (B * G, H / G, T, D).   k: (B * G, S, D).   v: (B * G, S, M).
-
-    Returns: out = acc / l, (B * G, H / G, T, M), and lse = m + log l, -inf for a query without any
-        key, (B * G, H / G, T, 1).
-    """
-    buffer = tiles.new_buffer(q)
-    out, lse = q.new_empty(*q.shape[:3], v.shape[2]), q.new_empty(*q.shape[:3], 1)
-    for rows in tiles.rows():
-        scaled_q = take_rows(q, rows) * tiles.tiling.scale
-        m = scaled_q.new_full((*scaled_q.shape[:2], 1), -torch.inf)
-        l = torch.zeros_like(m)  # noqa: E741 - the name in the paper
-        acc = scaled_q.new_zeros(*scaled_q.shape[:2], v.shape[2])
-        for columns in tiles.columns(rows):
-            p = tiles.scores(scaled_q, k, rows, columns, buffer)
-            # A query that has seen no key yet has m = -inf, and -inf minus itself would be NaN.
-            m_new = torch.maximum(m, p.amax(-1, keepdim=True)).clamp_(torch.finfo(m.dtype).min)
-            fade = m.sub_(m_new).exp_()
-            p.sub_(m_new).exp_()
-            l.mul_(fade).add_(p.sum(-1, keepdim=True))
-            keep = tiles.keep(p, rows, columns)
-            if keep is not None:
-                p.mul_(keep)
-            acc.mul_(fade).baddbmm_(p, v[:, columns])
-            m = m_new
-        # l is 0 without any key, and at least 1 with one: its highest score adds exp(0).
-        out[:, :, rows] = acc.div_(l.clamp(min=1)).view_as(out[:, :, rows])
-        lse[:, :, rows] = m.add_(l.log_()).view_as(lse[:, :, rows])
-    return out, lse
+def fold_inputs(score: TileScore, q: Tensor, k: Tensor, v: Tensor) -> Inputs:
+    """Inputs (B, heads, ...) with the query heads beside the key head that they read."""
+    G = k.shape[1]
+    return Inputs(score, fold(q, G), fold(k, G)[:, 0], fold(v, v.shape[1])[:, 0])
 
 
-def gradient(
-    q: Tensor, k: Tensor, v: Tensor, outputs: Outputs, tiles: Tiles, dbias: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradient of `online_softmax`, with the weights recomputed: p_ij = exp(e_ij - lse_i).
-
-        dv_j = sum_i p_ij dout_i,   delta_i = dout_i . out_i
-        de_ij = p_ij (dout_i . v_j - delta_i),   dq_i = scale sum_j de_ij k_j
-
-    Args:
-        q: (B * G, H / G, T, D).   k: (B * G, S, D).   v: (B * G, S, M).
-        dbias: zeros in the shape of the bias, to which its gradient is added; None = it needs none.
-
-    Returns: the gradients of q, k and v.
-    """
-    buffer, other_buffer = tiles.new_buffer(q), tiles.new_buffer(q)
-    dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-    for rows in tiles.rows():
-        scaled_q = take_rows(q, rows) * tiles.tiling.scale
-        out, lse, dout = (take_rows(x, rows) for x in outputs)
-        delta = (dout * out).sum(-1, keepdim=True)
-        # A query without any key has p = exp(-inf - inf) = 0, not exp(-inf + inf).
-        lse = lse.masked_fill(lse == -torch.inf, torch.inf)
-        dq_rows = torch.zeros_like(scaled_q)
-        for columns in tiles.columns(rows):
-            p = tiles.scores(scaled_q, k, rows, columns, buffer).sub_(lse).exp_()
-            de = products(dout, v, columns, other_buffer)
-            keep = tiles.keep(p, rows, columns)
-            if keep is not None:
-                de.mul_(keep)
-            kept = p if keep is None else keep.mul_(p)
-            dv[:, columns].baddbmm_(kept.transpose(1, 2), dout)
-            de.sub_(delta).mul_(p)
-            dk[:, columns].baddbmm_(de.transpose(1, 2), scaled_q)
-            dq_rows.baddbmm_(de, k[:, columns])
-            if dbias is not None:
-                dtile = take_tile(dbias, rows, columns)
-                dtile += tiles.by_heads(de, rows).sum_to_size(dtile.shape)
-        dq[:, :, rows] = dq_rows.mul_(tiles.tiling.scale).view_as(dq[:, :, rows])
-    return dq, dk, dv
+def tiles_of(
+    part: slice, q: Tensor, k: Tensor, bias: Tensor | None, mask: Tensor | None, tiling: Tiling
+) -> Tiles:
+    """The tiles of the scores of some sentences."""
+    shape = (len(q[part]), *q.shape[1:3], k.shape[2])
+    bias, mask = take_sentences(bias, part), take_sentences(mask, part)
+    return Tiles(shape, tiling, bias, mask, part.start)
 
 
-def fold(x: Tensor, groups: int) -> Tensor:
-    """(B, H, T, W) -> (B * G, H / G, T, W), float32 at least: query heads beside their key head."""
-    return upcast(x).reshape(x.shape[0] * groups, x.shape[1] // groups, *x.shape[2:])
-
-
-def take_rows(x: Tensor, rows: slice) -> Tensor:
-    """A block of queries, (B * G, H / G, T, W) -> (B * G, H / G * rows, W): the query heads of a
-    group become further queries of its key head.
-    """
-    return x[:, :, rows].flatten(1, 2)
-
-
-def with_four_axes(name: str, x: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor | None:
+def with_four_axes(name: str, x: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
     """A bias or mask with four axes. Raises: ValueError if it does not broadcast to `shape`."""
     if x is None:
         return None

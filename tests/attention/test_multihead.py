@@ -13,6 +13,7 @@ from seq2seq.attention.base import positions_of
 from seq2seq.attention.multihead import MultiHead, default_kv_heads
 from seq2seq.attention.scores import Additive
 from seq2seq.errors import ConfigError
+from seq2seq.functional import flash
 
 
 def multihead(role: Role = Role.CROSS, source_dim: int = DIM, **options: Any) -> MultiHead:
@@ -153,6 +154,31 @@ def test_flash_alone_keeps_no_weights_where_some_are_dropped(kernel: Any) -> Non
     assert (max(sizes) < 4 * 100 * 100) == (kernel == "flash")
 
 
+@pytest.mark.parametrize("kernel", ["auto", "flash"])
+@pytest.mark.parametrize("score", ["additive", "concat"])
+@pytest.mark.parametrize("role", Role)
+def test_a_hidden_layer_in_tiles_trains_as_one_that_is_written_out(
+    monkeypatch: pytest.MonkeyPatch, role: Role, score: Any, kernel: Any
+) -> None:
+    monkeypatch.setattr(flash, "FEW_ELEMENTS", 0)
+    monkeypatch.setattr(flash, "CACHED", 3 * DIM)
+    options: dict[str, Any] = {"score": score, "num_kv_heads": 2, "bias": True}
+    written, tiled = (multihead(role, kernel=which, **options) for which in ("explicit", kernel))
+    tiled.load_state_dict(written.state_dict())
+    x, source = randn(3, 7, DIM), randn(3, 9, DIM)
+    given = (x, source, mask_of([9, 4, 1], 9)) if role is Role.CROSS else (x,)
+    expected = written(*given).out
+    with monkeypatch.context() as without:
+        without.delattr("seq2seq.attention.multihead.explicit_attention")
+        out = tiled(*given).out
+    assert_equal(out, expected, 1e-12)
+    slope = torch.randn_like(out)
+    wanted = gradients((expected * slope).sum(), *written.parameters())
+    assert_equal(gradients((out * slope).sum(), *tiled.parameters()), wanted, 1e-12)
+    weights = tiled(*given, need_weights=True).weights
+    assert_equal(weights, written(*given, need_weights=True).weights)
+
+
 def test_rotations_make_an_answer_depend_on_distances_only() -> None:
     place = Place(Role.DECODER, DIM, DIM, position_scheme("rope"))
     attention = randomised(MultiHead(place, num_heads=4))
@@ -178,8 +204,8 @@ def test_rotations_make_an_answer_depend_on_distances_only() -> None:
         ({"score": "dott"}, r"unknown score 'dott'; did you mean 'dot'\?"),
         ({"score": "additive", "kernel": "fused"}, r"score=additive.* Take kernel=auto"),
         (
-            {"score": "concat", "kernel": "flash"},
-            r"flash cannot compute score=concat.* Take kernel",
+            {"score": "concat_linear", "kernel": "flash"},
+            r"flash cannot compute score=concat_linear.* Take kernel",
         ),
     ],
 )

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from helpers import assert_equal, gradients
+from tile_cases import assert_same, held_for_the_gradient, visible
 from torch import Tensor
 
 from seq2seq.functional import causal_mask, explicit_attention, flash_attention
 from seq2seq.functional.scores import dot
-from seq2seq.functional.tiles import Tiles, Tiling
+from seq2seq.functional.tiles import Tiles, TileSize, Tiling
 
 B, H, D, M = 2, 4, 6, 5
 SCALE = 0.4
@@ -39,26 +40,6 @@ def explicit(
     return explicit_attention(scores, given.v, mask=mask, bias=bias)[0]
 
 
-def assert_same(actual: Tensor, expected: Tensor, *leaves: Tensor) -> None:
-    assert_equal(actual, expected)
-    slope = torch.randn_like(expected)
-    wanted = gradients((expected * slope).sum(), *leaves)
-    assert_equal(gradients((actual * slope).sum(), *leaves), wanted)
-
-
-def visible(kind: str, queries: int, keys: int) -> Tensor | None:
-    """Masks: of padding, of anything for each head, and with rows that may attend to nothing."""
-    if kind == "none":
-        return None
-    if kind == "padding":
-        return (torch.arange(keys) < torch.tensor([[keys], [keys // 2 + 1]]))[:, None, None]
-    mask = torch.rand(B, H, queries, keys) < 0.6
-    if kind == "empty":
-        mask[0, :, queries // 2] = False
-        mask[1] = False
-    return mask
-
-
 @pytest.mark.parametrize(
     "mask",
     ["padding", "empty", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("none", "any"))],
@@ -69,7 +50,7 @@ def visible(kind: str, queries: int, keys: int) -> Tensor | None:
 def test_any_tiles_compute_the_softmax_with_gradients(
     sizes: tuple[int, int], groups: int, causal: bool, mask: str
 ) -> None:
-    given, allowed = inputs(*sizes, groups), visible(mask, *sizes)
+    given, allowed = inputs(*sizes, groups), visible(mask, (B, H, *sizes))
     for block_q, block_k in BLOCKS:
         expected = explicit(given, allowed, causal)
         flash = flash_attention(
@@ -91,7 +72,7 @@ def test_any_tiles_compute_the_softmax_with_gradients(
 def test_a_bias_is_added_and_learns_in_its_shape(
     groups: int, causal: bool, shape: tuple[int, ...]
 ) -> None:
-    given, mask = inputs(9, 23, groups), visible("empty", 9, 23)
+    given, mask = inputs(9, 23, groups), visible("empty", (B, H, 9, 23))
     bias = torch.randn(shape, dtype=torch.float64, requires_grad=True)
     for block_q, block_k in BLOCKS:
         expected = explicit(given, mask, causal, bias)
@@ -108,7 +89,7 @@ def test_a_bias_is_added_and_learns_in_its_shape(
 
 
 def test_what_is_kept_for_the_gradient_is_the_logarithm_of_the_sum() -> None:
-    given, mask = inputs(9, 23, 2), visible("empty", 9, 23)
+    given, mask = inputs(9, 23, 2), visible("empty", (B, H, 9, 23))
     assert mask is not None
     out = flash_attention(*given, scale=SCALE, mask=mask, block_q=4, block_k=7)
     assert out.grad_fn is not None
@@ -159,7 +140,7 @@ def factors(given: Inputs, dropout: float, seed: int, blocks: tuple[int, int]) -
     shape = (*given.q.shape[:3], given.k.shape[2])
     groups = given.k.shape[1]
     drawn = given.q.new_zeros(shape)
-    tiles = Tiles(shape, Tiling(SCALE, False, dropout, seed, *blocks), None, None)
+    tiles = Tiles(shape, Tiling(SCALE, False, dropout, seed, TileSize(B, *blocks)), None, None)
     for rows in tiles.rows():
         for columns in tiles.columns(rows):
             size = B * groups, H // groups * (rows.stop - rows.start), columns.stop - columns.start
@@ -172,7 +153,7 @@ def factors(given: Inputs, dropout: float, seed: int, blocks: tuple[int, int]) -
 @pytest.mark.parametrize("groups", [4, 2], ids=["mha", "gqa"])
 @pytest.mark.parametrize("blocks", [(4, 7), (128, 512)], ids=str)
 def test_forward_and_backward_drop_the_same_weights(blocks: tuple[int, int], groups: int) -> None:
-    given, mask = inputs(9, 23, groups), visible("empty", 9, 23)
+    given, mask = inputs(9, 23, groups), visible("empty", (B, H, 9, 23))
     bias = torch.randn(H, 9, 23, dtype=torch.float64, requires_grad=True)
     options: dict[str, Any] = {"block_q": blocks[0], "block_k": blocks[1], "dropout": 0.25}
     torch.default_generator.manual_seed(3)
@@ -239,15 +220,7 @@ def test_sums_run_in_float32_under_a_narrow_type_and_under_autocast(dtype: torch
 def kept(length: int, **options: Any) -> int:
     """Elements held for the gradient, at T = S = `length`."""
     given = inputs(length, length, 2, torch.float32)
-    held: dict[int, int] = {}
-
-    def hold(x: Tensor) -> Tensor:
-        held[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes() // x.element_size()
-        return x
-
-    with torch.autograd.graph.saved_tensors_hooks(hold, lambda x: x):
-        flash_attention(*given, scale=SCALE, **options)
-    return sum(held.values())
+    return held_for_the_gradient(lambda: flash_attention(*given, scale=SCALE, **options))
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])

@@ -15,6 +15,7 @@ from attention_bench.report import BOTH, BOTH_PEAK, Growth, power
 from zoo import Preset, presets
 
 from seq2seq.attention import Role
+from seq2seq.functional import flash_additive_attention
 
 CPU = torch.device("cpu")
 MB = 2**20  # elements of a block
@@ -61,6 +62,22 @@ def test_live_memory_of_written_out_attention_is_its_weights() -> None:
     assert forward.held >= weights and both.peak >= 2 * weights
     forward, both = training["fused"].memory()
     assert both.peak < weights
+
+
+def test_attention_in_tiles_needs_memory_as_its_sequences_do() -> None:
+    def peak(length: int, width: int) -> int:
+        wq, wk, v = (torch.randn(1, 1, length, width, requires_grad=True) for _ in range(3))
+        u = torch.randn(1, width, requires_grad=True)
+
+        def train() -> None:
+            flash_additive_attention(wq, wk, u, v).sum().backward()
+
+        return live_memory(train, CPU).peak
+
+    # The hidden layer alone would take 1 GB.
+    assert peak(1024, 256) < 20e6
+    # Written out, 16 times.
+    assert peak(2048, 16) < 4.5 * peak(512, 16)
 
 
 def test_every_round_allocates_the_same() -> None:

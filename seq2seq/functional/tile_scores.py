@@ -1,0 +1,97 @@
+"""Score functions on one tile, with their gradients: what flash attention knows about a score."""
+
+import math
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+
+class TilePair(NamedTuple):
+    """The queries and keys of a tile, or the gradients of both so far."""
+
+    q: Tensor  # (N, rows, D); of a dot product the query heads of a group are further rows
+    k: Tensor  # (N, columns, D)
+
+
+class TileScore(Protocol):
+    """e_ij = f(q_i, k_j) for the pairs of a tile."""
+
+    @property
+    def width(self) -> int:
+        """Numbers that it holds for each pair of a query and a key."""
+
+    def compare(self, pair: TilePair, buffer: Tensor) -> Tensor:
+        """The scores of a tile, (N, rows, columns), with the help of a buffer of N * rows * columns
+        * width numbers.
+        """
+
+    def add_gradients(self, de: Tensor, pair: TilePair, buffer: Tensor, into: TilePair) -> None:
+        """Add to the gradients of queries and keys, and of its own parameters.
+
+        Args:
+            de: of the scores, (N, rows, columns).
+            buffer: as `compare` left it for this tile; it may be overwritten.
+            into: the gradients so far, of the same shapes as `pair`.
+        """
+
+
+class DotScore(NamedTuple):
+    """e = scale q . k."""
+
+    scale: float
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    def compare(self, pair: TilePair, buffer: Tensor) -> Tensor:
+        N, rows, columns = len(pair.q), pair.q.shape[1], pair.k.shape[1]
+        scores = buffer[: N * rows * columns].view(N, rows, columns)
+        keys = pair.k.transpose(1, 2)
+        return torch.baddbmm(scores, pair.q, keys, beta=0, alpha=self.scale, out=scores)
+
+    def add_gradients(self, de: Tensor, pair: TilePair, buffer: Tensor, into: TilePair) -> None:
+        into.q.baddbmm_(de, pair.k, alpha=self.scale)
+        into.k.baddbmm_(de.transpose(1, 2), pair.q, alpha=self.scale)
+
+
+class AdditiveScore(NamedTuple):
+    """e = u . h with the hidden layer h_ij = tanh(q_i + k_j), which only ever exists for a tile.
+
+    du = sum_ij de_ij h_ij,   dq_i = u * sum_j de_ij (1 - h_ij^2),   dk_j = u * sum_i ...
+    """
+
+    u: Tensor  # (H, A)
+    du: Tensor | None  # its gradient so far, if it is wanted
+
+    @property
+    def width(self) -> int:
+        return self.u.shape[1]
+
+    def hidden(self, pair: TilePair, buffer: Tensor) -> Tensor:
+        """The buffer as (N, rows, columns, A)."""
+        shape = *pair.q.shape[:2], pair.k.shape[1], self.width
+        return buffer[: math.prod(shape)].view(shape)
+
+    def vectors(self, N: int) -> Tensor:
+        """u for every head of every sentence, (N, A)."""
+        H, A = self.u.shape
+        return self.u.expand(N // H, H, A).reshape(N, A)
+
+    def compare(self, pair: TilePair, buffer: Tensor) -> Tensor:
+        hidden = self.hidden(pair, buffer)
+        torch.add(pair.q[:, :, None], pair.k[:, None], out=hidden).tanh_()
+        scores = torch.bmm(hidden.flatten(1, 2), self.vectors(len(hidden))[:, :, None])
+        return scores.view(hidden.shape[:3])
+
+    def add_gradients(self, de: Tensor, pair: TilePair, buffer: Tensor, into: TilePair) -> None:
+        hidden = self.hidden(pair, buffer)
+        if self.du is not None:
+            du = torch.bmm(de.flatten(1)[:, None], hidden.flatten(1, 2))
+            self.du.add_(du.view(-1, *self.u.shape).sum(0))
+        slope = torch.addcmul(de.new_ones(()), hidden, hidden, value=-1, out=hidden)
+        slope.mul_(de[..., None])
+        u = self.vectors(len(hidden))[:, None]
+        into.q.addcmul_(slope.sum(2), u)
+        into.k.addcmul_(slope.sum(1), u)
