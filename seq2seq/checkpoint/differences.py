@@ -13,6 +13,7 @@ EARLIER_DEFAULTS: dict[str, Any] = {
     "attention_dropout": 0.0,
     "word_dropout": 0.0,
     "r_drop": 0.0,
+    "simcut": 0.0,
     "bpe_dropout": 0.0,
     "endpoint": False,
     "groups": "none",

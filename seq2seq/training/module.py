@@ -67,7 +67,8 @@ class TrainingModule(L.LightningModule):
         translation's loss, then of the alignment's.
         """
         options = self.plan.loss
-        loss = batch_loss(self.model, batch, options.label_smoothing, self.guide, options.r_drop)
+        alpha = options.r_drop or options.simcut  # one of the two
+        loss = batch_loss(self.model, batch, options.label_smoothing, self.guide, alpha)
         sums = torch.zeros(2, 2, dtype=torch.float64, device=loss.nll.device)
         sums[0, 0], sums[0, 1] = loss.nll, batch.tokens
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.

@@ -36,6 +36,8 @@ OPTIONS = {
     "order.bpe_dropout": "tokenizer.dropout",
     "update.label_smoothing": "loss.label_smoothing",
     "update.r_drop": "loss.r_drop",
+    "update.simcut": "loss.simcut",
+    "update.simcut_p": "loss.simcut_p",
     "update.precision": "trainer.precision",
     "update.accumulate_grad_batches": "trainer.accumulate_grad_batches",
     "update.gradient_clip_val": "trainer.gradient_clip_val",

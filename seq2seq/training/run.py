@@ -203,6 +203,8 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
         "label_smoothing": plan.loss.label_smoothing,
         "r_drop": plan.loss.r_drop,
+        "simcut": plan.loss.simcut,
+        "simcut_p": plan.loss.simcut_p if plan.loss.simcut else None,
         "precision": plan.trainer.precision,
         "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
         "gradient_clip_val": plan.trainer.gradient_clip_val,

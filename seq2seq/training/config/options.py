@@ -45,10 +45,23 @@ class LossOptions:
 
     label_smoothing: float = 0.1
     r_drop: float = 0.0
+    simcut: float = 0.0
+    simcut_p: float = 0.05
 
     def __post_init__(self) -> None:
         check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
-        check_minimums("loss", self, r_drop=0)
+        check_range("loss.simcut_p", self.simcut_p, 0, 1)
+        check_minimums("loss", self, r_drop=0, simcut=0)
+        if self.r_drop and self.simcut:
+            raise ConfigError(
+                f"loss.r_drop={self.r_drop} and loss.simcut={self.simcut} are two losses of two "
+                "passes: keep one of them, and set the other to 0"
+            )
+        if self.simcut and not self.simcut_p:
+            raise ConfigError(
+                f"loss.simcut={self.simcut} compares with a pass in which inputs are cut, but "
+                "loss.simcut_p=0 cuts none: loss.simcut_p=0.05, or loss.simcut=0"
+            )
 
 
 @dataclass(frozen=True)
