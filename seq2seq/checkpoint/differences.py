@@ -15,6 +15,7 @@ EARLIER_DEFAULTS: dict[str, Any] = {
     "r_drop": 0.0,
     "simcut": 0.0,
     "bpe_dropout": 0.0,
+    "both_directions": False,
     "endpoint": False,
     "groups": "none",
 }

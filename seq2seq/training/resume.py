@@ -34,6 +34,7 @@ OPTIONS = {
     "order.max_tokens": "data.max_tokens",
     "order.max_length": "data.max_length",
     "order.bpe_dropout": "tokenizer.dropout",
+    "order.both_directions": "data.both_directions",
     "update.label_smoothing": "loss.label_smoothing",
     "update.r_drop": "loss.r_drop",
     "update.simcut": "loss.simcut",

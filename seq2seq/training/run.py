@@ -210,6 +210,8 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "gradient_clip_val": plan.trainer.gradient_clip_val,
         "ema": plan.checkpoint.ema,
     }
+    if plan.data.both_directions:
+        order["both_directions"] = True
     guided = None
     if plan.guide is not None:
         order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
