@@ -72,7 +72,7 @@ class Translator:
     ):
         self.device = find_device(device)
         self.config = saved.config
-        self.source = saved.source if tag is None else saved.source.with_tag(tag)
+        self.source = saved.source_for(tag)
         self.target = saved.target
         self.model = (saved.build() if model is None else model).to(self.device)
         self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
@@ -85,7 +85,8 @@ class Translator:
 
         Args:
             device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
-            tag: of the training corpus to translate like; it is put before all sources.
+            tag: of the training corpus to translate like; it is put before all sources. None: the
+                language that the run was for, if it was trained in both directions.
 
         Raises: CheckpointError if the path holds no model; ConfigError for an unknown device or
             tag.

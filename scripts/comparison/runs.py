@@ -129,7 +129,7 @@ def best_validation(folder: Path, monitor: str) -> dict[str, str]:
     rows = [row for file in sorted(folder.glob("metrics*.csv")) for row in validations(file)]
     if not rows:
         raise DataError(f"{folder} has no validation in metrics.csv: train it without logger=none")
-    best = min if monitor == "loss" else max
+    best = min if monitor in ("loss", "ser") else max
     return best(rows, key=lambda row: float(row[column]))
 
 

@@ -62,6 +62,14 @@ class Saved(NamedTuple):
     weights: dict[str, Tensor]
     resumable: bool  # does it hold the state of the training?
 
+    def source_for(self, tag: str | None) -> Tokenizer:
+        """The tokenizer of sources with a tag. None: no tag, or after training in both directions
+        that of the run's own. Raises: ConfigError for an unknown one.
+        """
+        if tag is None and self.config["data"].get("both_directions"):
+            tag = self.config["data"]["target"]
+        return self.source if tag is None else self.source.with_tag(tag)
+
     def build(self) -> Seq2Seq:
         """The model, on the CPU, in evaluation mode; its parameters are `weights`, in the same
         memory.

@@ -13,7 +13,9 @@ EARLIER_DEFAULTS: dict[str, Any] = {
     "attention_dropout": 0.0,
     "word_dropout": 0.0,
     "r_drop": 0.0,
+    "simcut": 0.0,
     "bpe_dropout": 0.0,
+    "both_directions": False,
     "endpoint": False,
     "groups": "none",
 }

@@ -26,6 +26,8 @@ class Batch(NamedTuple):
             divisor of the summed loss.
         indices: the corpus row of each sentence; empty for a batch without sentences.
         links: between pieces, if the corpus has links.
+        cuts: the inputs that are hidden in a second pass, True where so: (B, S) of the source and
+            (B, T) of what the decoder reads; None for one pass.
     """
 
     source: Tensor
@@ -34,6 +36,7 @@ class Batch(NamedTuple):
     total: int
     indices: list[int]
     links: BatchLinks | None = None
+    cuts: tuple[Tensor, Tensor] | None = None
 
 
 def make_batch(

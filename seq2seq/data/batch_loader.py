@@ -15,6 +15,7 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.epoch_sampling import max_lengths
 from seq2seq.data.prefetch import prefetch
 from seq2seq.data.subword_regularization import Resegmented, SubwordRegularization
+from seq2seq.data.token_cutoff import draw_cuts
 from seq2seq.environment import return_memory
 from seq2seq.errors import ConfigError
 
@@ -45,6 +46,7 @@ class BatchLoader:
         world: processes that share each global batch.
         steps: accumulation steps of each global batch.
         subwords: segments the pairs differently in each epoch; None: always alike.
+        cut: probability that an input is hidden in a second pass, see `draw_cuts`; 0: one pass.
 
     Raises: ConfigError as `epoch_batches` does; ValueError for an argument out of range.
     """
@@ -59,12 +61,13 @@ class BatchLoader:
         world: int = 1,
         steps: int = 1,
         subwords: SubwordRegularization | None = None,
+        cut: float = 0.0,
     ):
         if not 0 <= rank < world or steps < 1 or seed < 0:
             raise ValueError(f"rank={rank}, world={world}, steps={steps}, seed={seed}")
         self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
         self.rank, self.world, self.steps = rank, world, steps
-        self.subwords = subwords
+        self.subwords, self.cut = subwords, cut
         plain = corpus.source_lengths, corpus.target_lengths
         self.lengths = plain if subwords is None else subwords.rooms  # of sources, of targets
         longer = longer_sides(*self.lengths)
@@ -108,7 +111,7 @@ class BatchLoader:
             while told < min(index + READ_AHEAD, len(batches)):
                 self.corpus.read_ahead(batches[told][self.rank :: self.world])
                 told += 1
-            yield self.piece(rows, batches[index], step)
+            yield self.piece(rows, batches[index], step, epoch)
 
     def batches(self, epoch: int) -> EpochBatches:
         """The global batches of an epoch."""
@@ -124,10 +127,13 @@ class BatchLoader:
         """The pairs of an epoch; a drawn segmentation is kept as long as this object."""
         return self.corpus if self.subwords is None else Resegmented(self.subwords, epoch)
 
-    def piece(self, rows: Corpus | Resegmented, batch: np.ndarray, step: int) -> Batch:
+    def piece(self, rows: Corpus | Resegmented, batch: np.ndarray, step: int, epoch: int) -> Batch:
         """This rank's part of a global batch in one accumulation step."""
         mine = select_share(batch, self.rank, self.world, step, self.steps)
-        return make_batch(rows, mine, *count_targets(rows, batch))
+        piece = make_batch(rows, mine, *count_targets(rows, batch))
+        if not self.cut:
+            return piece
+        return piece._replace(cuts=draw_cuts(piece, self.cut, self.seed, epoch))
 
     def state_dict(self) -> dict[str, int]:
         """The epoch, counted from 0, and how many of its batches were yielded."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from seq2seq.data.formats import TextFormat, find_format
@@ -11,6 +11,7 @@ from seq2seq.registry import check_options
 
 Spec = str | list[str] | dict[str, Any]
 
+TAG_NAME = re.compile(r"[\w-]+")
 EXAMPLE = "{news: {path: my/news}, talks: {path: my/talks, weight: 2}}"
 
 
@@ -23,12 +24,14 @@ class Component:
         text: its pairs.
         weight: how often an epoch sees each of its pairs, on average.
         tag: the symbol put before each of its sources, if any.
+        is_reversed: are these the pairs of another one, with source and target exchanged?
     """
 
     name: str
     text: TextFormat
     weight: float = 1.0
     tag: str | None = None
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def check_spec(spec: Spec, what: str) -> None:
             raise ConfigError(
                 f"{where}.weight={weight!r}: only training corpora have weights; leave it out"
             )
-        if tag is not None and not re.fullmatch(r"[\w-]+", tag):
+        if tag is not None and not TAG_NAME.fullmatch(tag):
             raise ConfigError(
                 f"{where}.tag={tag!r} should be a word of letters, digits, _ or -: {where}.tag=de"
             )
@@ -88,3 +91,53 @@ def find_components(spec: Spec, source: str, target: str, what: str) -> list[Com
         )
         for name, options in spec.items()
     ]
+
+
+def check_directions(specs: Mapping[str, Spec | None], source: str, target: str) -> None:
+    """Check corpora that are used in both directions, by option.
+
+    Raises: ConfigError for languages that cannot be tags, and for corpora with tags of their own.
+    """
+    for option, language in (("data.source", source), ("data.target", target)):
+        if not TAG_NAME.fullmatch(language):
+            raise ConfigError(
+                f"data.both_directions=true makes tags of the languages, and {option}={language!r} "
+                "is not a word of letters, digits, _ or -: rename the column or the files"
+            )
+    for what, spec in specs.items():
+        for name, options in spec.items() if isinstance(spec, Mapping) else ():
+            if options.get("tag") is not None:
+                raise ConfigError(
+                    f"{what}.{name}.tag={options['tag']}: data.both_directions=true tags each "
+                    f"source with the language that it is translated into. Leave {what}.{name}.tag "
+                    "out, or data.both_directions=false"
+                )
+
+
+def add_directions(
+    components: list[Component], spec: Spec, source: str, target: str, what: str
+) -> list[Component]:
+    """The corpora that an option names, tagged with the language that they are translated into,
+    then each of them reversed.
+
+    Args:
+        components: from `find_components` with the same other arguments.
+    """
+    back = find_components(reverse_paths(spec), target, source, what)
+    return [
+        *(replace(each, tag=target) for each in components),
+        *(
+            replace(each, name=f"{each.name} reversed".strip(), tag=source, is_reversed=True)
+            for each in back
+        ),
+    ]
+
+
+def reverse_paths(spec: Spec) -> Spec:
+    """A spec with the two paths of each list exchanged; the rest goes by source and target."""
+    if isinstance(spec, dict):
+        return {
+            name: {**options, "path": reverse_paths(options["path"])}
+            for name, options in spec.items()
+        }
+    return spec[::-1] if isinstance(spec, list) else spec

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seq2seq.data.groups import Groups
-from seq2seq.data.mixture import check_spec
+from seq2seq.data.mixture import check_directions, check_spec
 from seq2seq.errors import ConfigError
 
 
@@ -28,6 +28,8 @@ class DataOptions:
         groups: groups of source tokens, for mechanisms that read them: the tokens of a word, or of
             a word and of a sentence.
         sentence_separator: a sentence ends after a piece that contains it.
+        both_directions: train on each pair reversed as well; the tag before a source is the
+            language that it is translated into.
 
     Raises: ConfigError for a value out of range.
     """
@@ -43,6 +45,7 @@ class DataOptions:
     cache: str = "runs/cache"
     groups: Groups = "none"
     sentence_separator: str | None = None
+    both_directions: bool = False
 
     def __post_init__(self) -> None:
         for option in ("source", "target"):
@@ -54,8 +57,11 @@ class DataOptions:
                     f"data.{option}={suffix!r} should be the suffix of one language's files, "
                     f"without the dot, or a column: data.{option}=de"
                 )
-        for part in ("train", "valid", "test"):
-            check_spec(getattr(self, part), f"data.{part}")
+        specs = {f"data.{part}": getattr(self, part) for part in ("train", "valid", "test")}
+        for what, spec in specs.items():
+            check_spec(spec, what)
+        if self.both_directions:
+            check_directions(specs, str(self.source), str(self.target))
         if self.max_length < 2:
             raise ConfigError(
                 f"data.max_length={self.max_length} leaves no room for a piece and the end symbol: "

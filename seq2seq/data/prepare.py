@@ -1,6 +1,7 @@
 """From the options of a run to its data: checked files, tokenizers, encoded corpora."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +13,12 @@ from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.guided_links import NO_LINKS, LinkFiles, find_links, read_piece_links
 from seq2seq.data.learn_tokenizers import learn_tokenizers, sample_step
 from seq2seq.data.ledger import links_entry, make_ledger, summarize
-from seq2seq.data.mixture import Component, find_components
+from seq2seq.data.mixture import Component, add_directions, find_components
 from seq2seq.data.options import DataOptions
 from seq2seq.data.text import MissingFileError
 from seq2seq.errors import ConfigError
 from seq2seq.progress import show_progress
+from seq2seq.tokenization.recipe import Recipe
 from seq2seq.tokenization.registry import build_recipe
 from seq2seq.tokenization.tokenizer import Tokenizers
 
@@ -61,6 +63,8 @@ def prepare(
     Raises: ConfigError for an option; DataError for a file, naming it and the line.
     """
     recipe = None if given else build_recipe(tokenizer)
+    if data.both_directions:
+        check_joint(given if recipe is None else recipe)
     cache = Path(data.cache).expanduser()
     memo = FileMemo(cache)
     components = find_parts(data)
@@ -68,11 +72,12 @@ def prepare(
     tags = sorted({component.tag for component in components["train"] if component.tag is not None})
     check_tags(components, tags)
     links_of_parts = find_links(link_files, components, memo)
+    distinct = [component for component in components["train"] if not component.is_reversed]
     if recipe is None:
         assert given is not None
         tokenizers = given
     else:
-        tokenizers = learn_tokenizers(recipe, components["train"], tags, data.max_length, cache)
+        tokenizers = learn_tokenizers(recipe, distinct, tags, data.max_length, cache)
     for tag in tags:
         tokenizers.source.tag_id(tag)  # `given` may lack it
     corpora = {
@@ -81,7 +86,7 @@ def prepare(
     }
     learnt = dict(tokenizer)
     about = f"tokenizer: {describe_sizes(tokenizers)}"
-    if recipe is not None and (step := sample_step(components["train"], memo)) > 1:
+    if recipe is not None and (step := sample_step(distinct, memo)) > 1:
         learnt["learnt_from_every"] = step
         about += f", learnt from one of every {step} pairs"
     ledger = make_ledger(components, corpora, tokenizers, learnt, memo)
@@ -104,11 +109,17 @@ def find_parts(data: DataOptions) -> dict[str, list[Component]]:
     sides = str(data.source), str(data.target)
     specs = {"train": data.train, "valid": data.valid, "test": data.test}
     try:
-        return {
+        parts = {
             part: find_components(spec, *sides, f"data.{part}")
             for part, spec in specs.items()
             if spec is not None
         }
+        if data.both_directions:
+            # Validation and test are of the direction that the run is for.
+            for part in parts.keys() - {"train"}:
+                parts[part] = [replace(each, tag=sides[1]) for each in parts[part]]
+            parts["train"] = add_directions(parts["train"], data.train, *sides, "data.train")
+        return parts
     except MissingFileError as error:
         where = WHERE_TO_GET.get(data.name, "").format(*sides)
         raise MissingFileError(f"{error} {where}".strip()) from error
@@ -131,6 +142,20 @@ def check_tags(components: Mapping[str, list[Component]], known: list[str]) -> N
                     f"data.{part}.{component.name}.tag={component.tag}: no training corpus has "
                     f"that tag. Theirs: {', '.join(known) or 'none'}"
                 )
+
+
+def check_joint(tokenizers: Recipe | Tokenizers | None) -> None:
+    """Raises: ConfigError for text of both languages on either side, but two vocabularies."""
+    if isinstance(tokenizers, Tokenizers):
+        source, target = (each.to_json() for each in tokenizers)
+        is_joint = source == target
+    else:
+        is_joint = tokenizers is not None and tokenizers.joint
+    if not is_joint:
+        raise ConfigError(
+            "data.both_directions=true makes each language a source and a target, which needs one "
+            "vocabulary: tokenizer.joint=true, or data.both_directions=false"
+        )
 
 
 def describe_sizes(tokenizers: Tokenizers) -> str:

@@ -28,6 +28,7 @@ class Decoded(NamedTuple):
 
 
 Layers = bool | Collection[int]  # of a decoder: all, none, or some by index
+Cuts = tuple[Tensor, Tensor]  # True where the embedding of a source, of a target token is zero
 
 
 def wants_layer(layers: Layers, layer: int) -> bool:
@@ -91,12 +92,19 @@ class Seq2Seq(nn.Module):
         """Source ids (B, S) -> what the decoder attends to."""
         raise NotImplementedError
 
-    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        need_weights: Layers = False,
+        cuts: Cuts | None = None,
+    ) -> Decoded:
         """Teacher forcing: source ids (B, S), target ids (B, T) beginning with bos.
 
         Args:
             need_weights: the decoder layers whose cross-attention weights to return; the others may
                 compute without writing them out.
+            cuts: (B, S) and (B, T), the tokens of which only the positions are seen.
         """
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from seq2seq.attention import Attention, Memory
 from seq2seq.attention.base import Encoded
 from seq2seq.errors import ConfigError
-from seq2seq.models.base import Decoded, Layers, Seq2Seq
+from seq2seq.models.base import Cuts, Decoded, Layers, Seq2Seq
 
 Mean = Literal["probabilities", "log-probabilities"]
 ROWS = 16  # whose logarithms are added at once
@@ -65,9 +65,16 @@ class Ensemble(Seq2Seq):
         states = torch.cat([each.states for each in encoded], -1)
         return Encoded(states, encoded[0].mask, torch.cat(groups, -1) if groups else None)
 
-    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        need_weights: Layers = False,
+        cuts: Cuts | None = None,
+    ) -> Decoded:
         first, *others = self.members
-        decoded = [first(source, target, need_weights), *(m(source, target) for m in others)]
+        decoded = [first(source, target, need_weights, cuts)]
+        decoded += [member(source, target, False, cuts) for member in others]
         return concatenate_hidden(decoded)
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:

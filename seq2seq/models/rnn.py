@@ -14,7 +14,7 @@ from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
 from seq2seq.attention.base import Attended, Encoded
 from seq2seq.attention.fixed import final_state
 from seq2seq.errors import ConfigError
-from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, wants_layer
+from seq2seq.models.base import Attentions, Cuts, Decoded, Layers, Seq2Seq, wants_layer
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import Positions
@@ -100,9 +100,9 @@ class Recurrent(Seq2Seq):
         """
         raise NotImplementedError
 
-    def encode(self, source: Tensor) -> Encoded:
+    def encode(self, source: Tensor, cut: Tensor | None = None) -> Encoded:
         mask = source != PAD
-        x = self.dropout(self.embeddings.embed_source(source))
+        x = self.dropout(self.embeddings.embed_source(source, cut))
         # Packed, so that the backward direction of each row begins at its own last token.
         packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(
@@ -110,9 +110,17 @@ class Recurrent(Seq2Seq):
         )
         return Encoded(states, mask, self.groups(source))
 
-    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
-        # There is one attention, which counts as layer 0.
-        return self.step(target, self.start(self.encode(source)), wants_layer(need_weights, 0))
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        need_weights: Layers = False,
+        cuts: Cuts | None = None,
+    ) -> Decoded:
+        of_source, of_target = cuts or (None, None)
+        state = self.start(self.encode(source, of_source))
+        positions = self.begin(target.shape[1], state)
+        return self.decode(target, state.source, state.past, positions, need_weights, of_target)
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         return [self.cross.memory_of(encoded)], [self.first_memory(encoded, beams)]
@@ -131,10 +139,12 @@ class Recurrent(Seq2Seq):
         pasts: Sequence[Memory | None],
         positions: Tensor,
         need_weights: Layers = False,
+        cut: Tensor | None = None,
     ) -> Decoded:
+        # There is one attention, which counts as layer 0.
         memory, asked = pasts[0], wants_layer(need_weights, 0)
         assert isinstance(memory, StateMemory)
-        embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
+        embedded = self.dropout(self.embeddings.embed_target(tokens, cut))  # (N, n, E)
         reads, weights = [], []
         for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
             attend = partial(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Memory, Place, Role, build_attention
 from seq2seq.attention.base import Encoded
-from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, wants_layer
+from seq2seq.models.base import Attentions, Cuts, Decoded, Layers, Seq2Seq, wants_layer
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.layer import FeedForward, LayerOptions, Residual, build_norm
@@ -68,21 +68,29 @@ class Transformer(Seq2Seq):
         if layer.norm_order == "pre":  # else every layer is normalised already
             self.encoder_norm, self.decoder_norm = build_norm(dim, layer), build_norm(dim, layer)
 
-    def encode(self, source: Tensor) -> Encoded:
+    def encode(self, source: Tensor, cut: Tensor | None = None) -> Encoded:
         self._check_length(source.shape[1], "source")
         mask, groups = source != PAD, self.groups(source)
         positions = torch.arange(source.shape[1], device=source.device)
-        embedded = self.embeddings.embed_source(source)
+        embedded = self.embeddings.embed_source(source, cut)
         x = self.dropout(self.encoder_position.embed(embedded, positions))
         for layer in self.encoder:
             x = layer(x, mask, groups)
         return Encoded(self.encoder_norm(x), mask, groups)
 
-    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        need_weights: Layers = False,
+        cuts: Cuts | None = None,
+    ) -> Decoded:
         self._check_length(target.shape[1], "target")
-        sources = self._sources(self.encode(source))
+        of_source, of_target = cuts or (None, None)
+        sources = self._sources(self.encode(source, of_source))
         positions = torch.arange(target.shape[1], device=target.device)
-        return self.decode(target, sources, [None] * len(sources), positions, need_weights)
+        pasts = [None] * len(sources)
+        return self.decode(target, sources, pasts, positions, need_weights, of_target)
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         pasts = [layer.attention.new_memory() for layer in self.decoder]
@@ -98,9 +106,10 @@ class Transformer(Seq2Seq):
         pasts: Sequence[Memory | None],
         positions: Tensor,
         need_weights: Layers = False,
+        cut: Tensor | None = None,
     ) -> Decoded:
         """As in `Seq2Seq`; a past of None means that `tokens` is the whole target."""
-        embedded = self.embeddings.embed_target(tokens)
+        embedded = self.embeddings.embed_target(tokens, cut)
         x = self.dropout(self.decoder_position.embed(embedded, positions))
         weights = []
         layers = zip(self.decoder, sources, pasts, strict=True)

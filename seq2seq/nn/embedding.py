@@ -58,12 +58,15 @@ class Embeddings(nn.Module):
             nn.init.normal_(weight, std=dim**-0.5)
         nn.init.zeros_(self.output.bias)
 
-    def embed_source(self, ids: Tensor) -> Tensor:
-        """(B, S) ids -> (B, S, E)."""
-        x: Tensor = self.source(ids) * self.scale
-        return drop_words(x, ids, self.word_dropout) if self.training else x
+    def embed_source(self, ids: Tensor, cut: Tensor | None = None) -> Tensor:
+        """(B, S) ids -> (B, S, E), zero where `cut` (B, S) is True."""
+        return self._embed(self.source, ids, cut)
 
-    def embed_target(self, ids: Tensor) -> Tensor:
-        """(N, T) ids -> (N, T, E)."""
-        x: Tensor = self.target(ids) * self.scale
-        return drop_words(x, ids, self.word_dropout) if self.training else x
+    def embed_target(self, ids: Tensor, cut: Tensor | None = None) -> Tensor:
+        """(N, T) ids -> (N, T, E), zero where `cut` (N, T) is True."""
+        return self._embed(self.target, ids, cut)
+
+    def _embed(self, matrix: nn.Embedding, ids: Tensor, cut: Tensor | None) -> Tensor:
+        x: Tensor = matrix(ids) * self.scale
+        x = drop_words(x, ids, self.word_dropout) if self.training else x
+        return x if cut is None else x.masked_fill(cut[..., None], 0)

@@ -51,7 +51,7 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     epoch, rows = list(loader.batches(0)), loader.rows(0)
     largest = largest_batches(loader.lengths, epoch)
     batches = [*largest, *sample_batches(epoch)]
-    pieces = [loader.piece(rows, batch, step) for batch in batches for step in range(steps)]
+    pieces = [loader.piece(rows, batch, step, 0) for batch in batches for step in range(steps)]
     valid = valid_batches(prepared.valid, plan.data.max_tokens, world)
     timer = UpdateTimer()
     alone = replace(

@@ -27,4 +27,5 @@ def train_loader(plan: Plan, prepared: Prepared, *, rank: int = 0, world: int = 
         world=world,
         steps=plan.trainer.accumulate_grad_batches,
         subwords=subwords,
+        cut=plan.loss.simcut_p if plan.loss.simcut else 0.0,
     )

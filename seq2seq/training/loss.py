@@ -1,4 +1,4 @@
-"""The loss of a batch: label-smoothed cross-entropy or R-Drop, and the loss of a guided head.
+"""The loss of a batch: label-smoothed cross-entropy, R-Drop or SimCut, and that of a guided head.
 
 The scores of the whole batch are never held at once.
 """
@@ -13,7 +13,7 @@ from torch.autograd.function import Function
 
 from seq2seq.data.batch import Batch
 from seq2seq.models import Seq2Seq
-from seq2seq.models.base import Layers
+from seq2seq.models.base import Cuts, Layers
 from seq2seq.symbols import PAD
 from seq2seq.training.guided import GuidedHead, align_loss
 
@@ -37,25 +37,36 @@ def batch_loss(
 
     Args:
         guide: a head that is trained on the links of the batch, if it has any.
-        alpha: of R-Drop. Above 0 the model sees the batch twice in one pass, with different dropout
-            masks; the guided head's loss is the mean of both as well.
+        alpha: of R-Drop, or of SimCut if inputs of the batch are cut. Above 0 the model sees the
+            batch twice in one pass, with different dropout masks. The guided head's loss is the
+            mean of both as well; with SimCut it is that of the untouched pass.
     """
     labels = batch.target[:, 1:]
     real = labels != PAD
     layers: Layers = False if guide is None or batch.links is None else (guide.layer,)
     copies = 2 if alpha else 1
     source, given = (side.repeat(copies, 1) for side in (batch.source, batch.target[:, :-1]))
-    hidden, weights = model(source, given, layers)
+    cuts = None if batch.cuts is None or not alpha else cut_second(*batch.cuts)
+    hidden, weights = model(source, given, layers, cuts)
     rows, output = hidden[real.repeat(copies, 1)], model.embeddings.output
-    if alpha:
+    if cuts is not None:
+        loss = simcut(rows, output, labels[real], alpha=alpha, smoothing=smoothing)
+    elif alpha:
         loss = r_drop(rows, output, labels[real], alpha=alpha, smoothing=smoothing)
     else:
         loss = cross_entropy(rows, output, labels[real], smoothing=smoothing)
     if guide is not None and batch.links is not None:
-        both = weights[0, :, guide.head].chunk(copies)
-        align = torch.stack([align_loss(each, batch.links) for each in both])
+        passes = weights[0, :, guide.head].chunk(copies)
+        learning = passes if cuts is None else passes[:1]
+        align = torch.stack([align_loss(each, batch.links) for each in learning])
         loss = loss._replace(align=align.mean())
     return loss
+
+
+def cut_second(source: Tensor, target: Tensor) -> Cuts:
+    """The cuts of a batch that is repeated: of the second pass only."""
+    of_source, of_target = (torch.cat((torch.zeros_like(x), x)) for x in (source, target))
+    return of_source, of_target
 
 
 def cross_entropy(
@@ -167,7 +178,8 @@ def r_drop(
     """
     both = hidden.view(2, len(target), hidden.shape[1])
     add = partial(add_r_drop, alpha=alpha, smoothing=smoothing)
-    return apply_in_chunks(both, output, target, chunk, add, None)
+    twice = apply_in_chunks(both, output, target, chunk, add, None)
+    return Loss(twice.smoothed / 2, twice.nll / 2)
 
 
 def add_r_drop(chunk: LossChunk, alpha: float, smoothing: float) -> None:
@@ -189,14 +201,68 @@ def add_r_drop(chunk: LossChunk, alpha: float, smoothing: float) -> None:
     divergence = (p * d).sum(-1, keepdim=True)
     loss += alpha / 2 * divergence.sum()
     if gradients:
-        of_hidden, of_weight, of_bias = gradients
         slope = p * (1 + alpha / 2 * (1 + d - divergence)) - alpha / 2 * p.flip(0)
         slope -= smoothing / len(weight)
         slope.scatter_add_(-1, right, slope.new_full(right.shape, smoothing - 1))
-        low = slope.to(weight.dtype)
-        of_hidden[:] = low @ weight
-        of_weight += low.flatten(0, 1).t() @ hidden.flatten(0, 1)
-        of_bias += slope.sum((0, 1))
+        add_gradients(chunk, slope)
+
+
+def simcut(
+    hidden: Tensor,
+    output: nn.Linear,
+    target: Tensor,
+    *,
+    alpha: float,
+    smoothing: float = 0.0,
+    chunk: int = 128,
+) -> Loss:
+    """With p the prediction for a token from the untouched batch, q that from the cut one, and CE
+    the smoothed cross-entropy, the sum over tokens of
+
+        CE(p) + alpha KL(p || q)
+
+    with the gradient through both p and q.
+
+    Args: as of `r_drop`; the first rows of `hidden` are those of the untouched batch. alpha is 3 in
+        the paper's translation of small corpora.
+
+    Returns: the loss, and as `nll` the negative log-likelihood of the untouched batch.
+    Source: Gao et al. 2022, arXiv:2206.02368.
+    """
+    both = hidden.view(2, len(target), hidden.shape[1])
+    add = partial(add_simcut, alpha=alpha, smoothing=smoothing)
+    return apply_in_chunks(both, output, target, chunk, add, None)
+
+
+def add_simcut(chunk: LossChunk, alpha: float, smoothing: float) -> None:
+    """The loss of SimCut.
+
+    With d = log p - log q and t the smoothed target, the scores of p and of q have the gradients
+
+        p - t + alpha p (d - KL(p || q)),    alpha (q - p).
+    """
+    hidden, target, weight, bias, loss, nll, gradients = chunk
+    log_p, log_q = (hidden @ weight.t() + bias).to(loss.dtype).log_softmax(-1)  # (R', V) each
+    right = target[:, None]
+    of_right = log_p.gather(-1, right).sum()
+    nll -= of_right
+    p, d = log_p.exp(), log_p - log_q
+    divergence = (p * d).sum(-1, keepdim=True)
+    loss += alpha * divergence.sum() - (1 - smoothing) * of_right
+    loss -= smoothing * log_p.mean(-1).sum()
+    if gradients:
+        slope = p * (1 + alpha * (d - divergence)) - smoothing / len(weight)
+        slope.scatter_add_(-1, right, slope.new_full(right.shape, smoothing - 1))
+        add_gradients(chunk, torch.stack((slope, alpha * (log_q.exp() - p))))
+
+
+def add_gradients(chunk: LossChunk, slope: Tensor) -> None:
+    """From the gradient of the scores, (K, R', V), those of what they are made of."""
+    of_hidden, of_weight, of_bias = chunk.gradients
+    low = slope.to(chunk.weight.dtype)
+    of_hidden[:] = low @ chunk.weight
+    of_weight += low.flatten(0, 1).t() @ chunk.hidden.flatten(0, 1)
+    of_bias += slope.sum((0, 1))
 
 
 def apply_in_chunks(hidden: Tensor, output: nn.Linear, *arguments: Any) -> Loss:
@@ -205,7 +271,7 @@ def apply_in_chunks(hidden: Tensor, output: nn.Linear, *arguments: Any) -> Loss:
 
 
 class ChunkedLoss(Function):
-    """The mean over K hidden states of each token of what `add` adds up, a chunk at a time.
+    """The sum of what `add` adds up for K hidden states of each token, a chunk at a time.
 
     The gradients are computed with the loss, since the scores of a chunk exist only once.
 
@@ -247,12 +313,11 @@ class ChunkedLoss(Function):
             if gradients and finish is not None:
                 finish(hidden, target, weight, gradients)
         ctx.save_for_backward(*gradients)
-        loss, nll = (total / len(hidden) for total in sums)
+        loss, nll = sums
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor, _: Tensor) -> Any:
         hidden, weight, bias = ctx.saved_tensors
-        share = slope / len(hidden)
-        return hidden * share, weight * share, bias * share, *(None,) * 5
+        return hidden * slope, weight * slope, bias * slope, *(None,) * 5

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from seq2seq import checkpoint
 from seq2seq.data.batch import Batch
 from seq2seq.decoding import Greedy, decode
-from seq2seq.metrics.registry import build_bleu
+from seq2seq.metrics.registry import METRICS, build_bleu
 from seq2seq.models import Seq2Seq
 from seq2seq.registry import options_of
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -21,6 +21,8 @@ from seq2seq.training.config.plan import Plan
 from seq2seq.training.loss import batch_loss
 from seq2seq.training.metrics import SummedScore, TokenMean
 from seq2seq.training.optimizer import build_optimizer
+
+SYMBOL_METRICS = ("exact", "ser")  # computed only where they choose: each takes time
 
 
 class TrainingModule(L.LightningModule):
@@ -61,13 +63,18 @@ class TrainingModule(L.LightningModule):
         self.valid_truncated = TokenMean()  # a mean over sentences
         self.valid_bleu = SummedScore(build_bleu(str(plan.data.target)))
         self.valid_chrf = SummedScore(CHRF())
+        self.valid_scores = [self.valid_bleu, self.valid_chrf]
+        if plan.checkpoint.monitor in SYMBOL_METRICS:
+            self.valid_symbols = SummedScore(METRICS[plan.checkpoint.monitor].build([], None))
+            self.valid_scores.append(self.valid_symbols)
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
         """Returns: `loss`, and for the curves `sums` (2, 2): the sum and the token count of the
         translation's loss, then of the alignment's.
         """
         options = self.plan.loss
-        loss = batch_loss(self.model, batch, options.label_smoothing, self.guide, options.r_drop)
+        alpha = options.r_drop or options.simcut  # one of the two
+        loss = batch_loss(self.model, batch, options.label_smoothing, self.guide, alpha)
         sums = torch.zeros(2, 2, dtype=torch.float64, device=loss.nll.device)
         sums[0, 0], sums[0, 1] = loss.nll, batch.tokens
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.
@@ -94,7 +101,7 @@ class TrainingModule(L.LightningModule):
         hypotheses = self.target.decode_batch([hypothesis.ids for hypothesis in best])
         indices = [batch.indices[i] for i in rows]
         references = [self.references[index] for index in indices]
-        for metric in (self.valid_bleu, self.valid_chrf):
+        for metric in self.valid_scores:
             metric.update(hypotheses, references)
         pairs = zip(hypotheses, references, strict=True)
         return {"translations": dict(zip(indices, pairs, strict=True))}
@@ -105,6 +112,8 @@ class TrainingModule(L.LightningModule):
             self.log("valid/align_loss", self.valid_align_loss)
         self.log("valid/bleu", self.valid_bleu, prog_bar=True)
         self.log("valid/chrf", self.valid_chrf)
+        if self.plan.checkpoint.monitor in SYMBOL_METRICS:
+            self.log(self.plan.checkpoint.metric, self.valid_symbols)
         self.log("valid/truncated", self.valid_truncated)
 
     def configure_optimizers(self) -> Any:

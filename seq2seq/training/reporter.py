@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +12,7 @@ from lightning.pytorch.callbacks import RichProgressBar
 
 from seq2seq.data.batch import Batch
 from seq2seq.errors import escape
-from seq2seq.training.module import TrainingModule
+from seq2seq.training.module import SYMBOL_METRICS, TrainingModule
 
 
 class ProgressBar(RichProgressBar):
@@ -121,7 +122,8 @@ class Reporter(L.Callback):
         cut_off = f"  {share:.0%} cut off at the length limit" if share else ""
         return (
             f"{self.describe_step(trainer)}  valid loss {values['valid/loss']:.3f}{align}"
-            f"  BLEU {values['valid/bleu']:.2f}{self.describe_speed()}{cut_off}"
+            f"  BLEU {values['valid/bleu']:.2f}{describe_monitor(values)}{self.describe_speed()}"
+            f"{cut_off}"
         )
 
     def translations(self) -> list[str]:
@@ -134,3 +136,13 @@ class Reporter(L.Callback):
                 f"  reference    {reference}",
             ]
         return lines
+
+
+def describe_monitor(values: Mapping[str, Any]) -> str:
+    """The metric that is computed only because it chooses: `  command 0.8312 (3.2 s)`."""
+    names = [name for name in SYMBOL_METRICS if f"valid/{name}" in values]
+    shown = [f"  {name} {values[f'valid/{name}']:.2f}" for name in names]
+    if "valid/command" in values:
+        seconds = values["valid/command_seconds"]
+        shown.append(f"  command {values['valid/command']:.4g} ({seconds:.1f} s)")
+    return "".join(shown)

@@ -18,10 +18,10 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from seq2seq import checkpoint
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.checkpoint.differences import MODEL_NODES, RUNTIME_OPTIONS, find_differences
-from seq2seq.errors import ConfigError
+from seq2seq.errors import ConfigError, escape
 from seq2seq.models import Seq2Seq
 from seq2seq.tokenization.tokenizer import Tokenizers
-from seq2seq.training.config.options import FROM_CHECKPOINT
+from seq2seq.training.config.options import COMMAND, FROM_CHECKPOINT
 from seq2seq.training.run_folder import RECORD
 
 AGREED_PATH = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process resumes
@@ -34,8 +34,11 @@ OPTIONS = {
     "order.max_tokens": "data.max_tokens",
     "order.max_length": "data.max_length",
     "order.bpe_dropout": "tokenizer.dropout",
+    "order.both_directions": "data.both_directions",
     "update.label_smoothing": "loss.label_smoothing",
     "update.r_drop": "loss.r_drop",
+    "update.simcut": "loss.simcut",
+    "update.simcut_p": "loss.simcut_p",
     "update.precision": "trainer.precision",
     "update.accumulate_grad_batches": "trainer.accumulate_grad_batches",
     "update.gradient_clip_val": "trainer.gradient_clip_val",
@@ -72,6 +75,12 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
         raise ConfigError(
             f"resume={path} holds a model without the state of its training. Resume from a "
             f"last.ckpt, or start a new run from its weights: init={path}"
+        )
+    command = str(before.config.get("monitor", ""))
+    if command.startswith(COMMAND) and command != now.config["monitor"]:
+        raise ConfigError(
+            f"resume={path}: its best model was chosen by checkpoint.monitor={escape(command)}. A "
+            "command in a checkpoint is shown and never run: to continue, type it, if you trust it"
         )
     nodes = (*MODEL_NODES, "order", "update")
     if differences := find_differences(before, now, nodes=nodes):

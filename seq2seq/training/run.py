@@ -112,13 +112,12 @@ def train(
         restore(plan.resume, plan.run.init, module, prepared.tokenizers)
         dry_run(plan, prepared, module)
         return None
-    sources = [source for source, _ in text[: plan.validation.samples]]
     timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
     best = best_checkpoint(plan.folder, plan.checkpoint)
     trainer = build_trainer(
         plan.trainer,
         plan.logger(plan.folder, plan.run.run_name),
-        [timer, best, *build_callbacks(plan, sources)],
+        [timer, best, *build_callbacks(plan, text)],
         progress=sys.stdout.isatty(),
     )
     resume = agree_on_path(trainer, plan.resume)
@@ -173,10 +172,10 @@ def report_end(
         why = f": trainer.max_time={plan.trainer.max_time}, resumed parts included, is used up"
     print(f"training ended at step {trainer.global_step:,}{why}")
     if score is not None:
-        print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
+        print(f"best {plan.checkpoint.label} {score:.2f}: {best.best_model_path}")
     device = trainer.strategy.root_device
     result = {
-        "monitor": plan.checkpoint.monitor,
+        "monitor": plan.checkpoint.label,
         "value": score,
         "steps": trainer.global_step,
         "seconds": round(timer.time_elapsed(), 1),
@@ -203,11 +202,15 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
         "label_smoothing": plan.loss.label_smoothing,
         "r_drop": plan.loss.r_drop,
+        "simcut": plan.loss.simcut,
+        "simcut_p": plan.loss.simcut_p if plan.loss.simcut else None,
         "precision": plan.trainer.precision,
         "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
         "gradient_clip_val": plan.trainer.gradient_clip_val,
         "ema": plan.checkpoint.ema,
     }
+    if plan.data.both_directions:
+        order["both_directions"] = True
     guided = None
     if plan.guide is not None:
         order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
@@ -226,6 +229,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "order": order,
         "update": update,
         "guided": guided,
+        "monitor": plan.checkpoint.monitor,
     }
     return checkpoint.make_entry(config, *prepared.tokenizers)
 

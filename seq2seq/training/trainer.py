@@ -25,6 +25,7 @@ from seq2seq.training.checkpointing import (
     LastCheckpoint,
     Trainer,
 )
+from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import CheckpointOptions, TrainerOptions
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.reporter import ProgressBar, Reporter
@@ -113,16 +114,16 @@ def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint
         dirpath=folder,
         filename="best",
         monitor=options.metric,
-        mode=options.mode,
+        mode=options.direction,
         enable_version_counter=False,
     )
 
 
 def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callback]:
     """The weights of several validations, for `seq2seq average`."""
-    score = f"-{options.monitor}{{{options.metric}:.4f}}"
+    score = f"-{options.label}{{{options.metric}:.4f}}"
     wanted = (
-        ("best", options.keep_best, options.metric, options.mode, score),
+        ("best", options.keep_best, options.metric, options.direction, score),
         ("last", options.keep_last, "step", "max", ""),
     )
     return [
@@ -141,14 +142,16 @@ def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callbac
     ]
 
 
-def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
+def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]:
     """All callbacks except that of best.ckpt, in the order in which they act on an update.
 
     Args:
-        sources: whose translations are shown at each validation.
+        text: source and reference of each sentence that is translated at a validation.
     """
     every, ema = plan.trainer.log_every_n_steps, plan.checkpoint.ema
-    metric, mode, patience = plan.checkpoint.metric, plan.checkpoint.mode, plan.checkpoint.patience
+    metric, mode = plan.checkpoint.metric, plan.checkpoint.direction
+    patience, command = plan.checkpoint.patience, plan.checkpoint.command
+    sources = [source for source, _ in text[: plan.validation.samples]]
     has_bar = sys.stdout.isatty()
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
     callbacks = [
@@ -156,6 +159,7 @@ def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
         StopOnDivergence(plan.folder, plan.optimizer.lr, every),
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(every),
+        CommandScore(command, text) if command is not None else None,
         Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,
         EarlyStopping(metric, patience=patience, mode=mode) if patience else None,

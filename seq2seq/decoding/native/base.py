@@ -16,7 +16,7 @@ from seq2seq.decoding.native.constraints import NativeConstraints
 from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
 from seq2seq.errors import DataError
-from seq2seq.models.base import Decoded, Layers, Seq2Seq
+from seq2seq.models.base import Cuts, Decoded, Layers, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, Candidates
 from seq2seq.models.state import DecodeState
 from seq2seq.models.token_lists import TokenLists
@@ -54,8 +54,14 @@ class NativeModel(Seq2Seq):
         packer = self.packer
         return load_native, (type(self), self.model, packer.matrices, packer.int8)
 
-    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
-        return self.model.forward(source, target, need_weights)
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        need_weights: Layers = False,
+        cuts: Cuts | None = None,
+    ) -> Decoded:
+        return self.model.forward(source, target, need_weights, cuts)
 
     def encode(self, source: Tensor) -> Encoded:
         self._check_length(source.shape[1], "source")

@@ -1,6 +1,8 @@
 """The configuration nodes that no model class reads: names, types and ranges."""
 
 import re
+import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +11,8 @@ from seq2seq.errors import ConfigError
 from seq2seq.registry import check_range
 
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
+MONITORS = ("bleu", "chrf", "exact", "ser", "loss")
+COMMAND = "command:"  # before a program, as checkpoint.monitor
 AUTO = "auto"  # resume= the last.ckpt of the run's folder, if it is there
 
 
@@ -45,10 +49,23 @@ class LossOptions:
 
     label_smoothing: float = 0.1
     r_drop: float = 0.0
+    simcut: float = 0.0
+    simcut_p: float = 0.05
 
     def __post_init__(self) -> None:
         check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
-        check_minimums("loss", self, r_drop=0)
+        check_range("loss.simcut_p", self.simcut_p, 0, 1)
+        check_minimums("loss", self, r_drop=0, simcut=0)
+        if self.r_drop and self.simcut:
+            raise ConfigError(
+                f"loss.r_drop={self.r_drop} and loss.simcut={self.simcut} are two losses of two "
+                "passes: keep one of them, and set the other to 0"
+            )
+        if self.simcut and not self.simcut_p:
+            raise ConfigError(
+                f"loss.simcut={self.simcut} compares with a pass in which inputs are cut, but "
+                "loss.simcut_p=0 cuts none: loss.simcut_p=0.05, or loss.simcut=0"
+            )
 
 
 @dataclass(frozen=True)
@@ -93,7 +110,8 @@ class ValidationOptions:
 class CheckpointOptions:
     """`checkpoint`: the metric of the best, the end without progress, saves, and what to keep."""
 
-    monitor: Literal["bleu", "chrf", "loss"] = "bleu"
+    monitor: str = "bleu"
+    mode: Literal["max", "min"] | None = None
     patience: int | None = None
     every: int = 500
     keep_best: int = 0
@@ -103,14 +121,50 @@ class CheckpointOptions:
     def __post_init__(self) -> None:
         check_minimums("checkpoint", self, patience=1, every=1, keep_best=0, keep_last=0)
         check_range("checkpoint.ema", self.ema, 0, 1)
+        if self.command is not None:
+            check_command(self.command)
+        elif self.monitor not in MONITORS:
+            raise ConfigError(
+                f"checkpoint.monitor={self.monitor!r} should be one of {', '.join(MONITORS)}, or "
+                f"{COMMAND}PROGRAM, which reads translations and references and prints a number"
+            )
+        elif self.mode is not None:
+            raise ConfigError(
+                f"checkpoint.mode={self.mode} is for a command's number; which {self.monitor} is "
+                "better is known: checkpoint.mode=null"
+            )
+
+    @property
+    def command(self) -> str | None:
+        """The program that judges a validation, if one does."""
+        is_command = self.monitor.startswith(COMMAND)
+        return self.monitor.removeprefix(COMMAND) if is_command else None
+
+    @property
+    def label(self) -> str:
+        """The word for the metric in curves, messages and names of files."""
+        return self.monitor if self.command is None else "command"
 
     @property
     def metric(self) -> str:
-        return f"valid/{self.monitor}"
+        return f"valid/{self.label}"
 
     @property
-    def mode(self) -> Literal["max", "min"]:
-        return "min" if self.monitor == "loss" else "max"
+    def direction(self) -> Literal["max", "min"]:
+        return self.mode or ("min" if self.monitor in ("loss", "ser") else "max")
+
+
+def check_command(command: str) -> None:
+    """Raises: ConfigError for a command that no shell could read, or whose program is missing."""
+    try:
+        program = next(iter(shlex.split(command)), "")
+    except ValueError as error:
+        raise ConfigError(f"checkpoint.monitor={COMMAND}{command}: {error}") from error
+    if shutil.which(program) is None:
+        raise ConfigError(
+            f"checkpoint.monitor={COMMAND}{command}: there is no program {program!r}. Type "
+            f"one that is installed, or its path, as {COMMAND}python my/score.py"
+        )
 
 
 @dataclass(frozen=True)
