@@ -135,13 +135,15 @@ def test_a_text_or_several_files_are_no_file(client: TestClient) -> None:
 
 
 def test_without_a_folder_documents_are_refused(client: TestClient, service: Service) -> None:
-    other = Service({}, service.limits)
-    other.models = service.models
+    other = Service(service.builders, service.limits)
     with TestClient(build_app(other)) as keyless:
+        assert keyless.portal
+        keyless.portal.call(other.load)
         answer = send(keyless, "a.txt", LINES[0])
         assert answer.status_code == 400 and "--keep-in" in answer.json()["error"]
         assert "--keep-in" in upload(keyless, "a.txt", LINES[0])["message"]
         assert not keyless.get("/frontend/settings").json()["filesTranslation"]
+        keyless.portal.call(other.drain)
     settings = client.get("/frontend/settings").json()
     assert settings["filesTranslation"] and settings["supportedFilesFormat"] == list(FORMATS)
 
