@@ -30,7 +30,8 @@ def test_a_file_says_what_it_is(run: Path) -> None:
     entry = torch.load(run / "best.ckpt", weights_only=True)["seq2seq"]
     assert entry["format"] == FORMAT and entry["version"] == __version__
     assert set(entry["config"]) == {
-        *("model", "position", "attention", "decode", "data", "order", "update", "guided")
+        *("model", "position", "attention", "decode", "data", "order", "update", "guided"),
+        "monitor",
     }
     assert set(entry["tokenizer"]) == {"source", "target"}
 

@@ -71,7 +71,7 @@ def test_the_help_names_every_metric() -> None:
     import argparse
 
     parser = argparse.ArgumentParser()
-    evaluate.add_scores(parser)
+    evaluate.add_arguments(parser)
     (metrics,) = (a for a in parser._actions if "--metrics" in a.option_strings)
     assert metrics.help and f"of {', '.join(METRICS)};" in metrics.help
     assert f"default {','.join(DEFAULT)}," in metrics.help

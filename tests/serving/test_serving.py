@@ -309,7 +309,9 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
             texts = service.split(TEXTS[: turn % 3 + 1], "de", "en", alternatives=ways)
             request = Request({"type": "http", "state": {"client": "one"}}, silence)
             with suppress(HTTPError):
-                answer = service.submit(texts, request, links=turn % 3)
+                for sentence in (each for text in texts for each in text.sentences):
+                    sentence.links = turn % 3
+                answer = service.submit(texts, request)
                 answers.append(asyncio.ensure_future(answer))
             await asyncio.sleep(0.005 * (turn % 4))
             if turn % 7:
@@ -515,7 +517,6 @@ def test_the_side_of_deepls_languages_may_be_in_a_form(
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/v2/document"),
         ("POST", "/v2/write/rephrase"),
         ("GET", "/v3/style_rules"),
         ("GET", "/v3/translation_memories"),

@@ -260,7 +260,7 @@ def test_an_engine_that_has_ended_is_seen_and_a_load_replaces_it(
 def test_an_engine_that_ends_while_words_are_linked_is_told(
     client: TestClient, service: Service, model: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise SystemExit
 
     monkeypatch.setattr(model.translator, "alignments", fail)

@@ -201,9 +201,9 @@ class Spy:
     def __init__(self, model: Seq2Seq, asked: list[Any]):
         self.model, self.asked, self.embeddings = model, asked, model.embeddings
 
-    def __call__(self, source: torch.Tensor, target: torch.Tensor, layers: Any) -> Any:
+    def __call__(self, source: torch.Tensor, target: torch.Tensor, layers: Any, *more: Any) -> Any:
         self.asked.append(layers)
-        return self.model(source, target, layers)
+        return self.model(source, target, layers, *more)
 
 
 def test_a_pair_without_links_and_one_with_them_are_in_one_run(base: Path, tmp_path: Path) -> None:

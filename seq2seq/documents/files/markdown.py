@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import NamedTuple
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token as MarkdownToken
+from typing import TYPE_CHECKING, NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.html_markup import VOID
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token as MarkdownToken
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 FRONT_MATTER = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n(?s:.*?)\n\1[ \t]*(?:\r?\n|\Z)")
@@ -45,6 +45,8 @@ def open_markdown(data: bytes, cut: Cutter) -> Contents:
 
 def find_blocks(text: str) -> Iterator[TextBlock]:
     """The blocks of a text that are translated, in their order."""
+    from markdown_it import MarkdownIt  # most files are of other formats
+
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
     front = FRONT_MATTER.match(text)
     head = front[0] if front else text[: text.startswith("\ufeff")]
@@ -68,7 +70,7 @@ def find_blocks(text: str) -> Iterator[TextBlock]:
 
 
 def read_block(
-    token: MarkdownToken, prefixes: Sequence[str]
+    token: "MarkdownToken", prefixes: Sequence[str]
 ) -> tuple[NumberedText, dict[int, str]]:
     """The text of a block with tags for what is inside sentences, and its escapes.
 
@@ -93,7 +95,7 @@ class InlineReader:
         self._place, self._line = 0, 0
         self._labels: list[int] = []  # where the texts of open links begin
 
-    def read(self, tokens: Sequence[MarkdownToken]) -> None:
+    def read(self, tokens: "Sequence[MarkdownToken]") -> None:
         """Add tokens. Raises: ValueError for one that is not in the block."""
         following = iter(tokens)
         for token in following:
@@ -119,7 +121,7 @@ class InlineReader:
                 self._add(token)
         self.text.add_text(self._content[self._place :])
 
-    def _add(self, token: MarkdownToken) -> None:
+    def _add(self, token: "MarkdownToken") -> None:
         """Add a token as a tag."""
         name, _, side = token.type.rpartition("_")
         if token.type == "hardbreak":
