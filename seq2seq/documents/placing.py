@@ -69,8 +69,8 @@ class Placement:
         self._linked: list[set[int]] = [set() for _ in words.target]
         for source, target in words.links:
             self._linked[target].add(source)
-        self._starts = [start for start, _ in words.source]
-        self._ends = [end for _, end in words.source]
+        self._starts, self._ends = borders(words.source)
+        self._target_starts, self._target_ends = borders(words.target)
 
     def place(self, elements: Sequence[Element], first: int, last: int) -> None:
         """Place elements that stand beside each other among these target words, each on its own."""
@@ -125,8 +125,8 @@ class Placement:
         target = self.words.target
         place = self.translation.find(element.text, target[first][0], target[last - 1][1])
         while place >= 0:
-            begin = bisect_right([end for _, end in target], place)
-            end = bisect_left([start for start, _ in target], place + len(element.text))
+            begin = bisect_right(self._target_ends, place)
+            end = bisect_left(self._target_starts, place + len(element.text))
             if begin < end and not any(taken[begin - first : end - first]):
                 self._copies[element] = place, place + len(element.text)
                 return begin - first, end - first
@@ -190,6 +190,11 @@ class Placement:
         closing += inside.endswith(" ") and text[closing:].startswith(" ")
         opening = min(max(opening, lowest), highest)
         return opening, min(max(closing, opening), highest)
+
+
+def borders(spans: Sequence[Span]) -> tuple[list[int], list[int]]:
+    """The starts and the ends of spans."""
+    return [start for start, _ in spans], [end for _, end in spans]
 
 
 def gain(votes: Sequence[float]) -> float:
