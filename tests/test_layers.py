@@ -95,10 +95,10 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3034,
+    "cli": 3021,
     "decoding": 3021,
     "training": 2301,
-    "serving": 2189,
+    "serving": 2183,
     "attention": 2030,
     "C": 1906,
     "data": 1853,
@@ -110,9 +110,9 @@ BUDGETS = {
     "constraints": 766,
     "models": 748,
     "pages": 594,
-    "alignment": 421,
+    "alignment": 427,
     "metrics": 393,
-    "translation": 377,
+    "translation": 390,
     "checkpoint": 346,
     "nn": 237,
     "shortlist": 222,

@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.alignment.links import BestLinks, Link, Word, extract_links
+from seq2seq.alignment.best_links import BestLinks
+from seq2seq.alignment.links import Link, Word, extract_links
 from seq2seq.errors import ConfigError
 
 # A head that was trained to align spreads its weight evenly over all linked words, so a word with

@@ -25,10 +25,7 @@ from seq2seq.progress import Tally, show_tally
 from seq2seq.text_stream import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from seq2seq.decoding import Search
-    from seq2seq.translation.request import Translation, TranslationRequest
     from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
@@ -80,8 +77,9 @@ def translate_documents(
 
     A sentence without a translation stays as it is. Returns: the exit code.
     """
-    from seq2seq.translation.documents import join_translations, requests_of
+    from seq2seq.translation.documents import add_alignments, join_translations, requests_of
     from seq2seq.translation.problems import warn_of_problems
+    from seq2seq.translation.request import Translation
 
     source, target = (translator.config["data"][side] for side in ("source", "target"))
     has_tags = arguments.html or arguments.file
@@ -105,7 +103,9 @@ def translate_documents(
         for request in tally.count(warn_of_problems(texts.translate(requests))):
             if arguments.mbr:
                 rank_by_risk(request.result.translations, arguments)
-        best = iter(align_linked(translator, requests))
+        linked = [(each, 0) for each in requests if each.links and each.result.translations]
+        add_alignments(linked, translator.alignments)
+    best = ((*each.result.translations, Translation(each.text, 0.0))[0] for each in requests)
     translated = [
         join_translations(document, [next(best) for _ in document.sentences], choice, target)
         for document in contents.documents
@@ -145,24 +145,6 @@ def write_contents(path: Path | None, data: bytes) -> None:
         return
     with replacing(path) as file:
         file.write(data)
-
-
-def align_linked(
-    translator: "Translator", requests: "Sequence[TranslationRequest]"
-) -> "list[Translation]":
-    """The best translation of each sentence, or itself; aligned where words are to be linked."""
-    from seq2seq.translation.request import Translation
-
-    best = [(*each.result.translations, Translation(each.text, 0.0))[0] for each in requests]
-    linked = [number for number, request in enumerate(requests) if request.links]
-    pairs = [(requests[number].text, best[number].text) for number in linked]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is too long to be aligned keeps the order of words
-        for number, alignment in zip(
-            linked, translator.alignments(pairs, units="tokens") if pairs else (), strict=True
-        ):
-            best[number] = best[number]._replace(alignment=alignment)
-    return best
 
 
 def read_document(arguments: argparse.Namespace) -> str:

@@ -23,8 +23,9 @@ from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.queue import Backlog, QueuedEngine
-from seq2seq.serving.word_links import align_slice, slices_to_align
+from seq2seq.serving.word_links import slices_to_align
 from seq2seq.shortlist.file import find_shortlist
+from seq2seq.translation.documents import add_alignments
 from seq2seq.translation.request import TranslationRequest
 from seq2seq.translator import Translator
 
@@ -202,7 +203,9 @@ class ModelWorker:
         for portion in slices_to_align(request):
             async with self._linking:
                 started_at = time.monotonic()
-                await self.thread.call(self.thread.compute, align_slice, self.translator, portion)
+                await self.thread.call(
+                    self.thread.compute, add_alignments, portion, self.translator.alignments
+                )
                 if self.sentences.count == 1 and len(self.backlog.requests) > 1:
                     await asyncio.sleep(time.monotonic() - started_at)
 

@@ -1,6 +1,7 @@
 """A document as requests for its sentences, and with their translations."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from seq2seq.alignment.choice import Choice
@@ -28,6 +29,26 @@ def requests_of(
             request.must = (*request.must, *((text,) for text in copied))
         requests.append(request)
     return requests
+
+
+def add_alignments(
+    portion: Sequence[tuple[TranslationRequest, int]], align: Callable[..., Iterable[Any]]
+) -> None:
+    """Add alignments to translations, except to those that cannot be aligned, such as long ones.
+
+    Args:
+        portion: requests of equal units, each with the rank of one of its translations.
+        align: `Translator.alignments`.
+    """
+    if not portion:
+        return
+    pairs = [(request.text, request.result.translations[rank].text) for request, rank in portion]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alignments = list(align(pairs, units=portion[0][0].units))
+    for (request, rank), alignment in zip(portion, alignments, strict=True):
+        translations = request.result.translations
+        translations[rank] = translations[rank]._replace(alignment=alignment)
 
 
 def join_translations(

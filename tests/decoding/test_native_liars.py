@@ -38,7 +38,7 @@ LIES = {
     "rows beyond 13": Lie(EPILOGUE, WIDE, WIDE.replace(SUM, f"{SUM} * (row > 13 ? 1.01f : 1)")),
     "beams of another sentence": Lie(ATTENTION, "r / (rows / index->rows)", "r % index->rows"),
     "no largest score subtracted": Lie(ATTENTION, "load(scores + i) - max", "load(scores + i)"),
-    "scores scaled": Lie(ATTENTION, "scores[t] = a->scale *", "scores[t] = 1.01f * a->scale *"),
+    "scores scaled": Lie(ATTENTION, "scores[k] = scale *", "scores[k] = 1.01f * scale *"),
     "masks ignored": Lie(ATTENTION, "if (!mask || mask[i])", "if (1)"),
     "pages ignored": Lie(ATTENTION, "given ? given[i] : i", "given ? given[0] : i"),
     "rotation turned": Lie(ATTENTION, "first * cosines[i] -", "first * cosines[i] +"),
@@ -60,7 +60,7 @@ LIES = {
     "another silu": Lie(EPILOGUE, "return x * sigmoid(x)", "return x * sigmoid(1.02f * x)"),
     "another gelu": Lie(EPILOGUE, "0.254829592f", "0.2548f"),
     "symbols that no text has": Lie(TOPK, "i < topk->banned_count", "i + 1 < topk->banned_count"),
-    "ends too early": Lie(TOPK, "topk->no_eos[row] &&", "topk->no_eos[0] &&"),
+    "ends too early": Lie(TOPK, "&& topk->no_eos[row]", "&& topk->no_eos[0]"),
     "another order": Lie(TOPK, "place > 0 && value", "place > 1 && value"),
     "sums of probabilities": Lie(TOPK, "expf(before - now)", "expf(0.99f * (before - now))"),
     "no mean subtracted": Lie(
