@@ -135,8 +135,11 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
 def subtract_target(
     hidden: Tensor, target: Tensor, weight: Tensor, gradients: list[Tensor], smoothing: float
 ) -> None:
-    """The terms of the gradient that do not depend on the scores: those of the smoothed target."""
-    (hidden,), ((of_hidden,), of_weight, of_bias) = hidden, gradients
+    """The terms of the gradient that do not depend on the scores: those of the smoothed target, of
+    which the first hidden state of a token learns.
+    """
+    hidden, (of_hidden, of_weight, of_bias) = hidden[0], gradients
+    of_hidden = of_hidden[0]
     right, all_words = 1 - smoothing, smoothing / len(weight)
     of_hidden -= right * weight[target] + all_words * weight.sum(0)
     of_weight.index_add_(0, target, hidden.to(weight.dtype), alpha=-right)
@@ -231,7 +234,8 @@ def simcut(
     """
     both = hidden.view(2, len(target), hidden.shape[1])
     add = partial(add_simcut, alpha=alpha, smoothing=smoothing)
-    return apply_in_chunks(both, output, target, chunk, add, None)
+    finish = partial(subtract_target, smoothing=smoothing)
+    return apply_in_chunks(both, output, target, chunk, add, finish)
 
 
 def add_simcut(chunk: LossChunk, alpha: float, smoothing: float) -> None:
@@ -240,20 +244,32 @@ def add_simcut(chunk: LossChunk, alpha: float, smoothing: float) -> None:
     With d = log p - log q and t the smoothed target, the scores of p and of q have the gradients
 
         p - t + alpha p (d - KL(p || q)),    alpha (q - p).
+
+    As in `add_cross_entropy`, 1 / Z is multiplied into narrow factors, the target is subtracted
+    later, and the chunk is worked on in place: its memory is read much more often than computed on.
     """
     hidden, target, weight, bias, loss, nll, gradients = chunk
-    log_p, log_q = (hidden @ weight.t() + bias).to(loss.dtype).log_softmax(-1)  # (R', V) each
-    right = target[:, None]
-    of_right = log_p.gather(-1, right).sum()
-    nll -= of_right
-    p, d = log_p.exp(), log_p - log_q
-    divergence = (p * d).sum(-1, keepdim=True)
-    loss += alpha * divergence.sum() - (1 - smoothing) * of_right
-    loss -= smoothing * log_p.mean(-1).sum()
+    z = torch.addmm(bias, hidden.flatten(0, 1), weight.t()).to(loss.dtype)
+    z = z.sub_(z.amax(1, keepdim=True)).view(2, len(target), -1)
+    z_right, z_mean = z[0].gather(1, target[:, None]).sum(), z[0].mean(1).sum()
+    d = z[0] - z[1]  # and the difference of the log Z
+    e_p, e_q = e = z.exp_()
+    Z = e.sum(2, keepdim=True)
+    (Z_p, Z_q), (log_Z_p, log_Z_q) = Z, Z.log()
+    mean_d = (e_p * d).sum(1, keepdim=True) / Z_p
+    nll += log_Z_p.sum() - z_right
+    loss += log_Z_p.sum() - (1 - smoothing) * z_right - smoothing * z_mean
+    loss += alpha * (mean_d - log_Z_p + log_Z_q).sum()
     if gradients:
-        slope = p * (1 + alpha * (d - divergence)) - smoothing / len(weight)
-        slope.scatter_add_(-1, right, slope.new_full(right.shape, smoothing - 1))
-        add_gradients(chunk, torch.stack((slope, alpha * (log_q.exp() - p))))
+        of_hidden, of_weight, of_bias = gradients
+        e_q.addcmul_(e_p, -Z_q / Z_p)
+        e_p *= d.mul_(alpha).add_(1 - alpha * mean_d)
+        scale = torch.stack((1 / Z_p, alpha / Z_q))
+        e = e.to(weight.dtype)
+        of_hidden[:] = (e @ weight).to(loss.dtype) * scale
+        rows = e.flatten(0, 1).t()
+        of_weight += rows @ (hidden * scale).to(weight.dtype).flatten(0, 1)
+        of_bias += (rows @ scale.to(weight.dtype).flatten(0, 1)).squeeze(1)
 
 
 def add_gradients(chunk: LossChunk, slope: Tensor) -> None:
