@@ -1,47 +1,35 @@
 # Two commands are enough: `make demo` and `make test`. Each installs what it needs into .venv.
 PYTHON ?= python3
-BIN := .venv/bin
-RUN := runs/demo/quickstart
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHONS ?= 3.11 3.13
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo check test test-all test-processors test-native clean
+.PHONY: help install demo check test test-all test-processors test-native dist check-dist matrix clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
 	@echo "make test-all the same with the slow tests: more than twice as long"
 	@echo "make test-processors  the tests with the instructions of older processors, then with all of this one"
 	@echo "make test-native  random models through the C of the decoder, under sanitizers"
+	@echo "make dist     an sdist, a wheel for any platform and one for this; make check-dist installs and tries each"
+	@echo "make matrix   make test with each of PYTHONS=\"$(PYTHONS)\""
 	@echo "make install  only install, into .venv"
 	@echo "make clean    remove .venv, runs/ and caches"
 
-install: .venv/installed
+install: $(VENV)/installed
 
-.venv/installed: pyproject.toml
+$(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2seq needs Python 3.11 or newer, not " + sys.version.split()[0] + ": make PYTHON=python3.11")'
-	@echo "== Installing into .venv (about 1.4 GB; torch is the most of it)"
-	$(PYTHON) -m venv .venv
+	@echo "== Installing into $(VENV) (about 1.4 GB; torch is the most of it)"
+	$(PYTHON) -m venv $(VENV)
 	@# What is imported is compiled then: most of torch never is.
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@
 
 demo: install
-	@rm -rf $(RUN)
-	@echo "== Training a Transformer on data/demo (German to English, 14,000 pairs): a few minutes"
-	$(BIN)/python train.py position=rope hydra.run.dir=$(RUN)
-	@echo "== Evaluating on sentences it has never seen"
-	$(BIN)/seq2seq evaluate $(RUN) data/demo/test.de data/demo/test.en
-	@echo "== Translating three sentences"
-	@while read -r line; do \
-		printf '%s\n   ' "$$line"; $(BIN)/seq2seq translate $(RUN) "$$line"; \
-	done < scripts/demo_sentences.txt
-	@echo "== Drawing where it looked"
-	@number=0; while read -r line; do number=$$((number + 1)); \
-		$(BIN)/seq2seq align $(RUN) "$$line" -o $(RUN)/map-$$number.png; \
-	done < scripts/demo_sentences.txt
-	@echo "== Done. In $(RUN): best.ckpt (the model), metrics.csv (learning curves),"
-	@echo "   samples.txt (translations along the way), map-1.png ... map-3.png (alignment maps)."
-	@echo "   Next: $(BIN)/python train.py attn=gqa position=rope    or    $(BIN)/python train.py model=rnn"
+	$(BIN)/seq2seq demo
 
 check: install
 	$(BIN)/ruff format --check .
@@ -63,5 +51,17 @@ test-processors: install
 test-native: install
 	$(BIN)/pytest -m sanitized tests/decoding/test_native_fuzz.py
 
+# The wheel for this platform has the C compiled for its kinds of processors; the other is for any.
+dist: install
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	SEQ2SEQ_PREBUILT=1 $(BIN)/python -m build --wheel --outdir dist
+
+check-dist: dist
+	$(BIN)/python scripts/check_dist.py dist/* --python $(PYTHONS)
+
+matrix:
+	for version in $(PYTHONS); do $(MAKE) test VENV=.venv-$$version PYTHON=python$$version || exit; done
+
 clean:
-	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-* dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -95,8 +95,8 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3021,
-    "decoding": 3021,
+    "cli": 3098,
+    "decoding": 3058,
     "training": 2312,
     "serving": 2183,
     "attention": 2030,

@@ -9,6 +9,7 @@ from typing import NoReturn
 from seq2seq import __version__
 from seq2seq.cli import (
     average,
+    demo,
     export,
     importing,
     native,
@@ -22,10 +23,12 @@ from seq2seq.cli import (
 from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
+from seq2seq.cli.variables import read_variables
 from seq2seq.environment import keep_memory, limit_thread_spinning, quiet_interrupt, use_utf8
 from seq2seq.errors import Seq2SeqError, fail, printable
 
 COMMANDS = {
+    "demo": demo,
     "translate": translate,
     "evaluate": evaluate,
     "align": align,
@@ -89,7 +92,10 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     """Parse a command line, with options before, after or between the texts."""
     if words and words[0] in COMMANDS:
         # argparse can intermix options and texts only in a parser without subcommands.
-        return command_parser(words[0]).parse_intermixed_args(words[1:])
+        parser = command_parser(words[0])
+        if prefix := getattr(COMMANDS[words[0]], "VARIABLES", None):
+            words[1:1] = read_variables(parser, prefix, os.environ)
+        return parser.parse_intermixed_args(words[1:])
     root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
     commands = root.add_subparsers(metavar="COMMAND", required=True)

@@ -4,6 +4,7 @@
     seq2seq serve --model de-en=RUN --model en-de=RUN2   several models
     seq2seq serve --demo                                 the model of the demo
 
+Each option may also be an environment variable, such as SEQ2SEQ_SERVE_PORT=8000.
 SIGHUP loads the models again; SIGTERM ends the server when all that was accepted is answered.
 """
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("seq2seq.serving")
 
 HELP = "serve models over HTTP, with a page to translate on"
+VARIABLES = "SEQ2SEQ_SERVE_"  # an option may be a variable of this prefix
 DEMO = Path("runs/demo/quickstart")
 FILES = {
     "keys": Option(InputPath, "FILE", "keys, one a line; clients must send one of them"),
@@ -144,7 +146,7 @@ def models_of(arguments: argparse.Namespace) -> dict[str, Path]:
         given.append((name, Path(path)))
     if arguments.demo:
         if not DEMO.exists():
-            raise ConfigError(f"there is no model in {DEMO} yet. To train it: make demo")
+            raise ConfigError(f"there is no model in {DEMO} yet. To train it: seq2seq demo")
         given.append(("demo", DEMO))
     if not given:
         raise ConfigError("no model is given: seq2seq serve RUN, or seq2seq serve --demo")

@@ -25,7 +25,7 @@ from seq2seq.tokenization.tokenizer import Tokenizers
 PUBLISHED = "docs/data.md says where to get it and how to name the files."
 MULTI30K = "To download it: python scripts/prepare_multi30k.py --languages {} {}"
 WHERE_TO_GET = {
-    "demo": "data/demo is in the repository, not in the package: clone it and run from its root.",
+    "demo": "To write it here: seq2seq demo --corpus",
     "iwslt14_de_en": PUBLISHED,
     "wmt14_en_de": PUBLISHED,
     "multi30k": MULTI30K,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from seq2seq.decoding import native
-from seq2seq.decoding.native import build
+from seq2seq.decoding.native import build, prebuilt
 from seq2seq.decoding.native.build import UnavailableError
 
 pytestmark = pytest.mark.skipif(
@@ -261,3 +261,44 @@ def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert native.unavailable_reason() == "SEQ2SEQ_NATIVE=0"
     with pytest.raises(UnavailableError, match="SEQ2SEQ_NATIVE=0"):
         native.load_library()
+
+
+def compile_prebuilt(folder: Path, name: str) -> None:
+    options, _ = prebuilt.PROCESSORS[name]
+    sources = map(str, build.SOURCES.glob("*.c"))
+    flags = ["-O0" if flag == "-O3" else flag for flag in prebuilt.FLAGS]
+    path = str(folder / f"{name}.so")
+    subprocess.run([real(), *flags, *options, "-o", path, *sources, "-lm"], check=True)
+
+
+def test_without_a_compiler_the_library_of_the_package_is_tested_and_used(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not prebuilt.processor_flags().issuperset(prebuilt.V3.split()):
+        pytest.skip("this processor has no AVX2, for which the smallest library is compiled")
+    compile_prebuilt(tmp_path, "x86-64-v3")
+    monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert not build.is_built()
+    assert isinstance(native.load_once.__wrapped__(), CDLL)
+    assert build.is_built()
+    (tmp_path / "x86-64-v3.so").write_bytes(b"garbage")  # the wheel was damaged, or upgraded
+    with pytest.raises(UnavailableError, match="the test of the native code"):
+        build.build()
+
+
+def test_the_best_library_that_a_processor_can_execute_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
+    assert prebuilt.find_prebuilt() is None  # a checkout
+    for name in prebuilt.PROCESSORS:
+        (tmp_path / f"{name}.so").touch()
+    cases = {"x86-64-v4-vnni": "avx512_vnni", "x86-64-v4": "", "x86-64-v3": None, None: None}
+    for name, more in cases.items():
+        flags = prebuilt.V3 if more is None else f"{prebuilt.V4} {more}"
+        found = {*flags.split()} if name else {"sse2"}
+        monkeypatch.setattr(prebuilt, "processor_flags", found.copy)
+        path = prebuilt.find_prebuilt()
+        assert (path and path.stem) == name

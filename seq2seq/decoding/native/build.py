@@ -1,9 +1,9 @@
-"""The C of this folder as a library: compiled by the system's compiler when it is first wanted, and
-kept in a cache that belongs to the user.
+"""The C of this folder as a library, kept in a cache that belongs to the user: one that came with
+the package, or compiled by the system's compiler when it is first wanted.
 
 A library that is loaded was compiled from these sources, with these flags, by this compiler and on
-this processor, has the content that it had then, and has passed this test (`self_test`) in another
-process: all this is in its name.
+this processor (or came with the package), has the content that it had then, and has passed this
+test (`self_test`) on this processor in another process: all this is in its name.
 """
 
 import hashlib
@@ -20,12 +20,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from seq2seq.decoding.native import prebuilt
 from seq2seq.durable import remove
 from seq2seq.errors import Seq2SeqError
 
 SOURCES = Path(__file__).parent
-FLAGS = ["-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-DNDEBUG", "-fPIC", "-shared"]
-FLAGS += ["-fvisibility=hidden"]  # but for what native.h declares
+FLAGS = [*prebuilt.FLAGS, "-march=native"]
 TIMEOUT = 120  # seconds for the compiler, and for the test
 # Another process tests the library first: there, what crashes harms nobody.
 TEST = "import sys; sys.path[:] = sys.argv[2:]; from seq2seq.decoding.native import self_test; "
@@ -43,29 +43,41 @@ def cache_folder() -> Path:
 
 
 def build(folder: Path | None = None) -> Path:
-    """The compiled library, from the cache where it is there. Raises: UnavailableError."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise UnavailableError("no C compiler: cc is not found")
+    """The tested library, from the cache where it is there. Raises: UnavailableError."""
     try:
+        origin = find_origin()
         folder = cache_folder() if folder is None else folder
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
             raise UnavailableError(f"{folder} should be a folder of your own, with mode 0700")
-        key = library_key(compiler)
+        key = library_key(origin)
         if path := find_library(folder, key):
             return path
         with lock(folder):
-            return find_library(folder, key) or compile_library(compiler, folder, key)
+            return find_library(folder, key) or add_library(origin, folder, key)
     except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
         raise UnavailableError(f"{type(error).__name__}: {error}") from error
 
 
+def find_origin() -> Path:
+    """A library that came with the package and suits this processor, else the system's compiler.
+
+    Raises: UnavailableError.
+    """
+    compiler = shutil.which("cc")
+    origin = prebuilt.find_prebuilt() or (None if compiler is None else Path(compiler).resolve())
+    if origin is None:
+        raise UnavailableError("no C compiler: cc is not found")
+    return origin
+
+
 def is_built() -> bool:
     """Is the library for this machine in the cache?"""
-    compiler = shutil.which("cc")
-    return compiler is not None and find_library(cache_folder(), library_key(compiler)) is not None
+    try:
+        return find_library(cache_folder(), library_key(find_origin())) is not None
+    except UnavailableError:
+        return False
 
 
 @contextmanager
@@ -108,16 +120,16 @@ def clean(folder: Path, key: str) -> None:
                 remove(path)
 
 
-def library_key(compiler: str) -> str:
+def library_key(origin: Path) -> str:
     """A digest of all that a library depends on: the processor as far as what it can execute
-    differs, the compiler, its flags, the sources and their test.
+    differs, the compiler (or the library it is a copy of), its flags, the sources and their test.
     """
-    cpu, path = Path("/proc/cpuinfo"), Path(compiler).resolve()
-    about = [platform.machine(), platform.processor(), str(path), *FLAGS]
+    cpu = Path("/proc/cpuinfo")
+    about = [platform.machine(), platform.processor(), str(origin), *FLAGS]
     if cpu.exists():
         first = cpu.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
         about += [line for line in first.splitlines() if "MHz" not in line]
-    about += [str(path.stat().st_size), str(path.stat().st_mtime_ns)]
+    about += [str(origin.stat().st_size), str(origin.stat().st_mtime_ns)]
     sources = [*sorted(SOURCES.glob("*.[ch]")), SOURCES / "self_test.py"]
     about += [source.read_text(encoding="utf-8") for source in sources]
     return short_digest("\0".join(about).encode())
@@ -127,11 +139,16 @@ def short_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def compile_library(compiler: str, folder: Path, key: str) -> Path:
+def add_library(origin: Path, folder: Path, key: str) -> Path:
+    """Compile or copy a library, test it, and keep it under its key."""
     with TemporaryDirectory(dir=folder) as temporary:
         path = Path(temporary, "native.so")
-        sources = sorted(str(path) for path in SOURCES.glob("*.c"))
-        run([compiler, *FLAGS, "-o", str(path), *sources, "-lm"], temporary, "the C compiler")
+        if origin.suffix == ".so":
+            shutil.copyfile(origin, path)
+        else:
+            sources = sorted(str(source) for source in SOURCES.glob("*.c"))
+            command = [str(origin), *FLAGS, "-o", str(path), *sources, "-lm"]
+            run(command, temporary, "the C compiler")
         if not path.is_file():
             raise UnavailableError("the C compiler wrote nothing")
         test = [sys.executable, "-I", "-c", TEST, str(path), str(SOURCES.parents[2]), *sys.path]

@@ -1,0 +1,111 @@
+"""Install what `make dist` has built, each into an empty environment, and use it there.
+
+    python scripts/check_dist.py dist/*                             # with this Python
+    python scripts/check_dist.py dist/*.whl --python 3.11 3.13      # uv, or the PATH, finds them
+
+In a folder outside of the checkout a model is trained for a few updates on the corpus that is in
+the package; it is evaluated, translates, aligns, and answers one request of a client. Where a wheel
+has the C of the decoder, a PATH without a compiler must do for it. Needs a network, or pip's cache.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+RUN = "runs/check"
+TRAIN = f"train hydra.run.dir={RUN} trainer.max_steps=20 trainer.val_check_interval=20"
+TEXT = "Drei Wochen denkt das Kind nach."
+COMMANDS = (
+    ["demo", "--corpus"],
+    [*TRAIN.split(), "model.dim=32", "model.ffn_dim=64", "validation.sentences=20"],
+    ["evaluate", RUN, "data/demo/valid.de", "data/demo/valid.en"],
+    ["translate", RUN, TEXT],
+    ["align", RUN, TEXT, "-o", "map.png"],
+)
+PORT = "8437"
+PATIENCE = 60  # seconds for the service to be ready
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="wheels, an sdist")
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    parser.add_argument("--python", nargs="+", default=[own], metavar="V", help="versions")
+    arguments = parser.parse_args()
+    for version in arguments.python:
+        for file in arguments.files:
+            with tempfile.TemporaryDirectory() as folder:
+                seconds = check(file.resolve(), find_python(version), Path(folder))
+            print(f"Python {version}: {file.name} works ({seconds:.0f} s)", flush=True)
+
+
+def find_python(version: str) -> str:
+    """The interpreter of a version. Raises: SystemExit if there is none."""
+    if uv := shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}"):
+        done = subprocess.run([uv, "python", "find", version], capture_output=True, text=True)
+        if done.returncode == 0:
+            return done.stdout.strip()
+    for path in filter(None, (shutil.which(f"python{version}"), sys.executable)):
+        done = subprocess.run([path, "--version"], capture_output=True, text=True)
+        if done.stdout.startswith(f"Python {version}."):
+            return path
+    raise SystemExit(f"no Python {version}: pip install uv, and uv python install {version}")
+
+
+def check(file: Path, python: str, folder: Path) -> float:
+    """Install a file and use it. Returns: seconds. Raises: CalledProcessError, AssertionError."""
+    start = time.monotonic()
+    environment = folder / "environment"
+    subprocess.run([python, "-m", "venv", environment], check=True)
+    pip = [str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, f"seq2seq-attention-zoo[serve] @ {file.as_uri()}"], check=True)
+    work = folder / "work"
+    work.mkdir()
+    has_c = "manylinux" in file.name
+    # Only what is in the environment: no compiler, and no seq2seq of a checkout.
+    path = environment / "bin" if has_c else f"{environment / 'bin'}:{os.environ['PATH']}"
+    variables = {"PATH": str(path), "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+    command = str(environment / "bin" / "seq2seq")
+    for words in COMMANDS:
+        subprocess.run([command, *words], cwd=work, env=variables, check=True)
+    assert (work / "map.png").stat().st_size > 1000
+    if has_c:
+        subprocess.run([command, "native", "--build"], cwd=work, env=variables, check=True)
+    assert ask(command, work, variables)
+    return time.monotonic() - start
+
+
+def ask(command: str, work: Path, variables: dict[str, str]) -> str:
+    """What the service answers to one request."""
+    words = [command, "serve", RUN, "--port", PORT]
+    server = subprocess.Popen(words, cwd=work, env=variables)
+    try:
+        address, end = f"http://127.0.0.1:{PORT}", time.monotonic() + PATIENCE
+        while True:
+            try:
+                urllib.request.urlopen(f"{address}/health/ready", timeout=5).close()
+                break
+            except OSError:
+                if server.poll() is not None or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+        body = json.dumps({"q": TEXT, "source": "de", "target": "en"}).encode()
+        kind = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{address}/translate", body, kind)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            text: str = json.load(answer)["translatedText"]
+            return text
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+if __name__ == "__main__":
+    main()
