@@ -18,7 +18,7 @@ NATIVE = Path("seq2seq", "decoding", "native")
 OLDEST = 17  # the first glibc, 2.17, that such a tag may name
 
 
-class PrebuiltHook(BuildHookInterface):  # type: ignore[misc]
+class PrebuiltHook(BuildHookInterface):
     """Compiles the C, if that is asked for, and names the platform in the tag of the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

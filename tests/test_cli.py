@@ -163,3 +163,15 @@ def test_a_closed_standard_output_is_answered_in_one_message() -> None:
     )
     words = "error: there is nowhere to write to: standard output is closed\n"
     assert (ended.returncode, ended.stderr) == (2, words)
+
+
+def test_completion_for_bash_knows_commands_and_options(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "seq2seq", "--completion", "bash"]
+    script = tmp_path / "completion"
+    with script.open("wb") as file:
+        subprocess.run(words, stdout=file, check=True)
+    bash = f"source {script}; COMP_WORDS=(seq2seq translate --beam); COMP_CWORD=2; "
+    bash += "$(complete -p seq2seq | sed 's/.*-F \\([^ ]*\\).*/\\1/') seq2seq --beam translate; "
+    bash += "echo ${COMPREPLY[@]}"
+    found = subprocess.run(["bash", "-c", bash], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["--beam-size", "--beam-groups"]

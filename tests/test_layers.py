@@ -95,7 +95,7 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3098,
+    "cli": 3116,
     "decoding": 3058,
     "training": 2312,
     "serving": 2183,

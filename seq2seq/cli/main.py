@@ -21,6 +21,7 @@ from seq2seq.cli import (
     translate,
 )
 from seq2seq.cli.align import command as align
+from seq2seq.cli.completion import SHELLS, PrintCompletion
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
 from seq2seq.cli.variables import read_variables
@@ -96,13 +97,20 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
         if prefix := getattr(COMMANDS[words[0]], "VARIABLES", None):
             words[1:1] = read_variables(parser, prefix, os.environ)
         return parser.parse_intermixed_args(words[1:])
+    return whole_parser().parse_args(words)
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """For help, mistakes and completion: it knows all commands, but cannot intermix."""
     root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
+    complete = "print the completion for a shell: seq2seq --completion bash >> ~/.bashrc"
+    root.add_argument("--completion", action=PrintCompletion, choices=SHELLS, help=complete)
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a model; `seq2seq train --help` shows its options")
     for name, module in COMMANDS.items():
-        commands.add_parser(name, help=module.HELP)
-    return root.parse_args(words)
+        module.add_arguments(commands.add_parser(name, help=module.HELP))
+    return root
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:

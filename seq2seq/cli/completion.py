@@ -1,0 +1,20 @@
+"""Completion of the command line in a shell, printed from what the parser knows."""
+
+import argparse
+from typing import Any
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+class PrintCompletion(argparse.Action):
+    """Prints the completion for a shell, and ends the program."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
+        try:
+            import shtab
+        except ModuleNotFoundError:
+            parser.error(
+                "--completion needs shtab: pip install 'seq2seq-attention-zoo[completion]'"
+            )
+        print(shtab.complete(parser, shell=shell))
+        parser.exit()
