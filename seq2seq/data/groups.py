@@ -57,7 +57,7 @@ def group_marks(
     return torch.tensor([begins, closes, ends]).T.contiguous()
 
 
-def unpositioned_marks(tokenizer: Tokenizer, pattern: str | None) -> Tensor | None:
+def mark_unpositioned(tokenizer: Tokenizer, pattern: str | None) -> Tensor | None:
     """The ids whose text, without white space around it, matches the pattern of
     `model.unpositioned`, in which `*` stands for any text: (V,) bool; None for no pattern.
 

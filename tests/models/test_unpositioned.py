@@ -7,7 +7,7 @@ import torch
 from helpers import SOURCE_SIZE, assert_equal, build_model, model_config, small_model
 from torch import Tensor
 
-from seq2seq.data.groups import unpositioned_marks
+from seq2seq.data.groups import mark_unpositioned
 from seq2seq.decoding import native
 from seq2seq.decoding.precision import with_precision
 from seq2seq.errors import ConfigError
@@ -125,15 +125,15 @@ def test_a_pattern_names_pieces_but_no_symbols() -> None:
         ("<?*>", {"<V>", "<PST>"}),
         ("a", {"a"}),
     ):
-        marks = unpositioned_marks(tokenizer, pattern)
+        marks = mark_unpositioned(tokenizer, pattern)
         assert marks is not None and len(marks) == tokenizer.size
         texts = {tokenizer.texts()[i].strip() for i in marks.nonzero().flatten().tolist()}
         assert texts == words
-    everything = unpositioned_marks(tokenizer, "*")
+    everything = mark_unpositioned(tokenizer, "*")
     assert everything is not None and not everything[:4].any() and not everything[-1]
-    assert unpositioned_marks(tokenizer, None) is None
+    assert mark_unpositioned(tokenizer, None) is None
     with pytest.raises(ConfigError, match="'#' matches no piece of the source's tokenizer"):
-        unpositioned_marks(tokenizer, "#")
+        mark_unpositioned(tokenizer, "#")
 
 
 @pytest.mark.parametrize(
