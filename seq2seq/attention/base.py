@@ -228,6 +228,12 @@ class TokenAttention(Attention[TokenMemory]):
         streams = self.remember(encoded.states, positions_of(encoded.states))
         return DenseMemory.of(streams, encoded.mask)
 
+    def attend_at(self, x: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
+        """Self-attention of an encoder whose tokens (N, T, E) stand at any positions (N, T), also
+        several at one: (N, T, E).
+        """
+        return self.attend(x, DenseMemory.of(self.remember(x, positions), mask), positions).out
+
     def new_memory(self) -> TokenMemory:
         return DenseMemory(self.folds)
 

@@ -28,7 +28,7 @@ from seq2seq import __version__
 from seq2seq.checkpoint.archive import load_archive
 from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.checkpoint.weights import SkipInit, assign_weights, copy_weights
-from seq2seq.data.groups import group_marks
+from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.errors import CheckpointError, ConfigError, DataError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.registry import matches
@@ -80,8 +80,11 @@ class Saved(NamedTuple):
             data = self.config["data"]  # older ones have no groups
             separator = data.get("sentence_separator")
             marks = group_marks(self.source, data.get("groups", "none"), separator)
+            # Only a Transformer has the option, and older ones do not.
+            outside = mark_unpositioned(self.source, self.config["model"].get("unpositioned"))
             with limit_size_to(self.weights), SkipInit():
-                model = build_model(self.config, self.source.size, self.target.size, marks)
+                sizes = self.source.size, self.target.size
+                model = build_model(self.config, *sizes, marks, outside)
         # A model was built from this once. If it is damaged, torch raises almost anything.
         except Exception as error:
             raise CheckpointError(

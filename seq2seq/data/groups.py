@@ -1,9 +1,11 @@
-"""Groups of tokens: the pieces that begin a word, and those that end a sentence.
+"""Marks of source pieces: those that begin a word, those that end a sentence, and those outside the
+order.
 
-Groups are a function of piece ids, so they follow from the tokenizer alone: in training, in
+Marks are a function of piece ids, so they follow from the tokenizer alone: in training, in
 translation, and after loading a checkpoint.
 """
 
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import torch
@@ -53,3 +55,21 @@ def group_marks(
     for symbol in (EOS, PAD):  # no sentence begins after the last separator
         ends[symbol] = True
     return torch.tensor([begins, closes, ends]).T.contiguous()
+
+
+def mark_unpositioned(tokenizer: Tokenizer, pattern: str | None) -> Tensor | None:
+    """The ids whose text, without white space around it, matches the pattern of
+    `model.unpositioned`, in which `*` stands for any text: (V,) bool; None for no pattern.
+
+    Raises: ConfigError if no piece matches.
+    """
+    if pattern is None:
+        return None
+    texts = (text.strip() for text in tokenizer.texts())  # none for control symbols and tags
+    matches = [bool(text) and fnmatchcase(text, pattern) for text in texts]
+    if not any(matches):
+        raise ConfigError(
+            f"model.unpositioned={pattern!r} matches no piece of the source's tokenizer. Features "
+            "such as <PL> are pieces with tokenizer=word: model.unpositioned='<*>', or null"
+        )
+    return torch.tensor(matches)

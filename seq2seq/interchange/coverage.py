@@ -29,7 +29,10 @@ def check_exportable(
             f"{program} has no recurrent models, and this is one ({type(model).__name__}). "
             f"Train with model=transformer to export it; {FALLBACK}"
         )
-    if gaps := list_gaps(model):
+    gaps = list_gaps(model)
+    if model.unpositioned is not None:
+        gaps.append("it has no tokens outside the order. Train with model.unpositioned=null")
+    if gaps:
         lines = "\n".join(f"  {gap}" for gap in dict.fromkeys(gaps))
         raise ConfigError(f"{program} cannot compute this model:\n{lines}\n{FALLBACK}")
     return model

@@ -28,6 +28,7 @@ def build_model(
     source_size: int,
     target_size: int,
     group_marks: Tensor | None = None,
+    unpositioned: Tensor | None = None,
 ) -> Seq2Seq:
     """Build a model with fresh parameters.
 
@@ -36,6 +37,7 @@ def build_model(
             of the model to the options of its mechanism.
         source_size, target_size: pieces in the two vocabularies.
         group_marks: of the source's pieces, from `data.groups`.
+        unpositioned: the source's pieces that `model.unpositioned` names.
 
     Raises: ConfigError for anything that cannot work, naming what to type.
     """
@@ -54,7 +56,7 @@ def build_model(
     positions = Positions(*(scheme(causal, embeddings.dim, **position) for causal in (False, True)))
     built = [part(**kwargs) for part, kwargs in parts.items()]
     model: Seq2Seq = model_class(embeddings, attention, positions, *built, **options)
-    model.group_marks = group_marks
+    model.group_marks, model.unpositioned = group_marks, unpositioned
     return model
 
 

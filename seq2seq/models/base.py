@@ -47,6 +47,7 @@ class Seq2Seq(nn.Module):
         max_length: pieces that its positions reach, in either stack, eos included; None = any.
         group_marks: what the tokenizer says of each source id, see `data.groups`; None = groups
             are unknown. Not among the weights: it belongs to the tokenizer.
+        unpositioned: the source ids that stand outside the order, (V,) bool, likewise; None = none.
     """
 
     roles: ClassVar[frozenset[Role]]  # the attentions it has
@@ -55,14 +56,29 @@ class Seq2Seq(nn.Module):
     embeddings: Embeddings
     max_length: int | None = None
     group_marks: Tensor | None
+    unpositioned: Tensor | None
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("group_marks", None, persistent=False)
+        self.register_buffer("unpositioned", None, persistent=False)
 
     def groups(self, source: Tensor) -> Tensor | None:
         """Source ids (B, S) -> the word, and the sentence, of each token, (B, S, levels)."""
         return None if self.group_marks is None else token_groups(source, self.group_marks)
+
+    def source_positions(self, source: Tensor) -> Tensor:
+        """The positions of source ids (B, S): 0 ... S - 1, (S,). With `unpositioned` ids, (B, S):
+        these stand at 0, the others of a row that has some are counted from 1 as if they were not
+        there, and a row without is counted from 0 as ever, so that no position is beyond S - 1.
+
+        Source: the feature tags of Wu et al. 2021, arXiv:2005.10213.
+        """
+        if self.unpositioned is None:
+            return torch.arange(source.shape[1], device=source.device)
+        outside = self.unpositioned[source]
+        counted = (~outside).cumsum(1) - 1 + outside.any(1, keepdim=True)
+        return counted.masked_fill(outside, 0)
 
     @property
     def attentions(self) -> list[Attention[Any]]:

@@ -47,7 +47,8 @@ class Recurrent(Seq2Seq):
     roles = frozenset({Role.CROSS})
     absent_options: ClassVar[dict[str, str]] = {
         "activation_dropout": "a recurrent model has no feed-forward networks. model.dropout is "
-        "between its layers"
+        "between its layers",
+        "unpositioned": "a recurrent model reads its source in order, and has no positions",
     }
 
     def __init__(

@@ -8,11 +8,13 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Memory, Place, Role, build_attention
 from seq2seq.attention.base import Encoded
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.errors import ConfigError
 from seq2seq.models.base import Attentions, Cuts, Decoded, Layers, Seq2Seq, wants_layer
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.layer import FeedForward, LayerOptions, Residual, build_norm
-from seq2seq.nn.positions import Positions
+from seq2seq.nn.positions import Positions, PositionScheme
 from seq2seq.registry import check_range
 from seq2seq.symbols import PAD
 
@@ -28,6 +30,7 @@ class Transformer(Seq2Seq):
         position: how the order of tokens enters each stack.
         layer: the options of all layers, except their attentions.
         encoder_layers, decoder_layers: layers of each stack.
+        unpositioned: the pattern of the source pieces outside the order; see `source_positions`.
     """
 
     roles = frozenset(Role)
@@ -44,6 +47,7 @@ class Transformer(Seq2Seq):
         *,
         encoder_layers: int,
         decoder_layers: int,
+        unpositioned: str | None = None,
     ):
         super().__init__()
         check_range("model.encoder_layers", encoder_layers, 1)
@@ -60,6 +64,8 @@ class Transformer(Seq2Seq):
         self.encoder = nn.ModuleList(
             EncoderLayer(attention, places, layer) for _ in range(encoder_layers)
         )
+        if unpositioned is not None:
+            check_unpositioned(unpositioned, position.encoder, self.encoder[0].attention)
         self.decoder = nn.ModuleList(
             DecoderLayer(attention, places, layer) for _ in range(decoder_layers)
         )
@@ -71,11 +77,12 @@ class Transformer(Seq2Seq):
     def encode(self, source: Tensor, cut: Tensor | None = None) -> Encoded:
         self._check_length(source.shape[1], "source")
         mask, groups = source != PAD, self.groups(source)
-        positions = torch.arange(source.shape[1], device=source.device)
+        positions = self.source_positions(source)
         embedded = self.embeddings.embed_source(source, cut)
         x = self.dropout(self.encoder_position.embed(embedded, positions))
+        rotates = self.encoder_position.hook == "rotate" and self.unpositioned is not None
         for layer in self.encoder:
-            x = layer(x, mask, groups)
+            x = layer(x, mask, groups, positions if rotates else None)
         return Encoded(self.encoder_norm(x), mask, groups)
 
     def forward(
@@ -121,8 +128,28 @@ class Transformer(Seq2Seq):
         return Decoded(self.decoder_norm(x), torch.stack(weights) if weights else None)
 
 
+def check_unpositioned(pattern: str, scheme: PositionScheme, attention: nn.Module) -> None:
+    """Raises: ConfigError for a scheme of the encoder that gives tokens no positions of their own,
+    and for an attention that rotates them only in a row.
+    """
+    typed = f"model.unpositioned={pattern!r}"
+    if scheme.hook not in ("embed", "rotate"):
+        why = "has no positions" if scheme.hook is None else "measures distances along the row"
+        raise ConfigError(
+            f"{typed} takes tokens out of the order, but this position scheme {why}: "
+            "position=sinusoidal, learned or rope"
+        )
+    if scheme.hook == "rotate" and type(attention) is not MultiHead:
+        raise ConfigError(
+            f"{typed} needs rotations by any position, which encoder self-attention like "
+            f"{type(attention).__name__} does not have: encoder_attn=mha, or position=sinusoidal"
+        )
+
+
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
+
+    attention: Any  # Attention, of tokens where positions are given
 
     def __init__(self, attention: Attentions, places: Places, options: LayerOptions):
         super().__init__()
@@ -132,9 +159,20 @@ class EncoderLayer(nn.Module):
         self.around_attention = Residual(place.dim, options)
         self.around_feed = Residual(place.dim, options)
 
-    def forward(self, x: Tensor, mask: Tensor, groups: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor,
+        groups: Tensor | None = None,
+        positions: Tensor | None = None,
+    ) -> Tensor:
+        """x (B, S, E) -> (B, S, E); positions (B, S) for rotations, None = 0 ... S - 1."""
         y = self.around_attention.pre_norm(x)
-        x = self.around_attention.add_residual(x, self.attention(y, mask=mask, groups=groups).out)
+        if positions is None:
+            own = self.attention(y, mask=mask, groups=groups).out
+        else:
+            own = self.attention.attend_at(y, mask, positions)
+        x = self.around_attention.add_residual(x, own)
         return self.around_feed.add_residual(x, self.feed(self.around_feed.pre_norm(x)))
 
 

@@ -21,7 +21,7 @@ from seq2seq.checkpoint.folder import BEST, KEPT, LAST
 from seq2seq.data.batch_loader import EvalBatches
 from seq2seq.data.corpus import Corpus, text_of_rows
 from seq2seq.data.decoding_limit import learn_length_ratio
-from seq2seq.data.groups import group_marks
+from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.mixture import find_components
 from seq2seq.data.options import DataOptions
@@ -104,7 +104,8 @@ def train(
     L.seed_everything(plan.run.seed, verbose=False)
     source, target = prepared.tokenizers
     marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
-    model = build_model(plan.model, source.size, target.size, marks)
+    unpositioned = mark_unpositioned(source, plan.model["model"].get("unpositioned"))
+    model = build_model(plan.model, source.size, target.size, marks, unpositioned)
     saved = describe_run(plan, prepared)
     text = validation_text(plan.data, prepared.valid, plan.validation.sentences)
     module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)

@@ -45,7 +45,8 @@ class NativeModel(Seq2Seq):
     def __init__(self, model: Seq2Seq, packer: Packer):
         super().__init__()
         self.model, self.embeddings = model, model.embeddings
-        self.max_length, self.group_marks = model.max_length, model.group_marks
+        self.max_length = model.max_length
+        self.group_marks, self.unpositioned = model.group_marks, model.unpositioned
         self.packer, self.library = packer, packer.library
         self._caches: dict[str, tuple[Any, Any]] = {}  # by `_cache_structs`
 
@@ -67,10 +68,10 @@ class NativeModel(Seq2Seq):
         self._check_length(source.shape[1], "source")
         (B, S), dim = source.shape, self.embeddings.dim
         mask = source != PAD
-        lengths, positions = mask.sum(1), torch.arange(S)
+        lengths, positions = mask.sum(1), self.source_positions(source).expand(B, S)
         is_full = bool(mask.all())
         tokens = source.contiguous() if is_full else source[mask]
-        positions = positions.repeat(B) if is_full else positions.expand(B, S)[mask]
+        positions = positions.flatten() if is_full else positions[mask]
         states = torch.empty(len(positions), dim)
         batch = structs.EncodeBatch(
             rows=len(positions),
