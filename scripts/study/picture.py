@@ -66,8 +66,8 @@ def draw_panel(
     """
     axes.axvspan(0, TRAINED + 0.5, color=RULE, alpha=0.5, linewidth=0)
     if PLAIN not in rows and PLAIN in curves:
-        points = curves[PLAIN]
-        axes.plot(list(points), list(points.values()), color=QUIET, linewidth=0.8, label=PLAIN)
+        plain = curves[PLAIN]
+        axes.plot(list(plain), list(plain.values()), color=QUIET, linewidth=0.8, label=PLAIN)
     for place, row in enumerate(rows):
         if points := curves.get(row):
             axes.plot(

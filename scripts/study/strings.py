@@ -1,10 +1,12 @@
 """Random strings to copy or to reverse: short ones for training, longer ones for tests."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from string import ascii_lowercase
+
+from seq2seq.durable import write_text
 
 String = tuple[str, ...]  # symbols
 
@@ -14,16 +16,17 @@ TASKS: dict[str, Callable[[String], String]] = {
 }
 SEED = 1
 TRAINED, LONGEST = 20, 40  # symbols of the longest string of training, and of the tests
-PAIRS = 40_000  # of training; nearly every string of a handful of symbols is among them
+PAIRS = 40_000  # of training, about as many of each length
 EACH = 50  # strings of each length in a test
 VALID = 10  # likewise for validation
+FEW = 3  # symbols of strings so short that training has most of them anyway
 
 
 def write_strings(folder: Path, task: str, seed: int = SEED) -> None:
     """Files PART.source and PART.target: train, valid, test (as long as trained), beyond (longer).
 
-    A pure function of the seed. Both tasks have the same sources. No string of a test is in
-    training, except among those of less than `rare` symbols.
+    A pure function of the seed. Both tasks have the same sources. No string of more than `FEW`
+    symbols is in training and in a test or in validation.
     """
     draw = random.Random(seed)
     short, long = range(1, TRAINED + 1), range(TRAINED + 1, LONGEST + 1)
@@ -32,7 +35,7 @@ def write_strings(folder: Path, task: str, seed: int = SEED) -> None:
         "beyond": list(each_length(draw, long, EACH)),
         "valid": list(each_length(draw, short, VALID)),
     }
-    tested = {string for part in parts.values() for string in part if len(string) > 3}
+    tested = {string for part in parts.values() for string in part if len(string) > FEW}
     endless = (draw_string(draw, draw.choice(short)) for _ in iter(int, 1))
     parts["train"] = list(islice((each for each in endless if each not in tested), PAIRS))
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,5 +52,6 @@ def draw_string(draw: random.Random, length: int) -> String:
     return tuple(draw.choice(ascii_lowercase) for _ in range(length))
 
 
-def write_lines(path: Path, strings) -> None:
-    path.write_text("".join(" ".join(each) + "\n" for each in strings), encoding="utf-8")
+def write_lines(path: Path, strings: Iterable[String]) -> None:
+    """Complete or not at all: another process may be reading them."""
+    write_text(path, "".join(" ".join(each) + "\n" for each in strings))

@@ -10,14 +10,12 @@ import pytest
 import zoo_study
 from helpers import presets
 from study import running
-from study.cells import ON_SCAN, RUNS, TASKS, Cell, Row, rows_of, select_cells
+from study.cells import ON_SCAN, RUNS, TASKS, Cell, rows_of, select_cells
 from study.page import BEGIN, END, bucket_score, insert_table, place, read_cells, render_tables
 from study.picture import FAMILIES
 from study.running import by_length, score
-from study.strings import EACH, LONGEST, PAIRS, TRAINED, write_strings
+from study.strings import EACH, FEW, LONGEST, PAIRS, TRAINED, write_strings
 from tiny_runs import plan_of
-
-COPY, MHA = TASKS["copy"], Row("mha")
 
 
 def lines(path: Path) -> list[list[str]]:
@@ -39,7 +37,7 @@ def test_strings_are_copied_and_reversed_short_in_training_and_longer_beyond(tmp
     ]
     assert max(counts["test"]) == TRAINED < min(counts["beyond"])
     trained = {tuple(string) for string in sources["train"]}
-    assert not any(tuple(s) in trained for s in sources["test"] if len(s) > 3)
+    assert not any(tuple(s) in trained for s in sources["test"] + sources["valid"] if len(s) > FEW)
 
 
 PARTS = ("train", "valid", "test", "beyond")
