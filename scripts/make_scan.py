@@ -1,9 +1,16 @@
 """SCAN: commands of a small grammar and the actions they mean, a symbolic task.
 
-    python scripts/make_scan.py              # into data/scan: 80 % for training, the rest for tests
+    python scripts/make_scan.py                               # data/scan: a fifth is for tests
+    python scripts/make_scan.py --split length                # data/scan_length: longer outputs
+    python scripts/make_scan.py --split length --cut-off 26   # data/scan_length_26
+    python scripts/make_scan.py --split jump                  # data/scan_jump: a new verb
 
-All 20,910 commands of the grammar, split at random as in the `simple` task of Lake and Baroni 2018,
-arXiv:1711.00350; a tenth of the test commands is the validation set.
+All 20,910 commands of the grammar, in the splits of Lake and Baroni 2018, arXiv:1711.00350.
+`simple` draws at random; a tenth of its test commands is the validation set. `length` trains on
+outputs of at most 22 actions, or --cut-off (as Newman et al. 2020, arXiv:2010.07174), and tests on
+the longer ones. `jump` (addprim_jump) trains on all commands without the verb, and on `jump` alone
+as a tenth of the pairs; it tests on the others with it. The last two set 400 training pairs aside
+for validation: they show that training went well, and nothing of what is tested.
 """
 
 import argparse
@@ -13,29 +20,85 @@ from itertools import product
 from pathlib import Path
 
 Pair = tuple[list[str], list[str]]  # words of the command, actions
+Parts = dict[str, list[Pair]]  # train, valid, test
 
 VERBS = ("walk", "look", "run", "jump")
 SIDES = ("left", "right")
 TIMES = {"twice": 2, "thrice": 3}
+CUT_OFF = 22  # actions
+VALID = 400  # pairs of training set aside, except of the simple split
+NOVEL = "jump"
+SHARE = 10  # `jump` alone is every tenth training pair, as in the original
 
 
 def main() -> None:
+    arguments = parse()
+    draw = random.Random(arguments.seed)
+    commands = list(sentences())
+    draw.shuffle(commands)
+    if arguments.split == "simple":
+        parts = split_simply(commands)
+    elif arguments.split == "length":
+        parts = split_by_length(commands, arguments.cut_off)
+    else:
+        parts = split_off_jump(commands)
+        draw.shuffle(parts["train"])
+    write_parts(parts, arguments.output or default_folder(arguments.split, arguments.cut_off))
+
+
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("-o", "--output", type=Path, default=Path("data/scan"), help="%(default)s")
+    parser.add_argument("--split", choices=("simple", "length", "jump"), default="simple")
+    parser.add_argument(
+        "--cut-off",
+        type=int,
+        default=CUT_OFF,
+        help="of length: longest output of training (%(default)s)",
+    )
+    parser.add_argument("-o", "--output", type=Path, help="by default a folder of data/")
     parser.add_argument("--seed", type=int, default=1, help="of the split (%(default)s)")
     arguments = parser.parse_args()
-    commands = list(sentences())
-    random.Random(arguments.seed).shuffle(commands)
+    if not 1 <= arguments.cut_off < 48:
+        parser.error(f"--cut-off {arguments.cut_off}: outputs have 1 to 48 actions, so 1 to 47")
+    return arguments
+
+
+def default_folder(split: str, cut_off: int) -> Path:
+    names = {"simple": "scan", "length": "scan_length", "jump": "scan_jump"}
+    longer = f"_{cut_off}" if split == "length" and cut_off != CUT_OFF else ""
+    return Path("data") / (names[split] + longer)
+
+
+def split_simply(commands: list[Pair]) -> Parts:
     split = len(commands) * 8 // 10
     train, rest = commands[:split], commands[split:]
     tenth = len(rest) // 10
-    parts = {"train": train, "valid": rest[:tenth], "test": rest[tenth:]}
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    return {"train": train, "valid": rest[:tenth], "test": rest[tenth:]}
+
+
+def split_by_length(commands: list[Pair], cut_off: int) -> Parts:
+    short = [pair for pair in commands if len(pair[1]) <= cut_off]
+    aside = min(VALID, len(short) // 10)
+    test = [pair for pair in commands if len(pair[1]) > cut_off]
+    return {"train": short[aside:], "valid": short[:aside], "test": test}
+
+
+def split_off_jump(commands: list[Pair]) -> Parts:
+    others = [pair for pair in commands if NOVEL not in pair[0]]
+    (alone,) = [pair for pair in commands if pair[0] == [NOVEL]]
+    train = others[VALID:]
+    train += [alone] * (len(train) // (SHARE - 1))
+    test = [pair for pair in commands if NOVEL in pair[0] and pair != alone]
+    return {"train": train, "valid": others[:VALID], "test": test}
+
+
+def write_parts(parts: Parts, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     for name, pairs in parts.items():
         for suffix, side in (("command", 0), ("action", 1)):
             text = "".join(" ".join(pair[side]) + "\n" for pair in pairs)
-            (arguments.output / f"{name}.{suffix}").write_text(text, encoding="utf-8")
-        print(f"{arguments.output / name}.command, .action: {len(pairs):,} pairs")
+            (folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+        print(f"{folder / name}.command, .action: {len(pairs):,} pairs")
 
 
 def sentences() -> Iterator[Pair]:

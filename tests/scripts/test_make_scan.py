@@ -1,11 +1,16 @@
-"""Commands of SCAN against examples worked out by hand, and the split."""
+"""Commands of SCAN against examples worked out by hand, and the splits."""
 
 import sys
 from pathlib import Path
 
 import make_scan
+import numpy as np
 import pytest
+from tiny_runs import plan_of
 
+from seq2seq.data.decoding_limit import learn_length_ratio
+
+PARTS = ("train", "valid", "test")
 EXAMPLES = {
     "jump": "I_JUMP",
     "jump left": "I_TURN_LEFT I_JUMP",
@@ -29,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_grammar_says_every_command_once_and_what_it_means(folder: Path) -> None:
     """As many commands as in the paper."""
     sides = [
-        [line for part in ("train", "valid", "test") for line in lines(folder, part, suffix)]
+        [line for part in PARTS for line in lines(folder, part, suffix)]
         for suffix in ("command", "action")
     ]
     meanings = dict(zip(*sides, strict=True))
@@ -39,8 +44,87 @@ def test_the_grammar_says_every_command_once_and_what_it_means(folder: Path) -> 
 
 
 def test_four_fifths_are_for_training(folder: Path) -> None:
-    sizes = [len(lines(folder, part, "command")) for part in ("train", "valid", "test")]
+    sizes = [len(lines(folder, part, "command")) for part in PARTS]
     assert sizes == [16_728, 418, 3_764]
+
+
+@pytest.mark.parametrize(
+    ("typed", "sizes"),
+    [
+        (["--split", "length"], (16_990, 3_920)),  # as in the paper
+        (["--split", "length", "--cut-off", "26"], (18_286, 2_624)),
+    ],
+)
+def test_the_length_split_tests_longer_outputs(
+    typed: list[str], sizes: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split(tmp_path, monkeypatch, *typed)
+    outputs = {part: lines(tmp_path, part, "action") for part in PARTS}
+    assert (len(outputs["train"]) + len(outputs["valid"]), len(outputs["test"])) == sizes
+    longest = int(typed[3]) if len(typed) > 2 else 22
+    assert max(length(line) for line in outputs["train"] + outputs["valid"]) == longest
+    assert min(length(line) for line in outputs["test"]) > longest
+    assert_disjoint(tmp_path)
+
+
+def test_the_jump_split_trains_on_the_verb_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split(tmp_path, monkeypatch, "--split", "jump")
+    commands = {part: lines(tmp_path, part, "command") for part in PARTS}
+    assert len(commands["test"]) == 7_706  # as in the paper
+    assert all("jump" in command.split() and command != "jump" for command in commands["test"])
+    with_jump = [command for command in commands["train"] if "jump" in command]
+    assert set(with_jump) == {"jump"}
+    assert len(with_jump) / len(commands["train"]) == pytest.approx(0.1, abs=0.001)
+    others = [c for c in commands["train"] + commands["valid"] if c != "jump"]
+    assert len(set(others)) == len(others) == 20_910 - 7_707
+    assert not any("jump" in command for command in commands["valid"])
+    assert_disjoint(tmp_path)
+
+
+@pytest.mark.parametrize("split_name", ["simple", "length", "jump"])
+def test_the_experiment_reads_what_the_script_writes_and_may_answer_at_full_length(
+    split_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit of outputs, which by default is learnt from training, cuts no right answer."""
+    split(tmp_path, monkeypatch, "--split", split_name)
+    folder = make_scan.default_folder(split_name, make_scan.CUT_OFF)
+    plan = plan_of(Path("nowhere"), f"experiment={folder.name}")
+    assert plan.data.train == str(folder / "train") and plan.data.test == str(folder / "test")
+    sides = {
+        (part, suffix): np.array([length(line) for line in lines(tmp_path, part, suffix)])
+        for part in ("train", "test")
+        for suffix in ("command", "action")
+    }
+    extra = plan.decode["length_extra"]
+    ratio = plan.decode["length_ratio"] or learn_length_ratio(
+        sides["train", "command"], sides["train", "action"], extra
+    )
+    assert np.all(sides["test", "action"] + 1 <= ratio * sides["test", "command"] + extra)
+
+
+def test_a_cut_off_that_leaves_nothing_to_test_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        split(tmp_path, monkeypatch, "--split", "length", "--cut-off", "48")
+    assert "so 1 to 47" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def split(folder: Path, monkeypatch: pytest.MonkeyPatch, *typed: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["make_scan.py", "-o", str(folder), *typed])
+    make_scan.main()
+
+
+def assert_disjoint(folder: Path) -> None:
+    parts = [set(lines(folder, part, "command")) for part in PARTS]
+    assert sum(map(len, parts)) == len(set().union(*parts))
+
+
+def length(line: str) -> int:
+    return len(line.split())
 
 
 def lines(folder: Path, part: str, suffix: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""The zoo on tasks of symbols: strings, cells, scores and the page."""

@@ -1,0 +1,146 @@
+"""Cells of the study: a row on a task, as the commands that anybody can type."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from zoo import preset_names
+
+PLAIN = "mha"
+SEED = 1
+RUNS = Path("runs/zoo")  # where its commands put a run
+
+
+class Task(NamedTuple):
+    """An experiment of conf/, and what its models are tested on."""
+
+    name: str  # of the experiment, and the folder of data/ if no other is given
+    within: str  # the part of the folder with the lengths, or commands, of training
+    beyond: str  # that with longer ones, or new combinations
+    suffixes: tuple[str, str]
+    buckets: tuple[range, ...]  # symbols of the reference
+    data: str  # the command that writes the folder
+    overrides: tuple[str, ...] = ()
+    folder: str = ""
+
+    def file(self, part: str, side: int) -> Path:
+        return Path("data", self.folder or self.name, f"{part}.{self.suffixes[side]}")
+
+
+LETTERS = ("source", "target")
+ACTIONS = ("command", "action")
+BY_LENGTH = (range(1, 11), range(11, 21), range(21, 26), range(26, 31), range(31, 41))
+STRINGS = "python scripts/zoo_study.py --data"
+LENGTH_26 = tuple(f"data.{part}=data/scan_length_26/{part}" for part in ("train", "valid", "test"))
+TASKS = {
+    task.name: task
+    for task in (
+        Task("copy", "test", "beyond", LETTERS, BY_LENGTH, STRINGS),
+        Task("reverse", "test", "beyond", LETTERS, BY_LENGTH, STRINGS),
+        Task(
+            "scan_length_26", "valid", "test", ACTIONS,
+            (range(1, 27), range(27, 31), range(31, 37), range(37, 49)),
+            "python scripts/make_scan.py --split length --cut-off 26",
+            ("experiment=scan_length", *LENGTH_26),
+        ),
+        Task(
+            "scan_length", "valid", "test", ACTIONS,
+            (range(1, 23), range(23, 27), range(27, 31), range(31, 37), range(37, 49)),
+            "python scripts/make_scan.py --split length",
+        ),
+        Task(
+            "scan_jump", "valid", "test", ACTIONS, (range(1, 25), range(25, 49)),
+            "python scripts/make_scan.py --split jump",
+        ),
+    )
+}  # fmt: skip
+
+
+class Row(NamedTuple):
+    """A preset of conf/attn and a scheme of conf/position."""
+
+    preset: str
+    position: str = "sinusoidal"
+
+    @property
+    def name(self) -> str:
+        return self.preset if self.position == "sinusoidal" else f"{self.preset}+{self.position}"
+
+
+SCHEMES = ("learned", "none", "rope", "alibi", "t5")  # besides the default, sinusoidal
+ON_SCAN = (
+    *(Row(PLAIN, scheme) for scheme in ("sinusoidal", *SCHEMES)),
+    Row("gqa", "t5"),
+    Row("ssru"),  # its order is in its steps, so no bias can be added
+)
+
+
+def rows_of(task: str) -> list[Row]:
+    """Every preset with the default positions and `mha` with all others; on SCAN only eight."""
+    if task.startswith("scan"):
+        return list(ON_SCAN)
+    others = [Row(name) for name in preset_names() if name != PLAIN]
+    return [Row(PLAIN), *(Row(PLAIN, scheme) for scheme in SCHEMES), *others]
+
+
+class Cell(NamedTuple):
+    """A row on a task, with a seed."""
+
+    task: Task
+    row: Row
+    seed: int = SEED
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.task.name, self.row.name, self.seed
+
+    def folder(self, runs: Path) -> Path:
+        return runs / self.task.name / f"{self.row.name}-seed{self.seed}"
+
+    def training(self, runs: Path) -> list[str]:
+        """Arguments after `train.py`. The precision is named, to be the same on any machine."""
+        experiment = () if self.task.overrides else (f"experiment={self.task.name}",)
+        return [
+            *experiment, *self.task.overrides, f"attn={self.row.preset}",
+            f"position={self.row.position}", f"seed={self.seed}", "trainer.precision=32-true",
+            "resume=auto", f"hydra.run.dir={self.folder(runs)}",
+        ]  # fmt: skip
+
+    def test(self, runs: Path, part: str) -> list[str]:
+        """Arguments after `seq2seq`."""
+        folder = self.folder(runs)
+        files = [str(self.task.file(part, side)) for side in (0, 1)]
+        return [
+            "evaluate", str(folder), *files, "--device", "cpu", "--workers", "1", "--beam-size",
+            "1", "--metrics", "exact,ser", "--resamples", "0", "--json", "-o",
+            str(self.output(runs, part)),
+        ]  # fmt: skip
+
+    def output(self, runs: Path, part: str) -> Path:
+        return self.folder(runs) / f"{part}.output"
+
+    def commands(self, runs: Path) -> list[str]:
+        """As typed in a shell, in the root of a checkout."""
+        tests = [self.test(runs, part) for part in (self.task.within, self.task.beyond)]
+        return [
+            f"OMP_NUM_THREADS=1 {shlex.join(['python', 'train.py', *self.training(runs)])}",
+            *(f"OMP_NUM_THREADS=1 {shlex.join(['seq2seq', *typed])}" for typed in tests),
+        ]
+
+
+def select_cells(tasks: Sequence[str], rows: Sequence[str], seed: int) -> Iterator[Cell]:
+    """The cells of these tasks, row by row; of these rows only, if any is named.
+
+    Raises: SystemExit for a task or a row that does not exist.
+    """
+    if unknown := sorted(set(tasks) - set(TASKS)):
+        raise SystemExit(f"unknown task {unknown[0]!r}. Known: {', '.join(TASKS)}")
+    known = {row.name for task in tasks for row in rows_of(task)}
+    if unknown := sorted(set(rows) - known):
+        raise SystemExit(f"unknown row {unknown[0]!r}. Known: {', '.join(sorted(known))}")
+    wanted = dict.fromkeys(row for task in tasks for row in rows_of(task))
+    for row in wanted:
+        for task in tasks:
+            if row in rows_of(task) and (not rows or row.name in rows):
+                yield Cell(TASKS[task], row, seed)
