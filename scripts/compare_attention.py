@@ -150,7 +150,7 @@ def attempt_sentence(
 def train_and_compare(text: Files, overrides: Sequence[str], options: argparse.Namespace) -> None:
     """Check everything, train what is missing, and compare the runs."""
     typed = dict(option.partition("=")[::2] for option in overrides)
-    languages = language_of(text, typed.get("data.source"), typed.get("data.target"))
+    languages = language_of(text, (typed.get("data.source"), typed.get("data.target")))
     given = {"valid": options.valid, "test": options.test}
     parts = write_parts(text, given, options.output / "data", languages)
     options.test = parts.files["test"]

@@ -22,7 +22,9 @@ class Parts(NamedTuple):
     counts: dict[str, int]
 
 
-def language_of(text: Files, *typed: str | None) -> tuple[str, str]:
+def language_of(
+    text: Files, typed: tuple[str | None, str | None] = (None, None)
+) -> tuple[str, str]:
     """The two languages: those typed, else the suffixes of the files without .gz; where these are
     the same or missing, `source` and `target`.
     """

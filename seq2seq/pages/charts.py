@@ -53,15 +53,19 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str
     names = spread_apart([axes.up(each.points[-1][1]) for each in series])
     for n, (each, height) in enumerate(zip(series, names, strict=True)):
         line = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in each.points)
-        kind = series_class(n)
-        title = f"<title>{escape(each.name)}</title>"
+        kind, name = series_class(n), to_label(each.name, NAME)
+        named = 1 < len(series) <= NAMES
+        title = (
+            ""
+            if len(series) == 1 or named and name == each.name
+            else f"<title>{escape(each.name)}</title>"
+        )
         drawn.append(f'<polyline class="line {kind}" points="{line}">{title}</polyline>')
         if each.best:
             step, value = each.best
-            title = f"{each.name} {value:.4g}, {x} {step:,g}"
-            drawn.append(draw_dot(axes, each.best, kind, title))
-        if 1 < len(series) <= NAMES:
-            name = to_label(each.name, NAME)
+            label = f"{each.name} {value:.4g}, {x} {step:,g}"
+            drawn.append(draw_dot(axes, each.best, kind, label))
+        if named:
             drawn.append(draw_label(WIDTH - RIGHT + 7, height + 4, name, f"name {kind}"))
     return chart_svg(drawn, axes, x, y)
 

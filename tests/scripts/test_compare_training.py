@@ -90,7 +90,7 @@ def test_given_parts_are_taken_and_other_text_is_never_mixed_in(tmp_path: Path) 
 def test_languages_are_suffixes_unless_typed() -> None:
     assert language_of((Path("my.v2.de.gz"), Path("my.v2.en"))) == ("de", "en")
     assert language_of((Path("a.txt"), Path("b.txt"))) == ("source", "target")
-    assert language_of((Path("a"), Path("b.en")), "ja", None) == ("ja", "target")
+    assert language_of((Path("a"), Path("b.en")), ("ja", None)) == ("ja", "target")
 
 
 def test_a_run_is_every_combination_of_what_is_typed() -> None:
@@ -172,7 +172,7 @@ def run_script(monkeypatch: pytest.MonkeyPatch, *typed: object) -> None:
 
 
 REFUSED = {
-    "attn=mha,mhaa": "mhaa,seed=1: unknown attn 'mhaa'; did you mean mha?",
+    "attn=mha,mhaa": "mhaa,seed=1: unknown attn 'mhaa'; did you mean 'mha'?",
     "attn=mha,linear position=rope model=rnn": "position",
     "attn=additive position=rope": "additive,seed=1: score=additive",
     "attn=mha modle.dim=4": "unknown option modle",
