@@ -116,10 +116,9 @@ def compare(folders: Sequence[Path], options: argparse.Namespace) -> None:
         measured, said = measure(groups, options)
         notes.append(said)
     rows = [row_of(group, options.test, measured.get(group.name)) for group in groups]
-    notes += filter(None, [spread_note(rows)])
     folder = options.output
     folder.mkdir(parents=True, exist_ok=True)
-    text = "\n\n".join([markdown(rows), *notes]) + "\n"
+    text = "\n\n".join(filter(None, [markdown(rows), spread_note(rows), *notes])) + "\n"
     (folder / "comparison.md").write_text(text, encoding="utf-8")
     write_csv(rows, folder / "comparison.csv")
     draw(rows, folder / "comparison.png")
@@ -143,7 +142,9 @@ def attempt_sentence(
         text = find_components(data["valid"], *sides, "data.valid")[0].text
         pairs = list(text.pairs())
     except DataError as error:  # moved since
-        return error if options.sentence.isdecimal() else find_sentence(options.sentence, [], "")
+        if options.sentence.isdecimal():
+            return DataError(f"{error} Type a sentence instead: --sentence TEXT")
+        return find_sentence(options.sentence, [], "")
     return find_sentence(options.sentence, pairs, str(text.files[0]))
 
 

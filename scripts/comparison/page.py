@@ -134,7 +134,8 @@ def memory_section(groups: Sequence[Group]) -> str:
         '<p class="note">Measured on sentences of one length on both sides: what one hypothesis '
         "and its source hold in all layers while decoding; and what tensors take at the peak of "
         "one forward and backward pass over one pair, gradients included, weights not. A line ends "
-        f"where a model takes no longer sentence.</p>{legend(models)}"
+        "where a model takes no longer sentence; it falls where another kernel takes over.</p>",
+        legend(models),
     ]
     charts, tables = [], []
     for title, curves, scale in (
@@ -145,7 +146,7 @@ def memory_section(groups: Sequence[Group]) -> str:
         charts.append(
             chart({n: points or [(0, 0)] for n, points in scaled.items()}, "tokens", title)
         )
-        tables.append(f"<h3>{title.capitalize()}</h3>{memory_table(scaled)}")
+        tables.append(f"<h3>{title[0].upper()}{title[1:]}</h3>{memory_table(scaled)}")
     return "".join([*parts, f'<div class="charts">{"".join(charts)}</div>', *tables])
 
 

@@ -11,7 +11,7 @@ from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
 from seq2seq.checkpoint.differences import list_differences
 from seq2seq.errors import DataError
-from seq2seq.pages.charts import read_rows
+from seq2seq.pages.charts import read_csv, read_rows
 from seq2seq.training.run_folder import RECORD
 from seq2seq.training.sweep import ERROR, RESULT
 
@@ -136,9 +136,10 @@ def best_validation(folder: Path, result: Mapping[str, Any]) -> dict[str, str]:
 
 def validations(folder: Path) -> list[dict[str, str]]:
     """The lines of a run's metrics.csv that hold a validation, those of resumed parts included."""
-    if not (folder / "metrics.csv").is_file():
-        return []
-    return [row for row in read_rows(folder) if row.get("valid/loss")]
+    rows = read_rows(folder) if (folder / "metrics.csv").is_file() else []
+    if not rows:  # it was killed after its last update: the part that resumed it did none
+        rows = [row for file in sorted(folder.glob("metrics-*.csv")) for row in read_csv(file)]
+    return [row for row in rows if row.get("valid/loss")]
 
 
 def read_command_line(folder: Path) -> tuple[str | None, list[str]]:

@@ -15,7 +15,7 @@ from comparison import memory, training
 from comparison.maps import draw_map
 from comparison.memory import held_by_length, measure_memory, peak_by_length
 from comparison.page import find_sentence
-from comparison.runs import best_validation
+from comparison.runs import best_validation, validations
 from comparison.splits import hold_out, language_of, write_parts
 from comparison.training import combinations, quote
 from helpers import small_model
@@ -122,6 +122,14 @@ def test_the_kept_validation_is_that_of_the_result_whatever_is_better(
     best = mode(values)  # type: ignore[operator]
     row = best_validation(tmp_path, {"monitor": "command", "value": best})
     assert float(row["valid/command"]) == best
+
+
+def test_a_run_that_was_killed_after_its_last_update_keeps_its_curve(tmp_path: Path) -> None:
+    rows = "step,valid/loss\n0,2.0\n1,1.0\n"
+    (tmp_path / "metrics-1.csv").write_text(rows)  # set aside; the part that resumed it wrote none
+    assert [row["step"] for row in validations(tmp_path)] == ["0", "1"]
+    (tmp_path / "metrics.csv").write_text("step,valid/loss\n2,0.5\n")
+    assert [row["step"] for row in validations(tmp_path)] == ["0", "1", "2"]
 
 
 def test_memory_against_length_ends_where_a_model_does(monkeypatch: pytest.MonkeyPatch) -> None:
