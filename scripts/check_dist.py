@@ -27,7 +27,7 @@ COMMANDS = (
     [*TRAIN.split(), "model.dim=32", "model.ffn_dim=64", "validation.sentences=20"],
     ["evaluate", RUN, "data/demo/valid.de", "data/demo/valid.en"],
     ["translate", RUN, TEXT],
-    ["align", RUN, TEXT, "-o", "map.png"],
+    ["align", RUN, TEXT, "The child thinks.", "-o", "map.png"],
 )
 PORT = "8437"
 PATIENCE = 60  # seconds for the service to be ready

@@ -1,55 +1,76 @@
-"""Compare the runs of a sweep over attention mechanisms: one table, and its picture.
+"""Compare attention mechanisms: train them on two files of text, or take the runs of a sweep.
 
-    python train.py -m attn=mha,gqa,fixed seed=1,2 hydra.sweep.dir=runs/sweeps/zoo
+    python scripts/compare_attention.py my.de my.en attn=mha,additive,gqa data.steps=1500
     python scripts/compare_attention.py runs/sweeps/zoo --test data/demo/test.de data/demo/test.en
 
-One row per mechanism: roles, BLEU and loss of the best validation (and BLEU of a test set,
-translated now with the best weights), parameters, speeds, and bytes cached while decoding. Several
-seeds give a mean and a deviation. The first row is the reference (--reference mha, or the best if
-there is none); the others follow by BLEU.
+Two files, source and target, are trained on: what has a = is typed as in `train.py -m` (seed=1,2,
+model=rnn, position=rope), and each combination is a run of train.py, one after another, in
+OUTPUT/runs. Validation and test pairs are held out of the files unless --valid and --test give
+them. The same command again goes on where it was stopped, and trains only what is missing.
+
+Folders are sweeps, or single runs, that have been trained.
+
+Writes comparison.html, one page for any browser: the table, learning curves, maps of a sentence,
+memory against length; and comparison.md, .csv and .png. One row per mechanism: roles, BLEU and loss
+of the best validation (and BLEU of the test set, translated now with the best weights), parameters,
+speeds, and bytes cached while decoding. Several seeds give a mean and a deviation. The first row is
+the reference (--reference mha, or the best if there is none); the others follow by BLEU.
 
 Speeds are measured now, all mechanisms taking turns on the same batches in this process: the best
-of the rounds, on an idle machine (--anyway measures on a busy one; --no-speed leaves them out).
-Bytes are the growth of the cache from 512 to 1,024 tokens, in all layers; `0 + 66,560` is a fixed
-size. Unfinished runs are named and left out; differences between the runs other than attention are
-named. Writes comparison.md, .csv and .png into the first sweep, or --output.
+of the rounds, on an idle machine (--anyway measures on a busy one, as always after a training;
+--no-speed leaves them out). Bytes are the growth of the cache from 512 to 1,024 tokens, in all
+layers; `0 + 66,560` is a fixed size. Unfinished runs are named and left out; differences between
+the runs other than attention are named.
 """
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from seq2seq.environment import limit_kernel_cache, limit_thread_spinning
+from seq2seq.environment import limit_kernel_cache, limit_thread_spinning, quiet_interrupt
 
 limit_thread_spinning()  # before torch, as in training
 limit_kernel_cache()
 
 import torch  # noqa: E402
 from benchmarking import await_idle, conditions, foreign_load  # noqa: E402
+from comparison.maps import Sentence  # noqa: E402
 from comparison.memory import measure_memory  # noqa: E402
+from comparison.page import find_sentence, write_comparison  # noqa: E402
 from comparison.picture import draw  # noqa: E402
-from comparison.rows import Mean, Row, markdown, write_csv  # noqa: E402
+from comparison.rows import Mean, Row, markdown, spread_note, write_csv  # noqa: E402
 from comparison.runs import Group, group_runs, in_order, incomparable, read_runs  # noqa: E402
 from comparison.speed import Material, Speeds, parameters, speeds  # noqa: E402
+from comparison.splits import Files, language_of, read_pairs, write_parts  # noqa: E402
+from comparison.training import plan_jobs, train_all  # noqa: E402
 
+from seq2seq.data.mixture import find_components  # noqa: E402
 from seq2seq.data.text import check_parallel, read_lines  # noqa: E402
-from seq2seq.errors import Seq2SeqError, fail  # noqa: E402
-from seq2seq.metrics.scores import score_corpus  # noqa: E402
+from seq2seq.errors import ConfigError, DataError, Seq2SeqError, fail, format_count  # noqa: E402
+from seq2seq.metrics.registry import build_metrics, find_metrics  # noqa: E402
+from seq2seq.metrics.scores import CorpusScore, corpus_scores, usual_resamples  # noqa: E402
 from seq2seq.translator import Translator  # noqa: E402
 
+OVERRIDE = re.compile(r"[+~]{0,2}[\w@./]+=.*|~[\w@./]+", re.DOTALL)
 
-def row_of(group: Group, test: Sequence[Path] | None, measured: Speeds | None) -> Row:
+
+def row_of(group: Group, test: Files | None, measured: Speeds | None) -> Row:
     run = group.runs[0]
     model = run.saved.build()
     past, source = measure_memory(model, run.saved.config["data"]["max_length"])
+    scores = [score_test(run.folder, *test) for run in group.runs] if test else []
+    drawn = scores[0].interval if len(scores) == 1 else None
     return Row(
         name=group.name,
         roles=run.roles,
         seeds=len(group.runs),
         bleu=Mean.of([run.bleu for run in group.runs]),
         loss=Mean.of([run.loss for run in group.runs]),
-        test=Mean.of([test_bleu(run.folder, *test) for run in group.runs]) if test else None,
+        test=Mean.of([score.value for score in scores]) if scores else None,
+        interval=drawn.half_width if drawn else None,
         parameters=parameters(model),
         past=past,
         source=source,
@@ -57,13 +78,14 @@ def row_of(group: Group, test: Sequence[Path] | None, measured: Speeds | None) -
     )
 
 
-def test_bleu(folder: Path, source: Path, reference: Path) -> float:
+def score_test(folder: Path, source: Path, reference: Path) -> CorpusScore:
     """BLEU of a run's best weights, with the search it was configured with."""
     print(f"translating {source} with {folder.name}", file=sys.stderr, flush=True)
     translator = Translator.load(folder / "best.ckpt", "cpu")
     translations = translator.translate(list(read_lines(source)))
     language = translator.config["data"]["target"]
-    return score_corpus(translations, list(read_lines(reference)), language=language)[0].value
+    metrics = build_metrics(find_metrics(("bleu",)), [list(read_lines(reference))], language)
+    return corpus_scores(translations, metrics, usual_resamples(len(translations)))[0]
 
 
 def measure(groups: Sequence[Group], options: argparse.Namespace) -> tuple[dict[str, Speeds], str]:
@@ -80,53 +102,135 @@ def measure(groups: Sequence[Group], options: argparse.Namespace) -> tuple[dict[
     return result, said
 
 
-def compare(options: argparse.Namespace) -> None:
+def compare(folders: Sequence[Path], options: argparse.Namespace) -> None:
+    """Read finished runs, measure them, and write the files."""
     if options.test:
         check_parallel(options.test[0], options.test[1], "scoring")
-    runs, skipped = read_runs(options.sweeps)
-    notes = [*skipped, *incomparable(runs)]
+    runs, skipped = read_runs(folders)
+    notes = [*options.notes, *skipped, *incomparable(runs)]
     print("\n".join(notes), file=sys.stderr, end="\n" if notes else "")
+    sentence = attempt_sentence(options, runs[0].saved.config["data"])
     groups = in_order(group_runs(runs), options.reference)
     measured: dict[str, Speeds] = {}
     if not options.no_speed:
         measured, said = measure(groups, options)
         notes.append(said)
     rows = [row_of(group, options.test, measured.get(group.name)) for group in groups]
-    folder = options.output or options.sweeps[0]
+    folder = options.output
     folder.mkdir(parents=True, exist_ok=True)
-    text = "\n\n".join([markdown(rows), *notes]) + "\n"
+    text = "\n\n".join(filter(None, [markdown(rows), spread_note(rows), *notes])) + "\n"
     (folder / "comparison.md").write_text(text, encoding="utf-8")
     write_csv(rows, folder / "comparison.csv")
     draw(rows, folder / "comparison.png")
+    write_comparison(folder / "comparison.html", groups, rows, sentence, options.lead, notes)
     print(text)
-    print(f"wrote {folder / 'comparison'}.md, .csv and .png", file=sys.stderr)
+    print(f"wrote {folder / 'comparison'}.html, .md, .csv and .png", file=sys.stderr)
+
+
+def attempt_sentence(
+    options: argparse.Namespace, data: Mapping[str, Any]
+) -> Sentence | Seq2SeqError:
+    """The sentence whose maps are drawn, of the test set, else of the runs' validation set; or why
+    there is none.
+
+    Raises: DataError if the number or the text that was typed is no sentence.
+    """
+    if options.test:
+        return find_sentence(options.sentence, read_pairs(options.test), str(options.test[0]))
+    try:
+        sides = str(data["source"]), str(data["target"])
+        text = find_components(data["valid"], *sides, "data.valid")[0].text
+        pairs = list(text.pairs())
+    except DataError as error:  # moved since
+        if options.sentence.isdecimal():
+            return DataError(f"{error} Type a sentence instead: --sentence TEXT")
+        return find_sentence(options.sentence, [], "")
+    return find_sentence(options.sentence, pairs, str(text.files[0]))
+
+
+def train_and_compare(text: Files, overrides: Sequence[str], options: argparse.Namespace) -> None:
+    """Check everything, train what is missing, and compare the runs."""
+    typed = dict(option.partition("=")[::2] for option in overrides)
+    languages = language_of(text, (typed.get("data.source"), typed.get("data.target")))
+    given = {"valid": options.valid, "test": options.test}
+    parts = write_parts(text, given, options.output / "data", languages)
+    options.test = parts.files["test"]
+    find_sentence(options.sentence, read_pairs(options.test), str(options.test[0]))
+    jobs = plan_jobs(overrides, parts, languages, options.output / "runs")
+    counts = ", ".join(f"{count:,} {name}" for name, count in parts.counts.items())
+    options.lead = f"{text[0]} and {text[1]}, in pairs: {counts}. Options: {' '.join(overrides)}"
+    print(f"{format_count(len(jobs), 'run')} on {options.lead}", file=sys.stderr, flush=True)
+    options.notes = train_all(jobs)
+    if jobs[0].plan.run.dry_run:
+        return
+    trained = [job.folder for job in jobs if job.is_trained]
+    if not trained:
+        raise ConfigError("no run has ended, so there is nothing to compare")
+    compare(trained, options)
+    if options.notes:
+        raise ConfigError("\n".join(options.notes))
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("sweeps", nargs="+", type=Path, help="folders of sweeps, or of single runs")
-    parser.add_argument("--test", nargs=2, type=Path, metavar=("SRC", "REF"), help="for BLEU, too")
-    parser.add_argument("--reference", default="mha", help="the row that ratios refer to")
-    parser.add_argument("--no-speed", action="store_true", help="do not measure speeds")
-    parser.add_argument("--batches", type=int, default=4, help="training batches per round")
-    parser.add_argument("--sentences", type=int, default=50, help="sentences translated per round")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", type=Path, help="folder for the results")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
-    return parser.parse_args()
+    add = parser.add_argument
+    pair = ("SRC", "REF")
+    add("inputs", nargs="+", help="SOURCE TARGET key=value ..., or folders of sweeps or runs")
+    add("--valid", nargs=2, type=Path, metavar=pair, help="validation pairs; else held out")
+    add("--test", nargs=2, type=Path, metavar=pair, help="test pairs, likewise")
+    add("--sentence", default="1", metavar="N", help="line of the test set for maps, or a text")
+    add("--reference", default="mha", help="the row that ratios refer to")
+    add("--no-speed", action="store_true", help="do not measure speeds")
+    add("--batches", type=int, default=4, help="training batches per round")
+    add("--sentences", type=int, default=50, help="sentences translated per round")
+    add("--rounds", type=int, default=5)
+    add("--threads", type=int, default=torch.get_num_threads(), help="of the measurements")
+    add("-o", "--output", type=Path, help="folder for the results: comparison, or the first sweep")
+    add("--anyway", action="store_true", help="measure on a busy machine, too")
+    parser.set_defaults(notes=[], lead="Runs that were trained before.")
+    return parser.parse_intermixed_args()
+
+
+def dispatch(options: argparse.Namespace) -> None:
+    """Two files with options of train.py, or folders.
+
+    Raises: ConfigError for anything else.
+    """
+    paths = [Path(text) for text in options.inputs if is_path(text)]
+    overrides = [text for text in options.inputs if not is_path(text)]
+    if overrides or any(path.is_file() for path in paths):
+        if len(paths) != 2 or any(path.is_dir() for path in paths):
+            raise ConfigError(
+                f"to train, give two files of text and options, not {' '.join(options.inputs)}: "
+                "compare_attention.py my.de my.en attn=mha,additive,gqa"
+            )
+        options.output = options.output or Path("comparison")
+        options.anyway = True  # who has trained for hours wants the page
+        train_and_compare((paths[0], paths[1]), overrides, options)
+        return
+    if options.valid:
+        raise ConfigError(
+            "--valid is for a training; runs in folders have had theirs: leave it out"
+        )
+    options.output = options.output or paths[0]
+    compare(paths, options)
+
+
+def is_path(text: str) -> bool:
+    return Path(text).exists() or not OVERRIDE.fullmatch(text)
 
 
 def main() -> None:
     options = parse()
     torch.set_num_threads(options.threads)
     try:
-        compare(options)
+        dispatch(options)
     except Seq2SeqError as error:
         sys.exit(fail(str(error)))
 
 
 if __name__ == "__main__":
-    main()
+    with quiet_interrupt():
+        main()

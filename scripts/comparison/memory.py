@@ -1,14 +1,19 @@
-"""Bytes cached in decoding: per token, and independent of the length."""
+"""Bytes cached in decoding: per token, and independent of the length; and bytes against length."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from attention_bench.live_memory import live_memory
 
+from seq2seq.data.batch import Batch
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
 from seq2seq.symbols import BOS, EOS
+from seq2seq.training.loss import batch_loss
 
+LENGTHS = (64, 128, 256, 512, 1024)  # tokens of either side
 LONGEST = 1024  # tokens; beyond any window, so that a ring buffer counts as a fixed size
 
 
@@ -53,3 +58,47 @@ def state_of(model: Seq2Seq, length: int) -> DecodeState:
 def line(lengths: tuple[int, int], sizes: list[int]) -> Remembered:
     each = (sizes[1] - sizes[0]) / (lengths[1] - lengths[0])
     return Remembered(each, sizes[1] - each * lengths[1])
+
+
+def held_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
+    """(length, bytes) that one hypothesis and its source hold after as many tokens on either side;
+    up to the longest that the model takes.
+    """
+
+    @torch.no_grad()
+    def held(length: int) -> int:
+        state = state_of(model, length)
+        return sum(memory.nbytes for memory in (*state.past, *state.source))
+
+    return by_length(held)
+
+
+def peak_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
+    """(length, bytes) that tensors take at the peak of a forward and backward pass over one pair of
+    that many tokens a side: gradients included, weights and the optimizer's state not.
+    """
+    device = next(model.parameters()).device
+
+    def peak(length: int) -> int:
+        source = torch.full((1, length), BOS, device=device)
+        target = torch.full((1, length + 1), BOS, device=device)
+        source[:, -1] = target[:, -1] = EOS
+        batch = Batch(source, target, length, length, [0])
+        model.zero_grad(set_to_none=True)
+        return live_memory(lambda: batch_loss(model, batch, 0.1).smoothed.backward(), device).peak
+
+    model.train()
+    points = by_length(peak)
+    model.zero_grad(set_to_none=True)
+    model.eval()
+    return points
+
+
+def by_length(measure: Callable[[int], int]) -> list[tuple[float, float]]:
+    points: list[tuple[float, float]] = []
+    for length in LENGTHS:
+        try:
+            points.append((length, measure(length)))
+        except ConfigError:  # longer than its positions or its attention
+            break
+    return points

@@ -21,9 +21,10 @@ class Mean(NamedTuple):
         spread = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), spread)
 
-    def text(self, digits: int) -> str:
-        deviation = "" if self.deviation is None else f" ± {self.deviation:.{digits}f}"
-        return f"{self.value:.{digits}f}{deviation}"
+    def text(self, digits: int, interval: float | None = None) -> str:
+        """`31.2 ± 0.4`: the deviation, or for one seed an interval."""
+        after = interval if self.deviation is None else self.deviation
+        return f"{self.value:.{digits}f}" + ("" if after is None else f" ± {after:.{digits}f}")
 
 
 class Row(NamedTuple):
@@ -35,6 +36,7 @@ class Row(NamedTuple):
     bleu: Mean
     loss: Mean
     test: Mean | None
+    interval: float | None  # half of the 95% interval of `test` over sentences, for one seed
     parameters: int
     past: Remembered
     source: Remembered
@@ -43,26 +45,42 @@ class Row(NamedTuple):
 
 def markdown(rows: Sequence[Row]) -> str:
     """The table; ratios are to the first row."""
-    header = ["attn", "roles", "BLEU, valid", "loss, valid"]
-    header += ["BLEU, test"] if rows[0].test else []
-    header += ["parameters"]
-    if rows[0].speeds:
-        header += ["training, tokens/s", "ratio", "decoding, sentences/s", "ratio"]
-    header += ["bytes a target token", "bytes a source token"]
-    lines = [header, ["---", "---"] + ["---:"] * (len(header) - 2), *(cells(r, rows) for r in rows)]
+    head = header(rows)
+    lines = [head, ["---", "---"] + ["---:"] * (len(head) - 2), *(cells(r, rows) for r in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def header(rows: Sequence[Row]) -> list[str]:
+    """The heads of the columns of `cells`."""
+    names = ["attn", "roles", "BLEU, valid", "loss, valid"]
+    names += ["BLEU, test"] if rows[0].test else []
+    names += ["parameters"]
+    if rows[0].speeds:
+        names += ["training, tokens/s", "ratio", "decoding, sentences/s", "ratio"]
+    return [*names, "bytes a target token", "bytes a source token"]
 
 
 def cells(row: Row, rows: Sequence[Row]) -> list[str]:
     name = row.name if row.seeds == 1 else f"{row.name} ({row.seeds} seeds)"
     columns = [name, row.roles, row.bleu.text(1), row.loss.text(3)]
-    columns += [row.test.text(1)] if row.test else []
+    if row.test:
+        columns += [row.test.text(1, row.interval)]
     columns += [f"{row.parameters:,}"]
     first = rows[0].speeds
     if row.speeds and first:
         for speed, base in zip(row.speeds, first, strict=True):
             columns += [figure(speed), f"{speed / base:.2f}"]
     return [*columns, size(row.past), size(row.source)]
+
+
+def spread_note(rows: Sequence[Row]) -> str | None:
+    """What stands after a ± in the table; None if nothing does."""
+    said = []
+    if any(row.seeds > 1 for row in rows):
+        said.append("the sample standard deviation over seeds")
+    if any(row.interval is not None for row in rows):
+        said.append("of the test BLEU of a single seed, half of its 95% interval over sentences")
+    return f"After ±: {'; '.join(said)}." if said else None
 
 
 def figure(value: float) -> str:
@@ -96,6 +114,7 @@ def record(row: Row, first: Row) -> dict[str, object]:
         "valid_loss_deviation": row.loss.deviation,
         "test_bleu": row.test and row.test.value,
         "test_bleu_deviation": row.test and row.test.deviation,
+        "test_bleu_interval": row.interval,
         "parameters": row.parameters,
         "training_tokens_per_second": speeds and speeds.training,
         "training_ratio": speeds and base and speeds.training / base.training,

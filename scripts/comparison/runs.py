@@ -1,8 +1,7 @@
 """The runs of a sweep: read their folders, group them, and name other differences."""
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
 from seq2seq.checkpoint.differences import list_differences
 from seq2seq.errors import DataError
+from seq2seq.pages.charts import read_csv, read_rows
 from seq2seq.training.run_folder import RECORD
 from seq2seq.training.sweep import ERROR, RESULT
 
@@ -107,7 +107,7 @@ def job_index(folder: Path) -> int:
 
 def read_run(folder: Path) -> Run:
     result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-    row = best_validation(folder, result["monitor"])
+    row = best_validation(folder, result)
     preset, typed = read_command_line(folder)
     return Run(
         folder=folder,
@@ -120,22 +120,26 @@ def read_run(folder: Path) -> Run:
     )
 
 
-def best_validation(folder: Path, monitor: str) -> dict[str, str]:
-    """The line of metrics.csv at which best.ckpt was written.
+def best_validation(folder: Path, result: Mapping[str, Any]) -> dict[str, str]:
+    """The line of metrics.csv at which best.ckpt was written: the first with the best value, which
+    the result holds; whether a command's best number is the largest or the smallest, only the run
+    knew.
 
     Raises: DataError if there is none.
     """
-    column = f"valid/{monitor}"
-    rows = [row for file in sorted(folder.glob("metrics*.csv")) for row in validations(file)]
-    if not rows:
+    column = f"valid/{result['monitor']}"
+    rows = [row for row in validations(folder) if row.get(column)]
+    if not rows or result["value"] is None:
         raise DataError(f"{folder} has no validation in metrics.csv: train it without logger=none")
-    best = min if monitor in ("loss", "ser") else max
-    return best(rows, key=lambda row: float(row[column]))
+    return min(rows, key=lambda row: abs(float(row[column]) - result["value"]))
 
 
-def validations(file: Path) -> Iterator[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as lines:
-        yield from (row for row in csv.DictReader(lines) if row.get("valid/loss"))
+def validations(folder: Path) -> list[dict[str, str]]:
+    """The lines of a run's metrics.csv that hold a validation, those of resumed parts included."""
+    rows = read_rows(folder) if (folder / "metrics.csv").is_file() else []
+    if not rows:  # it was killed after its last update: the part that resumed it did none
+        rows = [row for file in sorted(folder.glob("metrics-*.csv")) for row in read_csv(file)]
+    return [row for row in rows if row.get("valid/loss")]
 
 
 def read_command_line(folder: Path) -> tuple[str | None, list[str]]:

@@ -10,8 +10,12 @@ from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
+from seq2seq.pages.labels import to_label
+
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 46, 76, 26, 40
+HUES, NAMES = 8, 12  # of lines before dashes begin; lines that a chart has room to name
+NAME = 11  # characters of such a name
 
 PARTS = ("train", "valid")
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
@@ -42,21 +46,34 @@ class Axes(NamedTuple):
 
 
 def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str:
-    """Lines from 0 to `until`, with their names at the right."""
+    """Lines from 0 to `until`, with their names at the right unless there are too many."""
     points = [point for each in series for point in each.points]
     axes = Axes(round_ticks([0.0, until]), round_ticks([p[1] for p in points]))
     drawn = draw_rules_and_ticks(axes)
     names = spread_apart([axes.up(each.points[-1][1]) for each in series])
     for n, (each, height) in enumerate(zip(series, names, strict=True)):
         line = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in each.points)
-        drawn.append(f'<polyline class="line s{n}" points="{line}"/>')
+        kind, name = series_class(n), to_label(each.name, NAME)
+        named = 1 < len(series) <= NAMES
+        title = (
+            ""
+            if len(series) == 1 or named and name == each.name
+            else f"<title>{escape(each.name)}</title>"
+        )
+        drawn.append(f'<polyline class="line {kind}" points="{line}">{title}</polyline>')
         if each.best:
             step, value = each.best
-            title = f"{each.name} {value:.4g}, {x} {step:,g}"
-            drawn.append(draw_dot(axes, each.best, f"s{n}", title))
-        if len(series) > 1:
-            drawn.append(draw_label(WIDTH - RIGHT + 7, height + 4, each.name, f"name s{n}"))
+            label = f"{each.name} {value:.4g}, {x} {step:,g}"
+            drawn.append(draw_dot(axes, each.best, kind, label))
+        if named:
+            drawn.append(draw_label(WIDTH - RIGHT + 7, height + 4, name, f"name {kind}"))
     return chart_svg(drawn, axes, x, y)
+
+
+def series_class(n: int) -> str:
+    """The classes of a line: its hue, and its dashes where the hues have been used."""
+    dashes = f" d{n // HUES}" if n >= HUES else ""
+    return f"s{n % HUES}{dashes}"
 
 
 def share_along(value: float, ticks: Sequence[float]) -> float:

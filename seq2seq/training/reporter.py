@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import lightning as L
-from lightning.pytorch.callbacks import RichProgressBar
+from lightning.pytorch.callbacks import RichProgressBar, Timer
 
 from seq2seq.data.batch import Batch
 from seq2seq.errors import escape
@@ -63,6 +63,12 @@ class Reporter(L.Callback):
             self.print_line(
                 f"{self.describe_step(trainer)}{self.describe_speed()}{self.describe_time_left(trainer)}"
             )
+
+    def on_validation_epoch_end(self, trainer: Any, pl_module: L.LightningModule) -> None:
+        """Logs the seconds of the training so far, earlier parts of a resumed run included."""
+        for timer in trainer.callbacks:
+            if isinstance(timer, Timer):
+                pl_module.log("seconds", timer.time_elapsed(), sync_dist=True)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.samples = {}

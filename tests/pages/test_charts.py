@@ -1,6 +1,6 @@
 """Charts as SVG, and learning curves drawn with them."""
 
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,6 +12,7 @@ from seq2seq.pages.charts import (
     BOTTOM,
     HEIGHT,
     LEFT,
+    NAMES,
     RIGHT,
     TOP,
     WIDTH,
@@ -131,3 +132,16 @@ def test_a_line_with_too_many_cells_is_no_curve(tmp_path: Path) -> None:
     rows = read_rows(tmp_path)
     assert column_points(rows, "train/loss") == [(10, 1.5), (20, 2.5)]
     assert learning_curves(rows).count("<svg") == 1
+
+
+@given(st.integers(1, 30))
+def test_many_lines_differ_and_are_named_where_there_is_room(count: int) -> None:
+    lines = [Series(f"mechanism {n}", [(0, n), (9, n)]) for n in range(count)]
+    svg = ElementTree.fromstring(line_chart(lines, x="step", y="y", until=9))
+    drawn = list(svg.iter("polyline"))
+    assert len({line.attrib["class"] for line in drawn}) == count
+    labels = [text for text in svg.iter("text") if "name" in text.attrib["class"]]
+    assert len(labels) == (count if 1 < count <= NAMES else 0)
+    if count > 1:  # in full in a tooltip, where the label is shorter
+        shown = [line.findtext("title") or label.text for line, label in zip_longest(drawn, labels)]
+        assert shown == [line.name for line in lines]

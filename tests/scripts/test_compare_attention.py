@@ -79,6 +79,7 @@ def test_a_sweep_becomes_a_table_and_a_picture(
     text = (swept / "comparison.md").read_text(encoding="utf-8")
     assert "| mha (2 seeds) | mha |" in text and "not comparable" not in text
     assert (swept / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    assert "mha (2 seeds)" in (swept / "comparison.html").read_text(encoding="utf-8")
 
 
 def test_the_loss_is_that_of_the_weights_that_were_kept(swept: Path) -> None:
@@ -170,10 +171,14 @@ def test_a_fixed_size_and_a_deviation_are_seen_in_the_table() -> None:
     assert size(Remembered(4096.0, 0.0)) == "4,096"
     assert size(Remembered(0.0, 66560.0)) == "0 + 66,560"
     mean = Mean.of([30.0, 32.0])
-    assert mean.text(1) == "31.0 ± 1.4"
+    assert mean.text(1) == mean.text(1, 0.5) == "31.0 ± 1.4"
+    assert Mean.of([30.0]).text(1, 0.5) == "30.0 ± 0.5"
     nothing = Remembered(0.0, 8.0)
     rows = [
-        Row(name, name, 1, Mean(30.0, None), Mean(1.0, None), None, 9, nothing, nothing, speeds)
+        Row(
+            *(name, name, 1, Mean(30.0, None), Mean(1.0, None), None, None, 9, nothing, nothing),
+            speeds,
+        )
         for name, speeds in (("mha", Speeds(100, 10)), ("other", Speeds(50, 20)))
     ]
     last = markdown(rows).splitlines()[-1]

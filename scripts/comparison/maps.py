@@ -1,0 +1,88 @@
+"""The maps of cross-attention over one sentence, one for each model, as inline SVG."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import Tensor
+
+from seq2seq.alignment.choice import describe_choice
+from seq2seq.alignment.saved_choice import best_known_choice
+from seq2seq.errors import Seq2SeqError
+from seq2seq.pages.labels import begins_at_the_right, to_label
+from seq2seq.pages.report import to_html
+from seq2seq.translator import Translator
+
+CELL, LETTER, PAD = 22, 6.6, 10  # pixels: a cell, the width of a letter, around labels
+WORD = 18  # characters of the longest label
+
+
+class Sentence(NamedTuple):
+    """What all models translate; the reference is known if it stands in a file."""
+
+    source: str
+    reference: str | None
+    place: str  # `test.de, line 3`; empty for typed text
+
+
+def map_figure(name: str, checkpoint: Path, sentence: Sentence) -> str:
+    """A model's translation, and where it looked; or the reason why there is no map."""
+    translator = Translator.load(checkpoint, "cpu")
+    (translation,) = translator.translate([sentence.source])
+    try:
+        alignment = translator.align(sentence.source, translation)
+        choice = best_known_choice(checkpoint, translator.config, alignment)
+        shown = describe_choice(choice, *alignment.weights.shape[1:3])
+        words = [[word.text for word in side] for side in (alignment.source, alignment.target)]
+        drawn = f'<p class="layer">{to_html(shown)}</p>{draw_map(alignment.map(choice), *words)}'
+    except Seq2SeqError as error:
+        drawn = f'<p class="missing">No map: {to_html(str(error))}</p>'
+    return (
+        f'<figure class="look"><figcaption>{to_html(name)}</figcaption>'
+        f'<p dir="auto">{to_html(translation or "(empty)")}</p>{drawn}</figure>'
+    )
+
+
+def draw_map(weights: Tensor, source: Sequence[str], target: Sequence[str]) -> str:
+    """The source along the top, its end last, the translation down the side; dark for large.
+
+    Columns of a source in a right-to-left script run from right to left.
+
+    Args:
+        weights: (T, S + 1), from 0 to 1.
+    """
+    columns = [*(to_label(word, WORD) for word in source), "end"]
+    rows = [to_label(word, WORD) for word in target]
+    order = list(range(len(columns)))
+    if begins_at_the_right(source):
+        order.reverse()
+    left = LETTER * max(map(len, rows)) + PAD
+    above = LETTER * max(map(len, columns)) + PAD
+    drawn = []
+    for place, i in enumerate(order):
+        x = left + CELL * (place + 0.5)
+        drawn.append(
+            f'<text class="word" transform="translate({x + 4:.1f} {above - 6:.1f}) rotate(-90)">'
+            f"{escape(columns[i])}</text>"
+        )
+    for j, word in enumerate(rows):
+        y = above + CELL * j
+        drawn.append(
+            f'<text class="word end" x="{left - 6:.1f}" y="{y + CELL / 2 + 4:.1f}">'
+            f"{escape(word)}</text>"
+        )
+        for place, i in enumerate(order):
+            weight = min(max(float(weights[j, i]), 0.0), 1.0)
+            title = escape(f"{word} looked at {columns[i]}: {weight:.0%}")
+            drawn.append(
+                f'<rect class="cell" x="{left + CELL * place + 1:.1f}" y="{y + 1:.1f}" '
+                f'width="{CELL - 2}" height="{CELL - 2}" fill-opacity="{0.05 + 0.95 * weight:.3f}">'
+                f"<title>{title}</title></rect>"
+            )
+    width, height = left + CELL * len(columns), above + CELL * len(rows)
+    return (
+        f'<div class="wide"><svg class="look" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="Where it looked">'
+        f"{''.join(drawn)}</svg></div>"
+    )

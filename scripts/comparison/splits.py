@@ -1,0 +1,112 @@
+"""Training, validation and test pairs out of two files of text."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from seq2seq.data.text import check_parallel, read_lines
+from seq2seq.durable import write_text
+from seq2seq.errors import ConfigError, DataError
+
+LARGEST, SHARE = 500, 20  # held out for each part: one source in SHARE, at most LARGEST pairs
+
+Pair = tuple[str, str]
+Files = tuple[Path, Path]  # source, target
+
+
+class Parts(NamedTuple):
+    """The files of a comparison, and the count of pairs in each."""
+
+    files: dict[str, Files]  # train, valid, test
+    counts: dict[str, int]
+
+
+def language_of(
+    text: Files, typed: tuple[str | None, str | None] = (None, None)
+) -> tuple[str, str]:
+    """The two languages: those typed, else the suffixes of the files without .gz; where these are
+    the same or missing, `source` and `target`.
+    """
+    found = [path.name.removesuffix(".gz").partition(".")[2].rpartition(".")[2] for path in text]
+    if found[0] == found[1] or not all(found):
+        found = ["source", "target"]
+    source, target = (given or guess for given, guess in zip(typed, found, strict=True))
+    return source, target
+
+
+def write_parts(
+    text: Files, given: dict[str, Files | None], folder: Path, languages: tuple[str, str]
+) -> Parts:
+    """Write train, valid and test, with the parts that are not given held out of the text.
+
+    Args:
+        given: the files of valid and of test, or None.
+        languages: suffixes of the files.
+
+    Raises: DataError for files that are not parallel or hold too little; ConfigError if the folder
+        holds other text.
+    """
+    missing = [name for name, files in given.items() if files is None]
+    train, *held_out = hold_out(read_pairs(text), len(missing), str(text[0]))
+    pairs = {"train": train, **dict(zip(missing, held_out, strict=True))}
+    pairs |= {name: read_pairs(files) for name, files in given.items() if files is not None}
+    written = {
+        name: (folder / f"{name}.{languages[0]}", folder / f"{name}.{languages[1]}")
+        for name in ("train", *given)
+    }
+    for name, files in written.items():
+        for file, lines in zip(files, zip(*pairs[name], strict=True), strict=True):
+            write_once(file, "".join(f"{line}\n" for line in lines))
+    return Parts(written, {name: len(pairs[name]) for name in written})
+
+
+def read_pairs(files: Files) -> list[Pair]:
+    check_parallel(*files, "training")
+    return list(zip(*map(read_lines, files), strict=True))
+
+
+def hold_out(pairs: Sequence[Pair], parts: int, name: str) -> list[list[Pair]]:
+    """The pairs for training, then those of each part, all in the order of the text.
+
+    All pairs of one source, however its words are spaced, are in one part, where equal ones count
+    once. Hashes of the sources choose, so the same text is divided alike everywhere, and most of a
+    text that has grown as before. Pairs with an empty side stay in training, which counts them.
+
+    Args:
+        name: of the text, for the message.
+
+    Raises: DataError if nothing would be left to train on.
+    """
+    rows: dict[str, list[int]] = {}
+    for row, (source, _) in enumerate(pairs):
+        rows.setdefault(" ".join(source.split()), []).append(row)
+    complete = [key for key in rows if key and all(pairs[row][1].strip() for row in rows[key])]
+    order = sorted(complete, key=lambda key: hashlib.sha256(key.encode()).digest())
+    if parts and len(order) <= parts:
+        raise DataError(
+            f"{name} has {len(order)} different sentence(s) with a translation: too few to hold "
+            "some out. Give them: --valid SOURCE TARGET --test SOURCE TARGET"
+        )
+    count = max(1, min(LARGEST, len(order) // SHARE))
+    chosen: list[list[int]] = []
+    for _ in range(parts):
+        taken: list[int] = []
+        while len(taken) < count and len(order) > 1:
+            taken += rows.pop(order.pop())
+        chosen.append(sorted(taken))
+    left = sorted(row for each in rows.values() for row in each)
+    distinct = [list(dict.fromkeys(pairs[row] for row in part)) for part in chosen]
+    return [[pairs[row] for row in left], *distinct]
+
+
+def write_once(path: Path, text: str) -> None:
+    """Raises: ConfigError if the file holds something else, on which runs were trained."""
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    elif path.read_bytes() != text.encode():
+        raise ConfigError(
+            f"{path} holds other text than this comparison would write: its runs were trained on "
+            "that. Choose another folder, -o ANOTHER, or remove this one"
+        )

@@ -1,0 +1,280 @@
+"""The whole road of a comparison: two files are divided, presets trained, one page written."""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import compare_attention
+import pytest
+from comparison import memory, training
+from comparison.maps import draw_map
+from comparison.memory import held_by_length, measure_memory, peak_by_length
+from comparison.page import find_sentence
+from comparison.runs import best_validation, validations
+from comparison.splits import hold_out, language_of, write_parts
+from comparison.training import combinations, quote
+from helpers import small_model
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_runs import TINY_MODEL, demo_lines
+from torch import tensor
+
+from seq2seq.errors import ConfigError, DataError
+
+SOURCES = st.sampled_from([f"{word} {n}" for word in "abc" for n in range(30)] + ["", " a  1 "])
+SOME = [(f"line {n}", "z") for n in range(30)]  # enough to be divided
+PAIRS = st.lists(st.tuples(SOURCES, st.sampled_from(["x", "y", ""])), max_size=60).map(
+    lambda pairs: SOME + pairs
+)
+SMALL = (
+    *("data.vocab_size=400", "data.max_tokens=512", "trainer=cpu", "trainer.precision=32-true"),
+    *("schedule.warmup=2", "decode=greedy", "validation.sentences=4", *TINY_MODEL),
+)
+
+
+def key(source: str) -> str:
+    return " ".join(source.split())
+
+
+@given(PAIRS, st.integers(1, 2))
+def test_no_source_is_in_two_parts_and_nothing_is_lost(
+    pairs: list[tuple[str, str]], count: int
+) -> None:
+    parts = hold_out(pairs, count, "text")
+    sources = [{key(source) for source, _ in part} for part in parts]
+    assert len(set.union(*sources)) == sum(map(len, sources))
+    assert {pair for part in parts for pair in part} == set(pairs)
+    assert all(source.strip() and target for part in parts[1:] for source, target in part)
+    assert all(len(set(part)) == len(part) > 0 for part in parts[1:])
+
+
+@given(PAIRS, st.randoms())
+def test_the_order_of_lines_does_not_choose_what_is_held_out(
+    pairs: list[tuple[str, str]], random: Random
+) -> None:
+    shuffled = list(pairs)
+    random.shuffle(shuffled)
+    one, other = hold_out(pairs, 2, "text"), hold_out(shuffled, 2, "text")
+    assert [sorted(set(part)) for part in one] == [sorted(set(part)) for part in other]
+
+
+def test_a_twentieth_is_held_out_of_a_text_and_no_more_than_500_pairs() -> None:
+    for lines, held in ((400, 20), (30_000, 500)):
+        pairs = [(f"sentence {n}", "translation") for n in range(lines)]
+        train, valid, test = hold_out(pairs, 2, "text")
+        assert (len(train), len(valid), len(test)) == (lines - 2 * held, held, held)
+
+
+def test_a_text_too_small_to_be_divided_is_refused() -> None:
+    with pytest.raises(DataError, match="has 2 different sentence.*--valid SOURCE TARGET"):
+        hold_out([("a", "x"), ("b", "y"), ("a ", "z"), ("", "x")], 2, "my.de")
+
+
+def test_given_parts_are_taken_and_other_text_is_never_mixed_in(tmp_path: Path) -> None:
+    text = write_text(tmp_path, "my", [(f"quelle {n}", f"target {n}") for n in range(40)])
+    valid = write_text(tmp_path, "dev", [("eins", "one"), ("zwei", "two")])
+    parts = write_parts(text, {"valid": valid, "test": None}, tmp_path / "out", ("de", "en"))
+    assert parts.counts == {"train": 38, "valid": 2, "test": 2}
+    assert parts.files["valid"][1].read_text() == "one\ntwo\n"
+    write_parts(text, {"valid": valid, "test": None}, tmp_path / "out", ("de", "en"))
+    with pytest.raises(ConfigError, match="holds other text.*-o ANOTHER"):
+        write_parts(text, {"valid": None, "test": None}, tmp_path / "out", ("de", "en"))
+
+
+def test_languages_are_suffixes_unless_typed() -> None:
+    assert language_of((Path("my.v2.de.gz"), Path("my.v2.en"))) == ("de", "en")
+    assert language_of((Path("a.txt"), Path("b.txt"))) == ("source", "target")
+    assert language_of((Path("a"), Path("b.en")), ("ja", None)) == ("ja", "target")
+
+
+def test_a_run_is_every_combination_of_what_is_typed() -> None:
+    typed = ["attn=mha,fixed", "+cross_attn.dropout=0.1", "seed=1,2"]
+    assert dict(combinations(typed)) == {
+        f"{attn},seed={seed}": (f"attn={attn}", typed[1], f"seed={seed}")
+        for attn in ("mha", "fixed")
+        for seed in (1, 2)
+    }
+    names = {name for name, _ in combinations(["attn=glob(m?a)", "position=rope"])}
+    assert names == {"mha,seed=1", "mla,seed=1", "mqa,seed=1"}
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0\n\r"), min_size=1))
+def test_hydra_reads_a_quoted_name_as_it_is(name: str) -> None:
+    (parsed,) = OverridesParser.create().parse_overrides([f"x={quote(name)}"])
+    assert parsed.value() == name
+
+
+@pytest.mark.parametrize("mode", [min, max])
+def test_the_kept_validation_is_that_of_the_result_whatever_is_better(
+    tmp_path: Path, mode: object
+) -> None:
+    values = [3.0, 1.0, 2.0, 7.0, 5.0]
+    (tmp_path / "metrics.csv").write_text(
+        "step,valid/loss,valid/command\n"
+        + "".join(f"{n},0.{n},{value}\n" for n, value in enumerate(values))
+    )
+    best = mode(values)  # type: ignore[operator]
+    row = best_validation(tmp_path, {"monitor": "command", "value": best})
+    assert float(row["valid/command"]) == best
+
+
+def test_a_run_that_was_killed_after_its_last_update_keeps_its_curve(tmp_path: Path) -> None:
+    rows = "step,valid/loss\n0,2.0\n1,1.0\n"
+    (tmp_path / "metrics-1.csv").write_text(rows)  # set aside; the part that resumed it wrote none
+    assert [row["step"] for row in validations(tmp_path)] == ["0", "1"]
+    (tmp_path / "metrics.csv").write_text("step,valid/loss\n2,0.5\n")
+    assert [row["step"] for row in validations(tmp_path)] == ["0", "1", "2"]
+
+
+def test_memory_against_length_ends_where_a_model_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "LENGTHS", (16, 32, 64, 128))
+    model = small_model("transformer", "position=learned", "data.max_length=64")
+    past, source = measure_memory(model, 64)
+    held = held_by_length(model)
+    assert held == [(n, n * (past.each + source.each)) for n in (16, 32, 64)]
+    peaks = peak_by_length(model)
+    assert [length for length, _ in peaks] == [16, 32, 64]
+    gradients = sum(p.numel() * p.element_size() for p in model.parameters())
+    assert gradients < peaks[0][1] < peaks[1][1] < peaks[2][1]
+    assert not model.training and all(p.grad is None for p in model.parameters())
+
+
+def test_a_map_shows_each_weight_in_its_cell() -> None:
+    drawn = draw_map(tensor([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]]), ["ja", "<b>"], ["yes", "b"])
+    assert drawn.count("<rect") == 6 and "<b>" not in drawn
+    assert "yes looked at &lt;b&gt;: 75%" in drawn and "b looked at ja: 100%" in drawn
+    leftwards = draw_map(tensor([[0.25, 0.75, 0.0]]), ["\u05d0", "\u05d1"], ["a"])
+    assert leftwards.index(">end<") < leftwards.index(">\u05d1<") < leftwards.index(">\u05d0<")
+
+
+def test_a_sentence_is_a_line_or_a_text() -> None:
+    pairs = [("eins", "one"), (" ", "two")]
+    assert find_sentence("1", pairs, "my.de") == ("eins", "one", "line 1 of my.de")
+    assert find_sentence("Drei", pairs, "my.de") == ("Drei", None, "")
+    for typed, message in (("2", "is empty"), ("3", "has the lines 1 to 2"), ("", "is empty")):
+        with pytest.raises(DataError, match=message):
+            find_sentence(typed, pairs, "my.de")
+
+
+def write_text(folder: Path, name: str, pairs: Iterable[tuple[str, str]]) -> tuple[Path, Path]:
+    files = folder / f"{name}.de", folder / f"{name}.en"
+    for file, lines in zip(files, zip(*pairs, strict=True), strict=True):
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return files
+
+
+def demo_text(folder: Path) -> tuple[Path, Path]:
+    pairs = zip(demo_lines("train", "de", 120), demo_lines("train", "en", 120), strict=True)
+    return write_text(folder, "my", pairs)
+
+
+def run_script(monkeypatch: pytest.MonkeyPatch, *typed: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["x", *map(str, typed)])
+    compare_attention.main()
+
+
+REFUSED = {
+    "attn=mha,mhaa": "mhaa,seed=1: unknown attn 'mhaa'; did you mean 'mha'?",
+    "attn=mha,linear position=rope model=rnn": "position",
+    "attn=additive position=rope": "additive,seed=1: score=additive",
+    "attn=mha modle.dim=4": "unknown option modle",
+    "attn=mha data.train=x": "data.train=... cannot be given here: the two files are the data",
+    "attn=mha hydra.run.dir=x": "hydra.run.dir=... cannot be given here: -o FOLDER",
+    "attn=mha logger=none": "logger=none would leave no curves",
+    "position=rope": "nothing is compared yet: type presets such as attn=mha,additive,gqa",
+    "attn=mha --sentence 99": "--sentence 99:",
+    "attn=mha third.txt": "to train, give two files of text and options",
+}
+
+
+@pytest.mark.parametrize("typed", REFUSED)
+def test_mistakes_are_told_before_anything_is_trained(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(training.subprocess, "run", lambda *_: pytest.fail("it trained"))
+    with pytest.raises(SystemExit) as ended:
+        run_script(monkeypatch, *demo_text(tmp_path), *typed.split(), "-o", tmp_path / "out")
+    assert ended.value.code == 2
+    assert REFUSED[typed] in capsys.readouterr().err
+
+
+def test_files_that_are_not_parallel_or_empty_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = demo_text(tmp_path)
+    empty = tmp_path / "empty.en"
+    empty.touch()
+    short = tmp_path / "short.en"
+    short.write_text("one\n")
+    for other, message in ((short, "has 120 line(s)"), (empty, "empty.en is empty")):
+        with pytest.raises(SystemExit):
+            run_script(monkeypatch, source, other, "attn=mha", "-o", tmp_path / "out")
+        assert message in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run_script(monkeypatch, tmp_path, "--valid", source, target)
+    assert "--valid is for a training" in capsys.readouterr().err
+
+
+@cache
+def compared(base: Path) -> tuple[list[str], Path, str]:
+    """A comparison of three presets as typed: the command, its folder and its messages."""
+    folder = base / "one command"
+    folder.mkdir()
+    text = [str(file) for file in demo_text(folder)]
+    script = str(Path(compare_attention.__file__))
+    typed = ["attn=mha,additive,fixed", "data.steps=6", f"data.cache={folder}/cache", *SMALL]
+    command = [sys.executable, script, *text, *typed, "--sentence", "2"]
+    command += ["-o", str(folder / "out"), "--rounds", "1", "--batches", "1", "--sentences", "2"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return command, folder / "out", ended.stderr
+
+
+@pytest.mark.slow  # three runs
+def test_two_files_and_presets_become_one_page(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    _, out, _ = compared(tmp_path_factory.getbasetemp())
+    with (out / "comparison.csv").open(encoding="utf-8") as file:
+        rows = {row["attn"]: row for row in csv.DictReader(file)}
+    assert list(rows)[0] == "mha" and set(rows) == {"mha", "additive", "fixed"}
+    assert all(row["test_bleu"] and row["training_tokens_per_second"] for row in rows.values())
+    page = (out / "comparison.html").read_text(encoding="utf-8")
+    for part in ("Table", "Learning curves", "Maps of one sentence", "Memory against length"):
+        assert f"<h2>{part}</h2>" in page
+    assert "src=" not in page and "url(" not in page and "Not available" not in page
+    assert page.count('<figure class="look">') == 3 and page.count("No map: ") == 1
+    assert page.count('<svg class="chart"') == 2 * 2 + 2  # by updates and by seconds; memory
+    line = (out / "data" / "test.de").read_text(encoding="utf-8").splitlines()[1]
+    assert line in page
+    assert (out / "comparison.png").is_file() and "| mha |" in (out / "comparison.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_same_command_trains_what_is_missing_and_nothing_twice(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    command, out, _ = compared(tmp_path_factory.getbasetemp())
+    runs = out / "runs"
+    before = {path: path.stat().st_mtime_ns for path in runs.glob("*/best.ckpt")}
+    # As after a kill: the state at an update in the middle, and no result.
+    (runs / "fixed,seed=1" / "result.json").unlink()
+    command = [*command, "--no-speed"]
+    again = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert again.stderr.count("trained already") == 2
+    assert json.loads((runs / "fixed,seed=1" / "result.json").read_text())["steps"] == 6
+    for path in runs.glob("*/best.ckpt"):
+        if "fixed" not in str(path):
+            assert path.stat().st_mtime_ns == before[path]
+    assert not list((runs / "fixed,seed=1").glob("best-*.ckpt"))  # resumed, not begun anew
+    other = [option.replace("data.steps=6", "data.steps=8") for option in command]
+    refused = subprocess.run(other, capture_output=True, text=True, timeout=600)
+    assert refused.returncode == 2 and "holds a run of other options" in refused.stderr
+    assert "data.steps=8" in refused.stderr
