@@ -18,6 +18,7 @@ import sys
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from seq2seq.data.text import read_lines
 from seq2seq.durable import replacing
@@ -110,7 +111,7 @@ def brackets(features: str) -> str:
     return " ".join(f"<{name}>" for name in names if name)
 
 
-def letters(word: str, form: str = "NFC") -> str:
+def letters(word: str, form: Literal["NFC", "NFD"] = "NFC") -> str:
     """`ab c` -> `a b ␣ c`."""
     return " ".join(SPACE if c.isspace() else c for c in unicodedata.normalize(form, word))
 
