@@ -15,7 +15,8 @@ from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.registry import Table, check_options, check_range, options_of
+from seq2seq.plugins import PluginTable
+from seq2seq.registry import check_options, check_range, options_of
 from seq2seq.shortlist import Shortlist
 
 __all__ = [
@@ -39,8 +40,11 @@ __all__ = [
     "engine_options",
 ]
 
-SEARCHES: Table[type[Search]] = Table(
-    "search", {"greedy": Greedy, "beam": Beam, "sample": Sample, "diverse": DiverseBeam}
+SEARCHES: PluginTable[type[Search]] = PluginTable(
+    "search",
+    {"greedy": Greedy, "beam": Beam, "sample": Sample, "diverse": DiverseBeam},
+    lambda entry: isinstance(entry, type) and issubclass(entry, Search),
+    "a class that derives from seq2seq.decoding.Search",
 )
 
 
