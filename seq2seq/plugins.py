@@ -59,7 +59,7 @@ class PluginTable(Table[T]):
                 self[name] = self._load(entry_point)
         return super().find(name)
 
-    def known_names(self) -> set[str]:
+    def list_names(self) -> set[str]:
         return {*self, *(each.name for each in find_entry_points(self.kind))}
 
     def has(self, name: str) -> bool:
@@ -95,7 +95,7 @@ class PluginTable(Table[T]):
 
 
 def find_entry_points(kind: str, name: str | None = None) -> list["EntryPoint"]:
-    """What is installed and declared for a table, in order of names; nothing is imported."""
+    """The entries that are installed and declared for a table, by name; nothing is imported."""
     from importlib.metadata import entry_points  # only here: it takes a moment
 
     declared = entry_points(group=GROUP.format(kind))
@@ -151,7 +151,7 @@ def check_presets(choices: Mapping[str, str | None], ours: Path) -> None:
 
 
 def record_plugins(names: Mapping[str, set[str]]) -> dict[str, dict[str, str]]:
-    """Where the entries that are not our own come from, for those who will miss them.
+    """The packages that entries of plug-ins come from, for whoever will miss them.
 
     Args:
         names: of entries, by their kind.
@@ -175,7 +175,7 @@ def explain_missing(kind: str, name: str, record: Any) -> str:
     """
     source = record.get(kind) if isinstance(record, Mapping) else None
     source = source.get(name) if isinstance(source, Mapping) else None
-    needs = f"it needs the {kind} {name!r}, which"
+    needs = f"the model needs the {kind} {name!r}, which"
     if not isinstance(source, str) or not is_release(source):
         return (
             f"{needs} is neither of this version of seq2seq nor of a plug-in that is installed: "

@@ -32,14 +32,14 @@ class Table(dict[str, T], Generic[T]):
     def find(self, name: str) -> T:
         """The entry called `name`. Raises: ConfigError with the closest name and all known ones."""
         if not isinstance(name, str) or name not in self:
-            known = self.known_names()
+            known = self.list_names()
             raise ConfigError(
                 f"unknown {self.kind} {name!r}{did_you_mean(name, known)} "
                 f"Known: {', '.join(sorted(known))}"
             )
         return self[name]
 
-    def known_names(self) -> set[str]:
+    def list_names(self) -> set[str]:
         """All names that `find` finds."""
         return {*self}
 

@@ -33,6 +33,7 @@ from seq2seq.decoding import (
     build_engine,
     build_search,
     check_coverage,
+    choose_search,
     engine_options,
 )
 from seq2seq.decoding.precision import is_native, with_precision
@@ -43,7 +44,6 @@ from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
-from seq2seq.plugins import explain_missing
 from seq2seq.registry import check_range, options_of
 from seq2seq.scoring import Pair, TranslationScore, cross_weights, log_probabilities, read_pairs
 from seq2seq.shortlist import Shortlist
@@ -152,15 +152,8 @@ class Translator:
             has pieces.
         """
         configured = self.config["decode"]
-        is_known = SEARCHES.has(configured["name"])
         changed = {key: value for key, value in options.items() if value is not None}
-        if name is None:
-            names = (configured["name"], *SEARCHES) if is_known else tuple(SEARCHES)
-            if not (changed or is_known):
-                missing = explain_missing("search", configured["name"], self.config.get("plugins"))
-                raise ConfigError(f"{missing}. Or choose another search: --beam-size 5")
-            able = [n for n in names if changed.keys() <= options_of(SEARCHES.find(n)).keys()]
-            name = able[0] if able else configured["name"]
+        name = choose_search(self.config, changed) if name is None else name
         accepted = options_of(SEARCHES.find(name))
         kept = {key: value for key, value in configured.items() if key in accepted}
         search = build_search({**kept, **changed, "name": name})

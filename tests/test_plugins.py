@@ -54,7 +54,7 @@ def install_leaky(site: Path, name: str = "leaky", package: str = "leaky") -> No
 
 def test_a_plug_in_is_imported_when_its_name_is_asked_for_and_not_before(site: Path) -> None:
     install_leaky(site)
-    assert "leaky" in ATTENTION.known_names()
+    assert "leaky" in ATTENTION.list_names()
     assert plugins.preset_folders() == {}
     ATTENTION.find("multihead")
     with pytest.raises(ConfigError, match=r"did you mean 'leaky'\? Known: .*leaky"):
@@ -118,7 +118,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named_and_hurts_no_other(
     with pytest.raises(ConfigError, match=r"plug-in broken-plugin 0\.1, .*'broken'"):
         ATTENTION.find("broken")
     assert ATTENTION.find("leaky") and ATTENTION.find("linear")
-    assert "broken" in ATTENTION.known_names()
+    assert "broken" in ATTENTION.list_names()
 
 
 def test_a_metric_of_a_plug_in_may_not_be_printed_as_another(site: Path) -> None:
@@ -200,6 +200,6 @@ def test_a_search_that_is_not_installed_is_refused_or_replaced_by_another(run: P
     decode = {**translator.config["decode"], "name": "fan", "width": 2}
     translator.config = {**translator.config, "decode": decode, "plugins": record}
     with pytest.raises(ConfigError, match=r"'fan', .*toolbox 0\.1.*--beam-size"):
-        translator.search()
+        translator.search(length_ratio=2.0)
     assert translator.search(beam_size=3).beams == 3
     assert translator.search("greedy").beams == 1

@@ -87,7 +87,7 @@ def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, A
     """`name` and the remaining options of a configuration node."""
     if "name" not in options:
         raise ConfigError(
-            f"{where} has no name: choose one of {', '.join(sorted(ATTENTION.known_names()))}"
+            f"{where} has no name: choose one of {', '.join(sorted(ATTENTION.list_names()))}"
         )
     return options["name"], {key: value for key, value in options.items() if key != "name"}
 

@@ -97,7 +97,7 @@ def find_metrics(names: Sequence[str]) -> list[MetricKind]:
     Raises: ConfigError for an unknown name, one that is given twice, and as `PluginTable.find`.
     """
     unknown = [name for name in names if name not in METRICS]
-    plugins = METRICS.known_names() - {*METRICS} if unknown else set()
+    plugins = METRICS.list_names() - {*METRICS} if unknown else set()
     if missing := [name for name in unknown if name not in plugins]:
         raise ConfigError(
             f"there is no metric {missing[0]!r}. Known, as in --metrics {','.join(DEFAULT)}: "

@@ -64,7 +64,7 @@ CONTRACT: dict[Check, Callable[[Subject], bool]] = {
     contract_of_memories.check_fork: in_decoder,
     contract_of_memories.check_keep: in_decoder,
     contract_of_memories.check_kept_source: in_cross,
-    contract_of_memories.check_beams: in_cross,
+    contract_of_memories.check_beams_as_queries: in_cross,
     contract_of_memories.check_size_of_memory: in_decoder,
     contract_of_memories.check_decoding: in_decoder,
     contract_of_memories.check_ages: joins_rows,
@@ -93,7 +93,7 @@ def check_mechanism(mechanism: type[Attention[Any]], **options: Any) -> None:
 def find_breaches(
     mechanism: type[Attention[Any]], options: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """Where a sentence does not hold, and why."""
+    """Each place where a sentence does not hold, and why."""
     for subject in place(mechanism, options):
         for check, holds_for in CONTRACT.items():
             if holds_for(subject):

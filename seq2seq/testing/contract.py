@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.attention import Cost, Role
 from seq2seq.registry import options_of
-from seq2seq.testing.subject import DIM, SIZES, Subject, inputs_of, lengths_of
+from seq2seq.testing.subject import DIM, SIZES, Subject, lengths_of, make_inputs
 from seq2seq.testing.tensors import assert_equal, gradients, mask_of, randn
 
 
@@ -35,7 +35,7 @@ def check_declarations(subject: Subject) -> None:
 def check_shapes(subject: Subject) -> None:
     """Outputs are (N, T, out_dim), and weights (N, H, T, S), in the type of the input."""
     for size in SIZES:
-        attention, (x, source, mask, _) = subject.build(), inputs_of(subject, size)
+        attention, (x, source, mask, _) = subject.build(), make_inputs(subject, size)
         need_weights = attention.shows_weights
         out, weights = attention(x, source, mask, need_weights=need_weights)
         expected = (*x.shape[:2], attention.out_dim)
@@ -54,7 +54,7 @@ def check_padding(subject: Subject) -> None:
     for size in SIZES:
         attention, lengths = subject.build(), lengths_of(size)
         parameters = list(attention.parameters())
-        x, source, mask, real = inputs_of(subject, size)
+        x, source, mask, real = make_inputs(subject, size)
         assert mask is not None
         with torch.no_grad():
             (x if source is None else source).copy_(
@@ -86,7 +86,7 @@ def check_only_padding(subject: Subject) -> None:
         for name, parameter in attention.named_parameters():
             if name.endswith("bias"):  # what a projection adds to zeros
                 parameter.zero_()
-    given = inputs_of(subject, size)
+    given = make_inputs(subject, size)
     out = attention(given.x, given.source, mask_of([size, 0, 3], size)).out
     assert not out[1].any(), "there is an answer without any key"
     assert out[[0, 2]].any(), "rows with keys have no answer"
@@ -112,7 +112,7 @@ def check_causality(subject: Subject) -> None:
 
 def check_what_answers_depend_on(subject: Subject) -> None:
     """Answers depend on what is attended to, and on the query where `reads_queries` says so."""
-    attention, given = subject.build(), inputs_of(subject, 7)
+    attention, given = subject.build(), make_inputs(subject, 7)
     out = attention(given.x, given.source, given.mask).out[given.real]
     of_queries, *_, of_attended = gradients(out.square().sum(), given.x, *given.leaves)
     # In self-attention the queries are the source too. What cancels in the softmax leaves rounding.
@@ -124,7 +124,7 @@ def check_what_answers_depend_on(subject: Subject) -> None:
 
 def check_parameters(subject: Subject) -> None:
     """Gradients reach every parameter."""
-    attention, (x, source, mask, real) = subject.build(), inputs_of(subject, 7)
+    attention, (x, source, mask, real) = subject.build(), make_inputs(subject, 7)
     attention(x, source, mask).out[real].square().sum().backward()
     for name, parameter in attention.named_parameters():
         assert parameter.grad is not None, f"{name} is not used"
@@ -133,9 +133,9 @@ def check_parameters(subject: Subject) -> None:
 
 
 def check_state_dict(subject: Subject) -> None:
-    """What a checkpoint keeps is all that the answers depend on."""
+    """Answers depend on nothing that a checkpoint would not keep."""
     saved, fresh = subject.build(seed=1), subject.build(seed=2)
-    x, source, mask, _ = inputs_of(subject, 7)
+    x, source, mask, _ = make_inputs(subject, 7)
     expected = saved(x, source, mask).out
     if saved.state_dict():
         assert not torch.allclose(fresh(x, source, mask).out, expected), "parameters do nothing"
@@ -147,7 +147,7 @@ def check_state_dict(subject: Subject) -> None:
 def check_precisions(subject: Subject) -> None:
     """It runs in float64, float32 and bfloat16, forward and backward."""
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        attention, given = subject.build().to(dtype), inputs_of(subject, 65, dtype)
+        attention, given = subject.build().to(dtype), make_inputs(subject, 65, dtype)
         mask = None if given.mask is None else mask_of([65, 7, 0], 65)
         out = attention(given.x, given.source, mask).out
         assert out.dtype is dtype, f"in {dtype} it answers in {out.dtype}"
@@ -158,7 +158,7 @@ def check_precisions(subject: Subject) -> None:
 
 def check_autocast(subject: Subject) -> None:
     """States of two precisions may meet under autocast, as in mixed-precision training."""
-    attention, (x, source, mask, real) = subject.build().float(), inputs_of(subject, 7)
+    attention, (x, source, mask, real) = subject.build().float(), make_inputs(subject, 7)
     kinds = (torch.float32, torch.bfloat16)
     for training, of_x, of_source in itertools.product((True, False), kinds, kinds):
         other = None if source is None else source.to(of_source)
@@ -172,7 +172,7 @@ def check_weights(subject: Subject) -> None:
     `sums_to_one` says so.
     """
     for size in SIZES:
-        attention, (x, source, mask, real) = subject.build(), inputs_of(subject, size)
+        attention, (x, source, mask, real) = subject.build(), make_inputs(subject, size)
         weights = attention(x, source, mask, need_weights=True).weights
         assert weights is not None
         assert (weights >= 0).all(), "a weight is negative"
@@ -188,7 +188,7 @@ def check_weights(subject: Subject) -> None:
 def check_asking_for_weights(subject: Subject) -> None:
     """Asking for weights changes neither the answer nor its gradients."""
     for size in SIZES:
-        attention, given = subject.build(), inputs_of(subject, size)
+        attention, given = subject.build(), make_inputs(subject, size)
         x, source, mask, real = given
         plain, asked = attention(x, source, mask), attention(x, source, mask, need_weights=True)
         assert plain.weights is None, "weights that nobody asked for"
@@ -200,7 +200,7 @@ def check_asking_for_weights(subject: Subject) -> None:
 
 def check_refusal_of_weights(subject: Subject) -> None:
     """Without a map to draw, it refuses `need_weights` by a ValueError: "... has no weights"."""
-    attention, (x, source, mask, _) = subject.build(), inputs_of(subject, 7)
+    attention, (x, source, mask, _) = subject.build(), make_inputs(subject, 7)
     try:
         attention(x, source, mask, need_weights=True)
     except ValueError as error:
@@ -215,7 +215,7 @@ def check_kernels(subjects: Sequence[Subject]) -> None:
     Args:
         subjects: that differ in their kernel only.
     """
-    x, source, mask, real = given = inputs_of(subjects[0], 65)
+    x, source, mask, real = given = make_inputs(subjects[0], 65)
     results: list[tuple[Tensor, ...]] = []
     for subject in subjects:
         attention = subject.build()

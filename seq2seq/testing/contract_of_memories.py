@@ -87,7 +87,7 @@ def check_kept_source(subject: Subject) -> None:
 
 
 @torch.no_grad()
-def check_beams(subject: Subject) -> None:
+def check_beams_as_queries(subject: Subject) -> None:
     """The beams of a sentence read its one source as if each had a copy."""
     attention, K, n = subject.build(), 3, 4
     source, mask, x = randn(2, 7, DIM), mask_of([7, 3], 7), randn(2 * K, n, DIM)

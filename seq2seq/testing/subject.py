@@ -64,8 +64,8 @@ def build_scheme(name: str, role: Role, options: Mapping[str, Any]) -> Any:
     return randomise(POSITIONS.find(name)(role is Role.DECODER, DIM, **heads))
 
 
-class Inputs(NamedTuple):
-    """What `forward` takes, for three rows of different lengths."""
+class AttentionInputs(NamedTuple):
+    """The arguments of `forward`, for three rows of different lengths."""
 
     x: Tensor  # queries; they need a gradient
     source: Tensor | None  # what they attend to; None in self-attention
@@ -82,7 +82,7 @@ def lengths_of(size: int) -> list[int]:
     return [size, max(1, size // 2), 1]
 
 
-def inputs_of(subject: Subject, size: int, dtype: torch.dtype = torch.float64) -> Inputs:
+def make_inputs(subject: Subject, size: int, dtype: torch.dtype = torch.float64) -> AttentionInputs:
     """Five queries to `size` states of a source, or `size` tokens that attend to themselves."""
     cross = subject.role is Role.CROSS
     x = randn(3, 5 if cross else size, DIM).to(dtype).requires_grad_()
@@ -90,4 +90,4 @@ def inputs_of(subject: Subject, size: int, dtype: torch.dtype = torch.float64) -
     mask = None if subject.role is Role.DECODER else mask_of(lengths_of(size), size)
     all_real = torch.ones(x.shape[:2], dtype=torch.bool)
     real = mask if subject.role is Role.ENCODER and mask is not None else all_real
-    return Inputs(x, source, mask, real)
+    return AttentionInputs(x, source, mask, real)

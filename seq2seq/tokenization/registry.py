@@ -31,7 +31,7 @@ TOKENIZERS: PluginTable[Callable[..., Recipe]] = PluginTable(
 def build_recipe(options: Mapping[str, Any]) -> Recipe:
     """The recipe of a node of conf/tokenizer. Raises: ConfigError."""
     if "name" not in options:
-        known = ", ".join(sorted(TOKENIZERS.known_names()))
+        known = ", ".join(sorted(TOKENIZERS.list_names()))
         raise ConfigError(f"tokenizer.name is missing. Known: {known}")
     recipe = TOKENIZERS.find(options["name"])
     arguments = {name: value for name, value in options.items() if name != "name"}

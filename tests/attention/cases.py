@@ -23,7 +23,6 @@ from seq2seq.testing import reads_source as reads_source
 from seq2seq.testing import shows_weights as shows_weights
 from seq2seq.testing.subject import DIM
 from seq2seq.testing.subject import SIZES as SIZES
-from seq2seq.testing.subject import inputs_of as inputs_of
 from seq2seq.testing.subject import lengths_of as lengths_of
 from seq2seq.testing.tensors import randn as randn
 
