@@ -22,7 +22,7 @@ LIMIT = 2**32  # of any option: what libraries compute from it must not overflow
 class Table(dict[str, T], Generic[T]):
     """Name -> class, with an error for an unknown name that lists the known ones.
 
-    A plug-in only has to add an entry (`ATTENTION["mine"] = Mine`).
+    A program only has to add an entry (`ATTENTION["mine"] = Mine`); of plug-ins see `plugins`.
     """
 
     def __init__(self, kind: str, entries: Mapping[str, T]):
@@ -32,11 +32,16 @@ class Table(dict[str, T], Generic[T]):
     def find(self, name: str) -> T:
         """The entry called `name`. Raises: ConfigError with the closest name and all known ones."""
         if not isinstance(name, str) or name not in self:
+            known = self.list_names()
             raise ConfigError(
-                f"unknown {self.kind} {name!r}{did_you_mean(name, self)} "
-                f"Known: {', '.join(sorted(self))}"
+                f"unknown {self.kind} {name!r}{did_you_mean(name, known)} "
+                f"Known: {', '.join(sorted(known))}"
             )
         return self[name]
+
+    def list_names(self) -> set[str]:
+        """All names that `find` finds."""
+        return {*self}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

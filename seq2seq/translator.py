@@ -33,6 +33,7 @@ from seq2seq.decoding import (
     build_engine,
     build_search,
     check_coverage,
+    choose_search,
     engine_options,
 )
 from seq2seq.decoding.precision import is_native, with_precision
@@ -152,10 +153,7 @@ class Translator:
         """
         configured = self.config["decode"]
         changed = {key: value for key, value in options.items() if value is not None}
-        if name is None:
-            names = (configured["name"], *SEARCHES)
-            able = [n for n in names if changed.keys() <= options_of(SEARCHES.find(n)).keys()]
-            name = able[0] if able else configured["name"]
+        name = choose_search(self.config, changed) if name is None else name
         accepted = options_of(SEARCHES.find(name))
         kept = {key: value for key, value in configured.items() if key in accepted}
         search = build_search({**kept, **changed, "name": name})

@@ -8,14 +8,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import random
 import signal
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import settings
-from torch import Tensor
 
 torch.set_num_threads(1)
 
@@ -50,17 +48,9 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture
-def poisoned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def poisoned_memory() -> Iterator[None]:
     """Uninitialised memory holds NaN, so that reading unwritten memory cannot go unnoticed."""
+    from seq2seq.testing.tensors import poison_memory
 
-    def poisoned(allocate: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def allocate_poisoned(*arguments: Any, **options: Any) -> Tensor:
-            with torch.no_grad():
-                fresh = allocate(*arguments, **options)
-                return fresh.fill_(torch.nan) if fresh.is_floating_point() else fresh
-
-        return allocate_poisoned
-
-    monkeypatch.setattr(torch, "empty", poisoned(torch.empty))
-    monkeypatch.setattr(torch, "empty_like", poisoned(torch.empty_like))
-    monkeypatch.setattr(Tensor, "new_empty", poisoned(Tensor.new_empty))
+    with poison_memory():
+        yield

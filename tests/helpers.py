@@ -1,16 +1,16 @@
 """Builders shared by the tests: configurations as a run composes them, small modules, batches."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
-from torch import Tensor, nn
+from torch import Tensor
 
 from seq2seq.alignment.links import Link, LinkCounts
 from seq2seq.attention.roles import resolve_roles
@@ -19,8 +19,10 @@ from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.models import MODELS, Seq2Seq, build_model
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.symbols import EOS, PAD
-
-M = TypeVar("M", bound=nn.Module)
+from seq2seq.testing.tensors import assert_equal as assert_equal
+from seq2seq.testing.tensors import gradients as gradients
+from seq2seq.testing.tensors import mask_of as mask_of
+from seq2seq.testing.tensors import randomise as randomised
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 NODES = ("model", "position", "attn", "encoder_attn", "decoder_attn", "cross_attn")
@@ -106,23 +108,6 @@ def small_model(model: str, *overrides: str) -> Seq2Seq:
     return randomised(build_model(model_config(model, *overrides), SOURCE_SIZE, TARGET_SIZE))
 
 
-def randomised(module: M, size: float = 0.3) -> M:
-    """The module in float64 and evaluation mode, with no parameter left at zero or one.
-
-    Many start at zero (biases, the additive score's u): their effect would stay untested.
-    """
-    module = module.double().eval()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(std=size)
-    return module
-
-
-def mask_of(lengths: Sequence[int], size: int) -> Tensor:
-    """(N, size) bool, True for the first `lengths[i]` entries of row i."""
-    return torch.arange(size) < torch.tensor(lengths)[:, None]
-
-
 def source_batch(*lengths: int, size: int | None = None) -> Tensor:
     """Random source ids of these lengths, eos included, padded at the right to `size`."""
     ids = torch.randint(4, SOURCE_SIZE, (len(lengths), size or max(lengths)))
@@ -130,36 +115,6 @@ def source_batch(*lengths: int, size: int | None = None) -> Tensor:
         row[length - 1] = EOS
         row[length:] = PAD
     return ids
-
-
-def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """d loss / d input, zeros for an input that the loss does not depend on."""
-    slopes = torch.autograd.grad(loss, inputs, allow_unused=True)
-    return tuple(
-        torch.zeros_like(x) if g is None else g for x, g in zip(inputs, slopes, strict=True)
-    )
-
-
-# The rounding of a few sums, which processors with wider vectors add in another order.
-TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 3e-2}
-
-
-def assert_equal(actual: Any, expected: Any, tolerance: float | None = None) -> None:
-    """Equal up to rounding, relative and absolute: by default that of the narrowest type."""
-    if tolerance is None:
-        tolerance = max((TOLERANCES.get(kind, 0.0) for kind in kinds_in(expected)), default=1e-9)
-    torch.testing.assert_close(
-        actual, expected, atol=tolerance, rtol=tolerance, equal_nan=False, check_dtype=True
-    )
-
-
-def kinds_in(values: Any) -> Iterator[torch.dtype]:
-    """The types of all tensors in nested tuples, lists and dicts."""
-    if isinstance(values, Tensor):
-        yield values.dtype
-    elif isinstance(values, Mapping | list | tuple):
-        for each in values.values() if isinstance(values, Mapping) else values:
-            yield from kinds_in(each)
 
 
 def error_rate(

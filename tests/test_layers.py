@@ -48,6 +48,8 @@ FLOORS = {
     "errors": 0,
     "text_stream": 0,
     "registry": 0,
+    "plugins": 0,
+    "testing": 4,  # what holds for every mechanism, for whoever writes one
     "symbols": 0,
     "environment": 0,
     "progress": 0,
@@ -61,6 +63,8 @@ WALLS = {("serving", "training")}
 # The arrows that do not point down, or not to another floor.
 ARROWS = {
     ("registry", "errors"),
+    ("plugins", "errors"),
+    ("plugins", "registry"),  # a table that others extend
     ("text_stream", "errors"),
     ("progress", "environment"),  # a thread that Ctrl-C is not for
     # The front door offers what stands far above it, and imports it only when it is asked for.
@@ -95,25 +99,26 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3116,
-    "decoding": 3059,
-    "training": 2317,
+    "cli": 3118,
+    "decoding": 3073,
+    "training": 2344,
     "serving": 2183,
-    "attention": 2032,
+    "attention": 2037,
     "C": 1906,
     "data": 1865,
     "documents": 1508,
     "functional": 1415,
     "interchange": 1232,
-    "modules on the top level": 927,
-    "tokenization": 922,
+    "modules on the top level": 1040,
+    "tokenization": 926,
     "constraints": 766,
     "models": 788,
     "pages": 607,
+    "testing": 484,
     "alignment": 427,
-    "metrics": 393,
+    "metrics": 404,
     "translation": 390,
-    "checkpoint": 348,
+    "checkpoint": 362,
     "nn": 237,
     "shortlist": 222,
 }
@@ -195,7 +200,16 @@ def test_private_names_are_found_wherever_they_stand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["errors", "text_stream", "registry", "symbols", "environment", "durable", "functional"],
+    [
+        "errors",
+        "text_stream",
+        "registry",
+        "plugins",
+        "symbols",
+        "environment",
+        "durable",
+        "functional",
+    ],
 )
 def test_the_lowest_floors_use_nothing_but_python_and_torch(unit: str) -> None:
     allowed = {*sys.stdlib_module_names, "seq2seq"} | ({"torch"} if unit == "functional" else set())

@@ -1,7 +1,8 @@
 """The attention zoo on one page: which mechanisms exist, and the one function that builds them.
 
-To add one: a file beside this one with a class after the pattern of `TokenAttention`, a line in the
-table, and a preset in conf/attn; the contract tests find it there.
+To add one to the zoo: a file beside this one with a class after the pattern of `TokenAttention`, a
+line in the table, and a preset in conf/attn; the contract tests find it there. A package of its own
+can add one too: see `plugins`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,9 +26,10 @@ from seq2seq.attention.reformer import Reformer
 from seq2seq.attention.ssru import SSRU
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
-from seq2seq.registry import Table, check_options
+from seq2seq.plugins import PluginTable
+from seq2seq.registry import check_options
 
-ATTENTION: Table[type[Attention[Any]]] = Table(
+ATTENTION: PluginTable[type[Attention[Any]]] = PluginTable(
     "attention",
     {
         # The softmax over all keys, with any score.
@@ -54,6 +56,8 @@ ATTENTION: Table[type[Attention[Any]]] = Table(
         # No attention.
         "fixed": Fixed,
     },
+    lambda entry: isinstance(entry, type) and issubclass(entry, Attention),
+    "a class that derives from seq2seq.attention.Attention",
 )
 
 
@@ -82,7 +86,9 @@ def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
 def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
     """`name` and the remaining options of a configuration node."""
     if "name" not in options:
-        raise ConfigError(f"{where} has no name: choose one of {', '.join(sorted(ATTENTION))}")
+        raise ConfigError(
+            f"{where} has no name: choose one of {', '.join(sorted(ATTENTION.list_names()))}"
+        )
     return options["name"], {key: value for key, value in options.items() if key != "name"}
 
 

@@ -6,7 +6,7 @@ A Lightning checkpoint with one more entry, `seq2seq`:
      "version": "0.1.0",
      "config": {"model": ..., "position": ..., "attention": {role: ...},
                 "decode": ..., "data": ..., "order": ..., "update": ...,
-                "guided": ...},
+                "guided": ..., "plugins": ...},
      "tokenizer": {"source": "<json>", "target": "<json>"}}
 
 `config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`
@@ -25,12 +25,14 @@ from torch.nn.modules.module import (
 )
 
 from seq2seq import __version__
+from seq2seq.attention import ATTENTION
 from seq2seq.checkpoint.archive import load_archive
 from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.checkpoint.weights import SkipInit, assign_weights, copy_weights
 from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.errors import CheckpointError, ConfigError, DataError
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.plugins import explain_missing
 from seq2seq.registry import matches
 from seq2seq.tokenization.tokenizer import Tokenizer
 
@@ -74,8 +76,10 @@ class Saved(NamedTuple):
         """The model, on the CPU, in evaluation mode; its parameters are `weights`, in the same
         memory.
 
-        Raises: CheckpointError if configuration, tokenizers and weights do not fit together.
+        Raises: CheckpointError if configuration, tokenizers and weights do not fit together, or a
+            plug-in is not installed.
         """
+        check_mechanisms(self.config)
         try:
             data = self.config["data"]  # older ones have no groups
             separator = data.get("sentence_separator")
@@ -95,6 +99,22 @@ class Saved(NamedTuple):
         except RuntimeError as error:
             raise CheckpointError(f"the weights do not fit the model: {error}") from error
         return model.eval()
+
+
+def check_mechanisms(config: Mapping[str, Any]) -> None:
+    """Raises: CheckpointError for an attention that is missing, with the plug-in that had it, and
+    for a plug-in that cannot be imported.
+    """
+    for options in config["attention"].values():
+        name = options.get("name") if isinstance(options, Mapping) else None
+        if not isinstance(name, str) or name in ATTENTION:
+            continue
+        if not ATTENTION.has(name):
+            raise CheckpointError(explain_missing("attention", name, config.get("plugins")))
+        try:
+            ATTENTION.find(name)
+        except ConfigError as error:
+            raise CheckpointError(str(error)) from error
 
 
 @contextmanager

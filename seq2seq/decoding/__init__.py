@@ -15,7 +15,8 @@ from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.registry import Table, check_options, check_range, options_of
+from seq2seq.plugins import PluginTable, explain_missing
+from seq2seq.registry import check_options, check_range, options_of
 from seq2seq.shortlist import Shortlist
 
 __all__ = [
@@ -35,12 +36,16 @@ __all__ = [
     "build_search",
     "check_coverage",
     "check_required",
+    "choose_search",
     "decode",
     "engine_options",
 ]
 
-SEARCHES: Table[type[Search]] = Table(
-    "search", {"greedy": Greedy, "beam": Beam, "sample": Sample, "diverse": DiverseBeam}
+SEARCHES: PluginTable[type[Search]] = PluginTable(
+    "search",
+    {"greedy": Greedy, "beam": Beam, "sample": Sample, "diverse": DiverseBeam},
+    lambda entry: isinstance(entry, type) and issubclass(entry, Search),
+    "a class that derives from seq2seq.decoding.Search",
 )
 
 
@@ -89,6 +94,23 @@ def build_search(options: Mapping[str, Any]) -> Search:
     search = SEARCHES.find(given.pop("name"))
     check_options(search, given, "decode")
     return search(**given)
+
+
+def choose_search(config: Mapping[str, Any], changed: Mapping[str, Any]) -> str:
+    """The name of a model's configured search, or if it lacks an option that is changed, of the
+    first that has them all.
+
+    Raises: ConfigError if the configured one is of a plug-in that is not installed, unless the
+        options belong to another.
+    """
+    configured = config["decode"]["name"]
+    has_plugin = SEARCHES.has(configured)
+    if not has_plugin and changed.keys() <= options_of(Search).keys():
+        missing = explain_missing("search", configured, config.get("plugins"))
+        raise ConfigError(f"{missing}. Or choose another search: --beam-size 5")
+    names = (configured, *SEARCHES) if has_plugin else tuple(SEARCHES)
+    able = [n for n in names if changed.keys() <= options_of(SEARCHES.find(n)).keys()]
+    return able[0] if able else configured
 
 
 def check_coverage(search: Search, model: Seq2Seq) -> None:

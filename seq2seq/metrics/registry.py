@@ -14,6 +14,7 @@ from torchmetrics.functional.text import word_error_rate
 
 from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless, language_code
+from seq2seq.plugins import PluginTable
 
 ORDER = 4  # the longest n-gram that BLEU counts
 
@@ -60,16 +61,21 @@ def build_ter(references: Streams, language: str | None) -> Metric:
     return TER(normalized=spaceless, asian_support=spaceless, references=references)
 
 
-METRICS = {
-    "bleu": MetricKind("BLEU", lambda references, language: build_bleu(language, references)),
-    "chrf": MetricKind("chrF", lambda references, language: CHRF(references=references)),
-    "ter": MetricKind("TER", build_ter),
-    "bleu-tokenized": MetricKind(
-        "BLEU-tokenized", lambda references, _: build_bleu(None, references, tokenize="none")
-    ),
-    "exact": MetricKind("exact", lambda references, _: ExactMatch(references)),
-    "ser": MetricKind("SER", lambda references, _: SymbolErrorRate(references)),
-}
+METRICS: PluginTable[MetricKind] = PluginTable(
+    "metric",
+    {
+        "bleu": MetricKind("BLEU", lambda references, language: build_bleu(language, references)),
+        "chrf": MetricKind("chrF", lambda references, language: CHRF(references=references)),
+        "ter": MetricKind("TER", build_ter),
+        "bleu-tokenized": MetricKind(
+            "BLEU-tokenized", lambda references, _: build_bleu(None, references, tokenize="none")
+        ),
+        "exact": MetricKind("exact", lambda references, _: ExactMatch(references)),
+        "ser": MetricKind("SER", lambda references, _: SymbolErrorRate(references)),
+    },
+    lambda entry: isinstance(entry, MetricKind),
+    "a seq2seq.metrics.registry.MetricKind",
+)
 DEFAULT = ("bleu", "chrf", "ter")
 
 
@@ -88,17 +94,22 @@ def build_metrics(
 def find_metrics(names: Sequence[str]) -> list[MetricKind]:
     """The scores of these names, in their order.
 
-    Raises: ConfigError for an unknown name, or one that is given twice.
+    Raises: ConfigError for an unknown name, one that is given twice, and as `PluginTable.find`.
     """
     unknown = [name for name in names if name not in METRICS]
-    if unknown:
+    plugins = METRICS.list_names() - {*METRICS} if unknown else set()
+    if missing := [name for name in unknown if name not in plugins]:
         raise ConfigError(
-            f"there is no metric {unknown[0]!r}. Known, as in --metrics {','.join(DEFAULT)}: "
-            f"{', '.join(METRICS)}"
+            f"there is no metric {missing[0]!r}. Known, as in --metrics {','.join(DEFAULT)}: "
+            f"{', '.join((*METRICS, *sorted(plugins)))}"
         )
     if len(set(names)) < len(names):
         raise ConfigError(f"a metric is given twice in {','.join(names)}: leave one out")
-    return [METRICS[name] for name in names]
+    kinds = [METRICS.find(name) for name in names]
+    labels = [kind.label for kind in kinds]
+    if repeated := [label for label in labels if labels.count(label) > 1]:
+        raise ConfigError(f"two of {','.join(names)} are printed as {repeated[0]}: leave one out")
+    return kinds
 
 
 class SymbolSignature(Signature):

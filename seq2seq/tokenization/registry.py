@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seq2seq.errors import ConfigError
-from seq2seq.registry import Table, check_options
+from seq2seq.plugins import PluginTable
+from seq2seq.registry import check_options
 from seq2seq.tokenization.bpe import ByteLevelBPE
 from seq2seq.tokenization.recipe import Recipe
 from seq2seq.tokenization.sentencepiece import SentencePiece
@@ -12,7 +13,7 @@ from seq2seq.tokenization.subword_nmt import SubwordNMT
 from seq2seq.tokenization.unigram import Unigram
 from seq2seq.tokenization.words import CharacterLevel, WordLevel
 
-TOKENIZERS: Table[Callable[..., Recipe]] = Table(
+TOKENIZERS: PluginTable[Callable[..., Recipe]] = PluginTable(
     "tokenizer",
     {
         "bpe": ByteLevelBPE,
@@ -22,13 +23,16 @@ TOKENIZERS: Table[Callable[..., Recipe]] = Table(
         "sentencepiece": SentencePiece,
         "subword_nmt": SubwordNMT,
     },
+    lambda entry: isinstance(entry, type) and issubclass(entry, Recipe),
+    "a class that derives from seq2seq.tokenization.recipe.Recipe",
 )
 
 
 def build_recipe(options: Mapping[str, Any]) -> Recipe:
     """The recipe of a node of conf/tokenizer. Raises: ConfigError."""
     if "name" not in options:
-        raise ConfigError(f"tokenizer.name is missing. Known: {', '.join(sorted(TOKENIZERS))}")
+        known = ", ".join(sorted(TOKENIZERS.list_names()))
+        raise ConfigError(f"tokenizer.name is missing. Known: {known}")
     recipe = TOKENIZERS.find(options["name"])
     arguments = {name: value for name, value in options.items() if name != "name"}
     check_options(recipe, arguments, "tokenizer")

@@ -12,12 +12,17 @@ from datetime import datetime
 from pathlib import Path
 
 import hydra
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.environment import limit_kernel_cache, limit_thread_spinning, use_utf8
 from seq2seq.errors import ConfigError, Seq2SeqError, fail, printable
+from seq2seq.plugins import check_presets, preset_folders
 from seq2seq.training.config.explain import explain_config_error
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 
@@ -41,6 +46,14 @@ def conf_dir() -> str:
     raise SystemExit("the folder conf/ with train.yaml is neither in the package nor beside it")
 
 
+class PluginPresets(SearchPathPlugin):
+    """Makes Hydra look for presets in the packages of plug-ins too, after ours."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        for folder, source in preset_folders().items():
+            search_path.append(provider=source, path=f"file://{folder}")
+
+
 def check_recordable(texts: Iterable[str]) -> None:
     """Raises: ConfigError for text that is not UTF-8, in which Hydra records options."""
     for text in texts:
@@ -55,6 +68,7 @@ def check_recordable(texts: Iterable[str]) -> None:
 
 def fit_or_explain(config: DictConfig) -> float | None:
     """Train. Raises: Seq2SeqError for whatever the user can fix."""
+    check_presets(HydraConfig.get().runtime.choices, Path(conf_dir()))
     from seq2seq.training import run  # imports torch: only once the options are known to exist
 
     try:
@@ -92,6 +106,7 @@ def main() -> None:
     limit_kernel_cache()
     use_utf8()
     OmegaConf.register_new_resolver("start", start, use_cache=True, replace=True)
+    Plugins.instance().register(PluginPresets)
     if wants_traceback:
         os.environ[TRACEBACK] = "1"
     # Hydra then raises its errors instead of printing advice that would be wrong here.

@@ -30,6 +30,7 @@ from seq2seq.durable import write_text
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.plugins import record_plugins
 from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.dry_run import dry_run
@@ -232,6 +233,10 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "guided": guided,
         "monitor": plan.checkpoint.monitor,
     }
+    mechanisms = {options["name"] for options in plan.model["attention"].values()}
+    names = {"attention": mechanisms, "search": {decode["name"]}}
+    if plugins := record_plugins(names):
+        config["plugins"] = plugins
     return checkpoint.make_entry(config, *prepared.tokenizers)
 
 

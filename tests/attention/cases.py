@@ -9,8 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import pytest
 import torch
-from helpers import SMALL, mask_of, position_scheme, presets, randomised, small
-from torch import Tensor
+from helpers import SMALL, position_scheme, presets, randomised, small
 
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import without_elsewhere
@@ -18,8 +17,14 @@ from seq2seq.errors import ConfigError
 from seq2seq.models import MODELS
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.registry import options_of
-
-DIM = 32
+from seq2seq.testing import in_cross as in_cross
+from seq2seq.testing import in_decoder as in_decoder
+from seq2seq.testing import reads_source as reads_source
+from seq2seq.testing import shows_weights as shows_weights
+from seq2seq.testing.subject import DIM
+from seq2seq.testing.subject import SIZES as SIZES
+from seq2seq.testing.subject import lengths_of as lengths_of
+from seq2seq.testing.tensors import randn as randn
 
 
 class Case(NamedTuple):
@@ -45,6 +50,10 @@ class Case(NamedTuple):
         """
         changes = (self.position != "none", self.kernel != "auto", self.variant != "")
         return sum(changes) > 1 or self.model == "rnn_luong"
+
+    @property
+    def marks(self) -> tuple[pytest.MarkDecorator, ...]:
+        return (pytest.mark.slow,) if self.is_rare else ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -137,63 +146,10 @@ Condition = Callable[[Case], bool]
 def every(*conditions: Condition) -> Callable[[Test], Test]:
     """Run the test for every case that meets the conditions."""
     cases = [case for case in BUILT if all(condition(case) for condition in conditions)]
-    marked = [pytest.param(c, marks=pytest.mark.slow) if c.is_rare else c for c in cases]
+    marked = [pytest.param(case, marks=case.marks) for case in cases]
     return pytest.mark.parametrize("case", marked, ids=str)
-
-
-def reads_source(case: Case) -> bool:
-    """Does it attend to a sequence that may be padded?"""
-    return case.role is not Role.DECODER
-
-
-def in_decoder(case: Case) -> bool:
-    return case.role is Role.DECODER
-
-
-def in_cross(case: Case) -> bool:
-    return case.role is Role.CROSS
-
-
-def shows_weights(case: Case) -> bool:
-    return case.mechanism.shows_weights
 
 
 def by_default_kernel(case: Case) -> bool:
     """For sentences about what lies around the kernel."""
     return case.kernel == kernels(case)[0]
-
-
-SIZES = (1, 7, 65)
-
-
-def randn(*shape: int) -> Tensor:
-    return torch.randn(shape, dtype=torch.float64)
-
-
-def lengths_of(size: int) -> list[int]:
-    """Lengths of three rows whose longest has `size` tokens."""
-    return [size, max(1, size // 2), 1]
-
-
-class Inputs(NamedTuple):
-    """What `forward` takes, for three rows of different lengths."""
-
-    x: Tensor  # queries; they need a gradient
-    source: Tensor | None  # what they attend to; None in self-attention
-    mask: Tensor | None  # padding after the shorter rows; none in the decoder, which is causal
-    real: Tensor  # (N, T), the queries whose outputs are defined
-
-    @property
-    def leaves(self) -> list[Tensor]:
-        return [self.x] if self.source is None else [self.x, self.source]
-
-
-def inputs_of(case: Case, size: int, dtype: torch.dtype = torch.float64) -> Inputs:
-    """Five queries to `size` states of a source, or `size` tokens that attend to themselves."""
-    cross = case.role is Role.CROSS
-    x = randn(3, 5 if cross else size, DIM).to(dtype).requires_grad_()
-    source = randn(3, size, DIM).to(dtype).requires_grad_() if cross else None
-    mask = None if case.role is Role.DECODER else mask_of(lengths_of(size), size)
-    all_real = torch.ones(x.shape[:2], dtype=torch.bool)
-    real = mask if case.role is Role.ENCODER and mask is not None else all_real
-    return Inputs(x, source, mask, real)

@@ -3,19 +3,12 @@
 import random
 
 import torch
-from cases import DIM, Case, every, in_decoder, randn
 from helpers import assert_equal
 
-from seq2seq.attention.memory import DenseMemory, tokens_of
+from seq2seq.attention.memory import DenseMemory
 from seq2seq.attention.slab import BeamTable, SlabMemory, to_slabs
 
 CPU = torch.device("cpu")
-
-
-def folds(case: Case) -> bool:
-    """Can beams be queries?"""
-    tokens = tokens_of(case.build().new_memory())
-    return tokens is not None and tokens.folds
 
 
 def test_a_beam_reads_what_its_hypothesis_wrote_and_not_its_column() -> None:
@@ -84,29 +77,6 @@ def test_tokens_are_written_once_and_do_not_move() -> None:
     memory.keep(torch.tensor([3, 4, 5]))
     assert_equal(memory.read()[0]["k"], slabs[1:], 0)
     assert memory.nbytes == 3 * 32 * 2 * 4 * 4
-
-
-@every(in_decoder, folds)
-@torch.no_grad()
-def test_hypotheses_in_a_slab_continue_as_in_separate_rows(case: Case) -> None:
-    attention, table, B, length = case.build(), BeamTable(3, 4, CPU), 3, 0
-    memories = rows, slabs = attention.new_memory(), to_slabs(attention.new_memory(), table)
-    for n in (1, 1, 3, 1, 2, 5, 1):
-        x, positions = randn(4 * B, n, DIM), length + torch.arange(n)
-        table.grow(positions)
-        expected = attention.advance(x, rows, positions)
-        assert_equal(attention.advance(x, slabs, positions), expected, 1e-12)
-        length += n
-        parents = (4 * torch.arange(B)[:, None] + torch.randint(4, (B, 4))).flatten()
-        for memory in (table, *memories):
-            memory.fork(parents)
-        if length == 5:
-            B = 2
-            kept = torch.tensor([0, 1, 2, 3, 8, 9, 10, 11])
-            table.keep([0, 2], kept)
-            for memory in memories:
-                memory.keep(kept)
-    assert slabs.rows == 2 and slabs.beams == 4
 
 
 def test_what_cannot_be_shared_stays_in_rows() -> None:

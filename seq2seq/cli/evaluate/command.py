@@ -68,12 +68,12 @@ def resamples(text: str) -> int:
     return value
 
 
-METRICS = "any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
-METRICS += "bleu-tokenized if the references look tokenized"
+CHOICE = "any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
+CHOICE += "bleu-tokenized if the references look tokenized"
 RESAMPLES = "resamples for 95%% intervals; 0 for none. By default 1000, and none for more than "
 RESAMPLES += "10,000 sentences, which would fill the memory"
 SCORES = {
-    "metrics": Option(lambda text: text.split(","), "A,B", METRICS),
+    "metrics": Option(lambda text: text.split(","), "A,B", CHOICE),
     "resamples": Option(resamples, "N", RESAMPLES),
     "language": Option(str, "CODE", "target language; by default the model's"),
 }
@@ -95,10 +95,12 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path]) -> None:
         )
     model_paths(paths[0], arguments)  # refuses options of ensembles without another model
     check_written(arguments.output, *inputs_of(arguments))
-    from seq2seq.metrics.registry import find_metrics
+    from seq2seq.metrics.registry import METRICS, find_metrics
     from seq2seq.metrics.scores import check_seed
 
     check_seed()
+    for name in arguments.metrics or ():
+        METRICS.check_unclaimed(name)
     if arguments.metrics:
         find_metrics(arguments.metrics)
 

@@ -9,6 +9,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from seq2seq.errors import ConfigError
+from seq2seq.plugins import preset_folders
 from seq2seq.registry import did_you_mean
 
 
@@ -25,7 +27,8 @@ def explain_config_error(error: BaseException, folder: str, overrides: list[str]
         return explain_unknown_key(key.group(1), folder, overrides)
     if option := re.search(r"Could not find '([^']*)'", text):
         group, _, name = option.group(1).rpartition("/")
-        options = sorted(path.stem for path in Path(folder, group).glob("*.yaml"))
+        folders = [Path(folder), *preset_folders()]
+        options = sorted({p.stem for f in folders for p in (f / group).glob("*.yaml")})
         return f"unknown {group} {name!r}{did_you_mean(name, options)} Known: {', '.join(options)}"
     if "Config group override must be a string" in text:
         return "a group needs one of its options, not null; logger=none, for example"
@@ -58,8 +61,10 @@ def explain_absence(name: str, option: str) -> str | None:
     """The reason why a mechanism lacks an option that others have."""
     from seq2seq.attention import ATTENTION  # only here: torch takes a second
 
-    mechanism = ATTENTION.get(name)
-    return None if mechanism is None else mechanism.absent_options.get(option)
+    try:
+        return ATTENTION.find(name).absent_options.get(option)
+    except ConfigError:  # an unknown mechanism is reported as such
+        return None
 
 
 def compose_groups(folder: str, overrides: list[str]) -> dict[str, Any]:

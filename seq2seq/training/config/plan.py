@@ -16,12 +16,12 @@ from seq2seq.attention.roles import Assignment, resolve_roles
 from seq2seq.checkpoint.folder import LAST
 from seq2seq.data.guided_links import LinkFiles
 from seq2seq.data.options import DataOptions
-from seq2seq.decoding import Search, build_search, check_coverage, engine_options
+from seq2seq.decoding import SEARCHES, Search, build_search, check_coverage, engine_options
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, Seq2Seq, check_model
 from seq2seq.registry import check_options, did_you_mean, options_of
-from seq2seq.tokenization.registry import build_recipe
+from seq2seq.tokenization.registry import TOKENIZERS, build_recipe
 from seq2seq.training.config.options import (
     AUTO,
     FROM_CHECKPOINT,
@@ -126,6 +126,7 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
         lambda: engine_options(config["decode"]),
         lambda: check_length(config["position"], data().max_length),
         lambda: check_tokenizer(config),
+        lambda: check_names(config, roles()),
         *plain.values(),
         run,
         data,
@@ -220,12 +221,12 @@ def describe_model(config: Mapping[str, Any], roles: Mapping[Role, Assignment]) 
 def outline_model(model: Mapping[str, Any], roles: Mapping[Role, Assignment]) -> Seq2Seq:
     """The model, without values. Raises: ConfigError with the mistakes of all attentions."""
     dim = model["model"].get("dim")
-    mechanisms = (partial(check_mechanism, *each, dim) for each in roles.items())
+    mechanisms = (partial(check_assignment, *each, dim) for each in roles.items())
     check_all(*mechanisms, lambda: check_attention_dropout(model))
     return check_model(model)
 
 
-def check_mechanism(role: Role, choice: Assignment, dim: Any) -> None:
+def check_assignment(role: Role, choice: Assignment, dim: Any) -> None:
     """Build one attention alone, so that the mistakes of all are reported at once."""
     if isinstance(dim, int) and dim > 0:
         with torch.device("meta"):
@@ -248,6 +249,14 @@ def find_search(decode: Mapping[str, Any]) -> Search:
     if decode.get("length_ratio", 0) is None:
         decode = {**decode, "length_ratio": Search.ranges["length_ratio"][1]}
     return build_search(decode)
+
+
+def check_names(config: Mapping[str, Any], roles: Mapping[Role, Assignment]) -> None:
+    """Raises: ConfigError for a name of ours that a plug-in declares too."""
+    for choice in roles.values():
+        ATTENTION.check_unclaimed(choice.options["name"])
+    SEARCHES.check_unclaimed(config["decode"]["name"])
+    TOKENIZERS.check_unclaimed(config["tokenizer"]["name"])
 
 
 def check_length(position: Mapping[str, Any], max_length: int) -> None:

@@ -1,0 +1,144 @@
+"""Tests for what you add: `check_mechanism` runs the contract of attention on a class of yours.
+
+It needs no framework: call it in a test of any, or in a script.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
+
+from seq2seq.attention import Attention, Role
+from seq2seq.errors import ConfigError
+from seq2seq.nn.positions import POSITIONS
+from seq2seq.registry import options_of
+from seq2seq.testing import contract, contract_of_memories
+from seq2seq.testing.subject import Placed, Subject
+from seq2seq.testing.tensors import poison_memory
+
+__all__ = ["CONTRACT", "check_mechanism"]
+
+Check = Callable[[Any], None]
+
+
+def always(subject: Subject) -> bool:
+    return True
+
+
+def reads_source(subject: Subject) -> bool:
+    """Does it attend to a sequence that may be padded?"""
+    return subject.role is not Role.DECODER
+
+
+def in_decoder(subject: Subject) -> bool:
+    return subject.role is Role.DECODER
+
+
+def in_cross(subject: Subject) -> bool:
+    return subject.role is Role.CROSS
+
+
+def shows_weights(subject: Subject) -> bool:
+    return subject.mechanism.shows_weights
+
+
+def joins_rows(subject: Subject) -> bool:
+    return in_decoder(subject) and subject.mechanism.can_merge
+
+
+# The sentences, and where they hold.
+CONTRACT: dict[Check, Callable[[Subject], bool]] = {
+    contract.check_declarations: always,
+    contract.check_shapes: always,
+    contract.check_padding: reads_source,
+    contract.check_only_padding: reads_source,
+    contract.check_causality: in_decoder,
+    contract.check_what_answers_depend_on: always,
+    contract.check_parameters: always,
+    contract.check_state_dict: always,
+    contract.check_precisions: always,
+    contract.check_autocast: always,
+    contract.check_weights: shows_weights,
+    contract.check_asking_for_weights: shows_weights,
+    contract.check_refusal_of_weights: lambda subject: not shows_weights(subject),
+    contract_of_memories.check_steps: in_decoder,
+    contract_of_memories.check_positions_by_row: in_decoder,
+    contract_of_memories.check_fork: in_decoder,
+    contract_of_memories.check_keep: in_decoder,
+    contract_of_memories.check_kept_source: in_cross,
+    contract_of_memories.check_beams_as_queries: in_cross,
+    contract_of_memories.check_size_of_memory: in_decoder,
+    contract_of_memories.check_decoding: in_decoder,
+    contract_of_memories.check_ages: joins_rows,
+}
+
+
+def check_mechanism(mechanism: type[Attention[Any]], **options: Any) -> None:
+    """Run the contract of attention on a class, in all of its roles, with all schemes of positions
+    that it supports, and with all kernels if it has several.
+
+        check_mechanism(Nearby, num_heads=4, radius=2)
+
+    Args:
+        options: of the class; its width is 32, which num_heads should divide. The defaults of the
+            class are taken for the others.
+
+    Raises: AssertionError with every sentence of the contract that does not hold, and where;
+        ConfigError for options that the class refuses.
+    """
+    broken = [f"{where}: {why}" for where, why in find_breaches(mechanism, options)]
+    if broken:
+        listed = "\n\n".join(broken)
+        raise AssertionError(f"{mechanism.__name__} breaks the contract of attention.\n\n{listed}")
+
+
+def find_breaches(
+    mechanism: type[Attention[Any]], options: dict[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Each place where a sentence does not hold, and why."""
+    for subject in place(mechanism, options):
+        for check, holds_for in CONTRACT.items():
+            if holds_for(subject):
+                yield from run_check(check, subject, str(subject))
+        kernels = list(with_kernels(subject))
+        if len(kernels) > 1:
+            yield from run_check(contract.check_kernels, kernels, str(subject))
+
+
+def run_check(check: Check, subject: Any, where: str) -> Iterator[tuple[str, str]]:
+    try:
+        with poison_memory():
+            check(subject)
+    except Exception as error:  # anybody's code: an assertion, or whatever it raises
+        sentence = " ".join((check.__doc__ or "").split("\n\n")[0].split())
+        kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+        yield where, f"{sentence}\n  {check.__name__}: {kind}{error}"
+
+
+def place(mechanism: type[Attention[Any]], options: dict[str, Any]) -> Iterator[Placed]:
+    """The mechanism in every role, with every scheme of positions that it says it supports."""
+    named = {"name": mechanism.__name__.lower(), **options}
+    for role in sorted(mechanism.roles):
+        first = Placed(mechanism, role, "none", named)
+        first.build()
+        yield first
+        for scheme in () if role is Role.CROSS else POSITIONS:
+            other = first._replace(position=scheme)
+            if POSITIONS[scheme].hook in mechanism.supports and is_possible(other):
+                yield other
+
+
+def with_kernels(subject: Placed) -> Iterator[Placed]:
+    """The subject with each of its kernels that its other options allow."""
+    option = options_of(subject.mechanism).get("kernel")
+    for kernel in get_args(option.annotation) if option else ():
+        other = subject._replace(options={**subject.options, "kernel": kernel})
+        if is_possible(other):
+            yield other
+
+
+def is_possible(subject: Placed) -> bool:
+    """Do its options allow this scheme of positions, this kernel?"""
+    try:
+        subject.build()
+    except ConfigError:
+        return False
+    return True
