@@ -6,7 +6,7 @@ PYTHONS ?= 3.11 3.13
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo check test test-all test-processors test-native dist check-dist matrix clean
+.PHONY: help install demo check test test-all test-processors test-native dist check-dist matrix site clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-native  random models through the C of the decoder, under sanitizers"
 	@echo "make dist     an sdist, a wheel for any platform and one for this; make check-dist installs and tries each"
 	@echo "make matrix   make test with each of PYTHONS=\"$(PYTHONS)\""
+	@echo "make site     these pages with search, and an API reference, in site/"
 	@echo "make install  only install, into .venv"
 	@echo "make clean    remove .venv, runs/ and caches"
 
@@ -60,8 +61,12 @@ dist: install
 check-dist: dist
 	$(BIN)/python scripts/check_dist.py dist/* --python $(PYTHONS)
 
+site: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[site]'
+	$(BIN)/python scripts/make_site.py
+
 matrix:
 	for version in $(PYTHONS); do $(MAKE) test VENV=.venv-$$version PYTHON=python$$version || exit; done
 
 clean:
-	rm -rf .venv .venv-* dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-* build dist site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
