@@ -30,6 +30,7 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.checkpoint.weights import SkipInit, assign_weights, copy_weights
 from seq2seq.data.groups import group_marks
 from seq2seq.errors import CheckpointError, ConfigError, DataError
+from seq2seq.kernels.launch import check_triton
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.registry import matches
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -81,7 +82,8 @@ class Saved(NamedTuple):
             separator = data.get("sentence_separator")
             marks = group_marks(self.source, data.get("groups", "none"), separator)
             with limit_size_to(self.weights), SkipInit():
-                model = build_model(self.config, self.source.size, self.target.size, marks)
+                config = with_kernels_of_this_machine(self.config)
+                model = build_model(config, self.source.size, self.target.size, marks)
         # A model was built from this once. If it is damaged, torch raises almost anything.
         except Exception as error:
             raise CheckpointError(
@@ -92,6 +94,21 @@ class Saved(NamedTuple):
         except RuntimeError as error:
             raise CheckpointError(f"the weights do not fit the model: {error}") from error
         return model.eval()
+
+
+def with_kernels_of_this_machine(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The description of a model; one that was trained with kernel=triton has kernel=auto, which
+    computes the same, where there is no Triton or no GPU.
+    """
+    try:
+        check_triton()
+    except ConfigError:
+        attention = {
+            role: {**options, "kernel": "auto"} if options.get("kernel") == "triton" else options
+            for role, options in config["attention"].items()
+        }
+        return {**config, "attention": attention}
+    return config
 
 
 @contextmanager
