@@ -6,13 +6,14 @@ PYTHONS ?= 3.11 3.13
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo check test test-all test-processors test-native dist check-dist matrix site clean
+.PHONY: help install demo check test test-all test-processors test-native test-triton dist check-dist matrix site clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
 	@echo "make test-all the same with the slow tests: more than twice as long"
 	@echo "make test-processors  the tests with the instructions of older processors, then with all of this one"
 	@echo "make test-native  random models through the C of the decoder, under sanitizers"
+	@echo "make test-triton  the kernels for GPUs, in Triton's interpreter where there is no GPU"
 	@echo "make dist     an sdist, a wheel for any platform and one for this; make check-dist installs and tries each"
 	@echo "make matrix   make test with each of PYTHONS=\"$(PYTHONS)\""
 	@echo "make site     these pages with search, and an API reference, in site/"
@@ -41,7 +42,7 @@ test: check
 	$(TEST)
 
 test-all: check
-	$(TEST) -m 'not serving and not sanitized and not cluster' --hypothesis-profile=explore
+	$(TEST) -m 'not serving and not sanitized and not cluster and not triton' --hypothesis-profile=explore
 
 # Processors with narrower vectors add in another order: what passes by luck on this one fails here.
 test-processors: install
@@ -51,6 +52,10 @@ test-processors: install
 
 test-native: install
 	$(BIN)/pytest -m sanitized tests/decoding/test_native_fuzz.py
+
+test-triton: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[triton]'
+	$(TEST) -m 'triton and not slow' tests/kernels
 
 # The wheel for this platform has the C compiled for its kinds of processors; the other is for any.
 dist: install

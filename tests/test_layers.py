@@ -66,6 +66,7 @@ ARROWS = {
     ("plugins", "errors"),
     ("plugins", "registry"),  # a table that others extend
     ("text_stream", "errors"),
+    ("kernels", "errors"),
     ("progress", "environment"),  # a thread that Ctrl-C is not for
     # The front door offers what stands far above it, and imports it only when it is asked for.
     ("__init__", "translator"),
@@ -94,6 +95,7 @@ LIBRARIES = {
     "sentencex": {"documents"},
     "markdown_it": {"documents"},
     "ray": {"cli"},
+    "triton": {"kernels"},
 }
 
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
@@ -103,11 +105,11 @@ BUDGETS = {
     "decoding": 3073,
     "training": 2344,
     "serving": 2183,
-    "attention": 2037,
+    "attention": 2046,
     "C": 1906,
     "data": 1865,
     "documents": 1508,
-    "functional": 1415,
+    "functional": 1525,
     "interchange": 1232,
     "modules on the top level": 1040,
     "tokenization": 926,
@@ -118,8 +120,9 @@ BUDGETS = {
     "alignment": 427,
     "metrics": 404,
     "translation": 390,
-    "checkpoint": 362,
+    "checkpoint": 374,
     "nn": 237,
+    "kernels": 560,
     "shortlist": 222,
 }
 LONGEST_FILE = 300

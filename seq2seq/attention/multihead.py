@@ -2,7 +2,8 @@
 kernel.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Literal
 
 import torch
@@ -30,9 +31,10 @@ from seq2seq.functional import (
 from seq2seq.functional.decode import decode_attention, use_decode_attention
 from seq2seq.functional.flash import use_flash_additive
 from seq2seq.functional.softmax import intersect_masks, past_mask
+from seq2seq.kernels.launch import check_triton
 from seq2seq.registry import check_range
 
-Kernel = Literal["auto", "explicit", "fused", "flash"]
+Kernel = Literal["auto", "explicit", "fused", "flash", "triton"]
 
 # Why mechanisms that change queries and keys have not all the options of `MultiHead`.
 NO_SCORES = {
@@ -57,10 +59,11 @@ class MultiHead(TokenAttention):
             max(2, H // 4) and less than H.
         score: a name of `attention.scores.SCORES`.
         kernel: `explicit` writes the weights out; `fused` never returns them; `flash` never holds
-            more than a tile of them, with dropout, learnt biases and hidden layers too; `auto` is
-            fused wherever the score is a dot product and no weights were asked for,
-            `decode_attention` for the few queries of a step, and flash for large hidden layers on
-            a CPU. All give the same result up to rounding.
+            more than a tile of them, with dropout, learnt biases and hidden layers too; `triton` is
+            flash in kernels for GPUs, which need the package triton; `auto` is fused wherever the
+            score is a dot product and no weights were asked for, `decode_attention` for the few
+            queries of a step, and flash for large hidden layers on a CPU. All give the same result
+            up to rounding.
         project: false takes queries, keys and values as they are, without Wq, Wk, Wv, Wo: the
             attention of recurrent models, whose values are the encoder's states.
         bias: do the projections have biases?
@@ -136,7 +139,7 @@ class MultiHead(TokenAttention):
         writes = (
             not (score.is_dot or score.is_additive)
             or kernel == "explicit"
-            or (name == "gaussian" and kernel != "flash")
+            or (name == "gaussian" and kernel not in ("flash", "triton"))
         )
         held = "T S" if writes else "T + S"
         remembers = "1 number a head, v (G D)" if name == "concat_linear" else "k, v (2 G D)"
@@ -219,7 +222,7 @@ class MultiHead(TokenAttention):
                 self.score(q, k), v, mask=mask, bias=bias, dropout=dropout
             )
         elif self.score.is_additive:
-            out = flash_additive_attention(
+            out = flash_functions(self.kernel)[1](
                 q, k, self.score.u, v, mask=mask, bias=bias, causal=causal, dropout=dropout
             )
         else:
@@ -229,22 +232,32 @@ class MultiHead(TokenAttention):
             if few:
                 out = decode_attention(q, k, v, scale=scale, mask=mask, bias=bias)
             else:
-                without_weights = flash_attention if self.kernel == "flash" else fused_attention
-                out = without_weights(
+                out = flash_functions(self.kernel)[0](
                     q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
                 )
         return out, weights if need_weights else None
 
 
+def flash_functions(kernel: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """The functions without weights: for dot products, and for scores with a hidden layer."""
+    if kernel == "triton":  # only who asks for it needs the package
+        module = import_module("seq2seq.functional.triton_flash")
+        return module.triton_attention, module.triton_additive_attention
+    return flash_attention if kernel == "flash" else fused_attention, flash_additive_attention
+
+
 def check_score(name: str, kernel: str, place: Place) -> None:
     """Raises: ConfigError for a kernel or positions that the score cannot work with."""
     score = SCORES.find(name)
-    possible = {"fused": score.is_dot, "flash": score.is_dot or score.is_additive}
+    in_tiles = score.is_dot or score.is_additive
+    possible = {"fused": score.is_dot, "flash": in_tiles, "triton": in_tiles}
     if not possible.get(kernel, True):
         raise ConfigError(
             f"kernel={kernel} cannot compute score={name}, which is not a dot product. "
             "Take kernel=auto"
         )
+    if kernel == "triton":
+        check_triton()
     if place.position is not None and place.position.hook == "rotate" and not score.rotates:
         raise ConfigError(
             f"score={name} in the {place.role.description} does not see rotations of queries and "

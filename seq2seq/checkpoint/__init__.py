@@ -31,6 +31,7 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.checkpoint.weights import SkipInit, assign_weights, copy_weights
 from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.errors import CheckpointError, ConfigError, DataError
+from seq2seq.kernels.launch import check_triton
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.plugins import explain_missing
 from seq2seq.registry import matches
@@ -87,8 +88,9 @@ class Saved(NamedTuple):
             # Only a Transformer has the option, and older ones do not.
             outside = mark_unpositioned(self.source, self.config["model"].get("unpositioned"))
             with limit_size_to(self.weights), SkipInit():
+                config = with_kernels_of_this_machine(self.config)
                 sizes = self.source.size, self.target.size
-                model = build_model(self.config, *sizes, marks, outside)
+                model = build_model(config, *sizes, marks, outside)
         # A model was built from this once. If it is damaged, torch raises almost anything.
         except Exception as error:
             raise CheckpointError(
@@ -115,6 +117,21 @@ def check_mechanisms(config: Mapping[str, Any]) -> None:
             ATTENTION.find(name)
         except ConfigError as error:
             raise CheckpointError(str(error)) from error
+
+
+def with_kernels_of_this_machine(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The description of a model; one that was trained with kernel=triton has kernel=auto, which
+    computes the same, where there is no Triton or no GPU.
+    """
+    try:
+        check_triton()
+    except ConfigError:
+        attention = {
+            role: {**options, "kernel": "auto"} if options.get("kernel") == "triton" else options
+            for role, options in config["attention"].items()
+        }
+        return {**config, "attention": attention}
+    return config
 
 
 @contextmanager

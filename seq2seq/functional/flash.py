@@ -129,13 +129,18 @@ def attend_in_tiles(
     mask: Tensor | None,
     bias: Tensor | None,
     tiling: Tiling,
+    function: type[torch.autograd.Function] | None = None,
 ) -> Tensor:
-    """`Flash` for inputs of any types; a u makes the score additive, None a dot product."""
+    """`Flash` for inputs of any types; a u makes the score additive, None a dot product.
+
+    Args:
+        function: with the same arguments as `Flash`, instead of it.
+    """
     shape = (*q.shape[:3], k.shape[2])
     mask, bias = with_four_axes("mask", mask, shape), with_four_axes("bias", bias, shape)
     # Under autocast an RNN's states are wider than its projections.
     dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)
-    apply: Callable[..., Tensor] = Flash.apply
+    apply: Callable[..., Tensor] = (function or Flash).apply
     return apply(q.to(dtype), k.to(dtype), v.to(dtype), u, bias, mask, tiling)
 
 
@@ -168,11 +173,7 @@ class Flash(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # create_graph=True
-            raise RuntimeError(
-                "flash attention can be differentiated only once. For second derivatives take "
-                "attn.kernel=explicit"
-            )
+        refuse_second_derivatives()
         q, k, v, u, bias, mask, out, lse = ctx.saved_tensors
         dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
         du = None if u is None else torch.zeros_like(u, dtype=lse.dtype)
@@ -189,6 +190,15 @@ class Flash(torch.autograd.Function):
         du = None if du is None else du.to(u.dtype)
         dbias = None if dbias is None else dbias.to(bias.dtype)
         return dq, dk, dv, du, dbias, None, None
+
+
+def refuse_second_derivatives() -> None:
+    """Raises: RuntimeError in a backward pass with create_graph=True."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "flash attention can be differentiated only once. For second derivatives take "
+            "attn.kernel=explicit"
+        )
 
 
 def score_of(scale: float, u: Tensor | None, du: Tensor | None, dtype: torch.dtype) -> TileScore:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.functional.dropout import keep_factors
+from seq2seq.functional.dropout import keep_factors_at
 from seq2seq.functional.softmax import causal_mask
 
 
@@ -85,15 +85,16 @@ class Tiles(NamedTuple):
         return scores
 
     def keep(self, scores: Tensor, rows: slice, columns: slice) -> Tensor | None:
-        """The dropout factors of the weights of a tile, the same at every call."""
+        """The dropout factors of the weights of a tile, the same in tiles of any size."""
         if self.tiling.dropout == 0:
             return None
-        _, _, T, S = self.shape
-        offset = (self.first * T + rows.start) * S + columns.start
-        # An odd factor gives each tile another seed, even in the 32 bits that a CPU reads.
-        seed = (self.tiling.seed + offset * 0x9E3779B97F4A7C15) % 2**63
-        generator = torch.Generator(scores.device).manual_seed(seed)
-        return keep_factors(scores, self.tiling.dropout, generator)
+        B, H, T, _ = self.shape
+        device = scores.device
+        heads = torch.arange(self.first * H, (self.first + B) * H, device=device)
+        queries = heads[:, None] * T + torch.arange(rows.start, rows.stop, device=device)
+        keys = torch.arange(columns.start, columns.stop, device=device)
+        p, seed = self.tiling.dropout, self.tiling.seed
+        return keep_factors_at(seed, queries, keys, p, scores).view(scores.shape)
 
     def by_heads(self, tile: Tensor, rows: slice) -> Tensor:
         """A tile as (B, H, rows, columns), a view."""

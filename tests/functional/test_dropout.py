@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seq2seq.functional import dropout
-from seq2seq.functional.dropout import LEVELS
+from seq2seq.functional.dropout import LEVELS, keep_factors_at
 
 
 def rounded(p: float) -> float:
@@ -84,3 +84,38 @@ def test_the_type_is_kept(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("p", [1e-7, 1 - 1e-7])
 def test_a_probability_beside_zero_or_one_is_as_good_as_any(p: float) -> None:
     assert dropout(torch.ones(9), p).isfinite().all()
+
+
+def factors_at(seed: int, size: int, p: float) -> torch.Tensor:
+    """The factors of a square, in float64."""
+    places = torch.arange(size)
+    return keep_factors_at(seed, places, places, p, torch.zeros((), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_a_hash_drops_as_often_as_it_should_in_each_row_and_column(p: float) -> None:
+    size = 1000
+    kept = factors_at(5, size, p) > 0
+    for axis in (0, 1):
+        deviations = (kept.double().mean(axis) - (1 - p)) / (p * (1 - p) / size) ** 0.5
+        assert deviations.abs().max() < 5
+        assert abs(deviations.std() - 1) < 0.15  # as of independent draws
+
+
+def test_a_hash_drops_rows_columns_and_seeds_independently() -> None:
+    size, signs = 500, factors_at(5, 500, 0.5) - 1
+    for other in (signs.T, factors_at(6, size, 0.5) - 1, factors_at(5 + 2**31, size, 0.5) - 1):
+        assert abs((signs * other).sum() / size) < 5
+    for one in (signs, signs.T):
+        agreement = (one @ one.T).fill_diagonal_(0) / size**0.5
+        assert agreement.abs().max() < 6  # of 250,000 pairs
+    corners = signs[:-1, :-1] * signs[1:, 1:] * signs[:-1, 1:] * signs[1:, :-1]
+    assert abs(corners.sum() / size) < 5
+
+
+def test_a_hash_of_a_place_is_the_same_in_any_part() -> None:
+    whole = factors_at(2**61, 40, 0.3)
+    rows, columns = torch.arange(7, 30), torch.arange(3, 11)
+    part = keep_factors_at(2**61, rows, columns, 0.3, whole)
+    assert torch.equal(part, whole[7:30, 3:11])
+    assert set(whole.unique().tolist()) == {0, 1 / 0.7}

@@ -181,6 +181,16 @@ def test_dropout_is_repeated_by_seeding_and_else_is_not() -> None:
     assert torch.equal(drawn(), first)
 
 
+def test_tiles_of_any_size_drop_the_same_weights() -> None:
+    given, answers = inputs(9, 23, 2), []
+    for block_q, block_k in BLOCKS:
+        torch.default_generator.manual_seed(1)
+        options: dict[str, Any] = {"block_q": block_q, "block_k": block_k, "dropout": 0.5}
+        answers.append(flash_attention(*given, scale=SCALE, **options))
+    for answer in answers[1:]:
+        assert_equal(answer, answers[0])
+
+
 def test_dropout_keeps_the_mean() -> None:
     given = inputs(9, 23, 2)
     draws = [flash_attention(*given, scale=SCALE, dropout=0.25, block_k=7) for _ in range(2000)]
