@@ -5,13 +5,14 @@ RUN := runs/demo/quickstart
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo check test test-all test-processors test-native clean
+.PHONY: help install demo check test test-all test-processors test-native test-triton clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
 	@echo "make test-all the same with the slow tests: more than twice as long"
 	@echo "make test-processors  the tests with the instructions of older processors, then with all of this one"
 	@echo "make test-native  random models through the C of the decoder, under sanitizers"
+	@echo "make test-triton  the kernels for GPUs, in Triton's interpreter where there is no GPU"
 	@echo "make install  only install, into .venv"
 	@echo "make clean    remove .venv, runs/ and caches"
 
@@ -52,7 +53,7 @@ test: check
 	$(TEST)
 
 test-all: check
-	$(TEST) -m 'not serving and not sanitized and not cluster' --hypothesis-profile=explore
+	$(TEST) -m 'not serving and not sanitized and not cluster and not triton' --hypothesis-profile=explore
 
 # Processors with narrower vectors add in another order: what passes by luck on this one fails here.
 test-processors: install
@@ -62,6 +63,10 @@ test-processors: install
 
 test-native: install
 	$(BIN)/pytest -m sanitized tests/decoding/test_native_fuzz.py
+
+test-triton: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[triton]'
+	$(TEST) -m 'triton and not slow' tests/kernels
 
 clean:
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
