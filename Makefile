@@ -5,7 +5,7 @@ RUN := runs/demo/quickstart
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo check test test-all test-processors test-native test-triton clean
+.PHONY: help install demo check test test-all test-processors test-native test-triton test-gpu clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-processors  the tests with the instructions of older processors, then with all of this one"
 	@echo "make test-native  random models through the C of the decoder, under sanitizers"
 	@echo "make test-triton  the kernels for GPUs, in Triton's interpreter where there is no GPU"
+	@echo "make test-gpu  check and measure on a GPU, in at most eight minutes: docs/results/gpu.md"
 	@echo "make install  only install, into .venv"
 	@echo "make clean    remove .venv, runs/ and caches"
 
@@ -67,6 +68,9 @@ test-native: install
 test-triton: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[triton]'
 	$(TEST) -m 'triton and not slow' tests/kernels
+
+test-gpu: install
+	$(BIN)/python scripts/gpu.py
 
 clean:
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
