@@ -6,7 +6,7 @@ PYTHONS ?= 3.11 3.13
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo check test test-all test-processors test-native test-triton dist check-dist matrix site clean
+.PHONY: help install demo check test test-all test-processors test-native test-triton test-gpu dist check-dist matrix site clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-processors  the tests with the instructions of older processors, then with all of this one"
 	@echo "make test-native  random models through the C of the decoder, under sanitizers"
 	@echo "make test-triton  the kernels for GPUs, in Triton's interpreter where there is no GPU"
+	@echo "make test-gpu  check and measure on a GPU, in at most eight minutes: docs/results/gpu.md"
 	@echo "make dist     an sdist, a wheel for any platform and one for this; make check-dist installs and tries each"
 	@echo "make matrix   make test with each of PYTHONS=\"$(PYTHONS)\""
 	@echo "make site     these pages with search, and an API reference, in site/"
@@ -56,6 +57,9 @@ test-native: install
 test-triton: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[triton]'
 	$(TEST) -m 'triton and not slow' tests/kernels
+
+test-gpu: install
+	$(BIN)/python scripts/gpu.py
 
 # The wheel for this platform has the C compiled for its kinds of processors; the other is for any.
 dist: install

@@ -18,7 +18,6 @@ must be idle; --anyway measures on a busy one, and the report gives its load.
 """
 
 import argparse
-import math
 import os
 import resource
 import statistics
@@ -44,6 +43,7 @@ from benchmarking import (  # noqa: E402
     resident,
     spread,
 )
+from plain_transformer import ModelSize, Plain, our_model  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 from torch.optim.lr_scheduler import LinearLR  # noqa: E402
 
@@ -52,47 +52,14 @@ from seq2seq.data.batch_loader import BatchLoader, EvalBatches  # noqa: E402
 from seq2seq.data.corpus import Corpus  # noqa: E402
 from seq2seq.data.options import DataOptions  # noqa: E402
 from seq2seq.data.prepare import prepare  # noqa: E402
-from seq2seq.functional.positions import sinusoid  # noqa: E402
-from seq2seq.models import Seq2Seq, build_model  # noqa: E402
+from seq2seq.models import Seq2Seq  # noqa: E402
 from seq2seq.symbols import PAD  # noqa: E402
 from seq2seq.training.loss import batch_loss  # noqa: E402
 
-DIM, FFN, LAYERS, HEADS, DROPOUT, SMOOTHING, LR = 256, 1024, 3, 4, 0.1, 0.1, 1e-3
+SIZE, SMOOTHING, LR = ModelSize(256, 1024, 3, 4), 0.1, 1e-3
 # Ours, and the baselines of each.
 RIVALS = {"ours": ("plain", "plain-fused"), "ours-bf16": ("plain", "plain-bf16")}
 CANDIDATES = ("plain", "plain-fused", "plain-bf16", "ours", "ours-bf16")
-
-
-class Plain(nn.Module):
-    """As in a tutorial: embeddings, sinusoids, torch.nn.Transformer, a projection."""
-
-    def __init__(self, vocabulary: int):
-        super().__init__()
-        self.source, self.target = nn.Embedding(vocabulary, DIM), nn.Embedding(vocabulary, DIM)
-        self.dropout = nn.Dropout(DROPOUT)
-        self.transformer = nn.Transformer(
-            DIM, HEADS, LAYERS, LAYERS, FFN, DROPOUT, batch_first=True, norm_first=True
-        )
-        self.output = nn.Linear(DIM, vocabulary)
-
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        padding = source == PAD
-        causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
-        hidden = self.transformer(
-            self._embed(self.source, source),
-            self._embed(self.target, target),
-            tgt_mask=causal,
-            tgt_is_causal=True,
-            src_key_padding_mask=padding,
-            memory_key_padding_mask=padding,
-        )
-        scores: Tensor = self.output(hidden)
-        return scores
-
-    def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
-        positions = sinusoid(torch.arange(ids.shape[1]), DIM)
-        embedded: Tensor = self.dropout(embedding(ids) * math.sqrt(DIM) + positions)
-        return embedded
 
 
 @dataclass
@@ -116,7 +83,7 @@ def build_trainer(name: str, vocabulary: int, seed: int) -> Trainer:
     torch.manual_seed(seed)
     bf16 = name.endswith("bf16")
     if name.startswith("plain"):
-        plain = Plain(vocabulary)
+        plain = Plain(SIZE, vocabulary)
         criterion = nn.CrossEntropyLoss(label_smoothing=SMOOTHING, ignore_index=PAD)
 
         def plain_loss(batch: Batch) -> Tensor:
@@ -127,41 +94,13 @@ def build_trainer(name: str, vocabulary: int, seed: int) -> Trainer:
 
         fused = None if name == "plain" else True
         return Trainer(plain, torch.optim.Adam(plain.parameters(), lr=LR, fused=fused), plain_loss)
-    model = our_model(vocabulary)
+    model = our_model(SIZE, vocabulary)
 
     def our_loss(batch: Batch) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             return batch_loss(model, batch, SMOOTHING).smoothed / batch.total
 
     return Trainer(model, torch.optim.Adam(model.parameters(), lr=LR, fused=True), our_loss)
-
-
-def our_model(vocabulary: int) -> Seq2Seq:
-    """The same sizes, dropout in the same places, and no tied matrices, as in the plain loop."""
-    attention = {
-        "name": "multihead",
-        "num_heads": HEADS,
-        "num_kv_heads": HEADS,
-        "score": "scaled_dot",
-        "kernel": "auto",
-        "project": True,
-        "bias": True,
-        "dropout": DROPOUT,
-    }
-    config = {
-        "model": {
-            "name": "transformer",
-            "dim": DIM,
-            "encoder_layers": LAYERS,
-            "decoder_layers": LAYERS,
-            "ffn_dim": FFN,
-            "tie": "none",
-            "dropout": DROPOUT,
-        },
-        "position": {"name": "sinusoidal"},
-        "attention": dict.fromkeys(("encoder", "decoder", "cross"), attention),
-    }
-    return build_model(config, vocabulary, vocabulary).train()
 
 
 def speed(options: argparse.Namespace) -> None:

@@ -20,6 +20,7 @@ from seq2seq.attention.heads import (
     split_heads,
 )
 from seq2seq.attention.memory import TokenMemory
+from seq2seq.attention.paged import PagedMemory
 from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
 from seq2seq.functional import (
@@ -198,6 +199,8 @@ class MultiHead(TokenAttention):
         self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """The outputs of the heads: queries (N, H, T, D) -> (N, H, T, width of values), weights."""
+        if isinstance(memory, PagedMemory) and self._reads_pages(q) and not need_weights:
+            return self.attend_pages(q, memory, positions), None
         streams, mask = memory.read()
         k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
         q = self.place.rotate(self.score.queries(q), positions)
@@ -205,9 +208,7 @@ class MultiHead(TokenAttention):
         causal = self.place.role is Role.DECODER and q.shape[2] > 1 and memory.beams == 1
         if mask is not None:
             mask = mask[:, None, None] if memory.beams == 1 else mask[:, None]
-        if type(self).visible is not MultiHead.visible:  # others need no positions of keys
-            there = torch.arange(k.shape[2], device=k.device) // memory.beams
-            mask = intersect_masks(mask, self.visible(positions[..., None, :, None], there))
+        mask = intersect_masks(mask, self._visible(positions, k.shape[2], memory.beams))
         dropout = self.dropout_now
         weights = None
         writes = need_weights or self._writes_weights(dropout, q, k)
@@ -236,6 +237,35 @@ class MultiHead(TokenAttention):
                     q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
                 )
         return out, weights if need_weights else None
+
+    def _visible(self, positions: Tensor, keys: int, beams: int) -> Tensor | None:
+        """`visible` to queries at these positions, of `keys` keys, `beams` at each position."""
+        if type(self).visible is MultiHead.visible:  # others need no positions of keys
+            return None
+        there = torch.arange(keys, device=positions.device) // beams
+        return self.visible(positions[..., None, :, None], there)
+
+    def _reads_pages(self, q: Tensor) -> bool:
+        """Does the kernel for the few queries of a step read keys and values in their pages?"""
+        readable = self.score.is_dot and not self.score.biases_keys
+        return self.kernel == "triton" and readable and use_decode_attention(q)
+
+    def attend_pages(self, q: Tensor, memory: PagedMemory, positions: Tensor) -> Tensor:
+        """As `attend_heads`, but keys and values are not gathered first, and there are no
+        weights.
+        """
+        from seq2seq.kernels.paged import paged_attention  # needs Triton
+
+        view, T = memory.table.view, q.shape[2]
+        S = view.slots.shape[1]
+        (k,), (v,) = memory.storage["k"], memory.storage["v"]  # (G, slots, D)
+        q = self.place.rotate(self.score.queries(q), positions)
+        bias = position_bias(self.place, positions, S, self.num_heads)
+        mask = self._visible(positions, S, memory.beams)
+        if self.place.role is Role.DECODER and T > 1:
+            mask = intersect_masks(mask, past_mask(positions, T, S))
+        q, scale, _ = self.score.as_dot_product(q, k)
+        return paged_attention(q, k, v, view.slots, view.lengths, scale=scale, mask=mask, bias=bias)
 
 
 def flash_functions(kernel: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:

@@ -6,6 +6,7 @@ slots, so that continuing another hypothesis copies integers, not keys and value
 rows stay valid, since pages are given back only when their whole sentence leaves.
 """
 
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -81,6 +82,12 @@ class Slots:
     def __init__(self, slots: Tensor, mask: Tensor | None, stride: int) -> None:
         self.slots, self.mask, self._stride = slots, mask, stride
         self._indices: dict[int, Tensor] = {}
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """The tokens of each row, (rows,)."""
+        rows, n = self.slots.shape
+        return self.slots.new_full((rows,), n) if self.mask is None else self.mask.sum(1)
 
     def index(self, heads: int) -> Tensor:
         """Their indices in (heads * stride) slots, in the order (rows, heads, n)."""

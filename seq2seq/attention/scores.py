@@ -36,6 +36,7 @@ class Score(nn.Module):
 
     is_dot: ClassVar[bool] = False  # does `as_dot_product` work?
     is_additive: ClassVar[bool] = False  # is it u . tanh(query + key)?
+    biases_keys: ClassVar[bool] = False  # has its dot product a bias of each key?
     rotates: ClassVar[bool] = False  # does it compare where a rotation has a meaning?
     reads_queries: ClassVar[bool] = True  # do the weights depend on the query?
     size: float = 1.0  # of the projections before it, see `Attention.lr_multipliers`
@@ -205,6 +206,8 @@ class Gaussian(ScaledDot):
     w q . k with the bias -w / 2 |k|^2: |q|^2 cancels in the softmax.
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
     """
+
+    biases_keys = True
 
     def __init__(self, widths: Widths):
         super().__init__(widths)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import upcast
+from seq2seq.functional.softmax import intersect_masks, upcast
 
 # For more queries the fused kernel, which never holds all scores, is faster.
 FEW = 16
@@ -55,3 +55,27 @@ def decode_attention(
         weights *= mask  # for queries without any key
     out = torch.bmm(weights.view(B * G, -1, S).to(values.dtype), values)
     return out.view(B, H, T, -1)
+
+
+def gather_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    slots: Tensor,
+    lengths: Tensor,
+    *,
+    scale: float = 1.0,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """`decode_attention` over keys and values in pages, which are copied row by row.
+
+    The readable form of the kernel `paged_attention` of `kernels/paged.py`, with the same
+    arguments: `k` (G, slots, D) and `v` (G, slots, M) of a pool, `slots` (N, S) of the tokens of
+    each row, of which the first `lengths` (N,) exist.
+    """
+    inside = torch.arange(slots.shape[1], device=slots.device) < lengths[:, None]
+    read = torch.where(inside, slots, slots[:, :1])  # the others may hold anything
+    mask = intersect_masks(mask, inside[:, None, None])
+    of_rows = (x[:, read].transpose(0, 1) for x in (k, v))  # (N, G, S, width)
+    return decode_attention(q, *of_rows, scale=scale, mask=mask, bias=bias)
