@@ -15,6 +15,7 @@ def cells(kind: str) -> list[str]:
     return ["".join(cell["source"]) for cell in content["cells"] if cell["cell_type"] == kind]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UPDATES", "20")
