@@ -123,6 +123,7 @@ def test_the_mechanism_of_the_page_keeps_the_contract(site: Path) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_breaks_it_is_told_where(site: Path) -> None:
     """Of each kind of mistake, by the sentence that does not hold."""
     code = """
@@ -155,12 +156,14 @@ for mistaken in Reads, Forgets, Shrinks:
     assert "decoder self-attention, position=rope" in shrinks
 
 
+@pytest.mark.slow
 def test_the_example_package_is_tested_by_its_own_test(site: Path) -> None:
     test = EXAMPLE / "test_sparsemax.py"
     ended = command(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", test)
     assert ended.returncode == 0, ended.stdout
 
 
+@pytest.mark.slow
 def test_the_example_package_is_built_with_its_preset(tmp_path: Path) -> None:
     pytest.importorskip("setuptools")
     source, site = tmp_path / "source", tmp_path / "site"

@@ -68,7 +68,8 @@ def check_recordable(texts: Iterable[str]) -> None:
 
 def fit_or_explain(config: DictConfig) -> float | None:
     """Train. Raises: Seq2SeqError for whatever the user can fix."""
-    check_presets(HydraConfig.get().runtime.choices, Path(conf_dir()))
+    if HydraConfig.initialized():
+        check_presets(HydraConfig.get().runtime.choices, Path(conf_dir()))
     from seq2seq.training import run  # imports torch: only once the options are known to exist
 
     try:

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from cases import BUILT, DIM, Case, inputs_of, kernels
+from cases import BUILT, DIM, Case, kernels
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from seq2seq.attention import Role, build_attention
+from seq2seq.testing.subject import make_inputs
 
 LENGTH = 1500
 
@@ -50,7 +51,7 @@ def test_no_tensor_has_an_element_for_every_query_and_key(case: Case) -> None:
     if attention.max_length is not None:
         longer = {**case.options, "length": LENGTH}
         attention = build_attention(longer, attention.place).double()
-    x, source, mask, _ = inputs_of(case, LENGTH)
+    x, source, mask, _ = make_inputs(case, LENGTH)
     if source is not None:
         x = x.detach().repeat(1, LENGTH // x.shape[1], 1).requires_grad_()
     with Largest() as largest:

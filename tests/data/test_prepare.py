@@ -185,7 +185,7 @@ def test_every_file_is_checked_before_anything_is_computed(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("demo", "clone it"),
+        ("demo", "seq2seq demo --corpus$"),
         ("multi30k", "python scripts/prepare_multi30k.py --languages de en$"),
         ("multi30k_tok", "prepare_multi30k.py --languages de en --tok$"),
         ("files", r"\.$"),

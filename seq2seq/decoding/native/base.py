@@ -71,7 +71,7 @@ class NativeModel(Seq2Seq):
         lengths, positions = mask.sum(1), self.source_positions(source).expand(B, S)
         is_full = bool(mask.all())
         tokens = source.contiguous() if is_full else source[mask]
-        positions = positions.flatten() if is_full else positions[mask]
+        positions = positions.flatten().contiguous() if is_full else positions[mask]
         states = torch.empty(len(positions), dim)
         batch = structs.EncodeBatch(
             rows=len(positions),
