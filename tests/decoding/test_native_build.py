@@ -123,7 +123,10 @@ BAD_ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_ENTRIES)
+@pytest.mark.parametrize(
+    "name",
+    [n if n == "garbage" else pytest.param(n, marks=pytest.mark.slow) for n in BAD_ENTRIES],
+)
 def test_whatever_has_the_name_of_an_object_it_is_compiled_again(
     name: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +141,7 @@ def test_whatever_has_the_name_of_an_object_it_is_compiled_again(
     assert [each.read_bytes() for each in folder.iterdir()] == [content]
 
 
-@pytest.mark.parametrize("text", ["", "int none;"])
+@pytest.mark.parametrize("text", [pytest.param("", marks=pytest.mark.slow), "int none;"])
 def test_an_object_with_a_right_name_and_no_functions_is_compiled_again(
     text: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
