@@ -29,14 +29,25 @@ def attend_kernel(score, q, k, v, tiles, out, lse, sizes):
         j = start + tl.arange(0, sizes.K)
         e = compare(score, queries, load(k, b, key_head, j, d, sizes.WIDE), h, d, sizes.NARROW)
         e = hide(e, tiles, b, h, i, j)
-        # A query that has seen no key yet has m = -inf, and -inf minus itself would be NaN.
-        m_new = tl.maximum(tl.maximum(m, tl.max(e, 1)), LOWEST)
-        fade, p = tl.exp(m - m_new), tl.exp(e - m_new[:, None])
-        l = l * fade + tl.sum(p, 1)  # noqa: E741
+        m, l, fade, p = soften(e, m, l)  # noqa: E741
         values = load(v, b, value_head, j, c, sizes.WIDE)
         kept = p * keep(tiles, b, h, i, j, sizes.WIDE)
         acc = acc * fade[:, None] + product(kept, values, sizes.NARROW)
-        m = m_new
+    finish(acc, m, l, out, lse, b, h, i, c)
+
+
+@triton.jit
+def soften(e, m, l):  # noqa: E741
+    """Highest scores so far, sums of exponentials, the factor of earlier ones, and new ones."""
+    # A query that has seen no key yet has m = -inf, and -inf minus itself would be NaN.
+    m_new = tl.maximum(tl.maximum(m, tl.max(e, 1)), LOWEST)
+    fade, p = tl.exp(m - m_new), tl.exp(e - m_new[:, None])
+    return m_new, l * fade + tl.sum(p, 1), fade, p
+
+
+@triton.jit
+def finish(acc, m, l, out, lse, b, h, i, c):  # noqa: E741
+    """Write the weighted means and the logarithms of the sums of exponentials."""
     # l is 0 without any key, and at least 1 with one: its highest score adds exp(0).
     some = tl.maximum(l, 1)
     store(out, acc / some[:, None], b, h, i, c)

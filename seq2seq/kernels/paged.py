@@ -9,7 +9,11 @@ import triton.language as tl
 from torch import Tensor
 
 from seq2seq.errors import ConfigError
-from seq2seq.kernels.launch import is_interpreted, round_up, types_of
+from seq2seq.kernels.blocks import load, product, rows_of, store
+from seq2seq.kernels.forward import finish, soften
+from seq2seq.kernels.launch import INSTEAD, Sizes, is_interpreted, round_up, types_of
+from seq2seq.kernels.scores import compare, score_arguments
+from seq2seq.kernels.tiles import hide, tile_arguments
 
 # Keys that one program reads. Which partial sums there are, and in which order they are added, is
 # thus a matter of a row's own length: not of the batch, nor of how many programs a machine can run.
@@ -59,30 +63,28 @@ def paged_attention(
         raise ValueError(f"split={split} should be a multiple of block={block}")
     dtype = torch.promote_types(q.dtype, k.dtype)
     types = types_of(dtype)
-    wide = torch.promote_types(dtype, torch.float32)
-    rows = H // G * T  # the query heads of a group are further queries of its key head
-    splits = max(1, triton.cdiv(S, split))
-    out = q.new_empty(N, H, T, M, dtype=v.dtype)
-    sums = out if splits == 1 else q.new_empty(N, G, splits, rows, M, dtype=wide)
-    peaks = q.new_empty(*sums.shape[:4] if splits > 1 else (0,), 2, dtype=wide)
-    strided_mask, strides_of_mask = with_strides(mask, (N, H, T, S))
-    strided_bias, strides_of_bias = with_strides(bias, (N, H, T, S))
-    grid = (N, G * triton.cdiv(rows, ROWS), splits)
+    sizes = Sizes(*(tl.constexpr(x) for x in (ROWS, block, *widths, types.sum, types.product)))
+    # The query heads of a group are further queries of its key head.
+    rows = H // G * T
+    scores = N, G, rows, S
+    mask, bias = (None if x is None else x.expand(N, H, T, S).reshape(scores) for x in (mask, bias))
+    tiles = tile_arguments(scores, False, mask, bias, None)
+    splits, wide = max(1, triton.cdiv(S, split)), torch.promote_types(dtype, torch.float32)
+    out = q.new_empty(N, G, rows, M, dtype=v.dtype)
+    parts = out if splits == 1 else q.new_empty(N, G * splits, rows, M, dtype=wide)
+    lse = q.new_empty(*parts.shape[:3], 1, dtype=wide)
+    blocks = triton.cdiv(rows, ROWS)
     with torch.cuda.device_of(q):
-        attend_split[grid](
-            q, k, v, slots, lengths, strided_mask, strided_bias, out, sums, peaks,
-            *q.stride(), *k.stride(), *v.stride(), slots.stride(0),
-            *strides_of_mask, *strides_of_bias,
-            scale, T, H // G, D, M,
-            splits, split, block, ROWS, *widths, types.product, types.sum,
-            mask is not None, bias is not None,
+        attend_split[N, G * splits, blocks](
+            score_arguments(scale, None), rows_of(q.reshape(N, G, rows, D)),
+            rows_of(k[None]), rows_of(v[None]), slots, slots.stride(0), lengths, tiles,
+            rows_of(parts), rows_of(lse), split, sizes,
         )  # fmt: skip
         if splits > 1:
-            add_splits[(N, G * rows)](
-                lengths, out, sums, peaks,
-                rows, M, splits, split, widths[1], types.sum,
-            )  # fmt: skip
-    return out
+            add_splits[N, G, blocks](
+                rows_of(parts), rows_of(lse), lengths, rows_of(out), split, sizes
+            )
+    return out.view(N, H, T, M)
 
 
 def check_pages(q: Tensor, k: Tensor, v: Tensor, slots: Tensor, lengths: Tensor) -> None:
@@ -92,7 +94,7 @@ def check_pages(q: Tensor, k: Tensor, v: Tensor, slots: Tensor, lengths: Tensor)
     if not is_interpreted() and (not q.is_cuda or q.dtype == torch.float64):
         raise ConfigError(
             f"kernel=triton decodes on GPUs, in 32 bits or 16, and this is {q.dtype} on the device "
-            f"{q.device.type}. Take kernel=auto; or TRITON_INTERPRET=1 for a slow check"
+            f"{q.device.type}. {INSTEAD}"
         )
     N, H, _, D = q.shape
     fits = k.shape[:2] == v.shape[:2] and k.shape[2] == D and H % len(k) == 0
@@ -106,114 +108,50 @@ def check_pages(q: Tensor, k: Tensor, v: Tensor, slots: Tensor, lengths: Tensor)
         )
 
 
-def with_strides(x: Tensor | None, shape: tuple[int, ...]) -> tuple[Tensor | None, tuple[int, ...]]:
-    """A view in four axes, and its strides; booleans as bytes."""
-    if x is None:
-        return None, (0,) * len(shape)
-    view = x.expand(shape)
-    return view.view(torch.uint8) if x.dtype == torch.bool else view, view.stride()
+# Whether strides of tables and masks are multiples of 16 changes from step to step: each time the
+# kernel would be compiled again.
+@triton.jit(do_not_specialize=["slots_n", "tiles"])
+def attend_split(
+    score, q, k, v, slots, slots_n, lengths, tiles, parts, lse, SPLIT: tl.constexpr, sizes
+):
+    """One program has a block of queries of one row and key head, and the keys of one split."""
+    n, splits = tl.program_id(0).to(tl.int64), parts.heads // k.heads
+    g, part = tl.program_id(1) // splits, tl.program_id(1) % splits
+    i = tl.program_id(2) * sizes.Q + tl.arange(0, sizes.Q)
+    d, c = tl.arange(0, sizes.D), tl.arange(0, sizes.M)
+    queries = load(q, n, g, i, d, sizes.WIDE)
+    length = tl.load(lengths + n)
+    m = tl.full((sizes.Q,), float("-inf"), sizes.WIDE)
+    l = tl.zeros((sizes.Q,), sizes.WIDE)  # noqa: E741 - the name in the paper
+    acc = tl.zeros((sizes.Q, sizes.M), sizes.WIDE)
+    for start in range(part * SPLIT, tl.minimum((part + 1) * SPLIT, length), sizes.K):
+        j = start + tl.arange(0, sizes.K)
+        inside = j < length
+        # Slots of other rows may hold anything: they are read as if outside of the pool.
+        slot = tl.load(slots + n * slots_n + j, mask=inside, other=k.rows)
+        e = compare(score, queries, load(k, 0, g, slot, d, sizes.WIDE), g, d, sizes.NARROW)
+        e = tl.where(inside[None, :], hide(e, tiles, n, g, i, j), float("-inf"))
+        m, l, fade, p = soften(e, m, l)  # noqa: E741
+        values = load(v, 0, g, slot, c, sizes.WIDE)
+        acc = acc * fade[:, None] + product(p, values, sizes.NARROW)
+    finish(acc, m, l, parts, lse, n, tl.program_id(1), i, c)
 
 
 @triton.jit
-def load_wide(pointers, inside, WIDE: tl.constexpr):
-    """Numbers in the type of sums, zeros where there are none. The interpreter computes wrongly
-    with bfloat16, without a word.
-    """
-    return tl.load(pointers, mask=inside, other=0.0).to(WIDE)
-
-
-# Whether these are multiples of 16 changes from step to step: each time it would be compiled again.
-VARYING = ["slots_n", "mask_n", "mask_h", "mask_t", "mask_s", "bias_n", "bias_h", "bias_t"]
-
-
-@triton.jit(do_not_specialize=[*VARYING, "bias_s", "splits"])
-def attend_split(
-    Q, K, V, SLOTS, LENGTHS, MASK, BIAS, OUT, SUMS, PEAKS,
-    q_n, q_h, q_t, q_d, k_g, k_s, k_d, v_g, v_s, v_m, slots_n,
-    mask_n, mask_h, mask_t, mask_s, bias_n, bias_h, bias_t, bias_s,
-    scale, T, HEADS, D, M, splits,
-    SPLIT: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-    WIDTH: tl.constexpr, OUT_WIDTH: tl.constexpr, PRODUCT: tl.constexpr, WIDE: tl.constexpr,
-    MASKED: tl.constexpr, BIASED: tl.constexpr,
-):  # fmt: skip
-    """The queries of one row and key head, and the keys of one split: the weighted sum of values
-    if the row has one split; else the sum without its divisor, its divisor and its highest score.
-    """
-    n, part = tl.program_id(0).to(tl.int64), tl.program_id(2)
-    rows = HEADS * T
-    tiles = tl.cdiv(rows, ROWS)
-    g = (tl.program_id(1) // tiles).to(tl.int64)
-    r = tl.program_id(1) % tiles * ROWS + tl.arange(0, ROWS)
-    h, t = g * HEADS + r // T, r % T
-    d, w, real = tl.arange(0, WIDTH), tl.arange(0, OUT_WIDTH), r < rows
-    at_query = Q + n * q_n + h * q_h + t * q_t
-    q = load_wide(at_query[:, None] + d * q_d, real[:, None] & (d < D), WIDE)
-    length = tl.load(LENGTHS + n)
-    m = tl.full([ROWS], float("-inf"), WIDE)
-    l = tl.zeros([ROWS], WIDE)  # noqa: E741 - the name in the paper
-    acc = tl.zeros([ROWS, OUT_WIDTH], WIDE)
-    for start in range(part * SPLIT, tl.minimum((part + 1) * SPLIT, length), BLOCK):
-        j = start + tl.arange(0, BLOCK)
-        inside = j < length
-        slot = tl.load(SLOTS + n * slots_n + j, mask=inside, other=0)
-        k = load_wide(K + g * k_g + slot[None, :] * k_s + d[:, None] * k_d,
-                 inside[None, :] & (d[:, None] < D), WIDE)  # fmt: skip
-        product = tl.dot(q.to(PRODUCT), k.to(PRODUCT), input_precision="ieee", out_dtype=WIDE)
-        e = product * scale
-        pairs = real[:, None] & inside[None, :]
-        if BIASED:
-            at = n * bias_n + h * bias_h + t * bias_t
-            e += load_wide(BIAS + at[:, None] + j[None, :] * bias_s, pairs, WIDE)
-        if MASKED:
-            at = n * mask_n + h * mask_h + t * mask_t
-            seen = tl.load(MASK + at[:, None] + j[None, :] * mask_s, mask=pairs, other=0)
-            pairs = pairs & (seen != 0)
-        e = tl.where(pairs, e, float("-inf"))
-        m_new = tl.maximum(m, tl.max(e, 1))
-        # A query that has seen no key yet has m = -inf, and -inf minus itself would be NaN.
-        top = tl.where(m_new == float("-inf"), 0.0, m_new)
-        fade, p = tl.exp(m - top), tl.exp(e - top[:, None])
-        l = l * fade + tl.sum(p, 1)  # noqa: E741
-        v = load_wide(V + g * v_g + slot[:, None] * v_s + w[None, :] * v_m,
-                 inside[:, None] & (w[None, :] < M), WIDE)  # fmt: skip
-        weighted = tl.dot(p.to(PRODUCT), v.to(PRODUCT), input_precision="ieee", out_dtype=WIDE)
-        acc = acc * fade[:, None] + weighted
-        m = m_new
-    inside_out = real[:, None] & (w < M)
-    if splits == 1:
-        at = (n * tl.num_programs(1) // tiles + g) * rows + r  # (N, H, T) in this order
-        value = acc / tl.where(l == 0.0, 1.0, l)[:, None]
-        tl.store(OUT + at[:, None] * M + w, value.to(OUT.dtype.element_ty), mask=inside_out)
-    else:
-        at = ((n * tl.num_programs(1) // tiles + g) * splits + part) * rows + r
-        tl.store(SUMS + at[:, None] * M + w, acc, mask=inside_out)
-        tl.store(PEAKS + at * 2, m, mask=real)
-        tl.store(PEAKS + at * 2 + 1, l, mask=real)
-
-
-@triton.jit(do_not_specialize=["splits"])
-def add_splits(
-    LENGTHS, OUT, SUMS, PEAKS, rows, M, splits,
-    SPLIT: tl.constexpr, OUT_WIDTH: tl.constexpr, WIDE: tl.constexpr,
-):  # fmt: skip
-    """The sums of the splits of one query, first to last, each scaled to the highest score so far.
+def add_splits(parts, lse, lengths, out, SPLIT: tl.constexpr, sizes):
+    """The results of the splits, first to last, by their shares of the exponentials.
 
     One split is added to nothing: exp(0) = 1, so that the result is that without a second one.
     """
-    n, of_row = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    w = tl.arange(0, OUT_WIDTH)
-    head = n * (tl.num_programs(1) // rows) + of_row // rows
-    m, l = tl.full([], float("-inf"), WIDE), tl.zeros([], WIDE)  # noqa: E741
-    acc = tl.zeros([OUT_WIDTH], WIDE)
-    for part in range(0, tl.cdiv(tl.load(LENGTHS + n), SPLIT)):
-        at = (head * splits + part) * rows + of_row % rows
-        m_part, l_part = tl.load(PEAKS + at * 2), tl.load(PEAKS + at * 2 + 1)
-        m_new = tl.maximum(m, m_part)
-        top = tl.where(m_new == float("-inf"), 0.0, m_new)
-        fade, share = tl.exp(m - top), tl.exp(m_part - top)
-        l = l * fade + l_part * share  # noqa: E741
-        acc = acc * fade + load_wide(SUMS + at * M + w, w < M, WIDE) * share
-        m = m_new
-    value = acc / tl.where(l == 0.0, 1.0, l)
-    at = head * rows + of_row % rows
-    tl.store(OUT + at * M + w, value.to(OUT.dtype.element_ty), mask=w < M)
+    n, g, splits = tl.program_id(0).to(tl.int64), tl.program_id(1), parts.heads // out.heads
+    i = tl.program_id(2) * sizes.Q + tl.arange(0, sizes.Q)
+    c = tl.arange(0, sizes.M)
+    m = tl.full((sizes.Q,), float("-inf"), sizes.WIDE)
+    l = tl.zeros((sizes.Q,), sizes.WIDE)  # noqa: E741
+    acc = tl.zeros((sizes.Q, sizes.M), sizes.WIDE)
+    for part in range(0, tl.cdiv(tl.load(lengths + n), SPLIT)):
+        e = load(lse, n, g * splits + part, i, tl.arange(0, 1), sizes.WIDE)
+        m, l, fade, share = soften(e, m, l)  # noqa: E741
+        value = load(parts, n, g * splits + part, i, c, sizes.WIDE)
+        acc = acc * fade[:, None] + value * share
+    store(out, acc / tl.maximum(l, 1)[:, None], n, g, i, c)

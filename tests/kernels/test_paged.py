@@ -150,27 +150,31 @@ def test_what_does_not_fit_is_refused(device: torch.device) -> None:
             paged_attention(*wrong)
 
 
-FADED = "acc = acc * fade[:, None] + weighted"
 MISTAKES = {
     "one key too many": ("inside = j < length", "inside = j <= length"),
-    "slots of another row": ("SLOTS + n * slots_n + j", "SLOTS + j"),
-    "sums not rescaled": (FADED, "acc = acc + weighted"),
-    "divisor not rescaled": ("l = l * fade + tl.sum(p, 1)", "l = l + tl.sum(p, 1)"),
+    "slots of another row": ("slots + n * slots_n + j", "slots + j"),
+    "sums not rescaled": ("acc * fade[:, None] + product", "acc + product"),
     "a split that ends early": ("tl.minimum((part + 1) * SPLIT, length)", "part * SPLIT + 1"),
-    "heads of another group": ("h, t = g * HEADS + r // T", "h, t = r // T"),
-    "keys of another group": ("K + g * k_g", "K + 0 * k_g"),
-    "the first query for all": ("r // T, r % T", "r // T, r % 1"),
-    "mask ignored": ("pairs & (seen != 0)", "pairs"),
-    "mask of another row": ("at = n * mask_n +", "at = 0 * mask_n +"),
-    "bias of another head": ("h * bias_h", "0 * bias_h"),
-    "no scale": ("e = product * scale", "e = product"),
-    "NaN for queries without keys": ("tl.where(l == 0.0, 1.0, l)[:, None]", "l[:, None]"),
-    "splits not scaled to each other": ("+ l_part * share", "+ l_part"),
-    "the last split lost": (
-        "tl.cdiv(tl.load(LENGTHS + n), SPLIT)",
-        "tl.load(LENGTHS + n) // SPLIT",
+    "a split read twice": ("range(part * SPLIT,", "range(0,"),
+    "keys of another group": ("load(k, 0, g,", "load(k, 0, 0,"),
+    "values of another group": ("load(v, 0, g,", "load(v, 0, 0,"),
+    "queries of another group": ("load(q, n, g,", "load(q, n, 0,"),
+    "groups of heads in another order": (".reshape(N, G, rows, D)", ".reshape(N, rows, G, D).transpose(1, 2)"),
+    "mask and bias of another row": ("hide(e, tiles, n, g", "hide(e, tiles, 0, g"),
+    "mask and bias of another group": ("hide(e, tiles, n, g", "hide(e, tiles, n, 0"),
+    "what is after the keys": (
+        "tl.where(inside[None, :], hide(e, tiles, n, g, i, j)",
+        "tl.where(True, e",
     ),
-    "sums of the first split": ("(head * splits + part)", "(head * splits + 0)"),
+    "no scale": ("score_arguments(scale, None)", "score_arguments(1.0, None)"),
+    "splits not scaled to each other": ("+ value * share", "+ value"),
+    "splits not rescaled": ("fade[:, None] + value", "1.0 + value"),
+    "the last split lost": (
+        "tl.cdiv(tl.load(lengths + n), SPLIT)",
+        "tl.load(lengths + n) // SPLIT",
+    ),
+    "sums of the first split": ("n, g * splits + part, i, c", "n, g * splits, i, c"),
+    "highest scores of the first split": ("splits + part, i, tl.arange", "splits, i, tl.arange"),
 }
 
 
