@@ -4,7 +4,6 @@ Tolerances are of the largest number: products of float32 are not those of float
 """
 
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from itertools import cycle, islice
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 from gpu_bench.rows import LEFT_OUT, Row, judge
 from seq2seq.functional.decode import gather_attention
 from seq2seq.functional.flash import flash_additive_attention, flash_attention
+from seq2seq.kernels.launch import lacks_triton
 
 TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 6e-2}
 # Of attention forward and backward. Each set is compiled once a type.
@@ -25,8 +25,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 def run(device: torch.device, tiny: bool) -> Iterator[Row]:
-    if find_spec("triton") is None:
-        yield Row("Triton", "needs pip install 'seq2seq-attention-zoo[triton]'", LEFT_OUT)
+    if told := lacks_triton():
+        yield Row("Triton", f"needs {told}", LEFT_OUT)
         return
     checks = {"flash": flash_error, "additive": additive_error, "paged decoding": paged_error}
     for name, check in checks.items():

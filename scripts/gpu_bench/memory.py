@@ -1,7 +1,6 @@
 """Memory and time of additive attention, forward and backward: written out, in tiles, in Triton."""
 
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 
 import torch
 from attention_bench.live_memory import live_memory
@@ -11,6 +10,7 @@ from gpu_bench.models import seconds
 from gpu_bench.rows import LEFT_OUT, Row
 from seq2seq.functional import explicit_attention, flash_additive_attention
 from seq2seq.functional.scores import additive
+from seq2seq.kernels.launch import lacks_triton
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -21,8 +21,8 @@ def run(device: torch.device, tiny: bool) -> Iterator[Row]:
         "written out": lambda q, k, u, v: explicit_attention(additive(q, k, u), v)[0],
         "tiles in torch": flash_additive_attention,
     }
-    if find_spec("triton") is None:
-        yield Row("Triton", "needs pip install 'seq2seq-attention-zoo[triton]'", LEFT_OUT)
+    if told := lacks_triton():
+        yield Row("Triton", f"needs {told}", LEFT_OUT)
     else:
         from seq2seq.functional.triton_flash import triton_additive_attention
 

@@ -33,7 +33,7 @@ def attend_kernel(score, q, k, v, tiles, out, lse, sizes):
         values = load(v, b, value_head, j, c, sizes.WIDE)
         kept = p * keep(tiles, b, h, i, j, sizes.WIDE)
         acc = acc * fade[:, None] + product(kept, values, sizes.NARROW)
-    finish(acc, m, l, out, lse, b, h, i, c)
+    write_outputs(acc, m, l, out, lse, b, h, i, c)
 
 
 @triton.jit
@@ -46,7 +46,7 @@ def soften(e, m, l):  # noqa: E741
 
 
 @triton.jit
-def finish(acc, m, l, out, lse, b, h, i, c):  # noqa: E741
+def write_outputs(acc, m, l, out, lse, b, h, i, c):  # noqa: E741
     """Write the weighted means and the logarithms of the sums of exponentials."""
     # l is 0 without any key, and at least 1 with one: its highest score adds exp(0).
     some = tl.maximum(l, 1)

@@ -1,7 +1,7 @@
 """The start of a kernel: Triton, a device or the interpreter, types and sizes of blocks."""
 
 import os
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from seq2seq.errors import ConfigError
 
+TRITON = (3, 7)  # the oldest that compiles these kernels; torch 2.13 comes with it
 # What to take on a CPU.
 INSTEAD = "Take kernel=auto; or TRITON_INTERPRET=1 for a slow check of the kernels"
 
@@ -18,13 +19,24 @@ def is_interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0").lower() in {"1", "true", "on", "yes"}
 
 
+def lacks_triton() -> str | None:
+    """The package to install where it is missing, or too old for tuples in a loop; else None."""
+    try:
+        found = version("triton")
+    except PackageNotFoundError:
+        found = "none"
+    if found != "none" and tuple(map(int, found.split(".")[:2])) >= TRITON:
+        return None
+    return (
+        f"the package triton, {TRITON[0]}.{TRITON[1]} or newer, for Linux (found: {found}): "
+        "pip install 'seq2seq-attention-zoo[triton]'"
+    )
+
+
 def check_triton() -> None:
     """Raises: ConfigError without Triton, or without a GPU."""
-    if find_spec("triton") is None:
-        raise ConfigError(
-            "kernel=triton needs the package triton (3.7 or newer, for Linux): "
-            "pip install 'seq2seq-attention-zoo[triton]'. Take kernel=auto without it"
-        )
+    if told := lacks_triton():
+        raise ConfigError(f"kernel=triton needs {told}. Take kernel=auto without it")
     if not (torch.cuda.is_available() or is_interpreted()):
         raise ConfigError(f"kernel=triton runs on GPUs, and torch finds none here. {INSTEAD}")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.errors import ConfigError
 from seq2seq.kernels.blocks import load, product, rows_of, store
-from seq2seq.kernels.forward import finish, soften
+from seq2seq.kernels.forward import soften, write_outputs
 from seq2seq.kernels.launch import INSTEAD, Sizes, is_interpreted, round_up, types_of
 from seq2seq.kernels.scores import compare, score_arguments
 from seq2seq.kernels.tiles import hide, tile_arguments
@@ -134,7 +134,7 @@ def attend_split(
         m, l, fade, p = soften(e, m, l)  # noqa: E741
         values = load(v, 0, g, slot, c, sizes.WIDE)
         acc = acc * fade[:, None] + product(p, values, sizes.NARROW)
-    finish(acc, m, l, parts, lse, n, tl.program_id(1), i, c)
+    write_outputs(acc, m, l, parts, lse, n, tl.program_id(1), i, c)
 
 
 @triton.jit

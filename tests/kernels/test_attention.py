@@ -8,7 +8,9 @@ from attention_cases import SCALE, Case, cases, draw, options_of, reference
 from helpers import assert_equal, gradients
 from torch import Tensor
 
-pytest.importorskip("triton", reason="pip install 'seq2seq-attention-zoo[triton]'")
+pytest.importorskip(
+    "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
+)
 
 from seq2seq.functional import (  # noqa: E402
     flash_additive_attention,

@@ -4,7 +4,9 @@ import pytest
 import torch
 from helpers import assert_equal
 
-triton = pytest.importorskip("triton", reason="pip install 'seq2seq-attention-zoo[triton]'")
+triton = pytest.importorskip(
+    "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
+)
 
 import triton.language as tl  # noqa: E402
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("triton", reason="pip install 'seq2seq-attention-zoo[triton]'")
+pytest.importorskip(
+    "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
+)
 
 KERNELS = ("attend_kernel", "queries_kernel", "keys_kernel", "bias_kernel")
 

@@ -4,7 +4,9 @@ import pytest
 import torch
 from helpers import assert_equal, gradients, mask_of, model_config, randomised
 
-pytest.importorskip("triton", reason="pip install 'seq2seq-attention-zoo[triton]'")
+pytest.importorskip(
+    "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
+)
 
 from seq2seq.attention import Place, Role, build_attention  # noqa: E402
 from seq2seq.checkpoint import with_kernels_of_this_machine  # noqa: E402

@@ -11,7 +11,9 @@ import pytest
 import torch
 from helpers import assert_equal, small_model, source_batch
 
-triton = pytest.importorskip("triton", reason="pip install 'seq2seq-attention-zoo[triton]'")
+triton = pytest.importorskip(
+    "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
+)
 
 from paged_cases import TOLERANCES, Attend, make_case  # noqa: E402
 
@@ -159,7 +161,10 @@ MISTAKES = {
     "keys of another group": ("load(k, 0, g,", "load(k, 0, 0,"),
     "values of another group": ("load(v, 0, g,", "load(v, 0, 0,"),
     "queries of another group": ("load(q, n, g,", "load(q, n, 0,"),
-    "groups of heads in another order": (".reshape(N, G, rows, D)", ".reshape(N, rows, G, D).transpose(1, 2)"),
+    "groups of heads in another order": (
+        ".reshape(N, G, rows, D)",
+        ".reshape(N, rows, G, D).transpose(1, 2)",
+    ),
     "mask and bias of another row": ("hide(e, tiles, n, g", "hide(e, tiles, 0, g"),
     "mask and bias of another group": ("hide(e, tiles, n, g", "hide(e, tiles, n, 0"),
     "what is after the keys": (

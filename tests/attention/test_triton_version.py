@@ -1,0 +1,24 @@
+"""What is told where Triton is missing or too old."""
+
+import pytest
+
+from seq2seq.kernels import launch
+
+
+@pytest.mark.parametrize("found", ["3.7.0", "3.10.0", "4.0.0+git1"])
+def test_a_new_triton_is_enough(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "version", lambda name: found)
+    assert launch.lacks_triton() is None
+
+
+@pytest.mark.parametrize("found", ["3.6.0", "2.3.1", None])
+def test_an_old_one_or_none_is_told(found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if found is None:
+            raise launch.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(launch, "version", version)
+    told = launch.lacks_triton()
+    assert told is not None
+    assert f"3.7 or newer, for Linux (found: {found or 'none'}): pip install" in told
