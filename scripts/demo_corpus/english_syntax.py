@@ -1,5 +1,6 @@
 """A meaning in English: subject, verb, object, place, time, whatever comes first in German."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from demo_corpus import english
@@ -153,7 +154,7 @@ def _past(clause: Clause, lemma: str) -> str:
 
 def _later(chain: list[Verbal]) -> Phrase:
     words: Phrase = []
-    for before, verbal in zip(chain, chain[1:], strict=False):
+    for before, verbal in pairwise(chain):
         lemma = verbal.lemma
         form = english.progressive(lemma) if before.next_form == "progressive" else lemma
         words += phrase(form, *verbal.paths) + phrase(verbal.tail, "verb")

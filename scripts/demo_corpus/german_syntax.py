@@ -165,14 +165,17 @@ def right_bracket(clause: Clause) -> Phrase:
 def verb_second(clause: Clause) -> Phrase:
     """A main clause: one constituent, the finite verb, the rest, the other verbs."""
     front = role_phrase(clause, clause.front)
-    return [*front, finite_verb(clause), *middle_field(clause, (clause.front,))] + right_bracket(
-        clause
-    )
+    return [
+        *front,
+        finite_verb(clause),
+        *middle_field(clause, (clause.front,)),
+        *right_bracket(clause),
+    ]
 
 
 def verb_first(clause: Clause) -> Phrase:
     """A question that asks for yes or no."""
-    return [finite_verb(clause), *middle_field(clause, ())] + right_bracket(clause)
+    return [finite_verb(clause), *middle_field(clause, ()), *right_bracket(clause)]
 
 
 def verb_last(clause: Clause, omit: str = "") -> Phrase:

@@ -166,7 +166,7 @@ def extract_links(
 
 def format_links(sure: Iterable[Link], possible: Iterable[Link] = ()) -> str:
     """Links as a line of a Pharaoh file, in order: `0-0 1p2`. A sure link is written once."""
-    marks = {link: "p" for link in possible} | {link: "-" for link in sure}
+    marks = dict.fromkeys(possible, "p") | dict.fromkeys(sure, "-")
     return " ".join(f"{i}{marks[i, j]}{j}" for i, j in sorted(marks))
 
 

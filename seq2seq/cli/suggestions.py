@@ -60,7 +60,7 @@ def choose_pair(records: Iterable[Record], given: str | None) -> str:
     """The languages that are given, or else the only ones. Raises: ConfigError if that is none."""
     counts = Counter(map(pair_of_languages, records))
     pair = given.lower() if given else next(iter(counts), "")
-    if pair not in counts or not given and len(counts) > 1:
+    if pair not in counts or (not given and len(counts) > 1):
         known = ", ".join(f"--languages {pair} ({n:,})" for pair, n in counts.items())
         raise ConfigError(f"suggestions for one pair of languages make a corpus: {known or 'none'}")
     return pair

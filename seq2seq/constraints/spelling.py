@@ -114,7 +114,7 @@ class Spelling:
         forced = [i for word in closed for i in self._pieces_up_to(word, [len(word)])[0]]
         ends = range(max(0, len(last) - self._max_bytes), len(last) + 1)
         ends_of_pieces = [end for end in ends if self._may_grow(self._bytes_of(last[end:]))]
-        forced += commonprefix(self._pieces_up_to(last, ends_of_pieces))
+        forced += commonprefix(self._pieces_up_to(last, ends_of_pieces))  # noqa: RUF071 - of lists
         done = sum(len(self.writes[i]) for i in forced)
         return Extension(forced, b"".join(map(self._bytes_of, words))[done:])
 

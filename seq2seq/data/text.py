@@ -88,7 +88,7 @@ def similar_names(path: Path) -> str:
     near += difflib.get_close_matches(path.name, (n for n in names if n not in near), n=8)
     if near:
         return f"Near it in {folder}: {', '.join(near[:8])}."
-    shown = names[:8] + ["..."] if len(names) > 8 else names
+    shown = [*names[:8], "..."] if len(names) > 8 else names
     return f"{folder} holds: {', '.join(shown) or 'no files'}."
 
 

@@ -173,7 +173,7 @@ def work(engine: Engine, commands: "queue.SimpleQueue[Command | None]") -> Reply
         except Exception as error:
             error.add_note(f"In a worker process:\n{traceback.format_exc()}")
             try:
-                copy: Exception = pickle.loads(pickle.dumps(error))
+                copy: Exception = pickle.loads(pickle.dumps(error))  # noqa: S301 - of our own
                 return copy
             except Exception:  # an error that cannot be pickled
                 return RuntimeError("".join(traceback.format_exception(error)))

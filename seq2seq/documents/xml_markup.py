@@ -136,7 +136,7 @@ def find_marks(text: str) -> list[Mark]:
     Raises: DataError if it is not well-formed.
     """
     try:
-        _, *marks, end = MarkFinder(text).marks
+        _, *marks, _end = MarkFinder(text).marks
     except (expat.ExpatError, UnicodeEncodeError) as error:
         raise DataError(f"this is not well-formed XML: {error}") from None
     data = text.encode()

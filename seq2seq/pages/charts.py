@@ -57,7 +57,7 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str
         named = 1 < len(series) <= NAMES
         title = (
             ""
-            if len(series) == 1 or named and name == each.name
+            if len(series) == 1 or (named and name == each.name)
             else f"<title>{escape(each.name)}</title>"
         )
         drawn.append(f'<polyline class="line {kind}" points="{line}">{title}</polyline>')
@@ -103,11 +103,9 @@ def draw_rules_and_ticks(axes: Axes) -> list[str]:
         height = axes.up(tick)
         drawn.append(f'<path class="rule" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
         drawn.append(draw_label(LEFT - 7, height + 4, f"{tick:,.6g}", "tick end"))
-    for tick in axes.x:
-        drawn.append(
-            draw_label(axes.across(tick), HEIGHT - BOTTOM + 16, f"{tick:,.6g}", "tick middle")
-        )
-    return drawn
+    below = HEIGHT - BOTTOM + 16
+    ticks = (draw_label(axes.across(x), below, f"{x:,.6g}", "tick middle") for x in axes.x)
+    return [*drawn, *ticks]
 
 
 def draw_dot(axes: Axes, point: Point, kind: str, title: str) -> str:

@@ -21,10 +21,10 @@ class PretrainedTokenizer(Recipe):
     Raises: ConfigError for a path without a file.
     """
 
-    absent_options: ClassVar[dict[str, str]] = {
-        name: "what tokenizer.path names has it already; leave it out"
-        for name in ("vocab_size", "joint", "normalize")
-    }
+    absent_options: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("vocab_size", "joint", "normalize"),
+        "what tokenizer.path names has it already; leave it out",
+    )
     path: str | list[str]
     content: str = field(init=False)  # a digest: what is cached belongs to this content
 

@@ -5,6 +5,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import tokenizers
@@ -234,7 +235,7 @@ def probe_texts(model: PieceModel) -> list[str]:
     texts = [name.replace(MARK, " ") for name in model.named]
     others = ["a  b ", " ", MARK, "ﬁ½①ｆｕｌｌ　ｗｉｄｔｈ", "é e\u0301"]
     others += ["a\tb\u00a0c\u200bd\u0085e", *NAMES]
-    return [*texts, *map("".join, zip(texts, texts[1:], strict=False)), *others]
+    return [*texts, *map("".join, pairwise(texts)), *others]
 
 
 def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list[str]:

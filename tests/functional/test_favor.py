@@ -1,6 +1,7 @@
 """FAVOR+: the estimate of the softmax kernel, and three defects that it must not have."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -79,7 +80,7 @@ def test_the_error_falls_with_more_features() -> None:
         for F in (16, 64, 256, 1024)
     ]
     # 1 / sqrt(F): half for four times as many.
-    for coarse, fine in zip(errors, errors[1:], strict=False):
+    for coarse, fine in pairwise(errors):
         assert fine < 0.75 * coarse
 
 

@@ -12,12 +12,12 @@ pytest.importorskip(
     "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
-from seq2seq.functional import (  # noqa: E402
+from seq2seq.functional import (
     flash_additive_attention,
     flash_attention,
     triton_flash,
 )
-from seq2seq.functional.triton_flash import (  # noqa: E402
+from seq2seq.functional.triton_flash import (
     triton_additive_attention,
     triton_attention,
 )

@@ -16,10 +16,10 @@ pytest.importorskip(
     "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
-from test_attention import CASES, check_case  # noqa: E402
-from triton.runtime.errors import InterpreterError  # noqa: E402
+from test_attention import CASES, check_case
+from triton.runtime.errors import InterpreterError
 
-import seq2seq  # noqa: E402
+import seq2seq
 
 pytestmark = pytest.mark.slow
 

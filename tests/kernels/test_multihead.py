@@ -8,11 +8,11 @@ pytest.importorskip(
     "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
-from seq2seq.attention import Place, Role, build_attention  # noqa: E402
-from seq2seq.checkpoint import with_kernels_of_this_machine  # noqa: E402
-from seq2seq.errors import ConfigError  # noqa: E402
-from seq2seq.kernels import launch  # noqa: E402
-from seq2seq.models import build_model  # noqa: E402
+from seq2seq.attention import Place, Role, build_attention
+from seq2seq.checkpoint import with_kernels_of_this_machine
+from seq2seq.errors import ConfigError
+from seq2seq.kernels import launch
+from seq2seq.models import build_model
 
 
 @pytest.mark.parametrize(

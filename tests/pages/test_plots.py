@@ -1,6 +1,7 @@
 import re
 import unicodedata
 import warnings
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import matplotlib
@@ -97,7 +98,7 @@ def test_cells_stand_where_the_weights_are(tmp_path):
     columns = sorted({float(x) for x, _, _ in cells})
     rows = sorted({float(y) for _, y, _ in cells})  # SVG counts from the top
     assert dark == [(columns[2], rows[0]), (columns[0], rows[1])]
-    widths = {round(b - a, 3) for a, b in zip(columns, columns[1:], strict=False)}
+    widths = {round(b - a, 3) for a, b in pairwise(columns)}
     assert widths == {round(rows[1] - rows[0], 3)}
 
 

@@ -243,7 +243,7 @@ def test_two_files_and_presets_become_one_page(
     _, out, _ = compared(tmp_path_factory.getbasetemp())
     with (out / "comparison.csv").open(encoding="utf-8") as file:
         rows = {row["attn"]: row for row in csv.DictReader(file)}
-    assert list(rows)[0] == "mha" and set(rows) == {"mha", "additive", "fixed"}
+    assert next(iter(rows)) == "mha" and set(rows) == {"mha", "additive", "fixed"}
     assert all(row["test_bleu"] and row["training_tokens_per_second"] for row in rows.values())
     page = (out / "comparison.html").read_text(encoding="utf-8")
     for part in ("Table", "Learning curves", "Maps of one sentence", "Memory against length"):

@@ -95,7 +95,7 @@ def test_ids_are_the_four_symbols_and_then_the_pieces_in_order() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_text_produces_a_symbol(name: str) -> None:
-    letters = {letter: -3.0 for letter in "\u2581</>padsunk"}
+    letters = dict.fromkeys("▁</>padsunk", -3.0)
     tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(letters)))
     [ids] = tokenizer.encode_batch([name])
     assert min(ids) > UNK and tokenizer.decode_batch([ids]) == [name]

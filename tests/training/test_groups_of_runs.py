@@ -40,7 +40,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         return original(self, encoded)
 
     monkeypatch.setattr(HierarchicalContext, "memory_of", memory_of)
-    yield calls
+    return calls
 
 
 def expected(tokenizer: Tokenizer, texts: list[str]) -> Tensor:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from helpers import assert_equal, gradients
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from seq2seq.training.loss import cross_entropy
 

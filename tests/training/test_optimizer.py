@@ -1,6 +1,7 @@
 """Which parameters learn at which rate, and learning-rate schedules by what they promise."""
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -90,7 +91,7 @@ def test_the_rate_rises_in_equal_steps_to_its_peak(name: str) -> None:
 @every_schedule
 def test_the_rate_never_rises_after_its_peak_and_never_jumps(name: str) -> None:
     rates = factors(name)[WARMUP:]
-    for before, after in zip(rates, rates[1:], strict=False):
+    for before, after in pairwise(rates):
         assert before - 0.01 < after <= before
         assert after >= 0
 

@@ -10,7 +10,7 @@ import torch
 from helpers import TARGET_SIZE, assert_equal, gradients, model_config, small_model, source_batch
 from tiny_runs import metrics, train_tiny, weights
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.data.batch import Batch

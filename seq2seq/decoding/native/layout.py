@@ -44,7 +44,7 @@ def parse_header(text: str) -> Header:
         found = STATEMENT.match(text, end)
         if found is None:
             refuse(text, end, "an enum, a typedef struct or a function of S2S_API")
-        constants, members, struct, result, function, parameters = found.groups()
+        constants, _members, struct, result, function, parameters = found.groups()
         end = found.end()
         if constants is not None:
             numbers = enumerate(re.findall(r"\w+", constants))
