@@ -6,7 +6,7 @@ PYTHONS ?= 3.11 3.13
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo check test test-all test-processors test-native test-triton test-gpu dist check-dist matrix site clean
+.PHONY: help install constraints demo check test test-all test-processors test-native test-triton test-gpu dist check-dist matrix site clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
@@ -19,6 +19,7 @@ help:
 	@echo "make matrix   make test with each of PYTHONS=\"$(PYTHONS)\""
 	@echo "make site     these pages with search, and an API reference, in site/"
 	@echo "make install  only install, into .venv"
+	@echo "make constraints  write down the versions that are installed: constraints.txt"
 	@echo "make clean    remove .venv, runs/ and caches"
 
 install: $(VENV)/installed
@@ -31,12 +32,17 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@
 
+# The versions with which the tests passed last, for who must build the same again.
+constraints: install
+	$(BIN)/pip list --format=freeze --exclude-editable --exclude pip | sed 's/+cpu$$//' > constraints.txt
+
 demo: install
 	$(BIN)/seq2seq demo
 
 check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/typos
 	$(BIN)/mypy
 
 test: check

@@ -70,7 +70,7 @@ def build_trainer(
 
 
 def slurm_environment() -> list[SLURMEnvironment]:
-    """Slurm's environment, where Lightning would detect it, without automatic requeueing.
+    """Slurm's environment, where Lightning would detect it, without automatic requeuing.
 
     On SIGUSR1 Lightning would save another file and queue the job again; here a run saves last.ckpt
     and ends, see `StopOnSignal`, and continues with `resume=auto`.

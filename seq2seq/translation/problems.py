@@ -42,8 +42,8 @@ def warn_of_problems(
 def join_places(places: list[str]) -> str:
     """Places that end in numbers, such as `line 1, 3`: what is before a number is named once."""
     parts = [place.rpartition(" ") for place in places]
-    befores = [None, *(before for before, _, _ in parts)]
+    earlier = [None, *(before for before, _, _ in parts)]
     return ", ".join(
         number if before == previous else place
-        for place, (before, _, number), previous in zip(places, parts, befores, strict=False)
+        for place, (before, _, number), previous in zip(places, parts, earlier, strict=False)
     )
