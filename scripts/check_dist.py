@@ -4,13 +4,17 @@
     python scripts/check_dist.py dist/*.whl --python 3.11 3.13      # uv, or the PATH, finds them
 
 In a folder outside of the checkout a model is trained for a few updates on the corpus that is in
-the package; it is evaluated, translates, aligns, and answers one request of a client. Where a wheel
-has the C of the decoder, a PATH without a compiler must do for it. Needs a network, or pip's cache.
+the package; it is evaluated, translates, aligns, and answers one request of a client, by the steps
+of scripts/container/Dockerfile: its extras, variables, entry point and health check, but bound to
+this machine alone. Where a wheel has the C of the decoder, a PATH without a compiler must do for
+it. Needs a network, or pip's cache.
 """
 
 import argparse
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -29,6 +33,7 @@ COMMANDS = (
     ["translate", RUN, TEXT],
     ["align", RUN, TEXT, "The child thinks.", "-o", "map.png"],
 )
+CONTAINER = Path(__file__).with_name("container") / "Dockerfile"
 PORT = "8437"
 PATIENCE = 60  # seconds for the service to be ready
 
@@ -65,7 +70,8 @@ def check(file: Path, python: str, folder: Path) -> float:
     environment = folder / "environment"
     subprocess.run([python, "-m", "venv", environment], check=True)
     pip = [str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, f"seq2seq-attention-zoo[serve] @ {file.as_uri()}"], check=True)
+    steps = read_steps(CONTAINER.read_text(encoding="utf-8"))
+    subprocess.run([*pip, f"{steps['RUN'][-1]} @ {file.as_uri()}"], check=True)
     work = folder / "work"
     work.mkdir()
     has_c = "manylinux" in file.name
@@ -78,30 +84,44 @@ def check(file: Path, python: str, folder: Path) -> float:
     assert (work / "map.png").stat().st_size > 1000
     if has_c:
         subprocess.run([command, "native", "--build"], cwd=work, env=variables, check=True)
-    ask(command, work, variables)
+    serve_and_ask(steps, work / RUN, variables)
     return time.monotonic() - start
 
 
-def ask(command: str, work: Path, variables: dict[str, str]) -> None:
+def read_steps(text: str) -> dict[str, list[str]]:
+    """The words of the last instruction of each kind in a Dockerfile."""
+    text = re.sub(r"^#.*\n|\\\n", "", text, flags=re.MULTILINE)
+    lines = (line.partition(" ") for line in text.splitlines() if line)
+    words = ((name, rest.rpartition("CMD ")[2]) for name, _, rest in lines)
+    return {
+        name: json.loads(rest) if rest.startswith("[") else shlex.split(rest)
+        for name, rest in words
+    }
+
+
+def serve_and_ask(steps: dict[str, list[str]], model: Path, variables: dict[str, str]) -> None:
     """Start the service and send one request; the model has learnt too little for a real answer.
 
     Raises: OSError, HTTPError, AssertionError.
     """
-    words = [command, "serve", RUN, "--port", PORT]
-    server = subprocess.Popen(words, cwd=work, env=variables)
+    assert steps["CMD"] == ["/model"], "the container should serve /model"
+    chosen = dict(word.split("=", 1) for word in steps["ENV"])
+    own = {"SEQ2SEQ_SERVE_HOST": "127.0.0.1", "SEQ2SEQ_SERVE_PORT": PORT}
+    variables = {**variables, **chosen, **own}
+    find = {
+        word: shutil.which(word, path=variables["PATH"]) or word for word in ("seq2seq", "python")
+    }
+    words = [find.get(word, word) for word in (*steps["ENTRYPOINT"], str(model))]
+    check = [find.get(word, word) for word in steps["HEALTHCHECK"]]
+    server = subprocess.Popen(words, env=variables)
     try:
-        address, end = f"http://127.0.0.1:{PORT}", time.monotonic() + PATIENCE
-        while True:
-            try:
-                urllib.request.urlopen(f"{address}/health/ready", timeout=5).close()
-                break
-            except OSError:
-                if server.poll() is not None or time.monotonic() > end:
-                    raise
-                time.sleep(0.2)
+        end = time.monotonic() + PATIENCE
+        while subprocess.run(check, env=variables, capture_output=True).returncode:
+            assert server.poll() is None and time.monotonic() < end, "the service is not ready"
+            time.sleep(0.2)
         body = json.dumps({"q": TEXT, "source": "de", "target": "en"}).encode()
         kind = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{address}/translate", body, kind)
+        request = urllib.request.Request(f"http://127.0.0.1:{PORT}/translate", body, kind)
         with urllib.request.urlopen(request, timeout=30) as answer:
             assert isinstance(json.load(answer)["translatedText"], str)
     finally:
