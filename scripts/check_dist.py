@@ -69,12 +69,25 @@ def check(file: Path, python: str, folder: Path) -> float:
     start = time.monotonic()
     environment = folder / "environment"
     subprocess.run([python, "-m", "venv", environment], check=True)
+    install(file, environment)
+    use(environment, folder, has_c="manylinux" in file.name)
+    return time.monotonic() - start
+
+
+def install(file: Path, environment: Path) -> None:
+    """With the extras of the container. Raises: CalledProcessError."""
     pip = [str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
-    steps = read_steps(CONTAINER.read_text(encoding="utf-8"))
-    subprocess.run([*pip, f"{steps['RUN'][-1]} @ {file.as_uri()}"], check=True)
+    wanted = read_steps()["RUN"][-1]
+    subprocess.run([*pip, f"{wanted} @ {file.as_uri()}"], check=True)
+
+
+def use(environment: Path, folder: Path, has_c: bool) -> None:
+    """Train, evaluate, translate, align and serve in a folder.
+
+    Raises: CalledProcessError, AssertionError.
+    """
     work = folder / "work"
     work.mkdir()
-    has_c = "manylinux" in file.name
     # Only what is in the environment: no compiler, and no seq2seq of a checkout.
     path = environment / "bin" if has_c else f"{environment / 'bin'}:{os.environ['PATH']}"
     variables = {"PATH": str(path), "HOME": str(folder), "LC_ALL": "C.UTF-8"}
@@ -84,13 +97,12 @@ def check(file: Path, python: str, folder: Path) -> float:
     assert (work / "map.png").stat().st_size > 1000
     if has_c:
         subprocess.run([command, "native", "--build"], cwd=work, env=variables, check=True)
-    serve_and_ask(steps, work / RUN, variables)
-    return time.monotonic() - start
+    serve_and_ask(read_steps(), work / RUN, variables)
 
 
-def read_steps(text: str) -> dict[str, list[str]]:
-    """The words of the last instruction of each kind in a Dockerfile."""
-    text = re.sub(r"^#.*\n|\\\n", "", text, flags=re.MULTILINE)
+def read_steps() -> dict[str, list[str]]:
+    """The words of the last instruction of each kind in the Dockerfile."""
+    text = re.sub(r"^#.*\n|\\\n", "", CONTAINER.read_text(encoding="utf-8"), flags=re.MULTILINE)
     lines = (line.partition(" ") for line in text.splitlines() if line)
     words = ((name, rest.rpartition("CMD ")[2]) for name, _, rest in lines)
     return {
