@@ -33,6 +33,7 @@ FLOORS = {
     "decoding": 4,
     "scoring": 4,
     "pages": 3,
+    "cleaning": 3,  # which pairs are left out of a corpus
     "shortlist": 3,  # what may stand in a translation, by its source
     "models": 3,
     "attention": 2,
