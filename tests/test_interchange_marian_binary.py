@@ -54,7 +54,7 @@ class Quantized(Marian):
     def entries(self) -> list[Entry]:
         found: list[Entry] = []
         for name, array in sorted(self.arrays.items()):
-            if "_W" in name and "_ln_" not in name or name == "Wemb":
+            if ("_W" in name and "_ln_" not in name) or name == "Wemb":
                 multiplier = np.float32(127 / np.abs(array).max())
                 integers = np.round(array * multiplier).astype(np.int8)
                 self.arrays[name] = (integers / np.float64(multiplier)).astype(np.float32)
