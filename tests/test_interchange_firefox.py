@@ -208,6 +208,13 @@ def test_a_tokenizer_that_is_none_of_sentencepiece_is_refused(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+def test_a_model_that_needs_a_tag_is_refused(tmp_path: Path) -> None:
+    saved = saved_model()
+    saved.config["data"]["both_directions"] = True
+    with pytest.raises(ConfigError, match="data.both_directions=false"):
+        export(saved, tmp_path / "out", random_rows(saved, 1), None)
+
+
 @pytest.fixture(scope="module")
 def student(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Trained on 40 pairs until it knows them, so that 8 bits change little."""

@@ -101,8 +101,8 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3118,
-    "decoding": 3073,
+    "cli": 3144,
+    "decoding": 3096,
     "training": 2345,
     "serving": 2183,
     "attention": 2074,
@@ -110,7 +110,7 @@ BUDGETS = {
     "data": 1865,
     "documents": 1508,
     "functional": 1541,
-    "interchange": 1425,
+    "interchange": 1640,
     "modules on the top level": 1040,
     "tokenization": 927,
     "constraints": 766,

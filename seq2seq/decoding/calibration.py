@@ -1,4 +1,4 @@
-"""How large the inputs of matrices become, which fixes the scale of their integers beforehand."""
+"""The magnitudes of the inputs of linear maps, which fix scales of integers before decoding."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from seq2seq.attention.ssru import SSRU
 from seq2seq.checkpoint import Saved
 from seq2seq.decoding.calibration import input_maxima
+from seq2seq.errors import ConfigError
 from seq2seq.interchange import coverage
 from seq2seq.interchange.agreement import (
     Agreement,
@@ -31,7 +32,7 @@ from seq2seq.interchange.marian_binary import (
     EMBEDDING,
     INPUT_MULTIPLIER,
     LARGEST,
-    Item,
+    BinaryItem,
     describe,
     of_floats,
     quantize,
@@ -79,6 +80,11 @@ def export(
     Raises: ConfigError naming all that cannot be expressed; nothing is written then.
     """
     model = coverage.check_exportable(saved.build(), "Firefox's engine", list_firefox_gaps)
+    if saved.config["data"].get("both_directions"):
+        raise ConfigError(
+            "Firefox's engine has no tags, which tell this model the direction: train one "
+            "direction, with data.both_directions=false"
+        )
     pair = f"{saved.config['data']['source']}{saved.config['data']['target']}"
     contents = {
         name: piece_model.serialize(build_piece_model(tokenizer))
@@ -86,10 +92,8 @@ def export(
     }
     names = [f"model.{pair}.intgemm.alphas.bin", *contents]
     contents[names[0]] = serialize_items(build_items(saved, model, rows))
-    settings = [
-        *("relative-paths: true", "models:", f"- {names[0]}"),
-        *("vocabs:", f"- {names[1]}", f"- {names[-1]}"),
-    ]
+    settings = ["relative-paths: true", "models:", f"- {names[0]}", "vocabs:"]
+    settings += [f"- {names[1]}", f"- {names[-1]}"]
     if lists is not None:
         name = f"lex.50.50.{pair}.s2t.bin"
         settings += ["shortlist:", f"- {name}", "- false"]
@@ -193,9 +197,11 @@ def order_lists(lists: Shortlist, target_size: int) -> list[np.ndarray]:
     return [*(places[ids] for ids in lists.lists_of(ordered)), *empty]
 
 
-def build_items(saved: Saved, model: Transformer, rows: Sequence[list[int]]) -> Iterator[Item]:
+def build_items(
+    saved: Saved, model: Transformer, rows: Sequence[list[int]]
+) -> Iterator[BinaryItem]:
     """The items of the model, sorted by name as Marian has them."""
-    weights = rename_weights(saved.config, model)
+    weights = marian_weights(saved.config, model)
     maxima = {
         candidate_names(saved.config, f"{name}.weight")[0]: largest
         for name, largest in input_maxima(model, rows).items()
@@ -213,10 +219,12 @@ def build_items(saved: Saved, model: Transformer, rows: Sequence[list[int]]) -> 
             yield quantize(f"{name}{INPUT_MULTIPLIER}", multiplier)
         else:
             yield of_floats(f"{name}{INPUT_MULTIPLIER}", multiplier)
-    yield describe(DESCRIPTION, OPTIONS.read_text(encoding="utf-8") + describe_sizes(model, saved))
+    yield describe(
+        DESCRIPTION, OPTIONS.read_text(encoding="utf-8") + describe_architecture(model, saved)
+    )
 
 
-def rename_weights(config: Mapping[str, Any], model: Transformer) -> dict[str, np.ndarray]:
+def marian_weights(config: Mapping[str, Any], model: Transformer) -> dict[str, np.ndarray]:
     """The parameters under their names: matrices of maps (K, N), vectors (1, N). A missing bias is
     zero.
     """
@@ -242,7 +250,7 @@ def rename_weights(config: Mapping[str, Any], model: Transformer) -> dict[str, n
     return named
 
 
-def describe_sizes(model: Transformer, saved: Saved) -> str:
+def describe_architecture(model: Transformer, saved: Saved) -> str:
     """The options of this model, a line each."""
     first, embeddings = model.encoder[0], model.embeddings
     pre = first.around_feed.pre

@@ -34,7 +34,7 @@ LONGEST_NAME, DIMENSIONS = 256, 4  # usual ones: 30 bytes, 2
 SMALLEST, LARGEST_MULTIPLIER = 1e-30, 1e30
 
 
-class Item(NamedTuple):
+class BinaryItem(NamedTuple):
     """An array as it is stored."""
 
     name: str
@@ -85,7 +85,7 @@ def read_binary(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def read_items(path: Path) -> list[Item]:
+def read_items(path: Path) -> list[BinaryItem]:
     """The items of a file. Raises: DataError if it is damaged."""
     reader = Reader(path)
     version, count = reader.numbers(2, "the version and the number of items")
@@ -104,7 +104,7 @@ def read_items(path: Path) -> list[Item]:
     reader.take(padding, "the padding")
     items = []
     for name, shape, (_, kind, _, size) in zip(names, shapes, headers, strict=True):
-        items.append(Item(name, kind, shape, bytes(reader.take(size, name))))
+        items.append(BinaryItem(name, kind, shape, bytes(reader.take(size, name))))
     if left := len(reader.content) - reader.at:
         raise DataError(f"{path}: {left:,} bytes follow the last item: it is damaged")
     return items
@@ -118,7 +118,7 @@ def decode_name(name: memoryview, path: Path) -> str:
     return text.decode("ascii")
 
 
-def to_array(item: Item, path: Path) -> np.ndarray:
+def to_array(item: BinaryItem, path: Path) -> np.ndarray:
     """An item as it was before it was quantised. Raises: DataError if it is damaged."""
     if item.kind not in ITEM_BYTES:
         raise DataError(
@@ -147,26 +147,26 @@ def to_array(item: Item, path: Path) -> np.ndarray:
     return values.reshape(item.shape[::-1]).T if is_map else values.reshape(item.shape)
 
 
-def quantize(name: str, array: np.ndarray) -> Item:
+def quantize(name: str, array: np.ndarray) -> BinaryItem:
     """An item of 8 bits: the largest magnitude becomes 127, as marian-conv does it."""
     multiplier = np.float32(LARGEST / (float(np.abs(array).max()) or LARGEST))
     integers = np.rint(array * multiplier).clip(-LARGEST, LARGEST).astype(np.int8)
-    item = Item(name, INTGEMM8, array.shape, b"")
+    item = BinaryItem(name, INTGEMM8, array.shape, b"")
     stored = integers.T if item.is_transposed else integers
     return item._replace(data=stored.tobytes() + multiplier.astype("<f4").tobytes())
 
 
-def of_floats(name: str, array: np.ndarray) -> Item:
-    return Item(name, FLOAT32, array.shape, array.astype("<f4").tobytes())
+def of_floats(name: str, array: np.ndarray) -> BinaryItem:
+    return BinaryItem(name, FLOAT32, array.shape, array.astype("<f4").tobytes())
 
 
-def describe(name: str, text: str) -> Item:
+def describe(name: str, text: str) -> BinaryItem:
     """An item of text, such as the description of a model."""
     data = text.encode() + b"\0"
-    return Item(name, INT8, (len(data),), data)
+    return BinaryItem(name, INT8, (len(data),), data)
 
 
-def serialize_items(items: Iterable[Item]) -> bytes:
+def serialize_items(items: Iterable[BinaryItem]) -> bytes:
     """The bytes of a file, as `read_items` reads them; data begin at multiples of 256."""
     padded = [item._replace(data=pad(item.data)) for item in items]
     parts = [BINARY, struct.pack("<Q", len(padded))]
