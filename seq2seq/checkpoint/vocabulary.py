@@ -32,7 +32,7 @@ def map_vocabulary(saved: Saved, now: Saved) -> tuple[Saved, list[str]]:
         for name, value in saved.weights.items()
     }
     mapped = saved._replace(source=now.source, target=now.target, weights=weights)
-    return mapped, [f"{side} vocabulary: {describe(each)}" for side, each in sources.items()]
+    return mapped, [f"{side} vocabulary: {describe_sources(each)}" for side, each in sources.items()]
 
 
 def find_sources(old: Tokenizer, new: Tokenizer) -> Sources:
@@ -58,7 +58,7 @@ def map_rows(old: Tensor, new: Tensor, sources: Sources) -> Tensor:
     return mapped
 
 
-def describe(sources: Sources) -> str:
+def describe_sources(sources: Sources) -> str:
     kept = sum(len(ids) == 1 for ids in sources)
     spelled = sum(len(ids) > 1 for ids in sources)
     return (
