@@ -32,7 +32,8 @@ def map_vocabulary(saved: Saved, now: Saved) -> tuple[Saved, list[str]]:
         for name, value in saved.weights.items()
     }
     mapped = saved._replace(source=now.source, target=now.target, weights=weights)
-    return mapped, [f"{side} vocabulary: {describe_sources(each)}" for side, each in sources.items()]
+    told = [f"{side} vocabulary: {describe_sources(each)}" for side, each in sources.items()]
+    return mapped, told
 
 
 def find_sources(old: Tokenizer, new: Tokenizer) -> Sources:
