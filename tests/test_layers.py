@@ -120,7 +120,7 @@ BUDGETS = {
     "alignment": 427,
     "metrics": 404,
     "translation": 390,
-    "checkpoint": 411,
+    "checkpoint": 412,
     "nn": 249,
     "kernels": 560,
     "shortlist": 227,
