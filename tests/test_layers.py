@@ -102,29 +102,29 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3118,
-    "decoding": 3073,
-    "training": 2345,
+    "cli": 3144,
+    "decoding": 3096,
+    "training": 2378,
     "serving": 2183,
     "attention": 2074,
     "C": 1906,
     "data": 1865,
     "documents": 1508,
     "functional": 1541,
-    "interchange": 1232,
+    "interchange": 1640,
     "modules on the top level": 1040,
     "tokenization": 927,
-    "constraints": 766,
-    "models": 788,
+    "constraints": 775,
+    "models": 791,
     "pages": 607,
     "testing": 484,
     "alignment": 427,
     "metrics": 404,
     "translation": 390,
-    "checkpoint": 374,
-    "nn": 237,
+    "checkpoint": 412,
+    "nn": 249,
     "kernels": 560,
-    "shortlist": 222,
+    "shortlist": 227,
 }
 LONGEST_FILE = 300
 
