@@ -77,9 +77,11 @@ def longest_word(pair: TextPair) -> int:
     return max((len(word) for word in words if "://" not in word), default=0)
 
 
-def copied_share(pair: TextPair) -> float:
-    """The share of the words of the longer side that are on the other, too, in any case."""
-    source, target = (WORD.findall(text.casefold()) for text in pair.texts)
+def share_of_copies(pair: TextPair) -> float:
+    """The share of the words of the longer side that are on the other, too, in any case;
+    placeholders aside.
+    """
+    source, target = (WORD.findall(without_placeholders(text).casefold()) for text in pair.texts)
     if set(source).isdisjoint(target):  # most pairs, at a tenth of the time
         return 0.0
     return (Counter(source) & Counter(target)).total() / max(len(source), len(target))
@@ -116,6 +118,10 @@ def find_numbers(text: str) -> list[str]:
 
 def find_placeholders(text: str) -> list[str]:
     return sorted(PLACEHOLDER.findall(text)) if SIGN.search(text) else []
+
+
+def without_placeholders(text: str) -> str:
+    return PLACEHOLDER.sub(" ", text) if SIGN.search(text) else text
 
 
 def differ(find: Callable[[str], list[str]], pair: TextPair) -> bool:
@@ -161,7 +167,7 @@ RULES = {
     ),
     "copies": Rule(lambda pair, _: pair.words[0] == pair.words[1], "two different texts"),
     "max_copied": Rule(
-        lambda pair, n: copied_share(pair) > n, "at most this share of equal words", 0.6, (0, 1)
+        lambda pair, n: share_of_copies(pair) > n, "at most this share of equal words", 0.6, (0, 1)
     ),
     "min_script": Rule(
         lambda pair, n: script_share(pair) < n, "letters of the language's script", 0.5, (0, 1)
