@@ -8,7 +8,7 @@ from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE
 from seq2seq.cli.options import Option, add_options, positive
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.languages import is_spaceless
+from seq2seq.languages import PLACEHOLDERS, is_spaceless
 from seq2seq.text_stream import without_marks
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def rules_of(
         there; DataError for a damaged glossary.
     """
     from seq2seq.constraints.glossary import Glossary
-    from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+    from seq2seq.constraints.placeholders import Placeholders
     from seq2seq.constraints.request import Rules
     from seq2seq.decoding import check_required
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.encoding_stats import EncodingStats, PieceStats
-from seq2seq.data.file_memo import FileMemo
+from seq2seq.data.file_memo import FileMemo, file_entry
 from seq2seq.data.mixture import Component
 from seq2seq.durable import write_text
 from seq2seq.errors import escape
@@ -57,10 +57,7 @@ def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> 
         "name": component.name,
         "weight": component.weight,
         "tag": component.tag,
-        "files": [
-            {"path": str(file), "sha256": memo.sha256(file), "bytes": file.stat().st_size}
-            for file in component.text.files
-        ],
+        "files": [file_entry(file, memo.sha256) for file in component.text.files],
         "read": stats.read,
         "kept": stats.kept,
         "max_length": stats.max_length,
