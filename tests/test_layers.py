@@ -102,13 +102,13 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3308,
+    "cli": 3412,
     "decoding": 3096,
     "training": 2378,
     "serving": 2183,
     "attention": 2074,
     "C": 1906,
-    "data": 1872,
+    "data": 1911,
     "documents": 1508,
     "functional": 1541,
     "interchange": 1640,
@@ -119,7 +119,7 @@ BUDGETS = {
     "pages": 641,
     "testing": 484,
     "alignment": 427,
-    "metrics": 404,
+    "metrics": 407,
     "translation": 390,
     "checkpoint": 412,
     "nn": 249,

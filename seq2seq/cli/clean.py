@@ -10,7 +10,6 @@ my/clean.json. Words are characters in languages without spaces between words.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -18,13 +17,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq import __version__
 from seq2seq.cleaning.rules import DUPLICATES, RULES
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import Option, add_options, numeric, option_name
 from seq2seq.data.formats import Pair, TextFormat, find_format
 from seq2seq.data.text import check_parallel
-from seq2seq.durable import write_text
 from seq2seq.errors import ConfigError, printable
 from seq2seq.languages import language_code
 from seq2seq.progress import Tally, show_tally
@@ -91,8 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     columns = arguments.source, arguments.target
     examples = write_kept(outputs, columns, pairs_of(corpora), verdicts, read)
-    entry = describe_cleaning(arguments, read, outputs, verdicts)
-    write_text(ledger, json.dumps(entry, indent=1, ensure_ascii=False) + "\n")
+    entry = write_cleaning(ledger, arguments, read, outputs, verdicts)
     if arguments.page:
         from seq2seq.pages.cleaning import write_cleaning_page  # only here: torch takes a second
 
@@ -119,30 +115,32 @@ def find_outputs(arguments: argparse.Namespace, read: Sequence[Path]) -> tuple[l
     return outputs, ledger
 
 
-def describe_cleaning(
+def write_cleaning(
+    path: Path,
     arguments: argparse.Namespace,
     read: Sequence[Path],
     outputs: Sequence[Path],
     verdicts: "Verdicts",
 ) -> dict[str, Any]:
-    """The ledger: which files, by which rules, and what went."""
+    """Write the ledger: which files, by which rules, and what went."""
     from seq2seq.cleaning.output import count_outcomes
-    from seq2seq.data.file_memo import file_entry
+    from seq2seq.data.provenance import describe_provenance, write_provenance
 
     left_out = count_outcomes(verdicts)
-    return {
-        "version": __version__,
-        "corpora": arguments.corpora,
-        "columns": [arguments.source, arguments.target],
-        "languages": languages_of(arguments),
-        "rules": {name: getattr(arguments, name) for name in OPTIONS},
-        "inputs": [file_entry(path) for path in read],
-        "scores": [file_entry(path) for path in arguments.scores],
-        "outputs": [file_entry(path) for path in outputs],
-        "read": len(verdicts),
-        "kept": len(verdicts) - sum(each["count"] for each in left_out.values()),
-        "left_out": left_out,
-    }
+    entry = describe_provenance(
+        "clean",
+        [*read, *arguments.scores],
+        outputs,
+        corpora=arguments.corpora,
+        columns=[arguments.source, arguments.target],
+        languages=languages_of(arguments),
+        rules={name: getattr(arguments, name) for name in OPTIONS},
+        read=len(verdicts),
+        kept=len(verdicts) - sum(each["count"] for each in left_out.values()),
+        left_out=left_out,
+    )
+    write_provenance(path, entry)
+    return entry
 
 
 def find_corpora(arguments: argparse.Namespace) -> list[TextFormat]:

@@ -12,9 +12,9 @@ from seq2seq.cleaning.rules import (
     INVALID,
     RULES,
     TextPair,
-    share_of_copies,
     find_numbers,
     first_broken,
+    share_of_copies,
     share_of_scripts,
 )
 from seq2seq.languages import scripts_of
