@@ -43,7 +43,7 @@ def test_every_option_that_names_a_file_says_whether_it_is_read() -> None:
                 action.metavar in ("FILE", "PATH", "FOLDER", "SRC", "REF") or action.type is Path
             )
             text = name == "align" and action.metavar == "SRC"
-            if named and not text and action.dest not in ("output", "output_dir"):
+            if named and not text and action.dest not in ("output", "output_dir", "page"):
                 assert action.type is InputPath, f"{name} {action.dest} is read: type=InputPath"
     assert len(READ) > 15
     # By hand, as a check of the search above.
@@ -58,8 +58,8 @@ def test_every_option_that_names_a_file_says_whether_it_is_read() -> None:
         (name, action.option_strings[-1])
         for name, action in READ
         # These write to nothing that exists; a folder of files has a test of its own.
-        if name not in ("export", "import", "serve", "score", "shortlist")
-        and action.dest != "files"
+        if name not in ("clean", "export", "import", "serve", "score", "shortlist")
+        and action.dest not in ("files", "nearest")
     ],
 )
 @pytest.mark.parametrize("kind", ["itself", "symbolic link", "hard link"])

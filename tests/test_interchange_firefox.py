@@ -231,6 +231,7 @@ def exported(run: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> str
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_command_tells_what_8_bits_change(
     student: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,6 +84,7 @@ def run(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 TEXTS = ["Ein Hund läuft.", "Die Katze schläft.", "Ja."]
 
 
+@pytest.mark.slow
 def test_they_train_and_decode_alike_dense_and_paged_here_and_in_workers(
     site: Path, run: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_they_train_and_decode_alike_dense_and_paged_here_and_in_workers(
     assert dense.strip()
 
 
+@pytest.mark.slow
 def test_they_draw_and_are_scored(site: Path, run: Path, tmp_path: Path) -> None:
     picture = tmp_path / "map.png"
     seq2seq(site, "align", run, TEXTS[0], "-o", picture)

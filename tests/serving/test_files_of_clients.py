@@ -157,7 +157,7 @@ def test_a_key_may_be_in_the_form(client: TestClient) -> None:
 
 
 def test_a_long_document_lets_others_pass(client: TestClient, service: Service) -> None:
-    long = [upload(client, "a.txt", "\n".join(LINES) * 10) for _ in range(documents.AT_ONCE)]
+    long = [upload(client, "a.txt", "\n".join(LINES) * 4) for _ in range(documents.AT_ONCE)]
     assert "wait for one" in upload(client, "a.txt", LINES[0])["message"]
     model = service.models["demo"]
     for _ in range(3):
