@@ -53,10 +53,12 @@ def count_common(some: np.ndarray, others: np.ndarray) -> int:
 
 
 def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> dict[str, Any]:
+    augment = {"augment": dict(component.augment)} if component.is_augmented else {}
     return {
         "name": component.name,
         "weight": component.weight,
         "tag": component.tag,
+        **augment,
         "files": [
             {"path": str(file), "sha256": memo.sha256(file), "bytes": file.stat().st_size}
             for file in component.text.files
