@@ -61,6 +61,6 @@ def test_an_archive_of_marian_becomes_a_run(
     assert seq2seq("translate", tmp_path / "run", "ab a").code == 0
     after = go_on(ended.lines, tmp_path_factory.getbasetemp(), tmp_path / "run")
     assert find_differences(before, after) == []
-    assert "--vocab is for a .npz" in refused(
+    assert "--vocab and --shortlist are for a .npz" in refused(
         seq2seq("import", tmp_path, "-o", tmp_path / "b", "--vocab", "x")
     )

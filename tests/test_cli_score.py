@@ -1,5 +1,6 @@
 """`seq2seq score` and `Translator.score`."""
 
+import hashlib
 import json
 import math
 import re
@@ -137,3 +138,27 @@ def test_nothing_that_can_be_scored_has_no_perplexity(
     ended = seq2seq("score", run, path, path)
     assert (ended.code, ended.err) == (1, "no perplexity of 0 of 2 pairs\n")
     assert len(ended.lines) == 2
+
+
+def test_scores_that_were_cut_off_are_completed_to_the_same_bytes(
+    seq2seq: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seq2seq.cli.score.AHEAD", 4)
+    texts = []
+    for name, lines in (("source", SENTENCES), ("reference", REFERENCES)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        texts.append(tmp_path / name)
+    output, ledger = tmp_path / "scores.jsonl", tmp_path / "scores.json"
+    whole = seq2seq("score", run, *texts, "-o", output)
+    expected, described = output.read_bytes(), json.loads(ledger.read_text())
+    assert expected.count(b"\n") == len(SENTENCES)
+    assert described["outputs"][0]["sha256"] == hashlib.sha256(expected).hexdigest()
+    assert described["models"] == [str(run)]
+    for kept in (0, 30, len(expected) // 2, len(expected)):
+        output.write_bytes(expected[:kept])
+        again = seq2seq("score", run, *texts, "-o", output)
+        assert (output.read_bytes(), again.err) == (expected, whole.err)
+    for others in ((*texts, "--tokens"), (*texts, "--tag", "x"), texts[::-1]):
+        assert "holds something else" in refused(seq2seq("score", run, *others, "-o", output))
+    assert output.read_bytes() == expected
+    assert "should end with .jsonl" in refused(seq2seq("score", run, *texts, "-o", tmp_path / "a"))

@@ -17,8 +17,11 @@ from machines import can_isolate, run_on_two
 from test_cli import SENTENCES, Command, refused
 
 from seq2seq import durable
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli import sharded
 from seq2seq.cli import shards as shards_module
+from seq2seq.data.file_memo import sha256_of
+from seq2seq.data.provenance import find_provenance
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
 FAST = ("--beam-size", 1, "--max-length", 12)
@@ -352,3 +355,61 @@ def test_what_a_cluster_needs_is_said(seq2seq: Command, run: Path, texts: Path) 
     assert "pip install ray" in refused(seq2seq(*typed(run, texts, "--ray", "auto")))
     both = typed(run, texts, "--ray", "auto", "--workers", 2)
     assert "leave --workers out" in refused(seq2seq(*both))
+
+
+def test_of_all_beams_the_nearest_to_the_reference_is_taken(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
+    """References that are the last of the beams are found again."""
+    beams = ("--beam-size", 3, "--max-length", 12)
+    assert seq2seq(*typed(run, texts, "--nbest", 3, *beams)).code == 0
+    last = {}
+    for name, content in joined(texts).items():
+        rows = [line.split(b"\t") for line in content.splitlines()]
+        lines = sorted({int(row[0]) for row in rows})
+        last[name] = [[row for row in rows if int(row[0]) == n][-1][-1] for n in lines]
+    shutil.rmtree(texts.parent / "out")
+    folder = texts.parent / "references"
+    for name, lines in last.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        count = len((texts / name).read_bytes().splitlines()) if name != "more/b.gz" else 9
+        text = b"".join(line + b"\n" for line in [*lines, *[b""] * (count - len(lines))])
+        (folder / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    some = "a.txt"
+    assert seq2seq(*typed(run, texts, "--nearest", folder, *beams)).code == 0
+    assert joined(texts)[some].splitlines() == last[some]
+    assert seq2seq(*typed(run, texts, "--merge")).code == 0  # it is known which references
+    (folder / some).write_bytes(b"Yes.\n" * 12)
+    ended = seq2seq(*typed(run, texts, "--nearest", folder, *beams))
+    assert "3 shards translated" in ended.err  # those whose references have changed
+
+
+def test_nearest_translations_need_references_and_beams(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
+    shutil.copytree(texts, texts.parent / "references")
+    nearest = ("--nearest", texts.parent / "references")
+    assert "add --beam-size 8" in refused(seq2seq(*typed(run, texts, *nearest, "--beam-size", 1)))
+    assert "leave one out" in refused(seq2seq(*typed(run, texts, *nearest, "--mbr", 2)))
+    (texts.parent / "references" / "c.txt").write_text("Yes.\n")
+    assert "choosing by shifted pairs" in refused(seq2seq(*typed(run, texts, *nearest)))
+    (texts.parent / "references" / "c.txt").unlink()
+    assert "does not exist" in refused(seq2seq(*typed(run, texts, *nearest)))
+
+
+def test_a_corpus_of_translations_names_the_model_that_wrote_it(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
+    assert seq2seq(*typed(run, texts, *FAST)).code == 0
+    for name in ("a.txt", "more/b.gz"):
+        file = texts.parent / "out" / name
+        origin = find_provenance(file, sha256_of(file))
+        assert origin == {
+            "ledger": str(texts.parent / "out.json"),
+            "command": "translate",
+            "models": [str(run)],
+        }
+    ledger = json.loads((texts.parent / "out.json").read_text())
+    assert ledger["options"]["path"] == [sha256_of(find_checkpoint(run))]
+    file.write_bytes(b"changed")
+    assert find_provenance(file, sha256_of(file)) is None

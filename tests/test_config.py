@@ -35,7 +35,7 @@ FILES = sorted(CONF.rglob("*.yaml"))
 GIVEN = {  # what only the user knows
     "data=files": ("data.source=de", "data.target=en", "data.train=my/train", "data.valid=my/dev"),
     "experiment=zh_en": ("data.train=my/train", "data.valid=my/dev"),
-    "tokenizer=checkpoint": (f"init={CONF}",),  # any path; it is not opened here
+    "tokenizer=checkpoint": (f"init.checkpoint={CONF}",),  # any path; it is not opened here
     **{
         f"tokenizer={name}": (f"tokenizer.path={__file__}",)
         for name in ("sentencepiece", "subword_nmt")

@@ -21,13 +21,14 @@ from hypothesis import strategies as st
 from piece_models import model_bytes
 
 import seq2seq
-from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+from seq2seq.constraints.placeholders import Placeholders
 from seq2seq.constraints.spelling import count_occurrences, is_inside_word
 from seq2seq.documents.document import Document
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Reader, Token, unescape
 from seq2seq.documents.xml_markup import XMLReader
 from seq2seq.errors import DataError
+from seq2seq.languages import PLACEHOLDERS
 from seq2seq.metrics.text_checks import cautions
 from seq2seq.tokenization import sentencepiece
 from seq2seq.tokenization.splitting import SENTENCE_END

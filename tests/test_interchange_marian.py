@@ -1,7 +1,6 @@
 """`.npz` files of Marian against its formulas in NumPy, in float64."""
 
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 import torch
 from piece_models import model_bytes
 
-from seq2seq.cli import importing
-from seq2seq.cli.main import parse_arguments
 from seq2seq.errors import Seq2SeqError
 from seq2seq.interchange.imported import ImportedModel
 from seq2seq.interchange.marian import DESCRIPTION, read_marian
@@ -361,14 +358,6 @@ def test_quantised_weights_are_named(tmp_path: Path) -> None:
         Seq2SeqError, match=r"encoder_l1_self_Wq .* of int8, .* before it was quant"
     ):
         imported_from(marian, tmp_path)
-    path = tmp_path / "model.intgemm8.bin"
-    path.write_bytes(struct.pack("<QQ", 1, 200) + bytes(64))
-    for more in ([], ["--vocab", "vocab.spm"]):
-        arguments = parse_arguments(["import", str(path), "-o", str(tmp_path / "run"), *more])
-        with pytest.raises(
-            Seq2SeqError, match=r"binary model of Marian.*take the \.npz of float32"
-        ):
-            importing.run(arguments)
 
 
 # Ids of a `vocab.yml`: those of OPUS-MT begin with "</s>", "<unk>".

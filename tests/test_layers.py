@@ -33,6 +33,7 @@ FLOORS = {
     "decoding": 4,
     "scoring": 4,
     "pages": 3,
+    "cleaning": 3,  # which pairs are left out of a corpus
     "shortlist": 3,  # what may stand in a translation, by its source
     "models": 3,
     "attention": 2,
@@ -101,29 +102,30 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3118,
-    "decoding": 3073,
-    "training": 2365,
+    "cli": 3412,
+    "decoding": 3096,
+    "training": 2378,
     "serving": 2183,
     "attention": 2074,
     "C": 1906,
-    "data": 2399,
+    "data": 1911,
     "documents": 1508,
     "functional": 1541,
-    "interchange": 1232,
-    "modules on the top level": 1040,
+    "interchange": 1640,
+    "modules on the top level": 1065,
     "tokenization": 927,
-    "constraints": 766,
-    "models": 788,
-    "pages": 607,
+    "constraints": 775,
+    "models": 791,
+    "pages": 641,
     "testing": 484,
     "alignment": 427,
-    "metrics": 404,
+    "metrics": 407,
     "translation": 390,
-    "checkpoint": 376,
-    "nn": 237,
+    "checkpoint": 412,
+    "nn": 249,
+    "cleaning": 259,
     "kernels": 560,
-    "shortlist": 222,
+    "shortlist": 227,
 }
 LONGEST_FILE = 300
 

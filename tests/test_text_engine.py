@@ -10,12 +10,13 @@ import pytest
 from tiny_runs import demo_lines, demo_run
 
 from seq2seq.constraints.lexical import Constraint, Term
-from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+from seq2seq.constraints.placeholders import Placeholders
 from seq2seq.constraints.request import Rules
 from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.decoding import Beam, Engine, Greedy, Search
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError
+from seq2seq.languages import PLACEHOLDERS
 from seq2seq.symbols import EOS
 from seq2seq.translation.problems import join_places, warn_of_problems
 from seq2seq.translation.request import Problem, Result, TranslationRequest

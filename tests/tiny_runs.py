@@ -21,6 +21,7 @@ from seq2seq.models import Seq2Seq, build_model
 from seq2seq.tokenization.bpe import ByteLevelBPE
 from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
 from seq2seq.training.config.plan import Plan, check_config
+from seq2seq.training.launch import in_full
 from seq2seq.training.resume import read_tokenizers
 from seq2seq.training.run import plain_values, train
 
@@ -72,7 +73,7 @@ def tiny_overrides(base: Path) -> list[str]:
 def plan_of(folder: Path, *overrides: str) -> Plan:
     """The checked configuration of a command line."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose("train", overrides=list(overrides))
+        config = compose("train", overrides=in_full(overrides))
     return check_config(plain_values(config), folder)
 
 
@@ -91,7 +92,7 @@ def train_tiny(base: Path, *overrides: str) -> Path:
 def train_again(folder: Path, *overrides: str) -> None:
     """Train in this process, in a folder that may hold a run."""
     plan = plan_of(folder, *overrides)
-    given = read_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
+    given = read_tokenizers(plan.tokenizer, plan.resume or plan.init.checkpoint)
     train(plan, prepared_for(plan, given))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import option_name
-from seq2seq.cli.requirements import rank_by_risk
+from seq2seq.cli.requirements import put_best_first
 from seq2seq.data.text import similar_names
 from seq2seq.documents.files.contents import Contents, Cutter
 from seq2seq.documents.files.formats import LONGEST, format_of_file, open_file
@@ -101,8 +101,7 @@ def translate_documents(
         if not (arguments.quiet or arguments.texts or sys.stderr is None):
             stack.enter_context(show_tally(tally, sys.stderr))
         for request in tally.count(warn_of_problems(texts.translate(requests))):
-            if arguments.mbr:
-                rank_by_risk(request.result.translations, arguments)
+            put_best_first(request.result.translations, arguments)
         linked = [(each, 0) for each in requests if each.links and each.result.translations]
         add_alignments(linked, translator.alignments)
     best = ((*each.result.translations, Translation(each.text, 0.0))[0] for each in requests)

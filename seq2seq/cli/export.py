@@ -3,6 +3,7 @@
 seq2seq export PATH --format ctranslate2 -o FOLDER     compares on validation sentences
 seq2seq export PATH --format hf -o FOLDER              for transformers: Marian or Pegasus
 seq2seq export PATH --format argos -o de_en.argosmodel
+seq2seq export PATH --format firefox -o FOLDER         for the engines of Firefox, in 8 bits
 """
 
 import argparse
@@ -17,6 +18,7 @@ from seq2seq.errors import ConfigError, format_count, printable
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
     from seq2seq.interchange.agreement import Agreement
+    from seq2seq.shortlist import Shortlist
 
 HELP = "write a model for another engine"
 
@@ -32,13 +34,10 @@ USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers)
     print(target.decode([target.token_to_id(piece) for piece in result.hypotheses[0]]))"""
 
 
-NEEDED = {"ctranslate2": "ctranslate2", "hf": "transformers", "argos": "ctranslate2"}
-
-
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("path", type=InputPath, metavar="PATH", help="a checkpoint, or the folder of a run")
-    add("--format", required=True, choices=list(NEEDED), help="the format to write")
+    add("--format", required=True, choices=list(WRITERS), help="the format to write")
     written = "the folder to write; of argos, the .argosmodel"
     add("-o", "--output", required=True, type=Path, help=written)
     sources = "sources to compare on; default: of the validation set, or else random pieces"
@@ -55,49 +54,53 @@ def run(arguments: argparse.Namespace) -> int:
 
     saved = checkpoint.read(arguments.path)
     rows, whence = read_sources(saved, arguments.check, arguments.sentences)
-    agreements = WRITERS[arguments.format](saved, output, rows)
+    lists = find_lists(saved, arguments.path)
+    agreements = WRITERS[arguments.format](saved, output, rows, lists)
     if not agreements:
-        package = NEEDED[arguments.format]
-        print(printable(f"{output}: written, and not compared: pip install {package}"))
+        print(printable(f"{output}: written, and not compared: pip install transformers"))
         return 0
     count = format_count(len(rows), "sentence")
-    print(printable(f"{output}: written; compared in float32 on {count} of {whence}:"))
+    # Firefox's integers are compared with what they were made of.
+    width = "in 8 bits" if arguments.format == "firefox" else "in float32"
+    print(printable(f"{output}: written; compared {width} on {count} of {whence}:"))
     print(*agreements, sep="\n")
     for agreement in agreements:
-        if not agreement.holds:
+        if not agreement.holds and arguments.format != "firefox":
             raise ConfigError(
                 f"{output} does not translate as this model does: do not use it (only beams over "
                 "words, of tokenizer=word, are known to differ: docs/export.md)"
             )
     if arguments.format == "ctranslate2":
-        export_shortlist(saved, arguments.path, output)
+        if lists is not None:
+            print(printable(f"translate_batch(..., use_vmap=True) uses the shortlist in {output}"))
         print(printable(USAGE.format(folder=output)))
     return 0
 
 
-def export_shortlist(saved: "Saved", path: Path, folder: Path) -> None:
-    """Write the shortlist of the run, if there is one, for CTranslate2."""
-    from seq2seq.interchange.ctranslate2 import VOCABULARY_MAP, write_vocabulary_map
+def find_lists(saved: "Saved", path: Path) -> "Shortlist | None":
+    """The shortlist of the run, if there is one."""
     from seq2seq.shortlist.file import find_shortlist, read_shortlist
     from seq2seq.tokenization.tokenizer import Tokenizers
 
     file = find_shortlist(path)
-    if file is not None:
-        lists = read_shortlist(file, Tokenizers(saved.source, saved.target))
-        write_vocabulary_map(saved, folder, lists)
-        told = f"{folder / VOCABULARY_MAP}: of {file}; translate_batch(..., use_vmap=True) uses it"
-        print(printable(told))
+    return None if file is None else read_shortlist(file, Tokenizers(saved.source, saved.target))
 
 
-def to_ctranslate2(saved: "Saved", folder: Path, rows: list[list[int]]) -> list["Agreement"]:
+def to_ctranslate2(
+    saved: "Saved", folder: Path, rows: list[list[int]], lists: "Shortlist | None"
+) -> list["Agreement"]:
     from seq2seq.interchange.agreement import compare_translations
-    from seq2seq.interchange.ctranslate2 import CTranslate2, export
+    from seq2seq.interchange.ctranslate2 import CTranslate2, export, write_vocabulary_map
 
     export(saved, folder)
+    if lists is not None:
+        write_vocabulary_map(saved, folder, lists)
     return compare_translations(saved, CTranslate2(saved, folder).translate, rows)
 
 
-def to_huggingface(saved: "Saved", folder: Path, rows: list[list[int]]) -> list["Agreement"]:
+def to_huggingface(
+    saved: "Saved", folder: Path, rows: list[list[int]], _lists: "Shortlist | None"
+) -> list["Agreement"]:
     from seq2seq.interchange.agreement import compare_translations
     from seq2seq.interchange.huggingface_export import HuggingFace, export
 
@@ -109,7 +112,9 @@ def to_huggingface(saved: "Saved", folder: Path, rows: list[list[int]]) -> list[
     return compare_translations(saved, engine.translate, rows)
 
 
-def to_argos(saved: "Saved", path: Path, rows: list[list[int]]) -> list["Agreement"]:
+def to_argos(
+    saved: "Saved", path: Path, rows: list[list[int]], _lists: "Shortlist | None"
+) -> list["Agreement"]:
     from seq2seq.interchange.argos import export
 
     if path.suffix != ".argosmodel":
@@ -117,7 +122,20 @@ def to_argos(saved: "Saved", path: Path, rows: list[list[int]]) -> list["Agreeme
     return export(saved, path, rows)
 
 
-WRITERS = {"ctranslate2": to_ctranslate2, "hf": to_huggingface, "argos": to_argos}
+def to_firefox(
+    saved: "Saved", folder: Path, rows: list[list[int]], lists: "Shortlist | None"
+) -> list["Agreement"]:
+    from seq2seq.interchange.firefox import export
+
+    return [export(saved, folder, rows, lists)]
+
+
+WRITERS = {
+    "ctranslate2": to_ctranslate2,
+    "hf": to_huggingface,
+    "argos": to_argos,
+    "firefox": to_firefox,
+}
 
 
 def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[list[list[int]], str]:

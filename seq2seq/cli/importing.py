@@ -2,6 +2,7 @@
 
 seq2seq import opus-mt-de-en -o RUN        the folder of a Marian model of Hugging Face
 seq2seq import model.npz --vocab vocab.spm -o RUN        a model of Marian
+seq2seq import model.deen.intgemm.alphas.bin --vocab vocab.deen.spm -o RUN        one of Firefox
 """
 
 import argparse
@@ -21,13 +22,15 @@ HELP = "make a run of a model of another program"
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    model = "a folder of Hugging Face, or a .npz of Marian"
+    model = "a folder of Hugging Face, or a .npz or .bin of Marian"
     add("path", metavar="PATH", type=InputPath, help=model)
     add("-o", "--output", required=True, type=Path, help="the folder of the run to write")
     add("--source", metavar="LANGUAGE", help="of the source: de; default: as the model says")
     add("--target", metavar="LANGUAGE", help="of the target")
-    vocabulary = "of a .npz: its SentencePiece model, or two, source then target; and vocab.yml"
+    vocabulary = "of Marian: its SentencePiece model, or two, source then target; and vocab.yml"
     add("--vocab", nargs="+", type=InputPath, metavar="FILE", help=vocabulary)
+    lists = "of Marian: its binary shortlist, lex.50.50.deen.s2t.bin"
+    add("--shortlist", type=InputPath, metavar="FILE", help=lists)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,19 +39,28 @@ def run(arguments: argparse.Namespace) -> int:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"-o {folder} exists: give a folder that is new or empty")
     from seq2seq.interchange import huggingface, marian  # only here: torch takes a second
+    from seq2seq.interchange.marian_shortlist import read_marian_shortlist
+    from seq2seq.shortlist.file import NAME, write_shortlist
+    from seq2seq.tokenization.tokenizer import Tokenizers
 
     languages = (arguments.source, arguments.target)
-    if arguments.path.is_file():
-        marian.refuse_binary(arguments.path)
-    if arguments.path.suffix == ".npz":
+    if arguments.path.suffix in (".npz", ".bin"):
         if arguments.vocab is None:
-            raise ConfigError("a .npz needs its vocabulary: --vocab vocab.spm")
+            raise ConfigError("a model of Marian needs its vocabulary: --vocab vocab.spm")
         imported = marian.read_marian(arguments.path, arguments.vocab, languages)
-    elif arguments.vocab is not None:
-        raise ConfigError(f"--vocab is for a .npz of Marian; {arguments.path} has vocabularies")
+    elif arguments.vocab is not None or arguments.shortlist is not None:
+        raise ConfigError(
+            "--vocab and --shortlist are for a .npz or .bin of Marian, and not for "
+            f"{arguments.path}: a folder has vocabularies"
+        )
     else:
         imported = huggingface.read_folder(arguments.path, languages)
+    lists = None
+    if arguments.shortlist is not None:
+        lists = read_marian_shortlist(arguments.shortlist, imported.maps)
     model = imported.write(folder)
+    if lists is not None:
+        write_shortlist(folder / NAME, lists, Tokenizers(imported.source, imported.target))
     parameters = sum(parameter.numel() for parameter in model.parameters())
     sizes = f"{imported.source.size:,} source and {imported.target.size:,} target pieces"
     print(printable(f"{folder}: written; {parameters / 1e6:.2f} M parameters, {sizes}"))

@@ -9,6 +9,7 @@ from typing import NoReturn
 from seq2seq import __version__
 from seq2seq.cli import (
     average,
+    clean,
     demo,
     export,
     importing,
@@ -35,6 +36,7 @@ COMMANDS = {
     "align": align,
     "score": score,
     "shortlist": shortlist,
+    "clean": clean,
     "average": average,
     "export": export,
     "import": importing,

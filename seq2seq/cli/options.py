@@ -239,4 +239,6 @@ def with_typed_options(message: str, arguments: argparse.Namespace) -> str:
 
     if hasattr(arguments, "beam_size"):
         message = message.replace("decode=greedy", "--beam-size 1")
+    if hasattr(arguments, "corpora"):
+        message = re.sub(r"\bdata\.(source|target)=", r"--\1 ", message)
     return re.sub(r"\bdecode\.(\w+)=", option, message)

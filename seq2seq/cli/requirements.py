@@ -8,7 +8,7 @@ from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE
 from seq2seq.cli.options import Option, add_options, positive
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.languages import is_spaceless
+from seq2seq.languages import PLACEHOLDERS, is_spaceless
 from seq2seq.text_stream import without_marks
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ def check_beams(arguments: argparse.Namespace, search: "Search") -> None:
     for name in ("nbest", "mbr"):
         if (number := getattr(arguments, name, None) or 0) > search.beams:
             raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")
+    if getattr(arguments, "nearest", None) and search.beams == 1:
+        raise ConfigError(
+            "--nearest chooses among translations, and there is one: add --beam-size 8, or --nbest "
+            "8 to --sample"
+        )
 
 
 def rules_of(
@@ -61,7 +66,7 @@ def rules_of(
         there; DataError for a damaged glossary.
     """
     from seq2seq.constraints.glossary import Glossary
-    from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+    from seq2seq.constraints.placeholders import Placeholders
     from seq2seq.constraints.request import Rules
     from seq2seq.decoding import check_required
 
@@ -107,18 +112,21 @@ def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "
         return request
 
 
-def rank_by_risk(translations: "list[Translation]", arguments: argparse.Namespace) -> None:
-    """For --mbr N, of N translations that contain as much of what they must as the best, put the
-    one of the highest expected chrF first.
+def put_best_first(
+    translations: "list[Translation]", arguments: argparse.Namespace, reference: str | None = None
+) -> None:
+    """Of the translations that contain as much of what they must as the best, put one first: for
+    --mbr N, that of N with the highest expected chrF; with a reference, the nearest to it.
     """
-    if len(translations) < 2:
+    if len(translations) < 2 or (arguments.mbr is None and reference is None):
         return
     from seq2seq.metrics.mbr import minimum_bayes_risk
+    from seq2seq.metrics.sentence_quality import nearest_to
 
     unsatisfied = translations[0].unsatisfied
     places = [
         i for i, t in enumerate(translations[: arguments.mbr]) if t.unsatisfied == unsatisfied
     ]
     texts = [translations[i].text for i in places]
-    best = minimum_bayes_risk(texts).best
+    best = minimum_bayes_risk(texts).best if reference is None else nearest_to(texts, reference)
     translations.insert(0, translations.pop(places[best]))

@@ -5,19 +5,35 @@
 Natural log-probabilities are summed over the pieces of the translation, its end included. For a
 pair that cannot be scored both values are null, "reason" says why, and the exit code is 1.
 The perplexity per piece of all pairs goes to stderr.
+
+    seq2seq score PATH SRC REF -o scores.jsonl       killed, and typed again, it goes on
+
+scores.json then says which model and files the scores are of.
 """
 
 import argparse
 import json
 import math
+import os
 import sys
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import add_ensemble, add_model, open_models
+from seq2seq.cli.options import MEAN, add_ensemble, add_model, model_paths, open_models
+from seq2seq.data.file_memo import file_entry
+from seq2seq.data.provenance import describe_provenance, write_provenance
 from seq2seq.data.text import check_parallel, read_lines
+from seq2seq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seq2seq.scoring import TranslationScore
 
 HELP = "log-probabilities of given translations"
+AHEAD = 2000  # pairs whose batches are made together: a resumed command begins with such a window
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -27,26 +43,95 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("source", type=InputPath, metavar="SRC", help="a sentence per line, may be .gz")
     add("reference", type=InputPath, metavar="REF", help="their translations")
     add("--tokens", action="store_true", help="also print each piece with its log-probability")
+    add("-o", "--output", type=Path, metavar="FILE", help="write to FILE.jsonl, which resumes")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check_written(None, *inputs_of(arguments))
+    check_written(arguments.output, *inputs_of(arguments))
     pairs = check_parallel(arguments.source, arguments.reference, "scoring")
+    if arguments.output is None:
+        return report(write_rows(score_rows(arguments, 0), sys.stdout), pairs)
+    ledger = arguments.output.with_suffix(".json")
+    entry = describe_scores(arguments, ledger)
+    write_provenance(ledger, entry)
+    before = whole_windows(arguments.output)
+    with arguments.output.open("a", encoding="utf-8", newline="\n") as file:
+        after = write_rows(score_rows(arguments, len(before)), file)
+        code = report(chain(before, after), pairs)
+    write_provenance(ledger, {**entry, "outputs": [file_entry(arguments.output)]})
+    return code
+
+
+def describe_scores(arguments: argparse.Namespace, ledger: Path) -> dict[str, Any]:
+    """The model, files and options of the scores, as a ledger.
+
+    Raises: ConfigError if the output is no .jsonl file, or holds something else.
+    """
+    from seq2seq.checkpoint.folder import find_checkpoint  # only here: torch takes a second
+
+    output: Path = arguments.output
+    if output.suffix != ".jsonl":
+        raise ConfigError(f"-o {output} should end with .jsonl: -o scores.jsonl")
+    check_written(ledger, *inputs_of(arguments))
+    models = model_paths(arguments.path, arguments)
+    inputs = [arguments.source, arguments.reference, *map(find_checkpoint, models)]
+    options = {name: getattr(arguments, name) for name in ("tag", "tokens", *MEAN)}
+    entry = describe_provenance("score", inputs, [], models=list(map(str, models)), options=options)
+    if output.exists() and output.stat().st_size:
+        known: Any = None
+        with suppress(OSError, ValueError):
+            known = {**json.loads(ledger.read_text(encoding="utf-8")), "outputs": []}
+        if known != entry:
+            raise ConfigError(
+                f"-o {output} holds something else than scores of this model for these files, "
+                f"says {ledger}: give another name, or delete it"
+            )
+    return entry
+
+
+def whole_windows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file that need not be made again. What follows them is cut off.
+
+    A window is made whole, or again: batches, and so the last digits, are as if none was.
+    """
+    if not path.exists():
+        return []
+    with path.open("rb") as file:
+        lines = [line for line in file if line.endswith(b"\n")]
+    lines = lines[: len(lines) // AHEAD * AHEAD]
+    os.truncate(path, sum(map(len, lines)))
+    return list(map(json.loads, lines))
+
+
+def score_rows(arguments: argparse.Namespace, skipped: int) -> Iterator[dict[str, Any]]:
+    """A row for each pair after those that are skipped."""
     translator = open_models(arguments.path, arguments)
     texts = zip(read_lines(arguments.source), read_lines(arguments.reference), strict=True)
+    scores = translator.scores(islice(texts, skipped, None), look_ahead=AHEAD)
+    return (row_of(score, arguments.tokens) for score in scores)
+
+
+def row_of(score: "TranslationScore", tokens: bool) -> dict[str, Any]:
+    if score.log_probability is None:
+        return {"log_probability": None, "pieces": None, "reason": score.reason}
+    row = {"log_probability": score.log_probability, "pieces": len(score.tokens)}
+    return {**row, "tokens": score.tokens} if tokens else row
+
+
+def write_rows(rows: Iterable[dict[str, Any]], file: TextIO) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        file.write(f"{json.dumps(row, ensure_ascii=False)}\n")
+        yield row
+
+
+def report(rows: Iterable[dict[str, Any]], pairs: int) -> int:
+    """Say the perplexity of all rows. Returns: the exit code."""
     total, pieces, scored = 0.0, 0, 0
-    for score in translator.scores(texts):
-        row: dict[str, Any] = {"log_probability": score.log_probability, "pieces": None}
-        if score.log_probability is None:
-            row["reason"] = score.reason
-        else:
-            row["pieces"] = len(score.tokens)
-            total += score.log_probability
-            pieces += len(score.tokens)
+    for row in rows:
+        if row["log_probability"] is not None:
+            total += row["log_probability"]
+            pieces += row["pieces"]
             scored += 1
-            if arguments.tokens:
-                row["tokens"] = score.tokens
-        print(json.dumps(row, ensure_ascii=False))
     print(f"{perplexity(total, pieces)} of {scored} of {pairs} pairs", file=sys.stderr)
     return int(scored < pairs)
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2seq.cli import status
-from seq2seq.cli.files import InputPath, check_apart, inputs_of
+from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.lines import format_of
-from seq2seq.cli.options import Option, add_options, option_name, positive
-from seq2seq.cli.requirements import rank_by_risk, request_of
+from seq2seq.cli.options import Option, add_options, model_paths, option_name, positive
+from seq2seq.cli.requirements import put_best_first, request_of
 from seq2seq.cli.shards import (
     LINES,
     SHARDS,
@@ -35,6 +35,8 @@ from seq2seq.cli.shards import (
     record_options,
     shard_lines,
 )
+from seq2seq.data.provenance import describe_provenance, write_provenance
+from seq2seq.data.text import check_parallel
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError, DataError, format_count
 from seq2seq.text_stream import check_text
@@ -68,6 +70,7 @@ def parse_part(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+NEAREST = "for --files: of all beams, what is nearest to the references in FOLDER"
 RAY = "for --files: on all cores of a Ray cluster: auto, local, or HOST:PORT"
 OF_FILES = {
     "output_dir": Option(Path, "FOLDER", "for --files: where they are written"),
@@ -76,6 +79,7 @@ OF_FILES = {
     ),
     "shard_lines": Option(positive, "N", f"for --files: lines of a shard ({LINES})"),
     "ray": Option(str, "ADDRESS", RAY),
+    "nearest": Option(InputPath, "FOLDER", NEAREST),
 }
 
 
@@ -114,6 +118,8 @@ def check_files(arguments: argparse.Namespace) -> None:
     if given := [option_name(name) for name in OF_OTHERS if getattr(arguments, name)]:
         what = "texts" if given[0] == "--texts" else given[0]
         raise ConfigError(f"{what} cannot be joined with --files: leave one out")
+    if arguments.nearest and arguments.mbr:
+        raise ConfigError("--nearest and --mbr choose in two ways: leave one out")
     if arguments.ray and arguments.workers is not None:
         raise ConfigError("--ray takes all cores of its cluster: leave --workers out")
     if output is None:
@@ -137,8 +143,11 @@ def check_files(arguments: argparse.Namespace) -> None:
         )
     outputs = (output / file.relative_to(folder) for file in files)
     check_apart(outputs, f"--output-dir {output}", [*read, *files])
+    check_written(ledger_of(arguments), *read, *files)
     for file in files:
         check_text(file)
+        if arguments.nearest and file.stat().st_size:
+            check_parallel(file, arguments.nearest / file.relative_to(folder), "choosing by")
 
 
 def translate_files(
@@ -162,7 +171,13 @@ def begin_files(arguments: argparse.Namespace) -> InputFiles:
     Raises: as `record_options`.
     """
     record_options(arguments)
-    return InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
+    return input_files(arguments)
+
+
+def input_files(arguments: argparse.Namespace) -> InputFiles:
+    nearest = arguments.nearest or read_options(arguments.output_dir).get("nearest")
+    references = Path(nearest) if nearest else None
+    return InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments), references)
 
 
 def missing_shards(
@@ -230,8 +245,8 @@ def translate_shards(
         of_shard = chain([first], islice(ended, shard.lines - 1))
         for line_no, request in enumerate(of_shard, shard.first):
             failed = failed or request.error is not None
-            if arguments.mbr:
-                rank_by_risk(request.result.translations, arguments)
+            reference = shard.references[line_no - shard.first] if shard.references else None
+            put_best_first(request.result.translations, arguments, reference)
             text += [f"{line}\n" for line in formatted(line_no, request)]
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:
@@ -248,7 +263,7 @@ def merge(arguments: argparse.Namespace) -> int:
     """
     name_orphans(arguments)
     several = bool(read_options(arguments.output_dir).get("nbest"))
-    files = InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
+    files = input_files(arguments)
     absent: list[str] = []
     for file in files.files:
         path = arguments.output_dir / file.relative_to(arguments.files)
@@ -271,9 +286,19 @@ def merge(arguments: argparse.Namespace) -> int:
             f"{'; '.join(absent[:NAMED])}{more}. "
             "The same command without --merge translates them"
         )
+    outputs = [arguments.output_dir / file.relative_to(arguments.files) for file in files.files]
+    models = list(map(str, model_paths(arguments.path, arguments)))
+    details = {"models": models, "options": read_options(arguments.output_dir)}
+    entry = describe_provenance("translate", files.read_files, outputs, **details)
+    write_provenance(ledger_of(arguments), entry)
     done = format_count(len(files.files), "file")
     print(f"{done} joined in {arguments.output_dir}", file=sys.stderr)
     return 0
+
+
+def ledger_of(arguments: argparse.Namespace) -> Path:
+    """The file beside the folder of translations that says how they were made."""
+    return Path(f"{arguments.output_dir.resolve()}.json")
 
 
 def name_orphans(arguments: argparse.Namespace) -> None:

@@ -10,12 +10,13 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq.cli.lines import InputLines
 from seq2seq.cli.options import ANY, BEAM, MEAN, REQUIREMENTS, SAMPLE, model_paths, option_name
+from seq2seq.data.text import read_lines
 from seq2seq.durable import create_text
 from seq2seq.errors import ConfigError, DataError
 
@@ -32,41 +33,62 @@ Lines = list[str | None]
 
 
 class Shard(NamedTuple):
-    """Consecutive lines of a file; `path` is where their translations are."""
+    """Consecutive lines of a file; `path` is where their translations are.
+
+    Attributes:
+        references: of these lines, to choose the nearest translations; none if not asked for.
+    """
 
     file: Path
     first: int
     lines: int
     path: Path
+    references: tuple[str, ...] = ()
 
 
 class InputFiles:
     """The lines of all files below a folder, in shards.
+
+    Args:
+        references: a folder with a reference for each line, in files of the same names.
 
     Attributes:
         size: bytes of all files.
         bytes: how many of them were read.
     """
 
-    def __init__(self, folder: Path, output: Path, lines: int):
+    def __init__(self, folder: Path, output: Path, lines: int, references: Path | None = None):
         self.folder, self.output, self.lines = folder, output, lines
+        self.references = references
         self.files = sorted(files_below(folder))
         self.size = sum(file.stat().st_size for file in self.files)
         self.bytes = 0
+
+    @property
+    def read_files(self) -> list[Path]:
+        """The files, and those of their references."""
+        if self.references is None:
+            return self.files
+        return [*self.files, *(self.references / f.relative_to(self.folder) for f in self.files)]
 
     def shards(self, file: Path) -> Iterator[tuple[Shard, Lines]]:
         """The shards of a file and their lines. Raises: as `InputLines`."""
         from seq2seq.data.windows import windows  # only here: tokenizers take a moment
 
         before, first = self.bytes, 1
+        references: Iterator[str] = iter(())
+        if self.references:
+            references = read_lines(self.references / file.relative_to(self.folder))
         folder = self.output / SHARDS / file.relative_to(self.folder)
         with file.open("rb") as stream:
             lines = InputLines(stream, str(file), f"{file}, line")
             for block in windows(lines, self.lines, line_bytes, BYTES):
                 self.bytes = before + stream.tell()
-                named = hashlib.blake2b(repr(block).encode(errors="replace"), digest_size=8)
-                path = folder / f"{first:010d}.{named.hexdigest()}.gz"
-                yield Shard(file, first, len(block), path), block
+                nearest = tuple(islice(references, len(block)))
+                named = repr((block, nearest) if nearest else block).encode(errors="replace")
+                digest = hashlib.blake2b(named, digest_size=8).hexdigest()
+                path = folder / f"{first:010d}.{digest}.gz"
+                yield Shard(file, first, len(block), path, nearest), block
                 first += len(block)
 
 
@@ -133,6 +155,8 @@ def record_options(arguments: argparse.Namespace) -> None:
         given["glossary"] = sha256_of(arguments.glossary)
     if arguments.shortlist:  # from `choose_shortlist`
         given["shortlist"] = sha256_of(path_of(arguments.shortlist))
+    if arguments.nearest:
+        given["nearest"] = str(arguments.nearest)
     given["path"] = [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]
     given["shard_lines"] = shard_lines(arguments)
     now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS

@@ -6,18 +6,17 @@ Of several suggestions for one text, the last one is taken. White space is made 
 """
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.data.formats import FORMATS, format_row
 from seq2seq.durable import write_text
 from seq2seq.errors import ConfigError, format_count
 from seq2seq.serving.storage import SUGGESTIONS, Record, Storage
 
 HELP = "collect the suggestions that a service has kept into a corpus"
-SUFFIXES = (".jsonl", ".tsv")
 KEYS = ("text", "translation")
 
 Rows = list[tuple[str, str, int]]  # text, translation, and how many suggestions there were
@@ -32,7 +31,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
-    if output.suffix not in SUFFIXES:
+    if output.suffix not in FORMATS:
         raise ConfigError(f"-o {output} should end with .jsonl or .tsv: -o corrections.jsonl")
     check_written(output, *inputs_of(arguments))
     folder: Path = arguments.folder
@@ -80,9 +79,5 @@ def collect(records: Iterable[Record]) -> Rows:
 def format_rows(rows: Rows, source: str, target: str, suffix: str) -> str:
     """The content of a corpus, as `seq2seq.data.formats` reads it."""
     columns = (source, target, "count")
-    if suffix == ".jsonl":
-        objects = (dict(zip(columns, row, strict=True)) for row in rows)
-        lines = [json.dumps(each, ensure_ascii=False) for each in objects]
-    else:
-        lines = ["\t".join(map(str, row)) for row in (columns, *rows)]
-    return "".join(f"{line}\n" for line in lines)
+    head = [] if suffix == ".jsonl" else [columns]
+    return "".join(f"{format_row(suffix, columns, row)}\n" for row in (*head, *rows))

@@ -38,7 +38,7 @@ from seq2seq.cli.requirements import (
     add_requirements,
     check_beams,
     check_requirements,
-    rank_by_risk,
+    put_best_first,
     request_of,
     rules_of,
 )
@@ -153,8 +153,7 @@ def write_results(
     failed = False
     for line_no, request in enumerate(ended, start=1):
         failed = failed or request.error is not None
-        if arguments.mbr:
-            rank_by_risk(request.result.translations, arguments)
+        put_best_first(request.result.translations, arguments)
         for line in formatted(line_no, request):
             write_line(line, output)
     return int(failed)

@@ -9,14 +9,7 @@ from seq2seq.constraints.lexical import Term
 from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.environment import limit_time
 from seq2seq.errors import Seq2SeqError
-
-# What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags. Linear time: only
-# the 64 characters before an @ are read from several places.
-PLACEHOLDERS = (
-    r"\{[^{}\s]*+\}|%(?:\(\w++\))?+[-+#0]*+\d*+(?:\.\d++)?+[sdifgrxX]\b|"
-    r"https?://[^\s<>\"]*[\w/]|"
-    r"(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)++|</?[A-Za-z][^<>]*+>"
-)
+from seq2seq.languages import PLACEHOLDERS
 
 SECONDS = 1.0  # of computing, in which a pattern must have read a text
 # Of the phrases that a search must copy from a sentence, or that a client asks for: each is encoded

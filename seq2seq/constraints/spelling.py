@@ -118,6 +118,19 @@ class Spelling:
         done = sum(len(self.writes[i]) for i in forced)
         return Extension(forced, b"".join(map(self._bytes_of, words))[done:])
 
+    def fewest_pieces(self, text: bytes) -> list[int]:
+        """The fewest pieces that write these bytes, however a tokenizer would cut them; of equally
+        few the longest first. Empty if none do.
+        """
+        best: list[list[int] | None] = [None] * len(text) + [[]]  # of the bytes from each place on
+        for start in reversed(range(len(text))):
+            for end in range(min(len(text), start + self._max_bytes), start, -1):
+                rest, ids = best[end], self._ids.get(text[start:end])
+                shortest = best[start]
+                if ids and rest is not None and (not shortest or len(rest) + 1 < len(shortest)):
+                    best[start] = [ids[0], *rest]
+        return best[0] or []
+
     def pieces_for(self, rest: bytes) -> Tensor:
         """The pieces by which a text may go on that must go on with `rest`.
 

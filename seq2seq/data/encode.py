@@ -1,6 +1,5 @@
 """Encode text: pairs into blocks of piece ids, and blocks into the files of a corpus."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ import numpy as np
 
 from seq2seq.data.encoding_stats import EncodingStats
 from seq2seq.data.filtering import KEPT, judge_pair
-from seq2seq.data.formats import Pair
+from seq2seq.data.formats import Pair, hash_pair
 from seq2seq.data.mixture import Component
 from seq2seq.data.ragged_array import RaggedWriter
 from seq2seq.data.windows import windows
@@ -61,13 +60,6 @@ def encode_block(pairs: Iterable[Pair], tokenizers: Tokenizers, max_length: int)
 
 def count_characters(pair: Pair) -> int:
     return len(pair[0]) + len(pair[1])
-
-
-def hash_pair(source: str, target: str) -> int:
-    """A 64-bit hash of a pair's text: 10 million pairs collide with probability 1 / 370,000."""
-    # The length tells "ab", "c" and "a", "bc" apart.
-    text = f"{len(source)} {source}{target}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def join_rows(rows: Sequence[list[int]], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:

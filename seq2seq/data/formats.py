@@ -1,8 +1,9 @@
 """Formats of parallel text: two files of lines, tab-separated values, JSON lines."""
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -21,6 +22,13 @@ from seq2seq.errors import ConfigError, DataError
 from seq2seq.text_stream import without_marks
 
 Pair = tuple[str, str]
+
+
+def hash_pair(source: str, target: str) -> int:
+    """A 64-bit hash of a pair's text: 10 million pairs collide with probability 1 / 370,000."""
+    # The length tells "ab", "c" and "a", "bc" apart.
+    text = f"{len(source)} {source}{target}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 class TextFormat(ABC):
@@ -186,6 +194,15 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key {repeated!r} occurs twice")
     return row
+
+
+def format_row(suffix: str, columns: Sequence[str], cells: Sequence[Any]) -> str:
+    """The line of a .tsv or .jsonl file that holds these cells, none of them with a tab or an end
+    of line if it is a .tsv.
+    """
+    if suffix == ".jsonl":
+        return json.dumps(dict(zip(columns, cells, strict=True)), ensure_ascii=False)
+    return "\t".join(map(str, cells))
 
 
 FORMATS: dict[str, type[OneFile]] = {".tsv": TabTable, ".jsonl": JsonLines}

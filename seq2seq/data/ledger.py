@@ -10,8 +10,9 @@ import numpy as np
 
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.encoding_stats import EncodingStats, PieceStats
-from seq2seq.data.file_memo import FileMemo
+from seq2seq.data.file_memo import FileMemo, file_entry
 from seq2seq.data.mixture import Component
+from seq2seq.data.provenance import find_provenance
 from seq2seq.durable import write_text
 from seq2seq.errors import escape
 from seq2seq.tokenization.tokenizer import Tokenizers
@@ -59,10 +60,7 @@ def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> 
         "weight": component.weight,
         "tag": component.tag,
         **augment,
-        "files": [
-            {"path": str(file), "sha256": memo.sha256(file), "bytes": file.stat().st_size}
-            for file in component.text.files
-        ],
+        "files": [entry_with_provenance(file, memo) for file in component.text.files],
         "read": stats.read,
         "kept": stats.kept,
         "max_length": stats.max_length,
@@ -70,6 +68,12 @@ def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> 
         "source": side_entry(stats.source),
         "target": side_entry(stats.target),
     }
+
+
+def entry_with_provenance(file: Path, memo: FileMemo) -> dict[str, Any]:
+    entry = file_entry(file, memo.sha256)
+    provenance = find_provenance(file, entry["sha256"])
+    return entry if provenance is None else {**entry, "provenance": provenance}
 
 
 def side_entry(pieces: PieceStats) -> dict[str, Any]:

@@ -28,12 +28,15 @@ VOCABULARY_MAP = "vmap.txt"
 NEVER = -1e4  # a logit that no softmax notices, and that float16 can hold
 
 
-def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
-    """Write a model, its vocabularies and its tokenizers, in float32.
+def export(
+    saved: Saved, folder: Path, names: list[str] | None = None, precision: str = "float32"
+) -> None:
+    """Write a model, its vocabularies and its tokenizers.
 
     Args:
         names: of the pieces of both vocabularies, where another program cuts text into them; then
             no tokenizers are written.
+        precision: of the weights: `float32`, or another of CTranslate2's.
 
     CTranslate2 then translates as the model's searches do: pad, bos and unk, which no text
     contains, cannot be chosen, and eos is added to each source.
@@ -47,7 +50,7 @@ def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
     spec.register_source_vocabulary(names or saved.source.symbols())
     spec.register_target_vocabulary(names or saved.target.symbols())
     spec.validate()
-    spec.optimize()
+    spec.optimize(precision)
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
     sides = {} if names else {"source": saved.source, "target": saved.target}

@@ -34,6 +34,7 @@ class ImportedModel(NamedTuple):
     weights: dict[str, Tensor]
     files: dict[str, str]  # name -> SHA-256
     piece_models: list[bytes]  # of the sides, as SentencePiece reads them
+    maps: list[VocabularyMap]  # of the sides
 
     def write(self, folder: Path) -> Seq2Seq:
         """Write a run, and return its model.
@@ -109,7 +110,8 @@ def assemble(
     source = build_side_tokenizer(sides[0], maps[0])
     target = source if sides[0] is sides[1] else build_side_tokenizer(sides[1], maps[1])
     weights = build_state_dict(config, maps, tensors, their_names)
-    return ImportedModel(config, source, target, weights, files, [side.data for side in sides])
+    data = [side.data for side in sides]
+    return ImportedModel(config, source, target, weights, files, data, maps)
 
 
 def build_state_dict(
@@ -175,6 +177,7 @@ def build_model_nodes(
         "norm_eps": None,
         "attention_dropout": attention_dropout,
         "word_dropout": 0.0,
+        "zero_start": False,
         **model,
     }
     position = {"name": "sinusoidal", "endpoint": endpoint}

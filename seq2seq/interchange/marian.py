@@ -1,4 +1,4 @@
-"""Models that Marian wrote as `.npz`: NumPy arrays, and a description in YAML among them.
+"""Models of Marian, `.npz` or `.bin`: arrays by name, and a description in YAML among them.
 
 With a recurrent unit in the decoder (SSRU) they are the family that Firefox translates with.
 Junczys-Dowmunt et al. 2018, arXiv:1804.00344.
@@ -17,6 +17,7 @@ from torch import Tensor
 from seq2seq.errors import DataError
 from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, read_npz
 from seq2seq.interchange.imported import NEVER, ImportedModel, Tensors, assemble
+from seq2seq.interchange.marian_binary import INPUT_MULTIPLIER, is_binary, read_binary
 from seq2seq.interchange.marian_options import convert_options
 from seq2seq.interchange.vocabularies import SideVocabulary, check_numbering, read_yaml_ids
 from seq2seq.symbols import NAMES, UNK
@@ -31,14 +32,15 @@ SUBLAYERS = {"attention": "self", "cross": "context", "feed": "ffn"}
 def read_marian(
     path: Path, vocabularies: Sequence[Path], languages: tuple[str | None, str | None]
 ) -> ImportedModel:
-    """Read a `.npz` and its vocabularies: SentencePiece models, one for both sides or one for each,
+    """Read a model and its vocabularies: SentencePiece models, one for both sides or one for each,
     and for those whose pieces are numbered elsewhere (OPUS-MT) one or two `vocab.yml`.
 
     Raises: DataError naming what is wrong, or not supported.
     """
     folder = Folder(path.parent)
     where = f"{path}: {DESCRIPTION}"
-    arrays = read_npz(folder.find(path.name, WEIGHTS))
+    file = folder.find(path.name, WEIGHTS)
+    arrays = read_binary(file) if is_binary(file) else read_npz(file)
     sides, files = read_marian_vocabularies(vocabularies)
     config = {k: v for k, v in read_description(arrays, where).items() if v is not None}
     sizes = [len(side.ids) for side in sides]
@@ -136,7 +138,7 @@ def convert_weights(arrays: Mapping[str, np.ndarray], path: Path) -> dict[str, T
     """
     weights = {}
     for name, array in arrays.items():
-        if name == DESCRIPTION:
+        if name == DESCRIPTION or name.endswith(INPUT_MULTIPLIER):
             continue
         if array.dtype.kind != "f" or array.ndim != 2:
             raise DataError(
@@ -150,17 +152,3 @@ def convert_weights(arrays: Mapping[str, np.ndarray], path: Path) -> dict[str, T
             ours = np.concatenate((ours, last))
         weights[name] = torch.from_numpy(ours.astype(np.float32))
     return weights
-
-
-BINARY = (1).to_bytes(8, "little")  # the first bytes of a binary model: its version
-
-
-def refuse_binary(path: Path) -> None:
-    """Raises: DataError for a binary model of Marian, saying what to take instead."""
-    with path.open("rb") as file:
-        if file.read(8) == BINARY:
-            raise DataError(
-                f"{path} is a binary model of Marian, as marian-conv writes it for one kind of "
-                "processor, in 8 bits (intgemm) in Firefox. Quantised weights are not read: take "
-                "the .npz of float32 that it was made from"
-            )

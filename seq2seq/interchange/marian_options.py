@@ -99,6 +99,7 @@ def convert_options(
         dropout=0.1,
         activation_dropout=None,
         endpoint=True,
+        zero_start=True,
     )
     if is_recurrent(config):
         nodes["attention"]["decoder"] = {"name": "ssru"}

@@ -34,6 +34,12 @@ def sentence_quality(hypotheses: Sequence[str], references: Sequence[str]) -> li
     return [metric.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]
 
 
+def nearest_to(hypotheses: Sequence[str], reference: str) -> int:
+    """The index of the hypothesis with the highest chrF; of equal ones, the first."""
+    scores = sentence_quality(hypotheses, [reference] * len(hypotheses))
+    return scores.index(max(scores))
+
+
 def extremes(
     judged: Sequence[SentenceQuality], count: int
 ) -> tuple[list[SentenceQuality], list[SentenceQuality]]:

@@ -1,12 +1,14 @@
 """Token embeddings of both languages, the output layer, and what they share."""
 
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
 from seq2seq.nn.dropout import drop_words
 from seq2seq.registry import check_range
+from seq2seq.symbols import BOS
 
 Tie = Literal["none", "target", "all"]
 
@@ -23,6 +25,8 @@ class Embeddings(nn.Module):
         scale: multiply embeddings by sqrt(E), so that they are not lost beside position vectors of
             size 1.
         word_dropout: probability of hiding a word, of either side, in training.
+        zero_start: the target vector of `<s>` is zero and stays so, as in Marian, whose decoder
+            begins with nothing.
 
     Source: Press and Wolf 2017, arXiv:1608.05859, for the tying.
     """
@@ -36,6 +40,7 @@ class Embeddings(nn.Module):
         tie: Tie = "all",
         scale: bool = True,
         word_dropout: float = 0.0,
+        zero_start: bool = False,
     ):
         super().__init__()
         check_range("model.dim", dim, 1)
@@ -57,6 +62,10 @@ class Embeddings(nn.Module):
         for weight in self.parameters():
             nn.init.normal_(weight, std=dim**-0.5)
         nn.init.zeros_(self.output.bias)
+        if zero_start:
+            clear_start(self)
+            self.register_load_state_dict_post_hook(clear_start)  # type: ignore[no-untyped-call]
+            self.target.weight.register_hook(without_start)
 
     def embed_source(self, ids: Tensor, cut: Tensor | None = None) -> Tensor:
         """(B, S) ids -> (B, S, E), zero where `cut` (B, S) is True."""
@@ -70,3 +79,16 @@ class Embeddings(nn.Module):
         x: Tensor = matrix(ids) * self.scale
         x = drop_words(x, ids, self.word_dropout) if self.training else x
         return x if cut is None else x.masked_fill(cut[..., None], 0)
+
+
+@torch.no_grad()
+def clear_start(embeddings: Embeddings, *_: Any) -> None:
+    """Let the target vector of `<s>` be zero; also a hook after weights are loaded."""
+    embeddings.target.weight[BOS] = 0
+
+
+def without_start(gradient: Tensor) -> Tensor:
+    """The gradient (V, E) without the row of `<s>`, which then neither an update nor weight decay
+    moves, also where it is the row of an output.
+    """
+    return gradient.index_fill(0, torch.tensor([BOS], device=gradient.device), 0)

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+from seq2seq.constraints.placeholders import Placeholders
 from seq2seq.constraints.request import Rules
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.precision import describe_backend
 from seq2seq.decoding.search import Search
 from seq2seq.errors import format_count
-from seq2seq.languages import language_code
+from seq2seq.languages import PLACEHOLDERS, language_code
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError

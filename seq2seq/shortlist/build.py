@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from seq2seq.alignment.links import Links, Word
@@ -97,19 +96,12 @@ def build_shortlist(
     may_list[anywhere] = False
     source, target = best_of_each(counts, may_list, per_piece)
     same = [pair for pair in identical_pieces(tokenizers) if may_list[pair[1]]]
-    pairs = np.unique(
-        np.concatenate(
-            (
-                np.stack((source, target), 1),
-                np.array(same, np.int64).reshape(-1, 2),
-                np.stack((np.full_like(anywhere, V), anywhere), 1),
-            )
-        ),
-        axis=0,
+    pairs = (
+        np.stack((source, target), 1),
+        np.array(same, np.int64).reshape(-1, 2),
+        np.stack((np.full_like(anywhere, V), anywhere), 1),
     )
-    offsets = np.searchsorted(pairs[:, 0], np.arange(V + 2))
-    ids = pairs[:, 1].astype(np.int32)
-    return Shortlist(torch.from_numpy(offsets), torch.from_numpy(ids))
+    return Shortlist.of_pairs(np.concatenate(pairs), V)
 
 
 def best_of_each(counts: PieceCounts, may_list: Array, per_piece: int) -> tuple[Array, Array]:

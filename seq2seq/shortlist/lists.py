@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -23,6 +24,16 @@ class Shortlist(NamedTuple):
 
     offsets: Tensor
     ids: Tensor
+
+    @classmethod
+    def of_pairs(cls, pairs: NDArray[Any], size: int) -> "Shortlist":
+        """The lists of V = `size` source pieces. Pairs (n, 2) are of a source id, or V for what may
+        stand anywhere, and a target id, in any order; one may be there twice.
+        """
+        once = np.unique(pairs, axis=0)
+        offsets = np.searchsorted(once[:, 0], np.arange(size + 2))
+        ids = once[:, 1].astype(np.int32)
+        return cls(torch.from_numpy(offsets), torch.from_numpy(ids))
 
     def lists_of(self, sources: Iterable[int]) -> list[NDArray[Any]]:
         """The list of each source id; of V, the pieces that may stand anywhere."""

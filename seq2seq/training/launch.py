@@ -6,6 +6,7 @@ Imports neither torch nor lightning, so that a misspelt option is reported at on
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterable
 from datetime import datetime
@@ -66,6 +67,13 @@ def check_recordable(texts: Iterable[str]) -> None:
             ) from error
 
 
+def in_full(overrides: Iterable[str]) -> list[str]:
+    """Overrides with `init=PATH` as `init.checkpoint=PATH`, beside which others of `init` may
+    stand.
+    """
+    return [re.sub(r"^init=", "init.checkpoint=", typed) for typed in overrides]
+
+
 def fit_or_explain(config: DictConfig) -> float | None:
     """Train. Raises: Seq2SeqError for whatever the user can fix."""
     if HydraConfig.initialized():
@@ -114,6 +122,7 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         check_recordable([*sys.argv[1:], os.getcwd()])
+        sys.argv[1:] = in_full(sys.argv[1:])
         train_from_config()
     except Seq2SeqError as error:
         sys.exit(fail(str(error)))

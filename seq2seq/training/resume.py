@@ -18,10 +18,11 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from seq2seq import checkpoint
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.checkpoint.differences import MODEL_NODES, RUNTIME_OPTIONS, find_differences
+from seq2seq.checkpoint.vocabulary import map_vocabulary
 from seq2seq.errors import ConfigError, escape
 from seq2seq.models import Seq2Seq
 from seq2seq.tokenization.tokenizer import Tokenizers
-from seq2seq.training.config.options import COMMAND, FROM_CHECKPOINT
+from seq2seq.training.config.options import COMMAND, FROM_CHECKPOINT, InitOptions
 from seq2seq.training.run_folder import RECORD
 
 AGREED_PATH = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process resumes
@@ -114,27 +115,33 @@ def read_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizer
     return Tokenizers(saved.source, saved.target)
 
 
-def load_initial_weights(path: str, model: Seq2Seq, now: checkpoint.Saved) -> None:
+def load_initial_weights(init: InitOptions, model: Seq2Seq, now: checkpoint.Saved) -> list[str]:
     """Load the weights of a checkpoint into a model.
 
-    The model may have fewer key/value heads than the checkpoint, see `share_heads`.
+    The model may have fewer key/value heads than the checkpoint, see `share_heads`, and another
+    vocabulary if `init.vocabulary` is mapped, see `map_vocabulary`.
 
     Args:
-        path: of a checkpoint, or the folder of a run.
         model: changed in place.
         now: what would be saved of it.
 
+    Returns: how the vocabulary was mapped, for the user.
     Raises: ConfigError if the tokenizers differ, or the weights do not fit; CheckpointError if the
         file is not a checkpoint.
     """
-    read = checkpoint.read(path)
-    saved = read._replace(weights=share_heads(read.weights, model))
+    path = init.checkpoint
+    assert path is not None, "asked for by a path"
+    saved, told = checkpoint.read(path), list[str]()
+    if init.vocabulary == "mapped":
+        saved, told = map_vocabulary(saved, now)
+    saved = saved._replace(weights=share_heads(saved.weights, model))
     wrong = find_differences(saved, now, ignore=MAY_DIFFER)
     if any(each.name.startswith("tokenizer.") for each in wrong):
         sizes = [f"{each.source.size:,} and {each.target.size:,}" for each in (saved, now)]
         raise ConfigError(
             f"init={path}: its embeddings belong to other tokenizers ({sizes[0]} pieces, here "
-            f"{sizes[1]}). To use its tokenizers: tokenizer={FROM_CHECKPOINT}"
+            f"{sizes[1]}). To use its tokenizers: tokenizer={FROM_CHECKPOINT}; to carry them over "
+            "to these pieces: init.vocabulary=mapped"
         )
     if wrong:
         words = "; ".join(map(str, wrong[:SHOWN]))
@@ -144,6 +151,7 @@ def load_initial_weights(path: str, model: Seq2Seq, now: checkpoint.Saved) -> No
             "model, position and attention that it was trained with"
         )
     model.load_state_dict(saved.weights)
+    return told
 
 
 def share_heads(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:

@@ -33,6 +33,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.plugins import record_plugins
 from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.training.config.options import InitOptions
 from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loaders import train_loader
@@ -73,7 +74,7 @@ def fit(config: DictConfig) -> float | None:
     if not plan.run.dry_run and needs_fresh_processes(plan.trainer):
         return run_in_fresh_processes()
     with nullcontext() if plan.run.dry_run else lock_run(plan.folder):
-        given = read_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
+        given = read_tokenizers(plan.tokenizer, plan.resume or plan.init.checkpoint)
         prepared = prepare(plan.data, plan.tokenizer, given, plan.link_files)
         return train(plan, prepared, partial(write_record, config, plan.folder))
 
@@ -112,7 +113,7 @@ def train(
     text = validation_text(plan.data, prepared.valid, plan.validation.sentences)
     module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)
     if plan.run.dry_run:
-        restore(plan.resume, plan.run.init, module, prepared.tokenizers)
+        restore(plan.resume, plan.init, module, prepared.tokenizers)
         dry_run(plan, prepared, module)
         return None
     timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
@@ -125,13 +126,16 @@ def train(
     )
     resume = agree_on_path(trainer, plan.resume)
     check_same_precision(trainer, plan.trainer.precision)
-    restore(resume, plan.run.init, module, prepared.tokenizers)
+    told = restore(resume, plan.init, module, prepared.tokenizers)
     record()
     for name in FILES_OF_RUN if resume is None else [METRICS]:
         set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
-        print("\n".join((*prepared.report, headline(plan, model, trainer.world_size))), flush=True)
+        print(
+            "\n".join((*prepared.report, *told, headline(plan, model, trainer.world_size))),
+            flush=True,
+        )
     rank, world = trainer.global_rank, trainer.world_size
     trainer.fit(
         module,
@@ -148,15 +152,19 @@ def train(
 
 
 def restore(
-    resume: str | None, init: str | None, module: TrainingModule, tokenizers: Tokenizers
-) -> None:
-    """Check the checkpoint that a run resumes, or load the weights that a new run starts from."""
+    resume: str | None, init: InitOptions, module: TrainingModule, tokenizers: Tokenizers
+) -> list[str]:
+    """Check the checkpoint that a run resumes, or load the weights that a new run starts from.
+
+    Returns: what to tell the user of these.
+    """
     config, weights = module.saved["config"], module.model.state_dict()
     now = checkpoint.Saved(config, *tokenizers, weights, resumable=True)
     if resume is not None:
         check_resumed(resume, now)
-    elif init is not None:
-        load_initial_weights(init, module.model, now)
+    elif init.checkpoint is not None:
+        return load_initial_weights(init, module.model, now)
+    return []
 
 
 def validation_text(data: DataOptions, corpus: Corpus, limit: int | None) -> list[tuple[str, str]]:

@@ -11,12 +11,12 @@ from seq2seq.constraints.lexical import Term
 from seq2seq.constraints.placeholders import (
     MAX_CHARACTERS,
     MAX_REQUIRED,
-    PLACEHOLDERS,
     Placeholders,
     split_required,
 )
 from seq2seq.environment import limit_time
 from seq2seq.errors import Seq2SeqError
+from seq2seq.languages import PLACEHOLDERS
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
 from seq2seq.cli.options import choose_shortlist, decoding_arguments, model_paths, open_models
-from seq2seq.cli.requirements import check_beams, rank_by_risk, rules_of
+from seq2seq.cli.requirements import check_beams, put_best_first, rules_of
 from seq2seq.data.text import check_rereadable, read_lines, similar_names
 from seq2seq.errors import ConfigError
 
@@ -104,8 +104,7 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     engine = translator.engine(chosen, **options)
     results = list(translator.stream(test_set.source, engine, rules=rules))
     for result in results:
-        if arguments.mbr:
-            rank_by_risk(result.translations, arguments)
+        put_best_first(result.translations, arguments)
     if arguments.stats:
         status.print_stats(engine)
     bests = [result.translations[0] if result.translations else None for result in results]

@@ -28,7 +28,6 @@ class RunOptions:
 
     seed: int
     resume: str | None
-    init: str | None
     dry_run: bool
     run_name: str
 
@@ -39,8 +38,22 @@ class RunOptions:
                 f"resume={self.resume}: there is no such file; give a last.ckpt, or {AUTO} to "
                 "continue from that of hydra.run.dir, if there is one"
             )
-        if self.init is not None and not Path(self.init).exists():
-            raise ConfigError(f"init={self.init}: there is no such checkpoint or run")
+
+
+@dataclass(frozen=True)
+class InitOptions:
+    """`init`: see conf/train.yaml."""
+
+    checkpoint: str | None = None
+    vocabulary: Literal["same", "mapped"] = "same"
+
+    def __post_init__(self) -> None:
+        if self.checkpoint is not None and not Path(self.checkpoint).exists():
+            raise ConfigError(f"init={self.checkpoint}: there is no such checkpoint or run")
+        if self.checkpoint is None and self.vocabulary == "mapped":
+            raise ConfigError(
+                "init.vocabulary=mapped needs a model whose pieces are mapped: init=PATH"
+            )
 
 
 @dataclass(frozen=True)

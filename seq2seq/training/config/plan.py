@@ -27,6 +27,7 @@ from seq2seq.training.config.options import (
     FROM_CHECKPOINT,
     CheckpointOptions,
     GuidedOptions,
+    InitOptions,
     LossOptions,
     OptimizerOptions,
     RunOptions,
@@ -45,6 +46,7 @@ REFERRED = ("root", "steps", "vocab_size")
 # The top level of conf/train.yaml: single options, and nodes. A role may have its own node too.
 ALONE = tuple(options_of(RunOptions))
 PLAIN_NODES: dict[str, Callable[..., Any]] = {  # by name, the dataclass that holds its options
+    "init": InitOptions,
     "loss": LossOptions,
     "guided": GuidedOptions,
     "validation": ValidationOptions,
@@ -66,6 +68,7 @@ class Plan:
     decode: dict[str, Any]
     data: DataOptions
     tokenizer: dict[str, Any]
+    init: InitOptions
     loss: LossOptions
     guided: GuidedOptions
     guide: GuidedHead | None  # the head that is guided
@@ -191,7 +194,7 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
     """Raises: ConfigError for an impossible recipe, or one that does not suit the model."""
     model, tokenizer = config["model"], config["tokenizer"]
     if tokenizer.get("name") == FROM_CHECKPOINT:
-        if config["init"] is None and config["resume"] in (None, AUTO):
+        if config["init"].get("checkpoint") is None and config["resume"] in (None, AUTO):
             raise ConfigError("tokenizer=checkpoint takes its tokenizers from init=PATH: give one")
         if more := sorted(tokenizer.keys() - {"name"}):
             raise ConfigError(

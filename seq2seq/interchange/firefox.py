@@ -1,0 +1,275 @@
+"""Folders for the engines that translate in Firefox: Marian's binary model in 8 bits, SentencePiece
+vocabularies, a shortlist, and the settings of the engine.
+
+Ids are in the order of Firefox's vocabularies: `</s>`, `<unk>`, the pieces. Rows are added until
+there are a multiple of 8, which the products of the engines need; no text has their pieces.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.ssru import SSRU
+from seq2seq.checkpoint import Saved
+from seq2seq.decoding.calibration import input_maxima
+from seq2seq.errors import ConfigError
+from seq2seq.interchange import coverage
+from seq2seq.interchange.agreement import (
+    Agreement,
+    compare_searches,
+    score_targets,
+    search_as_theirs,
+)
+from seq2seq.interchange.huggingface_export import find_marian_gap
+from seq2seq.interchange.imported import NEVER
+from seq2seq.interchange.marian import DESCRIPTION, candidate_names, read_marian
+from seq2seq.interchange.marian_binary import (
+    EMBEDDING,
+    INPUT_MULTIPLIER,
+    LARGEST,
+    BinaryItem,
+    describe,
+    of_floats,
+    quantize,
+    serialize_items,
+)
+from seq2seq.interchange.marian_options import EPS, ORDERS
+from seq2seq.interchange.marian_shortlist import serialize_lists
+from seq2seq.models.transformer import Transformer
+from seq2seq.nn.positions import Sinusoidal
+from seq2seq.shortlist import Shortlist
+from seq2seq.symbols import BOS, EOS, NAMES, UNK
+from seq2seq.tokenization import piece_model, sentencepiece
+from seq2seq.tokenization.piece_model import CONTROL, UNKNOWN, UNUSED, Piece
+from seq2seq.tokenization.tokenizer import Tokenizer
+
+DEPTH, WIDTH = 64, 8  # the inputs and the outputs of a product are multiples of these
+OPTIONS = files("seq2seq.interchange").joinpath("firefox_options.txt")
+SETTINGS = """\
+beam-size: 1
+normalize: 1.0
+word-penalty: 0
+max-length-break: 128
+mini-batch-words: 1024
+workspace: 128
+max-length-factor: 2.0
+skip-cost: true
+cpu-threads: 0
+quiet: true
+quiet-translation: true
+gemm-precision: int8shiftAlphaAll
+alignment: soft
+"""
+
+
+def export(
+    saved: Saved, folder: Path, rows: Sequence[list[int]], lists: Shortlist | None
+) -> Agreement:
+    """Write a model, its vocabularies, its shortlist and the settings.
+
+    Args:
+        rows: sources as ids without eos, by which the inputs of products are scaled.
+        lists: the shortlist of the run, if there is one.
+
+    Returns: how the model with the weights that were written, of 8 bits, translates these sources.
+    Raises: ConfigError naming all that cannot be expressed; nothing is written then.
+    """
+    model = coverage.check_exportable(saved.build(), "Firefox's engine", list_firefox_gaps)
+    if saved.config["data"].get("both_directions"):
+        raise ConfigError(
+            "Firefox's engine has no tags, which tell this model the direction: train one "
+            "direction, with data.both_directions=false"
+        )
+    pair = f"{saved.config['data']['source']}{saved.config['data']['target']}"
+    contents = {
+        name: piece_model.serialize(build_piece_model(tokenizer))
+        for name, tokenizer in vocabulary_files(saved, pair).items()
+    }
+    names = [f"model.{pair}.intgemm.alphas.bin", *contents]
+    contents[names[0]] = serialize_items(build_items(saved, model, rows))
+    settings = ["relative-paths: true", "models:", f"- {names[0]}", "vocabs:"]
+    settings += [f"- {names[1]}", f"- {names[-1]}"]
+    if lists is not None:
+        name = f"lex.50.50.{pair}.s2t.bin"
+        settings += ["shortlist:", f"- {name}", "- false"]
+        contents[name] = serialize_lists(order_lists(lists, saved.target.size), 2)
+    contents["config.yml"] = ("\n".join(settings) + f"\n{SETTINGS}").encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    vocabularies = [folder / name for name in names[1:]]
+    imported = read_marian(folder / names[0], vocabularies, (None, None))
+    quantized = imported.to_saved().build()  # with our ids, and those that were added
+
+    def translate(
+        batch: Sequence[list[int]], beams: int, limit: int
+    ) -> list[tuple[list[int], float]]:
+        targets = search_as_theirs(quantized, batch, beams, limit)
+        return [*zip(targets, score_targets(quantized, batch, targets), strict=True)]
+
+    return compare_searches(model, translate, rows, beams=1)
+
+
+def list_firefox_gaps(model: Transformer) -> list[str]:
+    """A reason for every part of a model that Firefox's engines lack."""
+    first, embeddings = model.encoder[0], model.embeddings
+    gaps = coverage.list_attention_gaps(model, find_firefox_gap, "mha, or decoder_attn=ssru")
+    position, norm, feed = model.encoder_position, first.around_feed.norm, first.feed
+    heads = {each.num_heads for each in model.attentions if not isinstance(each, SSRU)}
+    for holds, gap in (
+        (len(heads) < 2, "num_heads: it has one number of heads. Train with equal ones"),
+        (
+            isinstance(position, Sinusoidal) and position.endpoint,
+            "positions: it has sinusoids up to 10,000 alone. Train with position=sinusoidal "
+            "position.endpoint=true",
+        ),
+        (
+            isinstance(norm, nn.LayerNorm) and norm.eps == EPS,
+            f"norms: it has layer norms alone: model.norm=layernorm model.norm_eps={EPS}",
+        ),
+        (
+            feed.gate is None and coverage.activation_name(feed) == "relu",
+            "feed-forward: it has relu alone: model.activation=relu",
+        ),
+        (
+            embeddings.output.weight is embeddings.target.weight,
+            "output: it has the matrix of the target's embeddings: model.tie=all or target",
+        ),
+        (embeddings.scale != 1.0, "embeddings: it multiplies them: model.scale=true"),
+        (
+            not embeddings.target.weight[BOS].any(),
+            "decoder: it begins with a zero vector. Train with model.zero_start=true",
+        ),
+        (
+            embeddings.dim % DEPTH == 0 and feed.up.out_features % DEPTH == 0,
+            f"widths: its products have multiples of {DEPTH} inputs: model.dim, model.ffn_dim",
+        ),
+    ):
+        if not holds:
+            gaps.append(gap)
+    return gaps
+
+
+def find_firefox_gap(attention: Any) -> str | None:
+    """The part of an attention that Firefox's engines lack, if any."""
+    return None if type(attention) is SSRU else find_marian_gap(attention)
+
+
+def vocabulary_files(saved: Saved, pair: str) -> dict[str, Tokenizer]:
+    """The names of the vocabularies, and the tokenizers that they describe."""
+    if saved.source is saved.target:
+        return {f"vocab.{pair}.spm": saved.source}
+    return {f"srcvocab.{pair}.spm": saved.source, f"trgvocab.{pair}.spm": saved.target}
+
+
+def build_piece_model(tokenizer: Tokenizer) -> piece_model.PieceModel:
+    """The vocabulary with their ids. Raises: ConfigError if SentencePiece has no such pieces."""
+    model = sentencepiece.piece_model_of(tokenizer)
+    symbols = [Piece(NAMES[EOS], 0.0, CONTROL), Piece(NAMES[UNK], 0.0, UNKNOWN)]
+    pieces = [*symbols, *model.pieces[3:]]  # without <unk>, <s>, </s>
+    added = [Piece(f"<unused{i}>", 0.0, UNUSED) for i in range(-len(pieces) % WIDTH)]
+    return model._replace(pieces=[*pieces, *added])
+
+
+def reorder(table: Tensor, added: float) -> np.ndarray:
+    """The rows of a table over a vocabulary in their order, with `added` in those that are none of
+    ours.
+    """
+    rows = table.detach()[[EOS, UNK, *range(len(NAMES), len(table))]].float().numpy()
+    shape = (-len(rows) % WIDTH, *rows.shape[1:])
+    return np.concatenate((rows, np.full(shape, added, rows.dtype)))
+
+
+def order_lists(lists: Shortlist, target_size: int) -> list[np.ndarray]:
+    """The lists with their ids. What may stand anywhere is on the list of `</s>`, which every
+    source has.
+    """
+    size = len(lists.offsets) - 2
+    places = np.zeros(target_size, np.int64)
+    places[len(NAMES) :] = np.arange(2, target_size - 2)
+    ordered = [size, UNK, *range(len(NAMES), size)]
+    empty = [np.zeros(0, np.int64)] * (-len(ordered) % WIDTH)
+    return [*(places[ids] for ids in lists.lists_of(ordered)), *empty]
+
+
+def build_items(
+    saved: Saved, model: Transformer, rows: Sequence[list[int]]
+) -> Iterator[BinaryItem]:
+    """The items of the model, sorted by name as Marian has them."""
+    weights = marian_weights(saved.config, model)
+    maxima = {
+        candidate_names(saved.config, f"{name}.weight")[0]: largest
+        for name, largest in input_maxima(model, rows).items()
+    }
+    for name, weight in sorted(weights.items()):
+        yield (
+            quantize(name, weight)
+            if name in maxima or EMBEDDING in name
+            else of_floats(name, weight)
+        )
+    for name, largest in sorted(maxima.items()):
+        multiplier = np.array([LARGEST / (largest or LARGEST)])
+        if EMBEDDING in name:  # in both ways in which engines look for that of the output
+            yield of_floats(f"none{INPUT_MULTIPLIER}", multiplier)
+            yield quantize(f"{name}{INPUT_MULTIPLIER}", multiplier)
+        else:
+            yield of_floats(f"{name}{INPUT_MULTIPLIER}", multiplier)
+    yield describe(
+        DESCRIPTION, OPTIONS.read_text(encoding="utf-8") + describe_architecture(model, saved)
+    )
+
+
+def marian_weights(config: Mapping[str, Any], model: Transformer) -> dict[str, np.ndarray]:
+    """The parameters under their names: matrices of maps (K, N), vectors (1, N). A missing bias is
+    zero.
+    """
+    named: dict[str, np.ndarray] = {}
+    embeddings = model.embeddings
+    bias = embeddings.output.bias.detach().clone()
+    bias[UNK] = NEVER  # as in our searches
+    for name, table, added in (
+        ("source.weight", embeddings.source.weight, 0.0),
+        ("target.weight", embeddings.target.weight, 0.0),
+        ("output.bias", bias, NEVER),
+    ):
+        theirs = candidate_names(config, f"embeddings.{name}")[0]
+        named[theirs] = np.atleast_2d(reorder(table, added))
+    for name, module in model.named_modules():
+        if name.startswith("embeddings") or not isinstance(module, nn.Linear | nn.LayerNorm):
+            continue
+        matrix = module.weight.detach().float().numpy()
+        named[candidate_names(config, f"{name}.weight")[0]] = np.atleast_2d(matrix.T)
+        if module.bias is not None or not name.endswith("attention.x"):  # SSRU has one bias
+            vector = torch.zeros(len(matrix)) if module.bias is None else module.bias.detach()
+            named[candidate_names(config, f"{name}.bias")[0]] = vector.float().numpy()[None]
+    return named
+
+
+def describe_architecture(model: Transformer, saved: Saved) -> str:
+    """The options of this model, a line each."""
+    first, embeddings = model.encoder[0], model.embeddings
+    pre = first.around_feed.pre
+    [(before, after, top)] = [key for key, order in ORDERS.items() if (order == "pre") == pre]
+    recurrent = isinstance(model.decoder[0].attention, SSRU)
+    joint = embeddings.source is embeddings.target
+    sizes = [len(reorder(t.weight, 0.0)) for t in (embeddings.source, embeddings.target)]
+    described = {
+        "dim-emb": embeddings.dim,
+        "dim-vocabs": sizes,
+        "enc-depth": len(model.encoder),
+        "dec-depth": len(model.decoder),
+        "transformer-heads": first.attention.num_heads,
+        "transformer-dim-ffn": first.feed.up.out_features,
+        "transformer-decoder-autoreg": "rnn" if recurrent else "self-attention",
+        "transformer-preprocess": f'"{before}"',
+        "transformer-postprocess": f'"{after.replace("a", "da")}"',
+        "transformer-postprocess-top": f'"{top}"',
+        "tied-embeddings": str(not joint).lower(),
+        "tied-embeddings-all": str(joint).lower(),
+    }
+    return "".join(f"{name}: {value}\n" for name, value in described.items())

@@ -1,0 +1,185 @@
+"""Binary models of Marian: named arrays, of which matrices may be quantised to 8 bits.
+
+    u64 1, the version; u64 N, the number of items
+    N times u64 bytes of the name, u64 type, u64 dimensions, u64 bytes of the data
+    N names, each ended by a zero byte; N shapes of int32; u64 P, then P bytes of padding
+    N times data, which may be padded, too
+
+All numbers are little-endian. An array of the type INTGEMM8 is stored as int8 with one float32
+behind it, the multiplier that made the integers: value = integer / multiplier. A matrix (K, N) of
+this type is stored as its transpose, except those of embeddings. `NAME_QuantMultA` is the
+multiplier of what is multiplied by the matrix `NAME`. Firefox ships such files.
+
+Source: src/common/binary.cpp and src/tensors/cpu/expression_graph_packable.h of Marian.
+"""
+
+import math
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from seq2seq.errors import DataError
+
+BINARY = (1).to_bytes(8, "little")  # the first bytes: the version
+FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # types
+ITEM_BYTES = {FLOAT32: 4, INT8: 1, INTGEMM8: 1}
+EMBEDDING = "Wemb"  # in the names of matrices that are not transposed
+INPUT_MULTIPLIER = "_QuantMultA"
+ALIGNMENT = 256  # bytes
+LARGEST = 127  # of the integers
+LONGEST_NAME, DIMENSIONS = 256, 4  # usual ones: 30 bytes, 2
+SMALLEST, LARGEST_MULTIPLIER = 1e-30, 1e30
+
+
+class BinaryItem(NamedTuple):
+    """An array as it is stored."""
+
+    name: str
+    kind: int
+    shape: tuple[int, ...]
+    data: bytes
+
+    @property
+    def is_transposed(self) -> bool:
+        return self.kind == INTGEMM8 and EMBEDDING not in self.name
+
+
+class Reader:
+    """The bytes of a file, from the first to the last."""
+
+    def __init__(self, path: Path):
+        self.path, self.at = path, 0
+        self.content = memoryview(path.read_bytes())
+
+    def take(self, size: int, what: str) -> memoryview:
+        """The next bytes. Raises: DataError if the file has fewer."""
+        left = len(self.content) - self.at
+        if size > left:
+            raise DataError(f"{self.path}: {what} should have {size:,} bytes, and {left:,} follow")
+        self.at += size
+        return self.content[self.at - size : self.at]
+
+    def numbers(self, count: int, what: str) -> tuple[int, ...]:
+        """The next u64. Raises: DataError if the file has fewer."""
+        return struct.unpack(f"<{count}Q", self.take(8 * count, what))
+
+
+def is_binary(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(BINARY)) == BINARY
+
+
+def read_binary(path: Path) -> dict[str, np.ndarray]:
+    """The arrays, in float32 and not transposed, and the bytes of the description.
+
+    Raises: DataError naming what is damaged, or of an unknown type.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for item in read_items(path):
+        if item.name in arrays:
+            raise DataError(f"{path}: two items have the name {item.name!r}")
+        arrays[item.name] = to_array(item, path)
+    return arrays
+
+
+def read_items(path: Path) -> list[BinaryItem]:
+    """The items of a file. Raises: DataError if it is damaged."""
+    reader = Reader(path)
+    version, count = reader.numbers(2, "the version and the number of items")
+    if version != 1:
+        raise DataError(f"{path} is of the version {version}; expected 1: no model of Marian")
+    entries = reader.take(32 * count, f"the headers of {count:,} items")
+    headers = list(struct.iter_unpack("<4Q", entries))
+    names = [decode_name(reader.take(size, "a name"), path) for size, *_ in headers]
+    shapes = []
+    for name, (_, _, dimensions, _) in zip(names, headers, strict=True):
+        if dimensions > DIMENSIONS:
+            raise DataError(f"{path}: {name} has {dimensions:,} dimensions; expected 1 or 2")
+        numbers = reader.take(4 * dimensions, f"the shape of {name}")
+        shapes.append(struct.unpack(f"<{dimensions}i", numbers))
+    (padding,) = reader.numbers(1, "the size of the padding")
+    reader.take(padding, "the padding")
+    items = []
+    for name, shape, (_, kind, _, size) in zip(names, shapes, headers, strict=True):
+        items.append(BinaryItem(name, kind, shape, bytes(reader.take(size, name))))
+    if left := len(reader.content) - reader.at:
+        raise DataError(f"{path}: {left:,} bytes follow the last item: it is damaged")
+    return items
+
+
+def decode_name(name: memoryview, path: Path) -> str:
+    """A name without the zero byte behind it. Raises: DataError for anything else."""
+    text, end = bytes(name[:-1]), bytes(name[-1:])
+    if end != b"\0" or not 0 < len(text) < LONGEST_NAME or not text.isascii() or b"\0" in text:
+        raise DataError(f"{path}: {text[:30]!r} is no name of an item: it is damaged")
+    return text.decode("ascii")
+
+
+def to_array(item: BinaryItem, path: Path) -> np.ndarray:
+    """An item as it was before it was quantised. Raises: DataError if it is damaged."""
+    if item.kind not in ITEM_BYTES:
+        raise DataError(
+            f"{path}: {item.name} is of the type {item.kind:#06x}, which may be packed for one "
+            "kind of processor: expected float32, or intgemm8 as marian-conv -g intgemm8 writes it"
+        )
+    count, size = math.prod(item.shape), ITEM_BYTES[item.kind]
+    needed = count * size + (4 if item.kind == INTGEMM8 else 0)
+    if min(item.shape, default=0) < 1 or needed > len(item.data):
+        raise DataError(
+            f"{path}: {item.name} has the shape {item.shape} and {len(item.data):,} bytes, which "
+            "do not fit together"
+        )
+    if item.kind == FLOAT32:
+        return np.frombuffer(item.data, "<f4", count).reshape(item.shape)
+    integers = np.frombuffer(item.data, np.int8, count)
+    if item.kind == INT8:
+        return integers.reshape(item.shape)
+    (multiplier,) = struct.unpack_from("<f", item.data, count)
+    if not SMALLEST < multiplier < LARGEST_MULTIPLIER:  # nor nan
+        raise DataError(
+            f"{path}: the multiplier of {item.name} is {multiplier}; expected a number above 0"
+        )
+    values = integers * np.float32(1 / multiplier)
+    is_map = item.is_transposed
+    return values.reshape(item.shape[::-1]).T if is_map else values.reshape(item.shape)
+
+
+def quantize(name: str, array: np.ndarray) -> BinaryItem:
+    """An item of 8 bits: the largest magnitude becomes 127, as marian-conv does it."""
+    multiplier = np.float32(LARGEST / (float(np.abs(array).max()) or LARGEST))
+    integers = np.rint(array * multiplier).clip(-LARGEST, LARGEST).astype(np.int8)
+    item = BinaryItem(name, INTGEMM8, array.shape, b"")
+    stored = integers.T if item.is_transposed else integers
+    return item._replace(data=stored.tobytes() + multiplier.astype("<f4").tobytes())
+
+
+def of_floats(name: str, array: np.ndarray) -> BinaryItem:
+    return BinaryItem(name, FLOAT32, array.shape, array.astype("<f4").tobytes())
+
+
+def describe(name: str, text: str) -> BinaryItem:
+    """An item of text, such as the description of a model."""
+    data = text.encode() + b"\0"
+    return BinaryItem(name, INT8, (len(data),), data)
+
+
+def serialize_items(items: Iterable[BinaryItem]) -> bytes:
+    """The bytes of a file, as `read_items` reads them; data begin at multiples of 256."""
+    padded = [item._replace(data=pad(item.data)) for item in items]
+    parts = [BINARY, struct.pack("<Q", len(padded))]
+    for name, kind, shape, data in padded:
+        parts.append(struct.pack("<4Q", len(name) + 1, kind, len(shape), len(data)))
+    parts += [item.name.encode() + b"\0" for item in padded]
+    parts += [struct.pack(f"<{len(item.shape)}i", *item.shape) for item in padded]
+    begun = b"".join(parts)
+    padding = -(len(begun) + 8) % ALIGNMENT
+    return b"".join(
+        [begun, struct.pack("<Q", padding), bytes(padding), *(item.data for item in padded)]
+    )
+
+
+def pad(data: bytes) -> bytes:
+    return data + bytes(-len(data) % ALIGNMENT)

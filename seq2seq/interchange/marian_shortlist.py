@@ -1,0 +1,101 @@
+"""Binary shortlists of Marian, `lex.50.50.deen.s2t.bin`, which Firefox ships beside a model.
+
+    u64 magic number, checksum of all that follows, F, longest list, N, M
+    N u64: where the list of each source id begins, then the end of the last one
+    M u32: the target ids of the lists, ascending in each
+
+The ids below F may stand in any translation. Where both languages share a vocabulary, a source
+piece may stand in its own. Marian makes one list for a batch, and fills it up to a multiple of 8.
+
+Source: src/data/shortlist.cpp of Marian.
+"""
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq.errors import DataError
+from seq2seq.interchange.vocabularies import VocabularyMap
+from seq2seq.shortlist import Shortlist
+from seq2seq.symbols import EOS, NAMES, NEVER_GENERATED
+
+MAGIC = 0xF11A48D5013417F5
+HEADER = struct.Struct("<6Q")
+Array = NDArray[Any]
+
+
+def read_marian_shortlist(path: Path, maps: Sequence[VocabularyMap]) -> Shortlist:
+    """A shortlist over our ids.
+
+    Args:
+        maps: of source and target, one object if they share a vocabulary.
+
+    Raises: DataError for a file that is damaged, or of another vocabulary.
+    """
+    frequent, offsets, ids = read_lists(path)
+    source, target = np.array(maps[0].ids), np.array(maps[1].ids)
+    V, sizes = len(source), [side.their_size - 1 for side in maps]  # the last one is of no piece
+    if len(offsets) > sizes[0] + 1 or ids.max(initial=0) >= sizes[1]:
+        raise DataError(
+            f"{path} lists target pieces to {ids.max(initial=0):,} for {len(offsets) - 1:,} source "
+            f"pieces, and the model has {sizes[1]:,} and {sizes[0]:,}: it is of another vocabulary"
+        )
+    # Files may end before the last pieces, which have no list then. Nor have `<pad>`, `<s>`, and
+    # pieces that are none of the model's: all are read from behind the end.
+    source[V - maps[0].missing :] = sizes[0]
+    offsets = np.append(offsets, np.full(sizes[0] + 2 - len(offsets), len(ids)))
+    counts = offsets[source + 1] - offsets[source]
+    starts = np.repeat(offsets[source] - np.cumsum(counts) + counts, counts)
+    rows, theirs = np.repeat(np.arange(V), counts), ids[starts + np.arange(counts.sum())]
+    rows[rows == EOS] = V  # every source has it
+    anywhere = np.arange(min(frequent, sizes[1]))
+    listed = [(rows, theirs), (np.full_like(anywhere, V), anywhere)]
+    if maps[0] is maps[1]:
+        listed.append((np.arange(V), source))
+    ours = np.full(target.max() + 1, EOS)
+    last = len(target) - maps[1].missing
+    ours[target[len(NAMES) : last]] = np.arange(len(NAMES), last)
+    pairs = np.concatenate([np.stack((row, ours[their]), 1) for row, their in listed])
+    return Shortlist.of_pairs(pairs[~np.isin(pairs[:, 1], [*NEVER_GENERATED, EOS])], V)
+
+
+def read_lists(path: Path) -> tuple[int, Array, Array]:
+    """F, where lists begin, and their ids. Raises: DataError if the file is damaged."""
+    content = path.read_bytes()
+    if len(content) < HEADER.size or content[:8] != MAGIC.to_bytes(8, "little"):
+        raise DataError(
+            f"{path} is no binary shortlist of Marian. One of text (lex.s2t.gz) is for: seq2seq "
+            f"shortlist RUN --lexicon {path}"
+        )
+    _, checksum, frequent, _, lists, length = HEADER.unpack_from(content)
+    if not lists or len(content) != HEADER.size + 8 * lists + 4 * length:
+        raise DataError(f"{path} is damaged: it has another size than its header says")
+    if checksum != hash_words(content[16:]):
+        raise DataError(f"{path} is damaged: its checksum is of other content. Copy it again")
+    offsets = np.frombuffer(content, "<u8", lists, HEADER.size)
+    ids = np.frombuffer(content, "<u4", length, HEADER.size + 8 * lists)
+    if offsets[0] or offsets[-1] != length or (offsets[1:] < offsets[:-1]).any():
+        raise DataError(f"{path} is damaged: its lists do not follow one another")
+    return frequent, offsets.astype(np.int64), ids.astype(np.int64)
+
+
+def serialize_lists(lists: Sequence[Array], frequent: int) -> bytes:
+    """The bytes of a file: target ids of each source id, and how many may stand anywhere."""
+    offsets = np.cumsum([0, *map(len, lists)]).astype("<u8").tobytes()
+    ids = np.concatenate(lists).astype("<u4").tobytes()
+    longest = max(map(len, lists))
+    sizes = struct.pack("<4Q", frequent, longest, len(lists) + 1, len(ids) // 4)
+    content = sizes + offsets + ids
+    return struct.pack("<2Q", MAGIC, hash_words(content)) + content
+
+
+def hash_words(content: bytes) -> int:
+    """Marian's checksum, of whole words of 64 bits: what is left at the end does not count."""
+    seed, mask = 0, 2**64 - 1
+    for (word,) in struct.iter_unpack("<Q", content[: len(content) // 8 * 8]):
+        seed ^= (word + 0x9E3779B9 + (seed << 6) + (seed >> 2)) & mask
+    return seed

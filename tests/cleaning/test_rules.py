@@ -1,0 +1,148 @@
+"""The rules of clean pairs, one by one and in their order."""
+
+import random
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2seq.cleaning.rules import (
+    INVALID,
+    RULES,
+    TextPair,
+    find_numbers,
+    first_broken,
+    share_of_copies,
+    share_of_scripts,
+)
+from seq2seq.languages import scripts_of
+
+LIMITS = {name: rule.default for name, rule in RULES.items() if rule.default != "off"}
+GOOD = ("Ein Hund läuft am 3. Mai 2010.", "A dog runs on May 3, 2010.")
+
+
+def broken(source: str, target: str, languages: tuple[str, str] = ("de", "en")) -> str | None:
+    return first_broken(TextPair((source, target), languages), LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "target"),
+    [
+        (None, *GOOD),
+        (None, "Das kostet 1.000,50 Euro.", "It costs 1,000.50 euros."),
+        (None, "Zwei Hunde.", "2 dogs."),
+        (None, "Am 31.12.2010, ٣٠ Leute", "On 12/31/2010, 30 people"),
+        (None, "Siehe https://a.de/x?y.", "Look at https://a.de/x?y now."),
+        (None, "Hallo {name}, %s!", "%s, hello {name}!"),
+        ("min_words", "", "A dog."),
+        ("min_words", "Ein Hund.", "\u3000 "),
+        ("max_words", "a " * 201, "b " * 201),
+        (
+            "max_characters",
+            "Donaudampfschifffahrtsgesell " * 60,
+            "Danube-steam-shipping-company " * 60,
+        ),
+        ("max_ratio", "Ja.", "Yes, that is what I think."),
+        ("max_word_length", "a" * 51, "A dog."),
+        ("invalid", "Ein Hund\x92s Leben", "A dog's life"),
+        ("invalid", "Ein H\ufffdnd", "A dog"),
+        ("invalid", "Ein\x00Hund", "A dog"),
+        ("invalid", "Ein\tHund", "A dog"),
+        ("copies", "Angela  Merkel", "Angela Merkel"),
+        ("max_copied", "Angela Merkel!", "ANGELA MERKEL"),
+        ("min_script", "Собака бежит", "A dog runs"),
+        ("numbers", "Im Jahr 2010", "In the year 2011"),
+        ("numbers", "13 Hunde", "Some dogs"),
+        ("placeholders", "Hallo {name}!", "Hello {nom}!"),
+        ("placeholders", "Ein <b>Hund</b>.", "A <b>dog."),
+        ("placeholders", "Siehe https://a.de/x.", "Look at https://a.de/y."),
+    ],
+)
+def test_a_pair_breaks_the_rule_that_is_made_for_it(
+    rule: str | None, source: str, target: str
+) -> None:
+    assert broken(source, target) == broken(target, source, ("en", "de")) == rule
+
+
+def test_a_rule_that_is_off_breaks_for_nothing() -> None:
+    for name in LIMITS:
+        others = {other: limit for other, limit in LIMITS.items() if other == name}
+        assert first_broken(TextPair(GOOD, ("de", "en")), others) is None
+    assert first_broken(TextPair(("", "\x00"), ("de", "en")), {}) is None
+
+
+def test_words_are_characters_in_languages_without_spaces() -> None:
+    assert (
+        broken(
+            "大学在20年前由他的父亲建立。",
+            "His father founded the university 20 years ago.",
+            ("zh", "en"),
+        )
+        is None
+    )
+    assert broken("难以置信啊！", "Incredible!", ("zh-Hans", "en")) == "max_ratio"
+    assert broken("犬" * 201, "dogs " * 150, ("ja", "en")) == "max_words"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "share"),
+    [
+        ("de", "Straße, 3 Äpfel!", 1.0),
+        ("ru", "abв", 1 / 3),
+        ("ja", "カタカナとひらがな漢字ー", 1.0),
+        ("ko", "한국어", 1.0),
+        ("el", "123 %", 1.0),
+        ("sr", "абc", 1.0),
+        ("letters", "абc", 1.0),
+    ],
+)
+def test_letters_are_of_the_scripts_of_the_language(language: str, text: str, share: float) -> None:
+    assert share_of_scripts(text, scripts_of(language)) == pytest.approx(share)
+
+
+@given(st.text(max_size=30))
+def test_the_share_of_a_script_is_that_of_the_names_of_its_letters(text: str) -> None:
+    letters = [unicodedata.name(c, "") for c in text if c.isalpha()]
+    expected = sum(bool(re.match("GREEK( |$)", name)) for name in letters) / max(len(letters), 1)
+    found = share_of_scripts(text, scripts_of("el"))
+    assert found == pytest.approx(expected if letters else 1)
+
+
+@given(st.lists(st.integers(13, 10**15), max_size=4), st.randoms())
+def test_numbers_are_found_in_any_order_and_writing(
+    numbers: list[int], draw: random.Random
+) -> None:
+    english = " and ".join(f"{n:,}" for n in numbers)
+    draw.shuffle(numbers)
+    german = " und ".join(f"{n:,}".replace(",", ".") for n in numbers)
+    plain = " x ".join(map(str, numbers))
+    assert find_numbers(english) == find_numbers(german) == find_numbers(plain)
+    assert len(find_numbers(plain)) == len(numbers)
+
+
+def test_a_number_longer_than_python_reads_is_compared_too() -> None:
+    assert find_numbers("9" * 10_000) == ["9" * 10_000]
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=6), st.lists(st.sampled_from("abcd"), max_size=6))
+def test_the_copied_share_is_that_of_the_words_taken_one_by_one(
+    source: list[str], target: list[str]
+) -> None:
+    left, common = list(target), 0
+    for word in source:
+        if word in left:
+            left.remove(word)
+            common += 1
+    pair = TextPair((" ".join(source).upper(), ", ".join(target)), ("de", "en"))
+    assert share_of_copies(pair) == pytest.approx(common / max(len(source), len(target), 1))
+
+
+def test_invalid_characters_are_those_of_unicode() -> None:
+    categories = {"Cc", "Cs", "Co", "Zl", "Zp"}
+    for code in (*range(0x3000), *range(0xD7A0, 0xFB00), *range(0xFFF0, 0x10010)):
+        character = chr(code)
+        noncharacter = 0xFDD0 <= code <= 0xFDEF or code in (0xFFFE, 0xFFFF)
+        expected = unicodedata.category(character) in categories or noncharacter or code == 0xFFFD
+        assert bool(INVALID.search(character)) == expected, hex(code)
