@@ -120,8 +120,7 @@ def test_no_batch_and_no_sentence_exceeds_its_bound(base: Path, typed: tuple[str
             assert width <= 40 and width * len(batch.indices) <= 300
 
 
-@pytest.mark.parametrize("typed", [MANY, DROPOUT])
-@pytest.mark.parametrize(("world", "steps"), [(2, 1), (1, 3), (2, 2)])
+@pytest.mark.parametrize(("typed", "world", "steps"), [(MANY, 1, 3), (DROPOUT, 2, 2)])
 def test_ranks_and_accumulation_steps_share_the_batches_of_one_process(
     base: Path, typed: tuple[str, ...], world: int, steps: int
 ) -> None:
@@ -133,7 +132,7 @@ def test_ranks_and_accumulation_steps_share_the_batches_of_one_process(
         assert rows_of(pieces) == rows_of([batch])
 
 
-@pytest.mark.parametrize(("typed", "steps"), [(MANY, 1), (DROPOUT, 1), ((*MANY, "links"), 3)])
+@pytest.mark.parametrize(("typed", "steps"), [(DROPOUT, 1), ((*MANY, "links"), 3)])
 def test_a_loader_goes_on_wherever_it_was_killed(
     base: Path, typed: tuple[str, ...], steps: int
 ) -> None:
@@ -148,10 +147,10 @@ def test_a_loader_goes_on_wherever_it_was_killed(
             batches.append(batch)
             states.append(whole.state_dict())
     assert any("pass" in state for state in states)
-    for killed in range(0, len(batches), len(batches) // 9):
+    for killed in range(0, len(batches), len(batches) // 4):
         resumed = train_loader(*data)
         resumed.load_state_dict(states[killed])
-        rest = list(islice(chain(resumed, resumed), 12))
+        rest = list(islice(chain(resumed, resumed), 4))
         for one, other in zip(rest, batches[killed + 1 :], strict=False):
             assert_same(one, other)
 

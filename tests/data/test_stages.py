@@ -91,10 +91,10 @@ def test_a_loader_goes_on_wherever_it_was_killed(base: Path, more: tuple[str, ..
         for batch in whole:
             batches.append(batch)
             states.append(whole.state_dict())
-    for killed in (0, 5, 6, 7, 40, 48, 49, len(batches) - 2):
+    for killed in (0, 6, 48, len(batches) - 2):
         resumed = train_loader(*data)
         resumed.load_state_dict(states[killed])
-        rest = list(islice(chain(resumed, resumed), 12))
+        rest = list(islice(chain(resumed, resumed), 4))
         for one, other in zip(rest, batches[killed + 1 :], strict=False):
             assert one.indices == other.indices and one.total == other.total
             assert torch.equal(one.source, other.source)
