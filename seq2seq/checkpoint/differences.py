@@ -25,6 +25,8 @@ EARLIER_DEFAULTS: dict[str, Any] = {
 OTHER_TOKENIZER = "the tokenizer of the {} differs: it was learnt from other text or options"
 DESCRIPTIONS = {
     "order.weights": "the weights of data.train differ",
+    "order.stages": "data.stages differs",
+    "order.augment": "the probabilities of data.augment differ",
     "order.text": "data.train holds other text",
     "order.links": "guided.links holds other links",
     "tokenizer.source": OTHER_TOKENIZER.format("source"),

@@ -7,10 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seq2seq.data.augmentation import AugmentedRows
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.piece_links import BatchLinks
 from seq2seq.data.subword_regularization import Resegmented
 from seq2seq.symbols import BOS, EOS, PAD
+
+Rows = Corpus | Resegmented | AugmentedRows  # of one epoch
 
 
 class Batch(NamedTuple):
@@ -40,7 +43,7 @@ class Batch(NamedTuple):
 
 
 def make_batch(
-    corpus: Corpus | Resegmented, indices: Sequence[int] | np.ndarray, total: int, linked: int = 0
+    corpus: Rows, indices: Sequence[int] | np.ndarray, total: int, linked: int = 0
 ) -> Batch:
     """The rows `indices` of a corpus, padded to the longest of each side.
 

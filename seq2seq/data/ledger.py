@@ -54,10 +54,12 @@ def count_common(some: np.ndarray, others: np.ndarray) -> int:
 
 
 def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> dict[str, Any]:
+    augment = {"augment": dict(component.augment)} if component.is_augmented else {}
     return {
         "name": component.name,
         "weight": component.weight,
         "tag": component.tag,
+        **augment,
         "files": [entry_with_provenance(file, memo) for file in component.text.files],
         "read": stats.read,
         "kept": stats.kept,

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from seq2seq.data.formats import TextFormat, find_format
 from seq2seq.errors import ConfigError
-from seq2seq.registry import check_options
+from seq2seq.registry import check_options, matches
 
 Spec = str | list[str] | dict[str, Any]
 
@@ -24,6 +24,7 @@ class Component:
         text: its pairs.
         weight: how often an epoch sees each of its pairs, on average.
         tag: the symbol put before each of its sources, if any.
+        augment: probabilities with which its pairs are changed in training, see `AugmentOptions`.
         is_reversed: are these the pairs of another one, with source and target exchanged?
     """
 
@@ -31,7 +32,18 @@ class Component:
     text: TextFormat
     weight: float = 1.0
     tag: str | None = None
+    augment: Mapping[str, float] = field(default_factory=dict)
     is_reversed: bool = False
+
+    @property
+    def is_augmented(self) -> bool:
+        """Are any of its pairs changed in training?"""
+        return any(self.augment.values())
+
+    @property
+    def corpus(self) -> str:
+        """The name under which the option lists it, also if it is reversed."""
+        return self.name.removesuffix("reversed").rstrip() if self.is_reversed else self.name
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,7 @@ class ComponentOptions:
     path: str | list[str]
     weight: float = 1.0
     tag: str | None = None
+    augment: dict[str, Any] = field(default_factory=dict)
 
 
 def check_spec(spec: Spec, what: str) -> None:
@@ -58,19 +71,26 @@ def check_spec(spec: Spec, what: str) -> None:
             raise ConfigError(f"{where}={options!r} should say where it is: {what}={EXAMPLE}")
         check_options(ComponentOptions, options, where)
         weight, tag = options.get("weight", 1), options.get("tag")
-        if not 0 < weight <= 1000:
-            raise ConfigError(
-                f"{where}.weight={weight!r} should be a number above 0, at most 1000: how often an "
-                f"epoch sees a pair. To leave a corpus out, leave out {where}"
-            )
+        check_weight(weight, f"{where}.weight", where)
         if "weight" in options and what != "data.train":
             raise ConfigError(
                 f"{where}.weight={weight!r}: only training corpora have weights; leave it out"
             )
+        if "augment" in options and what != "data.train":
+            raise ConfigError(f"{where}.augment: only training text is augmented; leave it out")
         if tag is not None and not TAG_NAME.fullmatch(tag):
             raise ConfigError(
                 f"{where}.tag={tag!r} should be a word of letters, digits, _ or -: {where}.tag=de"
             )
+
+
+def check_weight(weight: Any, what: str, corpus: str) -> None:
+    """Raises: ConfigError for what is no weight of a corpus."""
+    if not (matches(weight, float) and 0 < weight <= 1000):
+        raise ConfigError(
+            f"{what}={weight!r} should be a number above 0, at most 1000: how often an epoch sees "
+            f"a pair. To leave a corpus out, leave out {corpus}"
+        )
 
 
 def find_components(spec: Spec, source: str, target: str, what: str) -> list[Component]:
@@ -88,6 +108,7 @@ def find_components(spec: Spec, source: str, target: str, what: str) -> list[Com
             find_format(options["path"], source, target, f"{what}.{name}.path"),
             float(options.get("weight", 1)),
             options.get("tag"),
+            options.get("augment", {}),
         )
         for name, options in spec.items()
     ]

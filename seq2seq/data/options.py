@@ -1,10 +1,12 @@
 """The options of a run's data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from seq2seq.data.augmented_text import check_augment
 from seq2seq.data.groups import Groups
 from seq2seq.data.mixture import check_directions, check_spec
+from seq2seq.data.stages import check_stages
 from seq2seq.errors import ConfigError
 
 
@@ -19,8 +21,8 @@ class DataOptions:
         target: of the target language, likewise.
         train: prefix of the training files, PREFIX.SUFFIX or PREFIX.SUFFIX.gz; or one .tsv or
             .jsonl file, plain or .gz; or a list of two paths, source then target; relative to the
-            current folder. Or several of these by name: {NAME: {path, weight, tag}}.
-        valid: the validation files, likewise, without weights.
+            current folder. Or several of these by name: {NAME: {path, weight, tag, augment}}.
+        valid: the validation files, likewise, with path and tag alone.
         test: the test files, likewise, if there are any.
         max_length: maximum pieces of a sentence, EOS included; longer pairs are left out.
         max_tokens: padded tokens of a global batch on either side.
@@ -30,6 +32,9 @@ class DataOptions:
         sentence_separator: a sentence ends after a piece that contains it.
         both_directions: train on each pair reversed as well; the tag before a source is the
             language that it is translated into.
+        augment: probabilities with which a training pair is changed, see `AugmentOptions`; those
+            of a corpus of several are added to them.
+        stages: weights of the corpora that change with the update, see `Stage`.
 
     Raises: ConfigError for a value out of range.
     """
@@ -46,6 +51,8 @@ class DataOptions:
     groups: Groups = "none"
     sentence_separator: str | None = None
     both_directions: bool = False
+    augment: dict[str, Any] = field(default_factory=dict)
+    stages: list[Any] | None = None
 
     def __post_init__(self) -> None:
         for option in ("source", "target"):
@@ -60,6 +67,12 @@ class DataOptions:
         specs = {f"data.{part}": getattr(self, part) for part in ("train", "valid", "test")}
         for what, spec in specs.items():
             check_spec(spec, what)
+        check_augment(self.augment, "data.augment")
+        for name, options in self.train.items() if isinstance(self.train, dict) else ():
+            rates = {**self.augment, **options.get("augment", {})}
+            check_augment(rates, f"data.train.{name}.augment")
+        if self.stages is not None:
+            check_stages(self.stages, self.train)
         if self.both_directions:
             check_directions(specs, str(self.source), str(self.target))
         if self.max_length < 2:

@@ -15,7 +15,9 @@ from seq2seq.data.learn_tokenizers import learn_tokenizers, sample_step
 from seq2seq.data.ledger import links_entry, make_ledger, summarize
 from seq2seq.data.mixture import Component, add_directions, find_components
 from seq2seq.data.options import DataOptions
+from seq2seq.data.stages import Stage, find_stages
 from seq2seq.data.text import MissingFileError
+from seq2seq.data.word_links import RowLinks, read_word_links
 from seq2seq.errors import ConfigError
 from seq2seq.progress import show_progress
 from seq2seq.tokenization.recipe import Recipe
@@ -34,13 +36,19 @@ WHERE_TO_GET = {
 
 
 class Prepared(NamedTuple):
-    """The data of a run; `report` describes it in a few sentences, `ledger` in full."""
+    """The data of a run; `report` describes it in a few sentences, `ledger` in full; `components`
+    are those of the training text, `stages` their weights by update if they change, `word_links`
+    the links of their rows if they are augmented.
+    """
 
     train: Corpus
     valid: Corpus
     tokenizers: Tokenizers
     report: tuple[str, ...]
     ledger: dict[str, Any]
+    components: tuple[Component, ...]
+    stages: tuple[Stage, ...]
+    word_links: RowLinks | None
 
 
 def prepare(
@@ -101,7 +109,21 @@ def prepare(
             f"{part}: links for {np.count_nonzero(links.linked):,} of {len(corpus):,} pairs"
         )
         ledger.setdefault("links", {})[part] = links_entry(of_part, files, memo)
-    return Prepared(corpora["train"], corpora["valid"], tokenizers, tuple(report), ledger)
+    train, of_train, word_links = corpora["train"], components["train"], None
+    if train.links is not None and any(component.is_augmented for component in of_train):
+        word_links = read_word_links(train, of_train, links_of_parts["train"], cache)
+    if data.stages is not None:
+        ledger["stages"] = data.stages
+    return Prepared(
+        train,
+        corpora["valid"],
+        tokenizers,
+        tuple(report),
+        ledger,
+        components=tuple(of_train),
+        stages=tuple(find_stages(data.stages or [], of_train, train.shares)),
+        word_links=word_links,
+    )
 
 
 def find_parts(data: DataOptions) -> dict[str, list[Component]]:
@@ -119,6 +141,9 @@ def find_parts(data: DataOptions) -> dict[str, list[Component]]:
             for part in parts.keys() - {"train"}:
                 parts[part] = [replace(each, tag=sides[1]) for each in parts[part]]
             parts["train"] = add_directions(parts["train"], data.train, *sides, "data.train")
+        parts["train"] = [
+            replace(each, augment={**data.augment, **each.augment}) for each in parts["train"]
+        ]
         return parts
     except MissingFileError as error:
         where = WHERE_TO_GET.get(data.name, "").format(*sides)

@@ -49,21 +49,32 @@ class SubwordRegularization:
         self.growth: list[float] = []
         self.rooms: list[np.ndarray] = []
         for side, plain in enumerate(lengths):
-            drawn = sum(len(self._segment(side, int(row), 0)) for row in sample)
+            drawn = sum(len(self._draw(side, int(row), 0)) for row in sample)
             self.growth.append(drawn / int(plain[sample].sum()))
             self.rooms.append(max_pieces_of(plain, self.growth[side], max_length - 1))
 
     def draw(self, side: int, row: int, epoch: int) -> list[int] | np.ndarray:
         """The pieces of a row in an epoch: of its source (side 0) or its target (1)."""
-        pieces = self._segment(side, row, epoch)
+        pieces = self._draw(side, row, epoch)
         return pieces if len(pieces) <= self.rooms[side][row] else self._plain[side](row)
 
-    def _segment(self, side: int, row: int, epoch: int) -> list[int]:
-        plain = self._plain[side](row).tolist()
+    def segment(self, side: int, ids: list[int], row: int, epoch: int) -> list[int]:
+        """The text of some pieces, after their tag, in the pieces that a row has in an epoch."""
         dropout = self._dropouts[side]
-        text = self._tokenizers[side].decode_batch([plain])[0]
+        (text,) = self._tokenizers[side].decode_batch([ids])
         draws = draw_drops(self._p, self._seed, epoch, row, side)
-        return [*dropout.tags(plain), *dropout.segment(text, draws)]
+        return [*dropout.tags(ids), *dropout.segment(text, draws)]
+
+    def lengths(self, epoch: int) -> list[np.ndarray]:
+        """`rooms`, the same in every epoch."""
+        return self.rooms
+
+    def rows(self, epoch: int) -> "Resegmented":
+        """The pairs of an epoch; those that are drawn are kept as long as this object."""
+        return Resegmented(self, epoch)
+
+    def _draw(self, side: int, row: int, epoch: int) -> list[int]:
+        return self.segment(side, self._plain[side](row).tolist(), row, epoch)
 
 
 class Resegmented:
@@ -80,8 +91,16 @@ class Resegmented:
         return sum(len(self.target(int(row))) + 1 for row in rows)
 
 
-def max_pieces_of(lengths: np.ndarray, growth: float, max_pieces: int) -> np.ndarray:
-    """Maximum pieces of rows of these lengths with dropout, int32."""
-    wanted = np.ceil(lengths * np.float32(growth) + np.sqrt(lengths, dtype=np.float32))
+def max_pieces_of(
+    lengths: np.ndarray,
+    growth: float | np.ndarray,
+    max_pieces: int,
+    spread: float | np.ndarray = 1.0,
+) -> np.ndarray:
+    """Maximum pieces of rows of these lengths that grow by a factor on average, int32: `spread`
+    times the root of their length above the average.
+    """
+    roots = np.sqrt(lengths, dtype=np.float32) * np.float32(spread)
+    wanted = np.ceil(lengths * np.float32(growth) + roots)
     rooms: np.ndarray = np.maximum(lengths, np.minimum(wanted, max_pieces))
     return rooms.astype(np.int32)

@@ -49,7 +49,7 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     steps = plan.trainer.accumulate_grad_batches
     loader = train_loader(plan, prepared, world=world)
     epoch, rows = list(loader.batches(0)), loader.rows(0)
-    largest = largest_batches(loader.lengths, epoch)
+    largest = largest_batches(loader.lengths(0), epoch)
     batches = [*largest, *sample_batches(epoch)]
     pieces = [loader.piece(rows, batch, step, 0) for batch in batches for step in range(steps)]
     valid = valid_batches(prepared.valid, plan.data.max_tokens, world)
@@ -81,7 +81,7 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
         ) from error
     print(f"dry run on the largest batches, {shape} source pieces, on one of {world} device(s)")
     tokens = sum(prepared.train.count_tokens(batch) for batch in epoch)
-    growth = 1.0 if loader.subwords is None else loader.subwords.growth[1]
+    growth = 1.0 if loader.variants is None else loader.variants.growth[1]
     print(describe_cost(plan.trainer, timer, tokens * growth / world))
 
 

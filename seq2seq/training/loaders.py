@@ -2,23 +2,17 @@
 processes there are.
 """
 
+from seq2seq.data.augmentation import Augmentation
+from seq2seq.data.augmented_text import AugmentOptions
 from seq2seq.data.batch_loader import BatchLoader
 from seq2seq.data.prepare import Prepared
+from seq2seq.data.row_text import RowText
 from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.training.config.plan import Plan
 
 
 def train_loader(plan: Plan, prepared: Prepared, *, rank: int = 0, world: int = 1) -> BatchLoader:
     """The training batches of one of `world` processes."""
-    subwords = None
-    if plan.bpe_dropout:
-        subwords = SubwordRegularization(
-            prepared.train,
-            prepared.tokenizers,
-            p=plan.bpe_dropout,
-            seed=plan.run.seed,
-            max_length=plan.data.max_length,
-        )
     return BatchLoader(
         prepared.train,
         max_tokens=plan.data.max_tokens,
@@ -26,6 +20,28 @@ def train_loader(plan: Plan, prepared: Prepared, *, rank: int = 0, world: int = 
         rank=rank,
         world=world,
         steps=plan.trainer.accumulate_grad_batches,
-        subwords=subwords,
+        variants=build_variants(plan, prepared),
+        stages=prepared.stages,
         cut=plan.loss.simcut_p if plan.loss.simcut else 0.0,
+    )
+
+
+def build_variants(plan: Plan, prepared: Prepared) -> Augmentation | SubwordRegularization | None:
+    """The forms that training pairs take, if they differ between epochs."""
+    seed, max_length = plan.run.seed, plan.data.max_length
+    subwords = None
+    if plan.bpe_dropout:
+        subwords = SubwordRegularization(
+            prepared.train,
+            prepared.tokenizers,
+            p=plan.bpe_dropout,
+            seed=seed,
+            max_length=max_length,
+        )
+    if not any(component.is_augmented for component in prepared.components):
+        return subwords
+    text = RowText(prepared.train, prepared.tokenizers, prepared.word_links, plan.link_files.to_end)
+    options = [AugmentOptions(**component.augment) for component in prepared.components]
+    return Augmentation(
+        prepared.train, text, options, seed=seed, max_length=max_length, subwords=subwords
     )

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from seq2seq import checkpoint
 from seq2seq.checkpoint.folder import BEST, KEPT, LAST
+from seq2seq.data.augmented_text import AugmentOptions
 from seq2seq.data.batch_loader import EvalBatches
 from seq2seq.data.corpus import Corpus, text_of_rows
 from seq2seq.data.decoding_limit import learn_length_ratio
@@ -221,6 +222,12 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     }
     if plan.data.both_directions:
         order["both_directions"] = True
+    if plan.data.stages is not None:
+        order["stages"] = plan.data.stages
+    if any(component.is_augmented for component in prepared.components):
+        order["augment"] = [
+            asdict(AugmentOptions(**component.augment)) for component in prepared.components
+        ]
     guided = None
     if plan.guide is not None:
         order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]

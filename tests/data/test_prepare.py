@@ -45,7 +45,7 @@ def contents(prepared: Prepared) -> list[Any]:
 
 
 def test_text_becomes_corpora_and_tokenizers(options: Options) -> None:
-    train, valid, tokenizers, report, _ = prepare(options(), BPE)
+    train, valid, tokenizers, report, *_ = prepare(options(), BPE)
     assert (len(train), len(valid)) == (4, 1)
     assert tokenizers.source is tokenizers.target
     assert tokenizers.source.decode_batch([valid.source(0).tolist()]) == ["der hund lacht"]

@@ -46,7 +46,7 @@ def loader_of(prepared: Prepared, rank: int = 0, world: int = 1, steps: int = 1)
         rank=rank,
         world=world,
         steps=steps,
-        subwords=regularization_of(prepared),
+        variants=regularization_of(prepared),
     )
 
 
@@ -92,7 +92,7 @@ def test_no_batch_and_no_sentence_exceeds_its_bound(prepared: Prepared) -> None:
 def test_nearly_all_sentences_fit_into_their_room(prepared: Prepared) -> None:
     subwords = regularization_of(prepared)
     rows = [(side, row) for side in (0, 1) for row in range(len(prepared.train))]
-    fits = [len(subwords._segment(side, row, 1)) <= subwords.rooms[side][row] for side, row in rows]
+    fits = [len(subwords._draw(side, row, 1)) <= subwords.rooms[side][row] for side, row in rows]
     free = [subwords.rooms[side][row] < LONGEST - 1 for side, row in rows]
     kept = [fit for fit, unbounded in zip(fits, free, strict=True) if unbounded]
     assert sum(kept) / len(kept) > 0.8

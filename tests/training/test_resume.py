@@ -65,6 +65,7 @@ def assert_identical(actual: Any, expected: Any) -> None:
     "typed",
     [
         "tokenizer.dropout=0.1",
+        "data.augment.upper=0.2 data.augment.noise=0.2",
         pytest.param("", marks=pytest.mark.slow),
         pytest.param("trainer.accumulate_grad_batches=2", marks=pytest.mark.slow),
     ],
@@ -79,6 +80,23 @@ def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str
         resume = f"resume={folder / 'last.ckpt'}"
         folder = train_tiny(base, *options, resume, f"trainer.max_steps={end}")
     assert_identical(state_of(folder), state_of(whole))
+
+
+def test_stages_and_augmented_pairs_go_on_where_a_run_was_interrupted(base: Path) -> None:
+    """Within both stages and at their border; passes over the text are no epochs here."""
+    folder = corpus(base)
+    train = f"{{web: {{path: {folder / 'train'}}}, clean: {{path: {folder / 'valid'}}}}}"
+    options = [o for o in tiny_overrides(base) if not o.startswith("data.train=")]
+    options += [*LONG, f"data.train={train}", "data.augment.upper=0.2", "data.augment.typos=0.3"]
+    options += ["data.stages=[{until: 14, weights: {web: 1}}, {weights: {web: 0.3, clean: 1}}]"]
+    whole, parts = base / "staged-whole", base / "staged-parts"
+    train_again(whole, *options, "trainer.max_steps=20", "trainer.val_check_interval=9")
+    for end in (7, 14, 18, 20):
+        train_again(parts, *options, f"trainer.max_steps={end}", "resume=auto")
+    assert_identical(state_of(parts), state_of(whole))
+    with pytest.raises(ConfigError, match=r"data.stages differs"):
+        other = "data.stages=[{weights: {web: 1, clean: 1}}]"
+        train_again(parts, *options[:-1], other, "trainer.max_steps=25", "resume=auto")
 
 
 @pytest.mark.slow
@@ -107,6 +125,7 @@ def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(b
         ("model.dim=64", "model.dim was 32 and is 64 now"),
         ("model.word_dropout=0.1", "model.word_dropout was 0.0 and is 0.1 now"),
         ("tokenizer.dropout=0.1", "tokenizer.dropout was 0.0 and is 0.1 now"),
+        ("data.augment.upper=0.1", "the probabilities of data.augment differ"),
         ("loss.r_drop=5", "loss.r_drop was 0.0 and is 5 now"),
         ("attn=gqa", "attention.encoder.num_kv_heads was 4 and is None now"),
         ("attn=fixed", "attention.cross.name was 'multihead' and is 'fixed' now"),

@@ -1,0 +1,207 @@
+"""Augmentation of the rows of a corpus: in every pass some pairs are changed, each time others.
+
+Only the corpus is kept: decoding its pieces gives the text that is changed and encoded again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from seq2seq.data.augmented_text import (
+    KINDS,
+    AugmentOptions,
+    augment,
+    draw_kinds,
+    draw_numbers,
+)
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.growth import Growth, measure_growth
+from seq2seq.data.piece_links import PieceLinks
+from seq2seq.data.row_text import RowText
+from seq2seq.data.subword_regularization import (
+    SAMPLE,
+    Resegmented,
+    SubwordRegularization,
+    max_pieces_of,
+)
+from seq2seq.symbols import UNK
+
+CHUNK = 2**18  # rows whose kinds are drawn together
+
+
+class Variant(NamedTuple):
+    """The pieces of an augmented pair, and the links between them: none if the corpus has none."""
+
+    sides: list[list[int]]
+    links: np.ndarray
+
+
+class Augmentation:
+    """The augmented pairs of each pass: a pure function of (seed, epoch, row).
+
+    An augmented pair has more pieces, one in capitals several times as many. So that no batch
+    exceeds its bound, batches are formed by the room of a row in this pass, which is estimated from
+    a sample of each component so that nearly all fit. A pair keeps its plain pieces if it does not
+    fit, if they do not give its text exactly, or if the changed text would need unknown symbols.
+
+    Args:
+        corpus: of plain pieces.
+        text: the text of its rows.
+        options: of each component.
+        seed: of the draws, 0 <= seed < 2^32.
+        max_length: maximum pieces of a sentence, EOS included.
+        subwords: segments the pairs differently in each pass; None: always alike.
+
+    Attributes:
+        lengths: a function of an epoch: (rows,) int32 maximum pieces of each source, and of each
+            target, EOS not counted.
+        growth: average ratio of pieces with and without this, of sources and of targets.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        text: RowText,
+        options: Sequence[AugmentOptions],
+        *,
+        seed: int,
+        max_length: int,
+        subwords: SubwordRegularization | None = None,
+    ):
+        self._corpus, self._text, self._options = corpus, text, options
+        self._seed, self._max_pieces, self._subwords = seed, max_length - 1, subwords
+        plain = [corpus.source_lengths, corpus.target_lengths]
+        self._plain, self._rooms = plain, plain if subwords is None else subwords.rooms
+        self._of_subwords = [1.0, 1.0] if subwords is None else subwords.growth
+        self._growths = [self._measure(number) for number in range(len(options))]
+        # Of the pass that is going on: 9 bytes a row.
+        self._kinds, self.lengths = lru_cache(1)(self._draw_kinds), lru_cache(1)(self._estimate)
+        self.growth = [self._average_growth(side) for side in (0, 1)]
+
+    def rows(self, epoch: int) -> "AugmentedRows":
+        """The pairs of a pass; those that are augmented are kept as long as this object."""
+        return AugmentedRows(self, epoch, self._corpus, self._subwords)
+
+    def draw(self, row: int, epoch: int) -> Variant | None:
+        """The augmented form of a row in a pass; None if it stays as it is."""
+        kinds = int(self._kinds(epoch)[row])
+        text = self._text.read(row) if kinds else None
+        if text is None:
+            return None
+        pair = augment(text.pair, kinds, draw_numbers(self._seed, epoch, row))
+        if pair == text.pair:
+            return None
+        text = text._replace(pair=pair)
+        sides = self._text.encode(text)
+        for side, (ids, rooms) in enumerate(zip(sides, self.lengths(epoch), strict=True)):
+            if UNK in ids or len(ids) > rooms[row]:
+                return None
+            if self._subwords is not None:
+                drawn = self._subwords.segment(side, ids, row, epoch)
+                sides[side] = drawn if len(drawn) <= rooms[row] else ids
+        return Variant(sides, self._text.project(text))
+
+    def _draw_kinds(self, epoch: int) -> np.ndarray:
+        """(rows,) uint8."""
+        kinds = np.zeros(len(self._corpus), np.uint8)
+        for share, options in zip(self._corpus.shares, self._options, strict=True):
+            for start in range(share.start, share.stop, CHUNK):
+                stop = min(start + CHUNK, share.stop)
+                kinds[start:stop] = draw_kinds(options, self._seed, epoch, start, stop)
+        return kinds
+
+    def _estimate(self, epoch: int) -> list[np.ndarray]:
+        """(rows,) int32 maximum pieces of each source, and of each target, EOS not counted."""
+        of_sides = [np.array(rooms, np.int32) for rooms in self._rooms]
+        kinds = self._kinds(epoch)
+        for number, share in enumerate(self._corpus.shares):
+            for start in range(share.start, share.stop, CHUNK):
+                rows = start + kinds[start : min(start + CHUNK, share.stop)].nonzero()[0]
+                for side, rooms in enumerate(of_sides):
+                    rooms[rows] = self._room(side, number, rows, kinds[rows])
+        return of_sides
+
+    def _room(self, side: int, number: int, rows: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        """The room of some rows of a component with these kinds, int32."""
+        growth = np.full(len(rows), self._of_subwords[side], np.float32)
+        spread = np.full(len(rows), self._subwords is not None, np.float32)
+        for kind, growths in zip(KINDS, self._growths[number], strict=True):
+            growth[(kinds & kind) > 0] *= growths[side].factor
+            spread[(kinds & kind) > 0] += growths[side].spread
+        plain, rooms = self._plain[side][rows], self._rooms[side][rows]
+        wanted = max_pieces_of(plain, growth, self._max_pieces, growth * spread)
+        room: np.ndarray = np.maximum(rooms, wanted)
+        return room
+
+    def _measure(self, number: int) -> list[list[Growth]]:
+        """The growth of a component by each kind, of its sources and its targets."""
+        share, rates = self._corpus.shares[number], vars(self._options[number]).values()
+        count = min(SAMPLE, share.stop - share.start)
+        sample = np.linspace(share.start, share.stop - 1, count, dtype=np.int64).tolist()
+        return [
+            measure_growth(self._text, sample if rate else [], kind)
+            for kind, rate in zip(KINDS, rates, strict=True)
+        ]
+
+    def _average_growth(self, side: int) -> float:
+        """Of all rows of a side."""
+        components = zip(self._corpus.shares, self._options, self._growths, strict=True)
+        more = (
+            (share.stop - share.start) * rate * (growth[side].factor - 1)
+            for share, options, growths in components
+            for rate, growth in zip(vars(options).values(), growths, strict=True)
+        )
+        return float(self._of_subwords[side] * (1 + sum(more) / len(self._corpus)))
+
+
+class AugmentedRows:
+    """The corpus in one pass; augmented pairs are cached."""
+
+    def __init__(
+        self,
+        augmentation: Augmentation,
+        epoch: int,
+        corpus: Corpus,
+        subwords: SubwordRegularization | None,
+    ):
+        self._plain = corpus if subwords is None else Resegmented(subwords, epoch)
+        self._variant = cache(lambda row: augmentation.draw(row, epoch))
+        links = corpus.links
+        self.links = None if links is None else AugmentedLinks(links, self._variant)
+
+    def source(self, row: int) -> list[int] | np.ndarray:
+        """The pieces of a source."""
+        variant = self._variant(row)
+        return self._plain.source(row) if variant is None else variant.sides[0]
+
+    def target(self, row: int) -> list[int] | np.ndarray:
+        """The pieces of a target."""
+        variant = self._variant(row)
+        return self._plain.target(row) if variant is None else variant.sides[1]
+
+    def count_tokens(self, rows: np.ndarray) -> int:
+        """Target tokens of some rows, EOS counted."""
+        return sum(len(self.target(int(row))) + 1 for row in rows)
+
+
+class AugmentedLinks(PieceLinks):
+    """The links of the corpus in one pass.
+
+    Args:
+        plain: those of the pairs as they are.
+        variant: the augmented form of a row, if it has one.
+    """
+
+    def __init__(self, plain: PieceLinks, variant: Callable[[int], Variant | None]):
+        self._plain, self._variant = plain, variant
+
+    def row(self, index: int) -> np.ndarray:
+        """The entries of a row."""
+        variant = self._variant(index)
+        return self._plain.row(index) if variant is None else variant.links
+
+    def count(self, rows: np.ndarray) -> int:
+        """Target pieces of some rows that have links."""
+        return sum(len(np.unique(self.row(int(row))["target"])) for row in rows)
