@@ -1,6 +1,6 @@
 """The Transformer: encoder and decoder stacks with a choice of attention in every role."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,6 +30,8 @@ class Transformer(Seq2Seq):
         position: how the order of tokens enters each stack.
         layer: the options of all layers, except their attentions.
         encoder_layers, decoder_layers: layers of each stack.
+        share_layers: whether all layers of a stack are one and the same, applied again and again
+            (Universal Transformer, Dehghani et al. 2018, arXiv:1807.03819; without its halting).
         unpositioned: the pattern of the source pieces outside the order; see `source_positions`.
     """
 
@@ -47,6 +49,7 @@ class Transformer(Seq2Seq):
         *,
         encoder_layers: int,
         decoder_layers: int,
+        share_layers: bool = False,
         unpositioned: str | None = None,
     ):
         super().__init__()
@@ -61,13 +64,13 @@ class Transformer(Seq2Seq):
         if position.encoder.hook in ("rotate", "bias"):
             places[Role.ENCODER] = Place(Role.ENCODER, dim, dim, position.encoder)
             places[Role.DECODER] = Place(Role.DECODER, dim, dim, position.decoder)
-        self.encoder = nn.ModuleList(
-            EncoderLayer(attention, places, layer) for _ in range(encoder_layers)
+        self.encoder = stack(
+            encoder_layers, share_layers, lambda: EncoderLayer(attention, places, layer)
         )
         if unpositioned is not None:
             check_unpositioned(unpositioned, position.encoder, self.encoder[0].attention)
-        self.decoder = nn.ModuleList(
-            DecoderLayer(attention, places, layer) for _ in range(decoder_layers)
+        self.decoder = stack(
+            decoder_layers, share_layers, lambda: DecoderLayer(attention, places, layer)
         )
         self.encoder_norm: nn.Module = nn.Identity()
         self.decoder_norm: nn.Module = nn.Identity()
@@ -126,6 +129,11 @@ class Transformer(Seq2Seq):
             if asked:
                 weights.append(layer_weights)
         return Decoded(self.decoder_norm(x), torch.stack(weights) if weights else None)
+
+
+def stack(layers: int, shared: bool, build: Callable[[], nn.Module]) -> nn.ModuleList:
+    """`layers` layers, each with weights of its own or, when `shared`, all with those of one."""
+    return nn.ModuleList([build()] * layers if shared else [build() for _ in range(layers)])
 
 
 def check_unpositioned(pattern: str, scheme: PositionScheme, attention: nn.Module) -> None:

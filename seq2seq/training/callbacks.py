@@ -40,6 +40,19 @@ class RandomState(L.Callback):
         self.states = None
 
 
+class NextEpoch(L.Callback):
+    """Resumes a run that ended with the last batch of an epoch at the first batch of the next.
+
+    The loader does so by itself. Lightning would go on counting from the last batch, and leave the
+    next epoch after one batch as if it were over.
+    """
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        batches = trainer.fit_loop.epoch_loop.batch_progress
+        if batches.current.completed >= trainer.num_training_batches:
+            batches.reset_on_run()
+
+
 def seed_of_process(seed: int, rank: int) -> int:
     """The seed of one process. Rank 0 takes the run's seed, as a single process does; `seed + rank`
     would repeat the draws of a run with another seed.

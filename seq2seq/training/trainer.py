@@ -18,7 +18,7 @@ from lightning.pytorch.loggers import Logger
 
 from seq2seq.checkpoint.folder import KEPT
 from seq2seq.errors import ConfigError
-from seq2seq.training.callbacks import MeanLoss, MovingAverage, RandomState
+from seq2seq.training.callbacks import MeanLoss, MovingAverage, NextEpoch, RandomState
 from seq2seq.training.checkpointing import (
     AtomicCheckpoints,
     BestCheckpoint,
@@ -156,6 +156,7 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
     callbacks = [
         RandomState(plan.run.seed),
+        NextEpoch(),
         StopOnDivergence(plan.folder, plan.optimizer.lr, every),
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(every),

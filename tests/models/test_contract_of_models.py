@@ -32,6 +32,7 @@ VARIANTS = [
     "transformer model.activation=gelu",
     "transformer model.activation=swiglu",
     "transformer model.scale=false",
+    "transformer model.share_layers=true",
     "transformer model.tie=none model.encoder_layers=1",
     "transformer position=rope",
     "transformer position=none",

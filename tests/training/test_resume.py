@@ -21,7 +21,7 @@ from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.training.checkpointing import LastCheckpoint
 from seq2seq.training.resume import AGREED_PATH, agree_on_path
 
-# About ten batches an epoch: interruptions at 7 and 14 fall into the middle of one.
+# Between seven and twenty updates an epoch.
 DROPOUT = ("model.dropout=0.2", "attn.dropout=0.1", "model.word_dropout=0.1")
 LONG = ("data.max_tokens=1024", *DROPOUT, "schedule.steps=20")
 
@@ -35,6 +35,15 @@ def state_of(folder: Path) -> dict[str, Any]:
     """Everything in last.ckpt but the paths of the run's folder."""
     content = torch.load(folder / "last.ckpt", weights_only=True)
     return {key: content[key] for key in ("state_dict", "optimizer_states", "lr_schedulers")}
+
+
+def epoch_of(folder: Path, updates: int) -> int:
+    """The updates of an epoch, of a run that ended within its second."""
+    loops = torch.load(folder / "last.ckpt", weights_only=True)["loops"]["fit_loop"]
+    (loader,) = loops["state_dict"]["combined_loader"]
+    assert loader["epoch"] == 1
+    batches = loops["epoch_loop.batch_progress"]["total"]["completed"]
+    return (batches - loader["position"]) * updates // batches
 
 
 def assert_identical(actual: Any, expected: Any) -> None:
@@ -61,11 +70,12 @@ def assert_identical(actual: Any, expected: Any) -> None:
     ],
 )
 def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str) -> None:
+    """In the middle of an epoch, and at its end."""
     options = (*LONG, *typed.split())
     # Its validations are at other steps: to look at a model must not change it.
     whole = train_tiny(base, *options, "trainer.max_steps=20", "trainer.val_check_interval=9")
     folder = train_tiny(base, *options, "trainer.max_steps=7")
-    for end in (14, 20):
+    for end in (epoch_of(whole, updates=20), 20):
         resume = f"resume={folder / 'last.ckpt'}"
         folder = train_tiny(base, *options, resume, f"trainer.max_steps={end}")
     assert_identical(state_of(folder), state_of(whole))

@@ -1,0 +1,65 @@
+"""Stacks that apply one layer again and again (Dehghani et al. 2018, arXiv:1807.03819)."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import TINY_MODEL, save_model, train_tiny, weights
+
+from seq2seq import checkpoint
+from seq2seq.decoding import build_search, decode
+from seq2seq.decoding.precision import is_native, with_precision
+from seq2seq.models import Seq2Seq
+from seq2seq.symbols import EOS
+
+SHARED = ("model.share_layers=true", "model.encoder_layers=3", "model.decoder_layers=3")
+
+
+def build(path: Path, *typed: str) -> Seq2Seq:
+    save_model(path, *TINY_MODEL, *typed)
+    return checkpoint.read(path).build()
+
+
+def test_a_shared_stack_is_one_of_separate_layers_with_equal_weights(tmp_path: Path) -> None:
+    """Its gradient is the sum of theirs; its size is that of one layer each."""
+    shared = build(tmp_path / "shared.ckpt", *SHARED)
+    apart = build(tmp_path / "apart.ckpt", *SHARED[1:])
+    single = build(tmp_path / "single.ckpt", "model.encoder_layers=1", "model.decoder_layers=1")
+    apart.load_state_dict(shared.state_dict())
+    rows = torch.randint(4, 20, (5, 7))
+    for model in (shared, apart):
+        model.eval()(rows, rows).hidden[..., ::2].exp().sum().backward()
+    assert torch.equal(shared(rows, rows).hidden, apart(rows, rows).hidden)
+    own = dict(apart.named_parameters())
+    for name, weight in shared.named_parameters():
+        same = [name.replace(".0.", f".{layer}.", 1) for layer in range(3)]
+        parts = same if name.startswith(("encoder.0", "decoder.0")) else [name]
+        gradients = [g for each in parts if (g := own[each].grad) is not None]
+        assert (weight.grad is None) == (not gradients)
+        if weight.grad is not None:
+            torch.testing.assert_close(weight.grad, torch.stack(gradients).sum(0))
+    sizes = [sum(w.numel() for w in model.parameters()) for model in (shared, single)]
+    assert sizes[0] == sizes[1]
+
+
+def test_they_stay_one_through_training_and_a_checkpoint(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = train_tiny(tmp_path_factory.getbasetemp(), *SHARED, "trainer.max_steps=3")
+    trained = weights(folder)
+    for name in trained:
+        if ".2." in name:
+            assert torch.equal(trained[name], trained[name.replace(".2.", ".0.", 1)])
+    model = checkpoint.read(folder / "last.ckpt").build()
+    assert model.decoder[2] is model.decoder[0]
+
+
+@pytest.mark.parametrize("attention", ["attn=mha", "attn=ssru"])
+def test_the_decoder_in_c_applies_them_again_too(attention: str, tmp_path: Path) -> None:
+    model = build(tmp_path / "a.ckpt", *SHARED, attention)
+    rows = torch.randint(4, 20, (5, 7)).index_fill(1, torch.tensor([6]), EOS)
+    search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 0, "length_extra": 9})
+    compiled = with_precision(model, "float32")
+    assert is_native(compiled)
+    one, other = decode(model, rows, search), decode(compiled, rows, search)
+    assert [[h.ids for h in each] for each in one] == [[h.ids for h in each] for each in other]
