@@ -25,6 +25,7 @@ FLOORS = {
     "serving": 7,  # a service
     "translator": 6,
     "average": 5,
+    "quantize": 5,
     "translation": 5,  # texts, as requests to decode their sentences
     "constraints": 3,  # what is asked of a translation
     "training": 5,
@@ -101,7 +102,7 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3144,
+    "cli": 3164,
     "decoding": 3096,
     "training": 2378,
     "serving": 2183,
@@ -109,9 +110,9 @@ BUDGETS = {
     "C": 1906,
     "data": 1865,
     "documents": 1508,
-    "functional": 1541,
+    "functional": 1552,
     "interchange": 1640,
-    "modules on the top level": 1040,
+    "modules on the top level": 1053,
     "tokenization": 927,
     "constraints": 775,
     "models": 791,
@@ -120,7 +121,7 @@ BUDGETS = {
     "alignment": 427,
     "metrics": 404,
     "translation": 390,
-    "checkpoint": 412,
+    "checkpoint": 461,
     "nn": 249,
     "kernels": 560,
     "shortlist": 227,

@@ -9,6 +9,10 @@ A Lightning checkpoint with one more entry, `seq2seq`:
                 "guided": ..., "plugins": ...},
      "tokenizer": {"source": "<json>", "target": "<json>"}}
 
+In format 2, `seq2seq quantize`, the matrices of the weights are int8, and there is one more part:
+
+     "row_scales": {"embeddings.source.weight": ...}
+
 `config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`
 opens the file, and runs no code that the file names.
 """
@@ -28,6 +32,7 @@ from seq2seq import __version__
 from seq2seq.attention import ATTENTION
 from seq2seq.checkpoint.archive import load_archive
 from seq2seq.checkpoint.folder import find_checkpoint
+from seq2seq.checkpoint.int8 import dequantize_weights
 from seq2seq.checkpoint.weights import SkipInit, assign_weights, copy_weights
 from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.errors import CheckpointError, ConfigError, DataError
@@ -38,6 +43,7 @@ from seq2seq.registry import matches
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 FORMAT = 1
+INT8_FORMAT = 2  # the newest that is read
 ENTRY = "seq2seq"
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 SIDES = ("source", "target")
@@ -190,10 +196,11 @@ def read(path: str | Path) -> Saved:
     entry = content.get(ENTRY) if isinstance(content, dict) else None
     if not entry:
         raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")
-    if matches(entry, PARTS) and entry["format"] > FORMAT:
+    if matches(entry, PARTS) and entry["format"] > INT8_FORMAT:
         raise CheckpointError(
             f"{file} was written by seq2seq {entry['version']} in format {entry['format']}; "
-            f"this is {__version__}, which reads up to format {FORMAT}. Install the newer version"
+            f"this is {__version__}, which reads up to format {INT8_FORMAT}. Install the newer "
+            "version"
         )
     if not matches(entry, PARTS | RELIED_ON) or entry["config"]["data"]["max_length"] < 1:
         raise CheckpointError(
@@ -201,9 +208,10 @@ def read(path: str | Path) -> Saved:
         )
     try:
         state = copy_weights(content.get("state_dict"))
+        state = {name.removeprefix(PREFIX): value for name, value in state.items()}
+        weights = dequantize_weights(state, entry.get("row_scales", {}))
     except CheckpointError as error:
         raise CheckpointError(f"{file} is damaged: {error}") from error
-    weights = {name.removeprefix(PREFIX): value for name, value in state.items()}
     tokenizers: dict[str, Tokenizer] = {}  # by their texts: both sides may have the same
     for side in SIDES:
         text = entry["tokenizer"][side]

@@ -30,8 +30,8 @@ from seq2seq.decoding import (
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.linear import NativeLinear, Packer, pack_matrix
 from seq2seq.decoding.native.model import NativeTransformer
-from seq2seq.decoding.native.quantization import quantize_rows
 from seq2seq.decoding.precision import with_precision
+from seq2seq.functional.int8 import quantize_matrix, quantize_rows
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import EOS, PAD
@@ -396,7 +396,7 @@ def test_products_of_integers_are_exact(
     x, weight = torch.randn(rows, inputs), torch.randn(outputs, inputs)
     if extreme:  # all -127 or 127
         x, weight = x.sign(), weight.sign()
-    (integers, scale), (of_weight, weight_scale) = quantize_rows(x), quantize_rows(weight)
+    (integers, scale), (of_weight, weight_scale) = quantize_rows(x), quantize_matrix(weight)
     exact = integers.double() @ of_weight.double().t()
     packed = pack_matrix(native.load_library(), weight, None, int8=True)
     expected = (exact * scale.double() * weight_scale.double().t()).float()

@@ -14,8 +14,8 @@ from seq2seq.decoding.native.quantization import (
     int_mm_product,
     is_exact,
     packed_product,
-    quantize_rows,
 )
+from seq2seq.functional.int8 import quantize_rows
 
 Product = Callable[[Tensor, Int8Matrix], Tensor]
 

@@ -70,27 +70,18 @@ int64_t linear_workspace(int64_t rows, int64_t in_features) {
     return block * (int8_stride(in_features) + (NC + 1) * (int64_t)sizeof(float));
 }
 
-/* The scale of a row: its largest magnitude / 127, or the calibrated one; NaN for a row with a NaN
- * or an infinity. */
-static float row_scale(const Linear *map, const float *x) {
-    vec most = broadcast(0), broken = broadcast(0);
-    for (int64_t i = 0; i < map->in_features; i += LANES) {
-        const vec v = load_partial(x + i, map->in_features - i);
-        most = maximum(maximum(v, -v), most);
-        broken += v * 0.0f;
-    }
-    const float own = reduce_max(most) * (1.0f / 127) + 1e-30f;
-    return (map->input_scale > 0 ? map->input_scale : own) + reduce_sum(broken);
-}
-
 /* x (rows, in_features) -> each row rounded to integers of -127 ... 127, (rows, int8_stride), and
- * its scale, (rows,). What is beyond a calibrated scale becomes its largest integer. */
-void quantize_rows(const Linear *map, const float *x, int64_t rows, int8_t *integers,
+ * its scale, (rows,): its largest magnitude / 127, NaN for a row with a NaN or an infinity. */
+void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *integers,
                    float *scales) {
-    const int64_t in_features = map->in_features;
-    const vec limit = broadcast(127);
     for (int64_t r = 0; r < rows; r++, x += in_features, integers += int8_stride(in_features)) {
-        scales[r] = row_scale(map, x);
+        vec most = broadcast(0), broken = broadcast(0);
+        for (int64_t i = 0; i < in_features; i += LANES) {
+            const vec v = load_partial(x + i, in_features - i);
+            most = maximum(maximum(v, -v), most);
+            broken += v * 0.0f;
+        }
+        scales[r] = reduce_max(most) * (1.0f / 127) + 1e-30f + reduce_sum(broken);
         const float inverse = 1 / scales[r];
         ivec shift = broadcast_int(0);
         for (int64_t i = 0; i < in_features; i += VECTOR_BYTES) {
@@ -99,9 +90,8 @@ void quantize_rows(const Linear *map, const float *x, int64_t rows, int8_t *inte
             for (int64_t j = 0; j < VECTOR_BYTES; j += LANES) {
                 const int64_t left = in_features - i - j;
                 const vec v = left > 0 ? load_partial(x + i + j, left) : broadcast(0);
-                const vec inside = -maximum(-limit, -maximum(-limit, v * inverse));
                 /* Adding 1.5 * 2^23 rounds, and leaves the integer in the lowest bits. */
-                const ivec integer = (ivec)(inside + 12582912.0f) - 0x4B400000;
+                const ivec integer = (ivec)(v * inverse + 12582912.0f) - 0x4B400000;
                 memcpy(wide + j, &integer, sizeof integer);
             }
             for (int j = 0; j < VECTOR_BYTES; j++) bytes[j] = (int8_t)wide[j];
@@ -256,7 +246,7 @@ void linear_forward(const Linear *map, const float *x, int64_t rows, const Epilo
         const int64_t block = rows - r < MC ? rows - r : MC;
         if (map->is_int8) {
             float *scales = (float *)((char *)workspace + block * stride), *sums = scales + block;
-            quantize_rows(map, x, block, workspace, scales);
+            quantize_rows(x, block, map->in_features, workspace, scales);
             linear_block(map, workspace, stride / 4, scales, r, block, epilogue, y, sums);
         } else {
             linear_block(map, x, map->in_features, 0, r, block, epilogue, y, workspace);

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.layout import WORKSPACE, structs
-from seq2seq.decoding.native.quantization import pack_int8, quantize_rows
+from seq2seq.decoding.native.quantization import pack_int8
+from seq2seq.functional.int8 import quantize_matrix
 
 
 class PackedMatrix:
@@ -137,14 +138,14 @@ class NativeLinear(nn.Module):
         """
         if self.packed.scales is None:
             return self.given.contiguous()
-        return nn.functional.pad(quantize_rows(self.given)[0], (0, -self.in_features % 4))
+        return nn.functional.pad(quantize_matrix(self.given)[0], (0, -self.in_features % 4))
 
     @cached_property
     def weight(self) -> Tensor:
         """The matrix (O, K) as it multiplies, for code that does not call the layer."""
         if self.packed.scales is None:
             return self.given
-        integers, scales = quantize_rows(self.given)
+        integers, scales = quantize_matrix(self.given)
         return integers * scales
 
     def forward(self, x: Tensor) -> Tensor:
