@@ -102,17 +102,17 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3164,
-    "decoding": 3096,
+    "cli": 3170,
+    "decoding": 3109,
     "training": 2378,
     "serving": 2183,
     "attention": 2074,
-    "C": 1906,
+    "C": 1916,
     "data": 1865,
     "documents": 1508,
-    "functional": 1552,
+    "functional": 1556,
     "interchange": 1640,
-    "modules on the top level": 1053,
+    "modules on the top level": 1067,
     "tokenization": 927,
     "constraints": 775,
     "models": 791,
@@ -121,8 +121,8 @@ BUDGETS = {
     "alignment": 427,
     "metrics": 404,
     "translation": 390,
-    "checkpoint": 461,
-    "nn": 249,
+    "checkpoint": 479,
+    "nn": 259,
     "kernels": 560,
     "shortlist": 227,
 }

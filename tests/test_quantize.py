@@ -14,8 +14,10 @@ from tiny_runs import TINY_MODEL, save_model
 
 from seq2seq import checkpoint
 from seq2seq.checkpoint.archive import load_archive, save_archive
-from seq2seq.errors import CheckpointError
+from seq2seq.decoding.calibration import input_maxima
+from seq2seq.errors import CheckpointError, DataError
 from seq2seq.functional.int8 import quantize_matrix
+from seq2seq.nn.input_scale import input_scale_of
 from seq2seq.quantize import quantize_checkpoint
 
 seq2seq = test_cli.seq2seq
@@ -144,9 +146,58 @@ def test_scales_that_are_no_tensors_are_damage(tmp_path: Path, wrong: Any) -> No
         checkpoint.read(file)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [None, 3, [1.0], {NAME: "1"}, {1: 1.0}, *({NAME: x} for x in (0.0, -1.0, 1, torch.nan))],
+    ids=str,
+)
+def test_scales_of_inputs_that_are_none_are_damage(tmp_path: Path, wrong: Any) -> None:
+    save_model(tmp_path / "a.ckpt", *TINY_MODEL, input_scales=wrong)
+    with pytest.raises(CheckpointError, match="is damaged: its scales of inputs"):
+        checkpoint.read(tmp_path / "a.ckpt")
+
+
+@pytest.mark.parametrize("name", ["encoder.9.feed.up", "encoder.0", "embeddings.source", ""])
+def test_scales_are_of_linear_layers_that_the_model_has(tmp_path: Path, name: str) -> None:
+    save_model(tmp_path / "a.ckpt", *TINY_MODEL, input_scales={name: 0.1})
+    with pytest.raises(CheckpointError, match=f"no linear layer '{name}'"):
+        checkpoint.read(tmp_path / "a.ckpt").build()
+
+
+@pytest.mark.parametrize("overrides", [TINY_MODEL, MODELS[-1]], ids=" ".join)
+def test_no_input_of_the_text_that_calibrated_is_beyond_its_scale(
+    tmp_path: Path, overrides: tuple[str, ...]
+) -> None:
+    file, output = tmp_path / "a.ckpt", tmp_path / "b.ckpt"
+    model = save_model(file, *overrides)
+    quantize_checkpoint(file, output, ["Ein Hund.", "", "Hund " * 999])
+    saved = checkpoint.read(output)
+    maxima = input_maxima(model, saved.source.encode_batch(["Ein Hund."]))
+    assert saved.input_scales == {name: x / 127 for name, x in maxima.items() if x}
+    layers = dict(saved.build().named_modules())
+    assert {name: input_scale_of(layers[name]) for name in saved.input_scales} == pytest.approx(
+        saved.input_scales, rel=1e-6
+    )
+
+
+def test_scales_of_inputs_stay_when_a_file_is_rounded_again(tmp_path: Path) -> None:
+    file, output = quantize_model(tmp_path, *TINY_MODEL)
+    quantize_checkpoint(file, output, ["Ein Hund."])
+    quantize_checkpoint(output, tmp_path / "c.ckpt")
+    assert (tmp_path / "c.ckpt").read_bytes() == output.read_bytes()
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["Hund " * 999]], ids=["none", "blank", "too long"])
+def test_without_a_sentence_nothing_is_calibrated(tmp_path: Path, texts: list[str]) -> None:
+    file, output = quantize_model(tmp_path, *TINY_MODEL)
+    with pytest.raises(DataError, match="no sentence to calibrate by"):
+        quantize_checkpoint(file, output, texts)
+
+
 def test_what_is_written_translates(seq2seq: Command, tmp_path: Path) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL)
-    ended = seq2seq("quantize", tmp_path / "a.ckpt")
+    (tmp_path / "a.de").write_text("Ein Hund.\n")
+    ended = seq2seq("quantize", tmp_path / "a.ckpt", "--calibrate", tmp_path / "a.de")
     assert ended.code == 0 and ended.lines[0].startswith(f"{tmp_path / 'int8.ckpt'}: 0.")
     for precision in ("float32", "int8"):
         options = "--precision", precision, "--workers", 1

@@ -1,5 +1,6 @@
 """Matrices in 8 bits: int8 in a file, with a float32 scale for each row, and float32 in a model."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,3 +67,16 @@ def dequantize_weights(state: Mapping[str, Tensor], scales: Any) -> dict[str, Te
             matrices[memory.data_ptr()] = known = integers * scale[..., None]
         weights[name] = known
     return weights
+
+
+def check_input_scales(scales: Any) -> dict[str, float]:
+    """The scales of the inputs of linear layers, by name.
+
+    Raises: CheckpointError if what a file holds in their place is something else.
+    """
+    if not isinstance(scales, dict) or not all(
+        isinstance(name, str) and isinstance(scale, float) and 0 < scale < math.inf
+        for name, scale in scales.items()
+    ):
+        raise CheckpointError("its scales of inputs are no numbers by the names of layers")
+    return scales

@@ -80,6 +80,14 @@ def test_an_element_moves_by_half_a_step_of_its_row_or_less(size: float) -> None
     assert actual.abs().amax(1).eq(127).all()
 
 
+def test_with_one_scale_for_all_rows_what_is_beyond_it_is_cut() -> None:
+    x = torch.tensor([[0.1, -0.25, 9.0], [-99.0, 0.0, 0.24]])
+    actual, scales = quantize_rows(x, scale=0.1)
+    assert actual.tolist() == [[1, -2, 90], [-127, 0, 2]] and scales.eq(0.1).all()
+    _, scales = quantize_rows(torch.tensor([[1.0, torch.nan], [torch.inf, 0.0], [1.0, 1.0]]), 0.1)
+    assert scales.isfinite().flatten().tolist() == [False, False, True]
+
+
 @pytest.mark.parametrize("shape", [(1, 5, 3), (9, 63, 17), (70, 256, 260), (4, 1100, 7)], ids=str)
 def test_the_error_of_a_linear_map_is_what_its_scales_allow(
     shape: tuple[int, int, int],

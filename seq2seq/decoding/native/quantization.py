@@ -1,7 +1,8 @@
 """Linear maps in 8-bit integers: y = (q w^T) * scales + b, with q and w rounded to [-127, 127].
 
-Each row of x and each row of the weight has its own scale, its largest magnitude / 127, so a row's
-result does not depend on the rest of the batch. The sum of integer products is exact, however it
+Each row of the weight has its own scale, its largest magnitude / 127, and so has each row of x, if
+its layer has no scale from calibration: a row's result does not depend on the rest of the batch.
+The sum of integer products is exact, however it
 is computed: by the C from what `pack_int8` returns, or without a compiler by torch, `Int8Linear`.
 """
 
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
+from seq2seq.nn.input_scale import input_scale_of
 
 # Inputs whose sum fits into 32 bits in all kernels: those for AVX-512 add up to 255 * 127 for each,
 # all others 127 * 127, which would allow 133,144.
@@ -79,6 +81,7 @@ class Int8Linear(nn.Module):
         integers, scale = quantize_matrix(linear.weight)
         self.matrix = Int8Matrix.of(integers, scale.squeeze(1), is_exact(packed_product))
         self.bias = None if linear.bias is None else linear.bias.detach().float()
+        self.input_scale = input_scale_of(linear)
         self.in_features, self.out_features = linear.in_features, linear.out_features
 
     @cached_property
@@ -92,7 +95,7 @@ class Int8Linear(nn.Module):
         shape = (*x.shape[:-1], self.out_features)
         if not x.numel():
             return x.new_zeros(shape)
-        integers, scale = quantize_rows(x.reshape(-1, self.in_features))
+        integers, scale = quantize_rows(x.reshape(-1, self.in_features), self.input_scale)
         y = self.matrix.product(integers)
         y = y.mul_(scale) if self.bias is None else torch.addcmul(self.bias, y, scale, out=y)
         return y.view(shape).to(x.dtype)
