@@ -200,14 +200,14 @@ def measure(
             times.append(1000 * (time.perf_counter() - start))
         return statistics.median(times)
 
-    timed = {
-        i: lambda _, run=run, translate=translate: (rate(run, translate), latency(run, translate))
-        for i, (run, _, translate) in enumerate(ways)
-    }
-    measured = interleave(timed, options.rounds, warmup=1)  # type: ignore[arg-type]
+    def time_both(run: Run, translate: Translate, _: int) -> tuple[float, float]:
+        return rate(run, translate), latency(run, translate)
+
+    timed = {str(i): partial(time_both, run, each) for i, (run, _, each) in enumerate(ways)}
+    measured = interleave(timed, options.rounds, warmup=1)
     for i, (run, point, translate) in enumerate(ways):
-        point.rates = [rate for rate, _ in measured[i]]  # type: ignore[call-overload]
-        point.milliseconds = statistics.median(each for _, each in measured[i])  # type: ignore[call-overload]
+        point.rates = [rate for rate, _ in measured[str(i)]]
+        point.milliseconds = statistics.median(each for _, each in measured[str(i)])
         point.bleu = run.bleu(translate(run.rows), references)
     return [point for _, point, _ in ways]
 
@@ -226,19 +226,16 @@ def draw(points: Sequence[Point], path: Path) -> None:
     """BLEU above sentences per second and above milliseconds; dots have the area of megabytes."""
     figure = Figure(figsize=(12, 5.5), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, x, title in zip(
-        figure.subplots(1, 2),
-        (lambda p: p.rate, lambda p: p.milliseconds),
-        ("sentences per second", f"milliseconds for one sentence of about {WORDS} words"),
-        strict=True,
-    ):
+    titles = ("sentences per second", f"milliseconds for one sentence of about {WORDS} words")
+    for number, (axes, title) in enumerate(zip(figure.subplots(1, 2), titles, strict=True)):
         for engine, color in COLORS.items():
             mine = [p for p in points if p.engine == engine]
+            places = [(p.milliseconds if number else p.rate, p.bleu) for p in mine]
             areas = [12 * p.megabytes for p in mine]
-            axes.scatter([x(p) for p in mine], [p.bleu for p in mine], areas, color, alpha=0.6)
-            for p in mine:
+            axes.scatter(*zip(*places, strict=True), areas, color, alpha=0.6)
+            for p, place in zip(mine, places, strict=True):
                 label = f"  {p.run}: {p.way}"
-                axes.annotate(label, (x(p), p.bleu), fontsize=6, color=color, va="center")
+                axes.annotate(label, place, fontsize=6, color=color, va="center")
         axes.set_xscale("log")
         axes.margins(x=0.3)
         axes.set_xlabel(title, fontsize=9, color=QUIET)

@@ -11,7 +11,7 @@ import torch
 from tiny_runs import TINY_MODEL, demo_run, save_model, tokenizer
 
 from seq2seq import __version__, checkpoint
-from seq2seq.checkpoint import FORMAT, folder
+from seq2seq.checkpoint import FORMAT, INT8_FORMAT, folder
 from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.errors import CheckpointError
 
@@ -143,8 +143,8 @@ def test_a_path_without_a_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path) -> None:
     path = tmp_path / "later.ckpt"
-    save_model(path, *TINY_MODEL, format=FORMAT + 1, version="9.8.7")
-    words = rf"by seq2seq 9\.8\.7 in format {FORMAT + 1}.* up to format {FORMAT}"
+    save_model(path, *TINY_MODEL, format=INT8_FORMAT + 1, version="9.8.7")
+    words = rf"by seq2seq 9\.8\.7 in format {INT8_FORMAT + 1}.* up to format {INT8_FORMAT}"
     with pytest.raises(CheckpointError, match=words):
         checkpoint.read(path)
 

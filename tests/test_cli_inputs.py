@@ -25,6 +25,7 @@ BESIDE = {
     "align --gold": FILES,
     "align --reverse": FILES,
     "align --links": (),
+    "quantize": ("RUN",),
     "report --source": ("RUN", "--reference", "FILE"),
     "report --reference": ("RUN", "--source", "FILE"),
 }

@@ -25,6 +25,7 @@ FLOORS = {
     "serving": 7,  # a service
     "translator": 6,
     "average": 5,
+    "quantize": 5,
     "translation": 5,  # texts, as requests to decode their sentences
     "constraints": 3,  # what is asked of a translation
     "training": 5,
@@ -102,17 +103,17 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3412,
-    "decoding": 3096,
+    "cli": 3429,
+    "decoding": 3109,
     "training": 2398,
     "serving": 2183,
     "attention": 2074,
-    "C": 1906,
+    "C": 1916,
     "data": 2445,
     "documents": 1508,
-    "functional": 1541,
+    "functional": 1556,
     "interchange": 1640,
-    "modules on the top level": 1065,
+    "modules on the top level": 1092,
     "tokenization": 927,
     "constraints": 775,
     "models": 791,
@@ -121,8 +122,8 @@ BUDGETS = {
     "alignment": 427,
     "metrics": 407,
     "translation": 390,
-    "checkpoint": 414,
-    "nn": 249,
+    "checkpoint": 482,
+    "nn": 259,
     "cleaning": 259,
     "kernels": 560,
     "shortlist": 227,

@@ -9,6 +9,11 @@ A Lightning checkpoint with one more entry, `seq2seq`:
                 "guided": ..., "plugins": ...},
      "tokenizer": {"source": "<json>", "target": "<json>"}}
 
+In format 2, `seq2seq quantize`, the matrices of the weights are int8, and there are two more parts:
+
+     "row_scales": {"embeddings.source.weight": ...},
+     "input_scales": {"encoder.0.feed.up": 0.0371, ...}   or none
+
 `config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`
 opens the file, and runs no code that the file names.
 """
@@ -16,6 +21,7 @@ opens the file, and runs no code that the file names.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -28,16 +34,19 @@ from seq2seq import __version__
 from seq2seq.attention import ATTENTION
 from seq2seq.checkpoint.archive import load_archive
 from seq2seq.checkpoint.folder import find_checkpoint
+from seq2seq.checkpoint.int8 import check_input_scales, dequantize_weights
 from seq2seq.checkpoint.weights import SkipInit, assign_weights, copy_weights
 from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.errors import CheckpointError, ConfigError, DataError
 from seq2seq.kernels.launch import check_triton
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.nn.input_scale import set_input_scales
 from seq2seq.plugins import explain_missing
 from seq2seq.registry import matches
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 FORMAT = 1
+INT8_FORMAT = 2  # the newest that is read
 ENTRY = "seq2seq"
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 SIDES = ("source", "target")
@@ -53,6 +62,7 @@ CONFIG = {
     "order": dict | None,  # older checkpoints lack these two
     "update": dict | None,
 }
+NO_SCALES: Mapping[str, float] = MappingProxyType({})
 RELIED_ON = {"config": CONFIG, "tokenizer": {"source": str, "target": str}}
 
 
@@ -64,6 +74,7 @@ class Saved(NamedTuple):
     target: Tokenizer
     weights: dict[str, Tensor]
     resumable: bool  # does it hold the state of the training?
+    input_scales: Mapping[str, float] = NO_SCALES  # by linear layer, calibrated for int8
 
     def source_for(self, tag: str | None) -> Tokenizer:
         """The tokenizer of sources with a tag. None: no tag, or after training in both directions
@@ -100,6 +111,10 @@ class Saved(NamedTuple):
             assign_weights(model, self.weights)
         except RuntimeError as error:
             raise CheckpointError(f"the weights do not fit the model: {error}") from error
+        try:
+            set_input_scales(model, self.input_scales)
+        except KeyError as error:
+            raise CheckpointError(f"the model has no linear layer {error} to be scaled") from error
         return model.eval()
 
 
@@ -190,10 +205,11 @@ def read(path: str | Path) -> Saved:
     entry = content.get(ENTRY) if isinstance(content, dict) else None
     if not entry:
         raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")
-    if matches(entry, PARTS) and entry["format"] > FORMAT:
+    if matches(entry, PARTS) and entry["format"] > INT8_FORMAT:
         raise CheckpointError(
             f"{file} was written by seq2seq {entry['version']} in format {entry['format']}; "
-            f"this is {__version__}, which reads up to format {FORMAT}. Install the newer version"
+            f"this is {__version__}, which reads up to format {INT8_FORMAT}. Install the newer "
+            "version"
         )
     if not matches(entry, PARTS | RELIED_ON) or entry["config"]["data"]["max_length"] < 1:
         raise CheckpointError(
@@ -201,9 +217,11 @@ def read(path: str | Path) -> Saved:
         )
     try:
         state = copy_weights(content.get("state_dict"))
+        state = {name.removeprefix(PREFIX): value for name, value in state.items()}
+        weights = dequantize_weights(state, entry.get("row_scales", {}))
+        input_scales = check_input_scales(entry.get("input_scales", {}))
     except CheckpointError as error:
         raise CheckpointError(f"{file} is damaged: {error}") from error
-    weights = {name.removeprefix(PREFIX): value for name, value in state.items()}
     tokenizers: dict[str, Tokenizer] = {}  # by their texts: both sides may have the same
     for side in SIDES:
         text = entry["tokenizer"][side]
@@ -220,7 +238,8 @@ def read(path: str | Path) -> Saved:
             )
         tokenizers[text] = pieces
     source, target = (tokenizers[entry["tokenizer"][side]] for side in SIDES)
-    return Saved(entry["config"], source, target, weights, "optimizer_states" in content)
+    is_resumable = "optimizer_states" in content
+    return Saved(entry["config"], source, target, weights, is_resumable, input_scales)
 
 
 def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:

@@ -30,7 +30,7 @@ float *numbers(int64_t count) {
 
 Linear map(int64_t inputs, int64_t outputs, int is_int8) {
     const int64_t columns = s2s_panel_width(), padded = (outputs + columns - 1) / columns * columns;
-    Linear l = {(int32_t)inputs, (int32_t)outputs, is_int8, 0, 0, 0, draw(0, 1) ? numbers(outputs) : 0};
+    Linear l = {(int32_t)inputs, (int32_t)outputs, is_int8, 0, 0, 0, draw(0, 1) ? numbers(outputs) : 0, 0};
     if (is_int8) {
         int8_t *w = get(inputs * outputs), *packed = get(padded * ((inputs + 3) / 4 * 4));
         int32_t *sums = get(outputs * 4);
@@ -39,6 +39,7 @@ Linear map(int64_t inputs, int64_t outputs, int is_int8) {
         float *scales = numbers(outputs);
         for (int64_t i = 0; i < outputs; i++) scales[i] /= 500;
         l.panels = packed, l.weight_sums = sums, l.scales = scales;
+        l.input_scale = (float)(draw(0, 1) * draw(1, 1000)) / 10000;
     } else {
         float *w = numbers(inputs * outputs), *packed = get(padded * inputs * 4);
         s2s_pack_float32(w, inputs, outputs, packed);

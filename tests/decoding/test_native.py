@@ -30,10 +30,12 @@ from seq2seq.decoding import (
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.linear import NativeLinear, Packer, pack_matrix
 from seq2seq.decoding.native.model import NativeTransformer
-from seq2seq.decoding.native.quantization import quantize_rows
+from seq2seq.decoding.native.quantization import Int8Linear
 from seq2seq.decoding.precision import with_precision
+from seq2seq.functional.int8 import quantize_matrix, quantize_rows
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest
+from seq2seq.nn.input_scale import set_input_scales
 from seq2seq.symbols import EOS, PAD
 
 pytestmark = pytest.mark.skipif(
@@ -140,9 +142,14 @@ def test_scores_are_those_of_float64(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", COVERED)
-def test_steps_in_int8_are_those_of_torch(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_steps_in_int8_are_those_of_torch(
+    variant: str, calibrated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Except where what differs by float32's rounding is rounded to another integer."""
     model, source = build(variant), source_batch(5, 3, 8)
+    layers = [name for name, each in model.named_modules() if type(each) is nn.Linear]
+    set_input_scales(model, dict.fromkeys(layers, 0.02) if calibrated else {})
     models = with_precision(model, "int8"), on_torch(model, "int8", monkeypatch)
     states = [each.start(each.encode(source), 2) for each in models]
     differences = []
@@ -396,11 +403,28 @@ def test_products_of_integers_are_exact(
     x, weight = torch.randn(rows, inputs), torch.randn(outputs, inputs)
     if extreme:  # all -127 or 127
         x, weight = x.sign(), weight.sign()
-    (integers, scale), (of_weight, weight_scale) = quantize_rows(x), quantize_rows(weight)
+    (integers, scale), (of_weight, weight_scale) = quantize_rows(x), quantize_matrix(weight)
     exact = integers.double() @ of_weight.double().t()
     packed = pack_matrix(native.load_library(), weight, None, int8=True)
     expected = (exact * scale.double() * weight_scale.double().t()).float()
     assert torch.allclose(packed.product(x), expected, rtol=1e-6, atol=1e-30)
+
+
+@pytest.mark.parametrize("rows, inputs, outputs", SHAPES)
+@pytest.mark.parametrize("scale", [1e-3, 0.01, 0.3])
+def test_inputs_of_one_scale_are_those_of_torch_to_the_bit(
+    rows: int, inputs: int, outputs: int, scale: float
+) -> None:
+    """Also where many are beyond the scale, and where a row is not finite."""
+    linear, x = nn.Linear(inputs, outputs, bias=False), torch.randn(rows, inputs)
+    x[-1, -1] = torch.inf if rows > 1 else 1e30
+    set_input_scales(linear, {"": scale})
+    fast = NativeLinear(Packer(native.load_library(), True), linear)
+    expected = Int8Linear(linear)(x)
+    assert torch.equal(fast(x).nan_to_num(7), expected.nan_to_num(7))
+    assert expected[-1].isnan().all() == (rows > 1)
+    again = pickle.loads(pickle.dumps(fast.packed))  # as workers get it
+    assert torch.equal(again.product(x).nan_to_num(7), expected.nan_to_num(7))
 
 
 def test_parts_of_a_map_share_its_memory() -> None:

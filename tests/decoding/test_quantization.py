@@ -14,8 +14,8 @@ from seq2seq.decoding.native.quantization import (
     int_mm_product,
     is_exact,
     packed_product,
-    quantize_rows,
 )
+from seq2seq.functional.int8 import quantize_rows
 
 Product = Callable[[Tensor, Int8Matrix], Tensor]
 
@@ -78,6 +78,14 @@ def test_an_element_moves_by_half_a_step_of_its_row_or_less(size: float) -> None
     error = (x.double() - actual.double() * scale.double()).abs()
     assert (error <= scale.double() * 0.50001).all()
     assert actual.abs().amax(1).eq(127).all()
+
+
+def test_with_one_scale_for_all_rows_what_is_beyond_it_is_cut() -> None:
+    x = torch.tensor([[0.1, -0.25, 9.0], [-99.0, 0.0, 0.24]])
+    actual, scales = quantize_rows(x, scale=0.1)
+    assert actual.tolist() == [[1, -2, 90], [-127, 0, 2]] and scales.eq(0.1).all()
+    _, scales = quantize_rows(torch.tensor([[1.0, torch.nan], [torch.inf, 0.0], [1.0, 1.0]]), 0.1)
+    assert scales.isfinite().flatten().tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 3), (9, 63, 17), (70, 256, 260), (4, 1100, 7)], ids=str)

@@ -40,7 +40,7 @@ int64_t linear_depth(const Linear *map);
 /* x (rows, in_features) -> each row rounded to integers, (rows, int8_stride), and its scale,
  * (rows,). */
 int64_t int8_stride(int64_t in_features);
-void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *integers,
+void quantize_rows(const Linear *map, const float *x, int64_t rows, int8_t *integers,
                    float *scales);
 
 /* The sums (rows, NC) of a block, from row `row` and column `first` to `end`, are complete: turns

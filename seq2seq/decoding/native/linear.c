@@ -70,19 +70,28 @@ int64_t linear_workspace(int64_t rows, int64_t in_features) {
     return block * (int8_stride(in_features) + (NC + 1) * (int64_t)sizeof(float));
 }
 
+/* The largest magnitude of a row / 127, and more than 0. */
+static float scale_of_row(const float *x, int64_t in_features) {
+    vec most = broadcast(0);
+    for (int64_t i = 0; i < in_features; i += LANES) {
+        const vec v = load_partial(x + i, in_features - i);
+        most = maximum(maximum(v, -v), most);
+    }
+    return reduce_max(most) * (1.0f / 127) + 1e-30f;
+}
+
 /* x (rows, in_features) -> each row rounded to integers of -127 ... 127, (rows, int8_stride), and
- * its scale, (rows,): its largest magnitude / 127, NaN for a row with a NaN or an infinity. */
-void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *integers,
+ * its scale, (rows,): the calibrated one, beyond which numbers are cut, or its own; NaN for a row
+ * with a NaN or an infinity. */
+void quantize_rows(const Linear *map, const float *x, int64_t rows, int8_t *integers,
                    float *scales) {
+    const int64_t in_features = map->in_features;
+    const vec limit = broadcast(127);
     for (int64_t r = 0; r < rows; r++, x += in_features, integers += int8_stride(in_features)) {
-        vec most = broadcast(0), broken = broadcast(0);
-        for (int64_t i = 0; i < in_features; i += LANES) {
-            const vec v = load_partial(x + i, in_features - i);
-            most = maximum(maximum(v, -v), most);
-            broken += v * 0.0f;
-        }
-        scales[r] = reduce_max(most) * (1.0f / 127) + 1e-30f + reduce_sum(broken);
-        const float inverse = 1 / scales[r];
+        const int is_calibrated = map->input_scale > 0;
+        const float scale = is_calibrated ? map->input_scale : scale_of_row(x, in_features);
+        const float inverse = 1 / scale;
+        vec broken = broadcast(0);
         ivec shift = broadcast_int(0);
         for (int64_t i = 0; i < in_features; i += VECTOR_BYTES) {
             int32_t wide[VECTOR_BYTES];
@@ -90,8 +99,10 @@ void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *in
             for (int64_t j = 0; j < VECTOR_BYTES; j += LANES) {
                 const int64_t left = in_features - i - j;
                 const vec v = left > 0 ? load_partial(x + i + j, left) : broadcast(0);
+                const vec inside = -maximum(-limit, -maximum(-limit, v * inverse));
                 /* Adding 1.5 * 2^23 rounds, and leaves the integer in the lowest bits. */
-                const ivec integer = (ivec)(v * inverse + 12582912.0f) - 0x4B400000;
+                const ivec integer = (ivec)(inside + 12582912.0f) - 0x4B400000;
+                broken += v * 0.0f;
                 memcpy(wide + j, &integer, sizeof integer);
             }
             for (int j = 0; j < VECTOR_BYTES; j++) bytes[j] = (int8_t)wide[j];
@@ -102,6 +113,7 @@ void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *in
             memcpy(integers + int8_width(in_features) + i, &signs, sizeof signs);
             shift = dot4(shift, (ivec)bytes, broadcast_int(0), (ivec)signs);
         }
+        scales[r] = scale + reduce_sum(broken);
         const int32_t sum = -reduce_sum_int(shift);
         if (HAS_SIGNS) memcpy(integers + int8_stride(in_features) - 4, &sum, 4);
     }
@@ -246,7 +258,7 @@ void linear_forward(const Linear *map, const float *x, int64_t rows, const Epilo
         const int64_t block = rows - r < MC ? rows - r : MC;
         if (map->is_int8) {
             float *scales = (float *)((char *)workspace + block * stride), *sums = scales + block;
-            quantize_rows(x, block, map->in_features, workspace, scales);
+            quantize_rows(map, x, block, workspace, scales);
             linear_block(map, workspace, stride / 4, scales, r, block, epilogue, y, sums);
         } else {
             linear_block(map, x, map->in_features, 0, r, block, epilogue, y, workspace);

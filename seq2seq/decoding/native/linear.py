@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.layout import WORKSPACE, structs
-from seq2seq.decoding.native.quantization import pack_int8, quantize_rows
+from seq2seq.decoding.native.quantization import pack_int8
+from seq2seq.functional.int8 import quantize_matrix
+from seq2seq.nn.input_scale import input_scale_of
 
 
 class PackedMatrix:
@@ -19,6 +21,7 @@ class PackedMatrix:
     Args:
         panels: as the C packs them.
         scales, sums: of each output in 8 bits; None in float32.
+        input_scale: of all inputs in 8 bits; 0: each row has its own.
 
     Attributes:
         struct: the same for the C.
@@ -32,15 +35,18 @@ class PackedMatrix:
         scales: Tensor | None,
         sums: Tensor | None,
         bias: Tensor | None,
+        input_scale: float = 0.0,
     ):
         self.library, self.tensors = library, (panels, scales, sums, bias)
+        self.input_scale = input_scale
         self.panels, self.scales, self.bias = panels, scales, bias
         self.outputs, self.inputs = shape
         addresses = (x if x is None else x.data_ptr() for x in self.tensors)
-        self.struct = structs.Linear(self.inputs, self.outputs, scales is not None, *addresses)
+        sizes = self.inputs, self.outputs
+        self.struct = structs.Linear(*sizes, scales is not None, *addresses, input_scale)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return load_matrix, ((self.outputs, self.inputs), *self.tensors)
+        return load_matrix, ((self.outputs, self.inputs), *self.tensors, self.input_scale)
 
     def part(self, first: int, count: int) -> "PackedMatrix | None":
         """The map of some outputs, in the same memory; None if they begin within a panel."""
@@ -48,8 +54,10 @@ class PackedMatrix:
         if first % width:
             return None
         panels = self.panels[len(self.panels) // -(-self.outputs // width) * (first // width) :]
-        of_outputs = (None if x is None else x[first : first + count] for x in self.tensors[1:])
-        return PackedMatrix(self.library, (count, self.inputs), panels, *of_outputs)
+        end = first + count
+        scales, sums, bias = (None if x is None else x[first:end] for x in self.tensors[1:])
+        shape = count, self.inputs
+        return PackedMatrix(self.library, shape, panels, scales, sums, bias, self.input_scale)
 
     def product(self, x: Tensor) -> Tensor:
         """x (R, K) float32 -> (R, O)."""
@@ -58,18 +66,21 @@ class PackedMatrix:
         return y
 
 
-def load_matrix(shape: tuple[int, int], *tensors: Any) -> PackedMatrix:
-    return PackedMatrix(load_library(), shape, *tensors)
+def load_matrix(shape: tuple[int, int], *parts: Any) -> PackedMatrix:
+    return PackedMatrix(load_library(), shape, *parts)
 
 
-def pack_matrix(library: CDLL, weight: Tensor, bias: Tensor | None, int8: bool) -> PackedMatrix:
-    """The matrix (O, K) in panels, rounded in int8."""
+def pack_matrix(
+    library: CDLL, weight: Tensor, bias: Tensor | None, int8: bool, input_scale: float = 0.0
+) -> PackedMatrix:
+    """The matrix (O, K) in panels; in int8 rounded, with a scale of the inputs or 0."""
     outputs, inputs = weight.shape
     width = library.s2s_panel_width()
     padded = -(-outputs // width) * width
     bias = None if bias is None else bias.detach().float().contiguous()
     if int8:
-        return PackedMatrix(library, (outputs, inputs), *pack_int8(library, weight, padded), bias)
+        packed = pack_int8(library, weight, padded)
+        return PackedMatrix(library, (outputs, inputs), *packed, bias, input_scale)
     rows, panels = weight.detach().contiguous(), torch.empty(max(1, padded * inputs))
     library.s2s_pack_float32(rows.data_ptr(), inputs, outputs, panels.data_ptr())
     return PackedMatrix(library, (outputs, inputs), panels, None, None, bias)
@@ -101,7 +112,8 @@ class Packer:
                 biases = [torch.zeros(m.out_features) if m.bias is None else m.bias for m in maps]
                 bias = torch.cat(biases) if any(m.bias is not None for m in maps) else None
                 weight = torch.cat([m.weight for m in maps])
-            whole = pack_matrix(self.library, weight, bias, self.int8)
+            scale = max(map(input_scale_of, maps))
+            whole = pack_matrix(self.library, weight, bias, self.int8, scale)
         self.matrices.append(whole)
         first = 0
         for each in maps:
@@ -137,14 +149,14 @@ class NativeLinear(nn.Module):
         """
         if self.packed.scales is None:
             return self.given.contiguous()
-        return nn.functional.pad(quantize_rows(self.given)[0], (0, -self.in_features % 4))
+        return nn.functional.pad(quantize_matrix(self.given)[0], (0, -self.in_features % 4))
 
     @cached_property
     def weight(self) -> Tensor:
         """The matrix (O, K) as it multiplies, for code that does not call the layer."""
         if self.packed.scales is None:
             return self.given
-        integers, scales = quantize_rows(self.given)
+        integers, scales = quantize_matrix(self.given)
         return integers * scales
 
     def forward(self, x: Tensor) -> Tensor:

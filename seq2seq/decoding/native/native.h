@@ -32,6 +32,7 @@ typedef struct {
     const float *scales;        /* (out_features,), in int8: W = integers * scales */
     const int32_t *weight_sums; /* (out_features,), in int8: of the integers */
     const float *bias;          /* (out_features,) or NULL */
+    float input_scale; /* in int8, calibrated: x = integers * input_scale; 0: each row has its own */
 } Linear;
 
 /* Ids and positions as vectors. */

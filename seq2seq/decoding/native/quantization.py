@@ -1,7 +1,8 @@
 """Linear maps in 8-bit integers: y = (q w^T) * scales + b, with q and w rounded to [-127, 127].
 
-Each row of x and each row of the weight has its own scale, its largest magnitude / 127, so a row's
-result does not depend on the rest of the batch. The sum of integer products is exact, however it
+Each row of the weight has its own scale, its largest magnitude / 127, and so has each row of x, if
+its layer has no scale from calibration: a row's result does not depend on the rest of the batch.
+The sum of integer products is exact, however it
 is computed: by the C from what `pack_int8` returns, or without a compiler by torch, `Int8Linear`.
 """
 
@@ -13,31 +14,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-LEVELS = 127
-TINY = torch.tensor(1e-30)  # the scale of a row of zeros: its inverse is still a finite float32
+from seq2seq.functional.int8 import quantize_matrix, quantize_rows
+from seq2seq.nn.input_scale import input_scale_of
+
 # Inputs whose sum fits into 32 bits in all kernels: those for AVX-512 add up to 255 * 127 for each,
 # all others 127 * 127, which would allow 133,144.
 MAX_INPUTS = (2**31 - 1) // (255 * 127)
-
-
-def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row rounded to 255 levels, without gradients: x (R, K) -> integers (R, K) int8, scale
-    (R, 1) float32.
-
-    |x - integers * scale| <= scale / 2 up to rounding. The scale of a row with an infinity or a NaN
-    is not finite, and neither is any result of that row.
-    """
-    x = x.detach().float()
-    buffer = x.abs()  # written twice: a second buffer of this size would not fit into the cache
-    scale = torch.add(TINY, buffer.amax(-1, keepdim=True), alpha=1 / LEVELS)
-    return torch.mul(x, scale.reciprocal(), out=buffer).round_().to(torch.int8), scale
 
 
 def pack_int8(library: CDLL, weight: Tensor, outputs: int) -> tuple[Tensor, Tensor, Tensor]:
     """For the C, a matrix (O, K) rounded: panels of `outputs` rows, scales (O,), the sums of the
     integers of each row (O,).
     """
-    integers, scales = quantize_rows(weight)
+    integers, scales = quantize_matrix(weight)
     panels = torch.empty(max(1, outputs * -(-weight.shape[1] // 4)), dtype=torch.int32)
     sums = torch.empty(len(weight), dtype=torch.int32)
     addresses = panels.data_ptr(), sums.data_ptr()
@@ -89,9 +78,10 @@ class Int8Linear(nn.Module):
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
-        integers, scale = quantize_rows(linear.weight)
+        integers, scale = quantize_matrix(linear.weight)
         self.matrix = Int8Matrix.of(integers, scale.squeeze(1), is_exact(packed_product))
         self.bias = None if linear.bias is None else linear.bias.detach().float()
+        self.input_scale = input_scale_of(linear)
         self.in_features, self.out_features = linear.in_features, linear.out_features
 
     @cached_property
@@ -105,7 +95,7 @@ class Int8Linear(nn.Module):
         shape = (*x.shape[:-1], self.out_features)
         if not x.numel():
             return x.new_zeros(shape)
-        integers, scale = quantize_rows(x.reshape(-1, self.in_features))
+        integers, scale = quantize_rows(x.reshape(-1, self.in_features), self.input_scale)
         y = self.matrix.product(integers)
         y = y.mul_(scale) if self.bias is None else torch.addcmul(self.bias, y, scale, out=y)
         return y.view(shape).to(x.dtype)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.decoding.native.base import NativeModel
@@ -24,11 +24,13 @@ from seq2seq.errors import DataError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.models.candidates import CandidateRequest
 from seq2seq.models.token_lists import TokenLists
+from seq2seq.nn.input_scale import set_input_scales
 from seq2seq.symbols import EOS, PAD
 
 PIECES = 700
 FLOAT32 = 2e-5  # of the spread of the numbers: several times what rounding makes of them
 SHARP = 1e-3  # the same for a softmax of scores in the hundreds
+CALIBRATED = 2.5 / 127  # of inputs, of which a few are larger
 INT8 = 0.01  # the same on average: an integer that float32 rounds the other way changes a little
 
 
@@ -45,23 +47,24 @@ class Case(NamedTuple):
     pages: bool = False
     ssru: bool = False
     gain: float = 1.0  # of queries
+    calibrated: bool = False  # in int8 all inputs have one scale
     score: str = ""  # of a recurrent model, whose attention takes states as they are
 
 
 POST = {"norm_order": "post", "norm_eps": 0.02}
 SWIGLU, GELU, SILU = ({"activation": name} for name in ("swiglu", "gelu", "silu"))
 T5 = {"name": "t5", "num_heads": 4}
-NONE = {"name": "none"}
+NONE, SINUSOIDAL = {"name": "none"}, {"name": "sinusoidal"}
 GRU, LSTM = {"name": "rnn", "cell": "gru"}, {"name": "rnn", "cell": "lstm", "layers": 2}
 LUONG = {"name": "rnn_luong"}
 RMS = {"norm": "rmsnorm", "norm_eps": 0.02}
 CASES = (
-    Case({"dim": 256, "ffn_dim": 1040}, {"name": "sinusoidal"}, (8, 8), (1, 30), 60, 5),
+    Case({"dim": 256, "ffn_dim": 1040}, SINUSOIDAL, (8, 8), (1, 30), 60, 5),
     Case({"dim": 128, **SWIGLU, **RMS}, {"name": "rope"}, (4, 2), (1, 40), 41, 3, 3, pages=True),
     Case({"dim": 36, **GELU, **RMS, **POST}, {"name": "alibi"}, (3, 1), (250, 300), 2, 2, 255),
     Case({"dim": 60, **SILU, **POST}, {"name": "learned", "length": 300}, (1, 1), (1, 20), 30, 1),
-    Case({"dim": 96, "ffn_dim": 272}, T5, (4, 2), (1, 9), 7, 4, 1, pages=True),
-    Case({"dim": 72, **GELU}, {"name": "sinusoidal"}, (2, 1), (1, 9), 100, 3, ssru=True),
+    Case({"dim": 96, "ffn_dim": 272}, T5, (4, 2), (1, 9), 7, 4, 1, pages=True, calibrated=True),
+    Case({"dim": 72, **GELU}, SINUSOIDAL, (2, 1), (1, 9), 100, 3, ssru=True, calibrated=True),
     Case({"dim": 128}, NONE, (2, 2), (1, 9), 9, 1, gain=40.0),
     Case({"dim": 90, **GRU}, NONE, (1, 1), (1, 30), 31, 4, score="additive"),
     Case({"dim": 36, **LSTM}, NONE, (2, 2), (1, 9), 9, 3, 2, pages=True, score="additive"),
@@ -128,6 +131,9 @@ def random_model(case: Case) -> Seq2Seq:
             x.mul_(2 * case.gain)
         if name == "readout.weight":  # else cells make the states of all rows alike
             x.mul_(4)
+    if case.calibrated:
+        layers = (name for name, each in model.named_modules() if type(each) is nn.Linear)
+        set_input_scales(model, dict.fromkeys(layers, CALIBRATED))
     # The largest come late, and symbols that no text contains would be chosen.
     model.embeddings.output.bias.add_(torch.linspace(0, 6, PIECES))
     model.embeddings.output.bias[:5] += 6

@@ -77,7 +77,7 @@ void shortlist_forward(const Linear *head, const float *x, int64_t rows, const E
         const int64_t list = lists->row_lists[r], count = lists->lengths[list];
         const int64_t *ids = lists->ids + list * lists->width;
         float row_scale = 1;
-        if (head->is_int8) quantize_rows(x, 1, head->in_features, workspace, &row_scale);
+        if (head->is_int8) quantize_rows(head, x, 1, workspace, &row_scale);
         for (int64_t first = 0; first < count; first += NC) {
             const int64_t end = count < first + NC ? count : first + NC;
             float results[NC];
