@@ -30,7 +30,6 @@ from benchmarking import await_idle, conditions, interleave
 from decoding_bench.engines import search_of
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from seq2seq.quantize import quantize_checkpoint
 
 from seq2seq import checkpoint
 from seq2seq.checkpoint.folder import find_checkpoint
@@ -41,6 +40,7 @@ from seq2seq.errors import Seq2SeqError
 from seq2seq.interchange import ctranslate2 as exchange
 from seq2seq.metrics.scores import score_corpus
 from seq2seq.pages.plots import INK, METADATA, QUIET
+from seq2seq.quantize import quantize_checkpoint
 from seq2seq.shortlist.file import find_shortlist, read_shortlist
 from seq2seq.symbols import EOS
 from seq2seq.tokenization.tokenizer import Tokenizers
@@ -120,7 +120,9 @@ class Run:
     def by_ctranslate2(self, folder: Path) -> Iterator[tuple[Point, Translate]]:
         """Raises: ConfigError if CTranslate2 is missing, or cannot compute the model."""
         for precision in sorted({way.precision for way in self.ways}):
-            exchange.export(self.saved, folder / precision, precision=precision)
+            # Its own copy of the weights, since CTranslate2 rounds them in place.
+            own = checkpoint.read(self.path)
+            exchange.export(own, folder / precision, precision=precision)
             if self.lists is not None:
                 exchange.write_vocabulary_map(self.saved, folder / precision, self.lists)
         for way in self.ways:
