@@ -15,6 +15,7 @@ it, ours are measured alone. The machine must be idle; --anyway measures all the
 
 import argparse
 import json
+import re
 import statistics
 import sys
 import time
@@ -65,10 +66,10 @@ class Way(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "Way":
         """Raises: ValueError for another form than `int8-1` or `int8-1-shortlist`."""
-        precision, beams, *rest = text.split("-")
-        if precision not in ("float32", "int8") or rest not in ([], ["shortlist"]):
+        match = re.fullmatch(r"(float32|int8)-(\d+)(-shortlist)?", text)
+        if match is None:
             raise ValueError(text)
-        return cls(precision, int(beams), bool(rest))
+        return cls(match[1], int(match[2]), match[3] is not None)
 
     def __str__(self) -> str:
         search = "greedy" if self.beams == 1 else f"beam {self.beams}"
@@ -230,8 +231,8 @@ def draw(points: Sequence[Point], path: Path) -> None:
     FigureCanvasAgg(figure)
     titles = ("sentences per second", f"milliseconds for one sentence of about {WORDS} words")
     for number, (axes, title) in enumerate(zip(figure.subplots(1, 2), titles, strict=True)):
-        for engine, color in COLORS.items():
-            mine = [p for p in points if p.engine == engine]
+        for engine in dict.fromkeys(point.engine for point in points):
+            mine, color = [p for p in points if p.engine == engine], COLORS[engine]
             places = [(p.milliseconds if number else p.rate, p.bleu) for p in mine]
             areas = [12 * p.megabytes for p in mine]
             axes.scatter(*zip(*places, strict=True), areas, color, alpha=0.6)
