@@ -14,6 +14,11 @@ from seq2seq.functional.int8 import quantize_matrix
 SHORTEST_ROW = 16  # numbers: a scale for fewer would take a good part of what they save
 
 
+def is_rounded(parameter: Tensor) -> bool:
+    """Is it a matrix that 8 bits are for?"""
+    return parameter.dim() >= 2 and parameter.shape[-1] >= SHORTEST_ROW
+
+
 def quantize_weights(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The state of a model with its matrices in int8, (..., O, K), and their scales, (..., O), by
     name: of linear maps, embeddings, cells, scores. Tied ones stay tied; all else stays as it is.
@@ -25,7 +30,7 @@ def quantize_weights(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Ten
     scales: dict[str, Tensor] = {}
     pairs: dict[int, tuple[Tensor, Tensor]] = {}  # by the memory of the matrix
     for name, value in state.items():
-        if name not in parameters or value.dim() < 2 or value.shape[-1] < SHORTEST_ROW:
+        if name not in parameters or not is_rounded(value):
             continue
         if value.data_ptr() not in pairs:
             integers, scale = quantize_matrix(value)

@@ -21,7 +21,7 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
-from seq2seq.training.config.options import TrainerOptions
+from seq2seq.training.config.options import INT8_AWARE, TrainerOptions
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.loaders import train_loader
 from seq2seq.training.module import TrainingModule
@@ -31,7 +31,12 @@ ROUNDS = 2  # the first warms up
 SHAPES = 12
 # Measured bounds on the memory of a CPU run relative to its dry run. A run meets more shapes, which
 # fragment memory; in 16 bits oneDNN compiles a kernel for each.
-GROWTH = {"32-true": (1.0, 1.45), "bf16-mixed": (1.15, 1.65), "16-mixed": (1.15, 1.65)}
+GROWTH = {
+    "32-true": (1.0, 1.45),
+    INT8_AWARE: (1.0, 1.45),
+    "bf16-mixed": (1.15, 1.65),
+    "16-mixed": (1.15, 1.65),
+}
 GB = 2**30
 
 

@@ -43,7 +43,8 @@ def choose_precision(options: TrainerOptions, resume: str | None) -> TrainerOpti
     if is_first_process():
         print(f"precision: {precision}{why}", flush=True)
         # On a CPU, Lightning computes 16-mixed in bfloat16 too.
-        if not is_fast and precision != "32-true" and not (on_gpu and precision == "16-mixed"):
+        is_half = precision in ("bf16-mixed", "16-mixed")
+        if not is_fast and is_half and not (on_gpu and precision == "16-mixed"):
             print(
                 f"warning: trainer.precision={precision} is emulated, and many times slower than "
                 f"32-true: {reason}. Type {instead}",

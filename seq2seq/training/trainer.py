@@ -26,8 +26,9 @@ from seq2seq.training.checkpointing import (
     Trainer,
 )
 from seq2seq.training.command_score import CommandScore
-from seq2seq.training.config.options import CheckpointOptions, TrainerOptions
+from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, TrainerOptions
 from seq2seq.training.config.plan import Plan
+from seq2seq.training.int8_training import Int8Passes
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.stopping import StopOnDivergence, StopOnSignal
 
@@ -48,6 +49,8 @@ def build_trainer(
     arguments = asdict(options)
     del arguments["max_time"], arguments["gradient_clip_val"]
     arguments["val_check_interval"] = validation_interval(options)
+    if options.precision == INT8_AWARE:
+        arguments["precision"] = "32-true"
     if options.accelerator == "auto":  # as `Translator` reads it; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     try:
@@ -160,6 +163,7 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
         StopOnDivergence(plan.folder, plan.optimizer.lr, every),
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(every),
+        Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
         CommandScore(command, text) if command is not None else None,
         Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,

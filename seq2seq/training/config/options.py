@@ -11,6 +11,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.registry import check_range
 
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
+INT8_AWARE = "int8-aware"  # a trainer.precision
 MONITORS = ("bleu", "chrf", "exact", "ser", "loss")
 COMMAND = "command:"  # before a program, as checkpoint.monitor
 AUTO = "auto"  # resume= the last.ckpt of the run's folder, if it is there
@@ -182,13 +183,15 @@ def check_command(command: str) -> None:
 
 @dataclass(frozen=True)
 class TrainerOptions:
-    """`trainer`: arguments of lightning.Trainer, under its names; steps are weight updates."""
+    """`trainer`: arguments of lightning.Trainer, under its names; steps are weight updates. Its
+    precision knows another value, see `Int8Passes`.
+    """
 
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int | str | list[int] = "auto"
     num_nodes: int = 1
     strategy: Literal["auto", "ddp"] = "auto"
-    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] = "auto"
+    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed", "int8-aware"] = "auto"
     max_steps: int = 10_000
     max_epochs: int = -1
     max_time: str | None = None

@@ -25,6 +25,7 @@ from seq2seq.tokenization.registry import TOKENIZERS, build_recipe
 from seq2seq.training.config.options import (
     AUTO,
     FROM_CHECKPOINT,
+    INT8_AWARE,
     CheckpointOptions,
     GuidedOptions,
     InitOptions,
@@ -134,6 +135,7 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
         run,
         data,
         lambda: check_r_drop(loss().r_drop, model()),
+        lambda: check_precision(plain["trainer"]().precision, plain["checkpoint"]().ema),
         lambda: check_readers(roles(), data().groups),
         lambda: check_links(guided(), data()),
         guide,
@@ -283,6 +285,15 @@ def check_r_drop(r_drop: float, model: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"loss.r_drop={r_drop} compares two dropout passes, but this model has no "
             "dropout: model.dropout=0.3, for example, or loss.r_drop=0"
+        )
+
+
+def check_precision(precision: str, ema: float | None) -> None:
+    """Raises: ConfigError for an average of weights that 8 bits would be validated without."""
+    if precision == INT8_AWARE and ema is not None:
+        raise ConfigError(
+            f"trainer.precision={precision} validates rounded weights, checkpoint.ema={ema} their "
+            "average: checkpoint.ema=null, or trainer.precision=auto"
         )
 
 
