@@ -21,9 +21,9 @@ SCRIPTS = {words[0]: words[1:] for words in map(str.split, LANGUAGES_OF_SCRIPTS.
 # What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags. Linear time: only
 # the 64 characters before an @ are read from several places.
 PLACEHOLDERS = (
-    r"\{[^{}\s]*+\}|%(?:\(\w++\))?+[-+#0]*+\d*+(?:\.\d++)?+[sdifgrxX]\b|"
+    r"\{[^{}\s]*+\}|%(?:\(\w++\))?[-+#0]*+\d*+(?:\.\d++)?[sdifgrxX]\b|"
     r"https?://[^\s<>\"]*[\w/]|"
-    r"(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)++|</?[A-Za-z][^<>]*+>"
+    r"(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+|</?[A-Za-z][^<>]*+>"
 )
 
 

@@ -4,6 +4,7 @@ This file is also a program: it reads hostile texts within limits of CPU time, a
 system at what takes 50 times as long as ordinary text of the same length.
 """
 
+import random
 import re
 import resource
 import subprocess
@@ -21,9 +22,12 @@ from hypothesis import strategies as st
 from piece_models import model_bytes
 
 import seq2seq
+from seq2seq.alignment.links import TOKEN
 from seq2seq.constraints.placeholders import Placeholders
 from seq2seq.constraints.spelling import count_occurrences, is_inside_word
 from seq2seq.documents.document import Document
+from seq2seq.documents.files.markdown import LINK_END
+from seq2seq.documents.files.po import FIELD, STRING
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Reader, Token, unescape
 from seq2seq.documents.xml_markup import XMLReader
@@ -122,6 +126,25 @@ parts = st.sampled_from([*"aZ1_.+-@%{}<>/ (s0#\n:)é中", "https://", "%(", "a@b
 def test_placeholders_are_those_of_the_definition(text: str) -> None:
     found, expected = (p.finditer(text) for p in (re.compile(PLACEHOLDERS), DEFINITION))
     assert [match.span() for match in found] == [match.span() for match in expected]
+
+
+POSSESSIVE = {
+    TOKEN: [*"aé.,'-_’!(# "],
+    FIELD: ["msgid ", "msgstr[0]", *'"\\n \n'],
+    STRING: [*'"\\na '],
+    LINK_END: [*"]()[a\\ "],
+}
+
+
+@pytest.mark.parametrize("pattern", POSSESSIVE, ids=["words", "fields", "strings", "links"])
+def test_patterns_that_give_nothing_back_find_what_others_find(pattern: re.Pattern[str]) -> None:
+    """Before Python 3.11.4 a possessive group that fails in its middle keeps what it has read."""
+    plain = re.compile(re.sub(r"(?<!\\)([*+?}])\+", r"\1", pattern.pattern), pattern.flags)
+    draw = random.Random(1)
+    for _ in range(5000):
+        text = "".join(draw.choices(POSSESSIVE[pattern], k=10))
+        spans = [[match.span() for match in each.finditer(text)] for each in (pattern, plain)]
+        assert spans[0] == spans[1], text
 
 
 @given(st.text("ab -", max_size=12), st.integers(1, 5), st.text("ab -", max_size=30), st.booleans())

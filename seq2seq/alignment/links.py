@@ -48,7 +48,7 @@ MARK = (
     r"!-/:-@\[-`{-~¡§«¶·»¿\u055a-\u055f\u0589\u05be\u05c0\u05c3\u060c\u061b\u061f\u0964\u0965"
     r"\u2010-\u2027\u2030-\u205e\u3001-\u3003\u3008-\u3011\u3014-\u301f\uff01-\uff0f\uff1a-\uff20"
 )
-TOKEN = re.compile(rf"[^\s{MARK}]++(?:['’.,\-_][^\s{MARK}]++)*+|[{MARK}]")
+TOKEN = re.compile(rf"[^\s{MARK}]++(?:['’.,\-_][^\s{MARK}]++)*|[{MARK}]")
 
 
 def words_and_marks(text: str) -> list[Word]:

@@ -10,7 +10,7 @@ from seq2seq.documents.html_markup import read_html
 # A keyword with its strings. Those of obsolete messages stand after `#~`, and are none.
 FIELD = re.compile(
     r"^[ \t]*(msgctxt|msgid_plural|msgid|msgstr)(?:\[(\d+)\])?[ \t]*"
-    r'((?:"(?:[^"\\\r\n]|\\.)*+"[ \t]*(?:\r?\n[ \t]*(?="))?)++)',
+    r'((?:"(?:[^"\\\r\n]|\\.)*+"[ \t]*(?:\r?\n[ \t]*(?="))?)+)',
     re.M,
 )
 FLAGS = re.compile(r"^#,.*\bfuzzy\b", re.M)
