@@ -32,7 +32,7 @@ def quantize_checkpoint(file: Path, output: Path, texts: Iterable[str] | None = 
     entry = checkpoint.make_entry(saved.config, saved.source, saved.target)
     scales = {"row_scales": row_scales, "input_scales": dict(input_scales)}
     entry |= {"format": checkpoint.INT8_FORMAT, **scales}
-    save_archive({"state_dict": state, checkpoint.ENTRY: entry}, output)
+    save_archive({"state_dict": state, checkpoint.ENTRY: entry}, output, compressed=True)
     return sum(parameter.nbytes for parameter in model.parameters())
 
 

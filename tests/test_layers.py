@@ -122,11 +122,11 @@ BUDGETS = {
     "alignment": 427,
     "metrics": 407,
     "translation": 390,
-    "checkpoint": 484,
+    "checkpoint": 494,
     "nn": 259,
     "cleaning": 259,
-    "kernels": 560,
-    "shortlist": 227,
+    "kernels": 505,
+    "shortlist": 221,
 }
 LONGEST_FILE = 300
 

@@ -5,6 +5,7 @@ none.
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import test_cli
@@ -58,6 +59,12 @@ def test_rounding_twice_is_rounding_once_to_the_bit(
     _, once = quantize_model(tmp_path, *overrides)
     quantize_checkpoint(once, tmp_path / "c.ckpt")
     assert (tmp_path / "c.ckpt").read_bytes() == once.read_bytes()
+
+
+def test_the_file_is_smaller_than_what_is_in_it(tmp_path: Path) -> None:
+    _, file = quantize_model(tmp_path, *TINY_MODEL)
+    with ZipFile(file) as archive:
+        assert file.stat().st_size < 0.9 * sum(each.file_size for each in archive.infolist())
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-38, 1e-29, 1e-3, 1.0, 1e30])

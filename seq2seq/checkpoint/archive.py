@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -52,8 +53,11 @@ def load_open(stream: BinaryIO, archive: zipfile.ZipFile) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True, mmap=is_plain)
 
 
-def save_archive(content: Mapping[str, Any], path: Path) -> None:
+def save_archive(content: Mapping[str, Any], path: Path, *, compressed: bool = False) -> None:
     """Write a checkpoint; if that fails, the file stays as it was.
+
+    Args:
+        compressed: smaller, but read into memory where another is mapped.
 
     Raises: CheckpointError if it cannot be written.
     """
@@ -61,10 +65,22 @@ def save_archive(content: Mapping[str, Any], path: Path) -> None:
         raise CheckpointError(f"{path} is not a file, so it cannot hold a model: give another name")
     try:
         with replacing(path) as file:
-            torch.save(content, file)
+            if compressed:
+                write_compressed(content, file)
+            else:
+                torch.save(content, file)
     except (RuntimeError, OSError) as error:
         # When a write fails, torch raises an error of its own, whose context is the reason.
         reason = error if isinstance(error, OSError) else error.__context__ or error
         words = getattr(reason, "strerror", None) or str(reason).partition("\n")[0]
         before = ", and is as it was" if path.exists() else ""
         raise CheckpointError(f"{path} cannot be written{before}: {words}") from error
+
+
+def write_compressed(content: Mapping[str, Any], file: BinaryIO) -> None:
+    plain = BytesIO()
+    torch.save(content, plain)
+    with zipfile.ZipFile(plain) as parts, zipfile.ZipFile(file, "w") as archive:
+        for name in parts.namelist():
+            # Without the time of day, so that equal weights are equal files.
+            archive.writestr(zipfile.ZipInfo(name), parts.read(name), zipfile.ZIP_DEFLATED)
