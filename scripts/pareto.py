@@ -46,7 +46,6 @@ from seq2seq.shortlist.file import find_shortlist, read_shortlist
 from seq2seq.symbols import EOS
 from seq2seq.tokenization.tokenizer import Tokenizers
 
-LIMIT = 256  # pieces of a translation
 WAYS = ("float32-5", "float32-1", "int8-1", "int8-1-shortlist")
 WORDS, SINGLE = 20, 50  # of the sentences whose latency is measured, and how many
 BATCHES = (16, 48, 128)  # sentences, to try in CTranslate2; ours packs its batches itself
@@ -96,10 +95,11 @@ class Point:
 class Run:
     """A run, and its test set in pieces. Without a shortlist it has no ways that ask for one."""
 
-    def __init__(self, path: Path, ways: Sequence[Way], sources: Sequence[str], limit: int):
-        self.path, self.name, self.limit = find_checkpoint(path), path.name, limit
+    def __init__(self, path: Path, ways: Sequence[Way], sources: Sequence[str]):
+        self.path, self.name = find_checkpoint(path), path.name
         self.saved = checkpoint.read(self.path)
         self.rows = self.saved.source.encode_batch(list(sources))
+        self.limit = 2 * max(map(len, self.rows))  # pieces of a translation, in both engines
         file = find_shortlist(path)
         tokenizers = Tokenizers(self.saved.source, self.saved.target)
         self.lists = None if file is None else read_shortlist(file, tokenizers)
@@ -216,34 +216,39 @@ def measure(
 
 
 def table(points: Sequence[Point]) -> str:
-    head = "| run | engine | way | BLEU | sentences/s | ms a sentence | MB |\n" + "|---" * 7 + "|"
+    head = (
+        "|  | run | engine | way | BLEU | sentences/s | ms a sentence | MB |\n" + "|---" * 8 + "|"
+    )
     rows = [
-        f"| {p.run} | {p.engine} | {p.way} | {p.bleu:.1f} | {p.rate:,.0f} "
+        f"| {number} | {p.run} | {p.engine} | {p.way} | {p.bleu:.1f} | {p.rate:,.0f} "
         f"({min(p.rates):,.0f} - {max(p.rates):,.0f}) | {p.milliseconds:.1f} | {p.megabytes:.1f} |"
-        for p in points
+        for number, p in enumerate(points, 1)
     ]
     return "\n".join([head, *rows]) + "\n"
 
 
 def draw(points: Sequence[Point], path: Path) -> None:
-    """BLEU above sentences per second and above milliseconds; dots have the area of megabytes."""
-    figure = Figure(figsize=(12, 5.5), layout="constrained")
+    """BLEU above sentences per second and above milliseconds; dots have the area of megabytes, and
+    the numbers of the list beside them."""
+    figure = Figure(figsize=(13, 5), layout="constrained")
     FigureCanvasAgg(figure)
+    *charts, names = figure.subplots(1, 3, width_ratios=(5, 5, 3))
     titles = ("sentences per second", f"milliseconds for one sentence of about {WORDS} words")
-    for number, (axes, title) in enumerate(zip(figure.subplots(1, 2), titles, strict=True)):
-        for engine in dict.fromkeys(point.engine for point in points):
-            mine, color = [p for p in points if p.engine == engine], COLORS[engine]
-            places = [(p.milliseconds if number else p.rate, p.bleu) for p in mine]
-            areas = [12 * p.megabytes for p in mine]
-            axes.scatter(*zip(*places, strict=True), areas, color, alpha=0.6)
-            for p, place in zip(mine, places, strict=True):
-                label = f"  {p.run}: {p.way}"
-                axes.annotate(label, place, fontsize=6, color=color, va="center")
+    for axes, title, sides in zip(charts, titles, ("rate", "milliseconds"), strict=True):
+        for number, point in enumerate(points, 1):
+            place, color = (getattr(point, sides), point.bleu), COLORS[point.engine]
+            axes.scatter(*place, 12 * point.megabytes, color, alpha=0.4, linewidths=0)
+            axes.annotate(str(number), place, fontsize=8, color=color, ha="center", va="center")
         axes.set_xscale("log")
-        axes.margins(x=0.3)
+        axes.margins(0.1)
         axes.set_xlabel(title, fontsize=9, color=QUIET)
         axes.set_ylabel("BLEU", fontsize=9, color=QUIET)
         axes.tick_params(labelsize=8, colors=INK, which="both")
+    names.set_axis_off()
+    for number, point in enumerate(points, 1):
+        line = f"{number}  {point.run}, {point.engine}: {point.way}"
+        height = 1 - number / (len(points) + 1)
+        names.text(0, height, line, fontsize=8, color=COLORS[point.engine], va="center")
     figure.savefig(path, dpi=130, metadata=METADATA["png"])
 
 
@@ -274,7 +279,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         ways = []
         for number, path in enumerate(options.runs):
-            run, place = Run(path, options.ways, sources, LIMIT), Path(folder) / str(number)
+            run, place = Run(path, options.ways, sources), Path(folder) / str(number)
             place.mkdir()
             ways += [(run, point, translate) for point, translate in find_ways(run, place)]
         if not options.anyway:

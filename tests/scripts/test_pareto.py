@@ -30,7 +30,6 @@ def test_each_way_of_a_run_is_a_row_and_a_dot(
         lines = demo_lines("test", side, 12)
         (tmp_path / side).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    monkeypatch.setattr(pareto, "LIMIT", 20)
     files = [str(tmp_path / name) for name in ("a.ckpt", "de", "en")]
     typed = ["pareto.py", *files, "--rounds", "1", "--anyway", "--output", str(tmp_path / "out")]
     monkeypatch.setattr(sys, "argv", typed)
@@ -48,9 +47,9 @@ def test_a_way_translates_as_the_model_does(tmp_path: Path) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL, *WIDE)
     translator, sources = Translator.load(tmp_path / "a.ckpt"), demo_lines("test", "de", 12)
     ways = [pareto.Way.parse(text) for text in ("float32-1", "int8-1", "float32-3")]
-    run = pareto.Run(tmp_path / "a.ckpt", ways, sources, limit=20)
+    run = pareto.Run(tmp_path / "a.ckpt", ways, sources)
     for way, (_, translate) in zip(ways, run.ours(tmp_path), strict=True):
-        limits = {"length_ratio": 0.0, "length_extra": 20, "precision": way.precision}
+        limits = {"length_ratio": 0.0, "length_extra": run.limit, "precision": way.precision}
         beams = {"name": "greedy"}
         if way.beams > 1:
             beams = {"name": "beam", "beam_size": 3, "length_penalty": 1.0}
