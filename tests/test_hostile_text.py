@@ -39,7 +39,7 @@ from seq2seq.tokenization.splitting import SENTENCE_END
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 DESCRIPTION = Path(seq2seq.__file__).parent / "serving" / "openapi.yaml"
-LENGTH, FACTOR = 50_000, 50
+LENGTH, FACTOR = 30_000, 50
 ORDINARY = "Der Hund, den sie am 3. Mai sahen, heißt {name}; er läuft. "
 
 # What a text begins with, what it repeats to its end, and how it ends.

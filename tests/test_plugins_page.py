@@ -110,6 +110,7 @@ def test_they_draw_and_are_scored(site: Path, run: Path, tmp_path: Path) -> None
     assert "found 100.0" in scores and "BLEU 100.0" in scores
 
 
+@pytest.mark.slow
 def test_without_them_the_model_is_refused_by_name(run: Path) -> None:
     ended = command(None, "-m", "seq2seq", "translate", run, TEXTS[0])
     assert ended.returncode == 2 and "Traceback" not in ended.stderr

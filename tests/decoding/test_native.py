@@ -3,6 +3,7 @@ where it cannot be used.
 """
 
 import copy
+import itertools
 import math
 import pickle
 from collections.abc import Sequence
@@ -118,9 +119,16 @@ def assert_close(actual: list[list[Hypothesis]], expected: list[list[Hypothesis]
             assert mine.token_logp == pytest.approx(theirs.token_logp, abs=1e-4, rel=1e-5)
 
 
-@pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("cache", ["dense", "paged"])
-@pytest.mark.parametrize("variant", COVERED)
+def every_decoding() -> list[Any]:
+    """Every variant with every cache and search; every other one is left for the slow tests."""
+    every = itertools.product(COVERED, enumerate(("dense", "paged")), enumerate(SEARCHES))
+    return [
+        pytest.param(variant, cache, search, marks=[pytest.mark.slow] if (i + j) % 2 else [])
+        for variant, (i, cache), (j, search) in every
+    ]
+
+
+@pytest.mark.parametrize(("variant", "cache", "search"), every_decoding())
 def test_translations_are_those_of_torch(
     variant: str, cache: str, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

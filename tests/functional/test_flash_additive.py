@@ -47,7 +47,9 @@ def explicit(
     ["padding", "empty", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("none", "any"))],
 )
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
-@pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
+@pytest.mark.parametrize(
+    "groups", [4, 2, pytest.param(1, marks=pytest.mark.slow)], ids=["mha", "gqa", "mqa"]
+)
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 7), (23, 23), (5, 37), (37, 5)], ids=str)
 def test_any_tiles_compute_the_softmax_with_gradients(
     sizes: tuple[int, int], groups: int, causal: bool, mask: str

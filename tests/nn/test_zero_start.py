@@ -15,7 +15,7 @@ ZERO = "model.zero_start=true"
 TARGET = "model.embeddings.target.weight"
 
 
-@pytest.mark.parametrize("tie", ["all", "target", "none"])
+@pytest.mark.parametrize("tie", ["all", "target", pytest.param("none", marks=pytest.mark.slow)])
 def test_training_keeps_it_zero_and_moves_the_others(
     tie: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
