@@ -33,6 +33,8 @@ ACTIONS = ("command", "action")
 BY_LENGTH = (range(1, 11), range(11, 21), range(21, 26), range(26, 31), range(31, 41))
 STRINGS = "python scripts/zoo_study.py --data"
 LENGTH_26 = tuple(f"data.{part}=data/scan_length_26/{part}" for part in ("train", "valid", "test"))
+# Of SCAN's models, with which a cell takes a few minutes.
+SMALL = ("model.dim=64", "model.ffn_dim=256", "data.max_tokens=2048", "trainer.max_steps=1500")
 TASKS = {
     task.name: task
     for task in (
@@ -42,36 +44,49 @@ TASKS = {
             "scan_length_26", "valid", "test", ACTIONS,
             (range(1, 27), range(27, 31), range(31, 37), range(37, 49)),
             "python scripts/make_scan.py --split length --cut-off 26",
-            ("experiment=scan_length", *LENGTH_26),
+            ("experiment=scan_length", *LENGTH_26, *SMALL),
         ),
         Task(
             "scan_length", "valid", "test", ACTIONS,
             (range(1, 23), range(23, 27), range(27, 31), range(31, 37), range(37, 49)),
             "python scripts/make_scan.py --split length",
+            ("experiment=scan_length", *SMALL),
         ),
         Task(
             "scan_jump", "valid", "test", ACTIONS, (range(1, 25), range(25, 49)),
             "python scripts/make_scan.py --split jump",
+            ("experiment=scan_jump", *SMALL),
         ),
     )
 }  # fmt: skip
 
 
 class Row(NamedTuple):
-    """A preset of conf/attn and a scheme of conf/position."""
+    """A preset of conf/attn and a scheme of conf/position; of t5, also how many classes of distances
+    it has, if not the preset's own number, which is the distance from which on all are in one.
+    """
 
     preset: str
     position: str = "sinusoidal"
+    classes: int | None = None
 
     @property
     def name(self) -> str:
-        return self.preset if self.position == "sinusoidal" else f"{self.preset}+{self.position}"
+        name = self.preset if self.position == "sinusoidal" else f"{self.preset}+{self.position}"
+        return name if self.classes is None else f"{name}-{self.classes}"
+
+    @property
+    def options(self) -> list[str]:
+        """Arguments of train.py."""
+        names = () if self.classes is None else ("max_distance", "num_buckets")
+        chosen = [f"position.{name}={self.classes}" for name in names]
+        return [f"attn={self.preset}", f"position={self.position}", *chosen]
 
 
 SCHEMES = ("learned", "none", "rope", "alibi", "t5")  # besides the default, sinusoidal
 ON_SCAN = (
     *(Row(PLAIN, scheme) for scheme in ("sinusoidal", *SCHEMES)),
-    Row("gqa", "t5"),
+    Row(PLAIN, "t5", 24),  # longer distances than any in training are then of one class
     Row("ssru"),  # its order is in its steps, so no bias can be added
 )
 
@@ -102,9 +117,8 @@ class Cell(NamedTuple):
         """Arguments after `train.py`. The precision is named, to be the same on any machine."""
         experiment = () if self.task.overrides else (f"experiment={self.task.name}",)
         return [
-            *experiment, *self.task.overrides, f"attn={self.row.preset}",
-            f"position={self.row.position}", f"seed={self.seed}", "trainer.precision=32-true",
-            "resume=auto", f"hydra.run.dir={self.folder(runs)}",
+            *experiment, *self.task.overrides, *self.row.options, f"seed={self.seed}",
+            "trainer.precision=32-true", "resume=auto", f"hydra.run.dir={self.folder(runs)}",
         ]  # fmt: skip
 
     def test(self, runs: Path, part: str) -> list[str]:

@@ -1,0 +1,64 @@
+"""New sentences from the halves of a corpus's own: more text for a teacher to translate.
+
+    python scripts/recombine.py my/train.en --before in,on,with,at,near > my/in/more.txt
+
+Each sentence is cut before one of the given words and goes on as another one does after the same
+word: `two men sit | on a bench` and `a cat sleeps | on the roof` give `two men sit on the roof`.
+They need not be true, only grammatical, and cost nothing. Prefer real text of your domain, if there
+is any. The words stand between spaces, so the text should be tokenised or the words not next to
+punctuation. A sentence of the corpus, or one twice, is not written; the same seed gives the same.
+"""
+
+import argparse
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from seq2seq.data.text import read_lines
+from seq2seq.errors import Seq2SeqError, fail
+
+
+def recombine(
+    sentences: Sequence[str], before: Collection[str], *, times: int, seed: int
+) -> Iterator[str]:
+    """At most `times` new sentences for each one, cut at random before one of the words."""
+    ends: defaultdict[str, list[str]] = defaultdict(list)  # by their first word
+    cuts = []
+    for words in map(str.split, sentences):
+        places = [i for i, word in enumerate(words) if i and word in before]
+        cuts.append((words, places))
+        for i in places:
+            ends[words[i]].append(" ".join(words[i:]))
+    draws, known = random.Random(seed), {" ".join(words) for words, _ in cuts}
+    for words, places in cuts:
+        for _ in range(times if places else 0):
+            cut = draws.choice(places)
+            made = " ".join([*words[:cut], draws.choice(ends[words[cut]])])
+            if made not in known:
+                known.add(made)
+                yield made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path, help="sentences, one per line; .gz too")
+    parser.add_argument("--before", required=True, metavar="WORDS", help="such as in,on,with")
+    parser.add_argument("--times", type=int, default=2, help="new ones for each (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    try:
+        sentences = list(read_lines(options.file))
+    except (Seq2SeqError, OSError) as error:
+        return fail(str(error))
+    before = options.before.split(",")
+    for made in recombine(sentences, before, times=options.times, seed=options.seed):
+        print(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
