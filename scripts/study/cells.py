@@ -62,8 +62,9 @@ TASKS = {
 
 
 class Row(NamedTuple):
-    """A preset of conf/attn and a scheme of conf/position; of t5, also how many classes of distances
-    it has, if not the preset's own number, which is the distance from which on all are in one.
+    """A preset of conf/attn and a scheme of conf/position.
+
+    `classes`, of t5, replaces both the number of classes of distances and the largest distance.
     """
 
     preset: str
