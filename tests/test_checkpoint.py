@@ -306,6 +306,18 @@ def test_weights_of_another_type_are_converted_and_compressed_ones_read(tmp_path
             assert torch.equal(found, value.float())
 
 
+def test_a_small_file_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    path, other = tmp_path / "small.ckpt", tmp_path / "zeros.ckpt"
+    save_model(path, *TINY_MODEL)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+        new.writestr(f"{name.partition('/')[0]}/more", bytes(20_000_000))
+    assert other.stat().st_size < 1_000_000
+    with pytest.raises(CheckpointError, match=r"zeros\.ckpt is damaged: .* bytes would become 20,"):
+        checkpoint.read(other)
+
+
 def test_a_file_that_repeats_its_parts_is_refused(tmp_path: Path) -> None:
     """Else a small file could be many large tensors in memory: here each claims the next, too."""
     path, other = tmp_path / "small.ckpt", tmp_path / "repeated.ckpt"

@@ -122,7 +122,7 @@ BUDGETS = {
     "alignment": 427,
     "metrics": 407,
     "translation": 390,
-    "checkpoint": 494,
+    "checkpoint": 499,
     "nn": 259,
     "cleaning": 259,
     "kernels": 505,

@@ -1,5 +1,6 @@
 """The file of a checkpoint: a zip archive by torch, of numbers and text, read and written whole."""
 
+import os
 import zipfile
 from collections.abc import Mapping
 from io import BytesIO
@@ -10,6 +11,8 @@ import torch
 
 from seq2seq.durable import replacing
 from seq2seq.errors import CheckpointError
+
+EXPANSION = 20  # times the size of a file is in it at most: weights can hardly be compressed
 
 
 def load_archive(file: Path) -> Any:
@@ -29,8 +32,8 @@ def load_archive(file: Path) -> Any:
             )
         try:
             archive = zipfile.ZipFile(stream)
-            damaged = archive.testzip()  # torch does not verify the checksums
-            content = None if damaged else load_open(stream, archive)
+            damage = find_damage(archive, os.fstat(stream.fileno()).st_size)
+            content = None if damage else load_open(stream, archive)
         # For a damaged file torch raises almost anything: it takes the bytes for text, for numbers,
         # and for names of functions.
         except Exception as error:
@@ -38,12 +41,20 @@ def load_archive(file: Path) -> Any:
                 f"{file} is not a checkpoint of seq2seq: it is damaged, or holds more than numbers "
                 "and text"
             ) from error
-    if damaged:
-        raise CheckpointError(
-            f"{file} is damaged: its part {damaged} does not match its checksum. If it is a copy, "
-            "copy it again"
-        )
+    if damage:
+        raise CheckpointError(f"{file} is damaged: {damage}. If it is a copy, copy it again")
     return content
+
+
+def find_damage(archive: zipfile.ZipFile, size: int) -> str | None:
+    """What is wrong with an archive whose file has `size` bytes, if anything; torch verifies no
+    checksums.
+    """
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > EXPANSION * size:
+        return f"{size:,} bytes would become {unpacked:,}"
+    part = archive.testzip()
+    return None if part is None else f"its part {part} does not match its checksum"
 
 
 def load_open(stream: BinaryIO, archive: zipfile.ZipFile) -> Any:
