@@ -47,8 +47,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         if path.exists():
             stage.chmod(path.stat().st_mode)
         os.replace(stage, path)
-    except BaseException:
+    except BaseException as error:
         stage.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == str(stage):
+            error.filename = str(path)  # the name that was given
         raise
     with suppress(OSError):  # not on some file systems; the rename is synced later
         sync(path.parent)

@@ -160,5 +160,9 @@ def test_scores_that_were_cut_off_are_completed_to_the_same_bytes(
         assert (output.read_bytes(), again.err) == (expected, whole.err)
     for others in ((*texts, "--tokens"), (*texts, "--tag", "x"), texts[::-1]):
         assert "holds something else" in refused(seq2seq("score", run, *others, "-o", output))
+    ledger.unlink()
+    ended = seq2seq("score", run, *texts, "-o", output)
+    assert f"or {ledger}, which would say so, is gone" in refused(ended)
+    assert output.read_bytes() == expected
     assert output.read_bytes() == expected
     assert "should end with .jsonl" in refused(seq2seq("score", run, *texts, "-o", tmp_path / "a"))

@@ -41,6 +41,13 @@ def test_it_is_on_the_disk_before_it_gets_its_name(
     assert (tmp_path / "a").read_bytes() == "ä".encode()
 
 
+def test_what_cannot_be_written_has_the_name_that_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "a.txt"
+    with pytest.raises(FileNotFoundError) as caught:
+        write_text(path, "a")
+    assert caught.value.filename == str(path)
+
+
 def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
     write_text(tmp_path / "a", "before")
     with pytest.raises(KeyError), replacing(tmp_path / "a") as file:

@@ -103,7 +103,7 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3429,
+    "cli": 3430,
     "decoding": 3109,
     "training": 2463,
     "serving": 2183,
@@ -112,8 +112,8 @@ BUDGETS = {
     "data": 2445,
     "documents": 1508,
     "functional": 1556,
-    "interchange": 1640,
-    "modules on the top level": 1092,
+    "interchange": 1652,
+    "modules on the top level": 1094,
     "tokenization": 927,
     "constraints": 775,
     "models": 791,

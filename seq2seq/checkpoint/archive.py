@@ -47,9 +47,7 @@ def load_archive(file: Path) -> Any:
 
 
 def find_damage(archive: zipfile.ZipFile, size: int) -> str | None:
-    """What is wrong with an archive whose file has `size` bytes, if anything; torch verifies no
-    checksums.
-    """
+    """The damage of an archive whose file has `size` bytes, if any; torch verifies no checksums."""
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > EXPANSION * size:
         return f"{size:,} bytes would become {unpacked:,}"

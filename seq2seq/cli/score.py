@@ -82,9 +82,10 @@ def describe_scores(arguments: argparse.Namespace, ledger: Path) -> dict[str, An
         with suppress(OSError, ValueError):
             known = {**json.loads(ledger.read_text(encoding="utf-8")), "outputs": []}
         if known != entry:
+            reason = f"says {ledger}" if known else f"or {ledger}, which would say so, is gone"
             raise ConfigError(
                 f"-o {output} holds something else than scores of this model for these files, "
-                f"says {ledger}: give another name, or delete it"
+                f"{reason}: give another name, or delete it"
             )
     return entry
 

@@ -79,12 +79,11 @@ def export(
     Returns: how the model with the weights that were written, of 8 bits, translates these sources.
     Raises: ConfigError naming all that cannot be expressed; nothing is written then.
     """
-    model = coverage.check_exportable(saved.build(), "Firefox's engine", list_firefox_gaps)
-    if saved.config["data"].get("both_directions"):
-        raise ConfigError(
-            "Firefox's engine has no tags, which tell this model the direction: train one "
-            "direction, with data.both_directions=false"
-        )
+    model = coverage.check_exportable(
+        saved.build(),
+        "Firefox's engine",
+        lambda model: [*list_firefox_gaps(model), *list_text_gaps(saved)],
+    )
     pair = f"{saved.config['data']['source']}{saved.config['data']['target']}"
     contents = {
         name: piece_model.serialize(build_piece_model(tokenizer))
@@ -152,6 +151,22 @@ def list_firefox_gaps(model: Transformer) -> list[str]:
     ):
         if not holds:
             gaps.append(gap)
+    return gaps
+
+
+def list_text_gaps(saved: Saved) -> list[str]:
+    """A reason for every part of the text of a model that Firefox's engines lack."""
+    gaps = []
+    if saved.config["data"].get("both_directions"):
+        gaps.append(
+            "tags: it has none, which tell this model the direction. Train one direction, with "
+            "data.both_directions=false"
+        )
+    for tokenizer in (saved.source, saved.target):
+        try:
+            sentencepiece.piece_model_of(tokenizer)
+        except ConfigError as error:
+            gaps.append(f"pieces: {error}")
     return gaps
 
 
