@@ -232,6 +232,9 @@ def test_what_cannot_be_meant_is_refused(seq2seq: Command, corpus: Path, tmp_pat
     assert "give a CORPUS" in refused(seq2seq("clean", *LANGUAGES, *out))
     assert "add --output" in refused(seq2seq("clean", corpus, *LANGUAGES))
     assert "would overwrite" in refused(seq2seq("clean", corpus, *LANGUAGES, "-o", corpus))
+    for limit in ("few", "-3", "nan"):
+        words = refused(seq2seq("clean", corpus, *LANGUAGES, *out, f"--max-words={limit}"))
+        assert f"{limit} should be" in words
     table = tmp_path / "a.tsv"
     table.write_text("a\tb\nc\td\n")
     assert "Type --source COLUMN" in refused(seq2seq("clean", table, *LANGUAGES, *out))

@@ -317,6 +317,7 @@ def test_killed_at_any_write_and_started_again_every_line_is_there_once(
         (("--files", "IN", "--output-dir", "IN/out"), "should be apart"),
         (("--files", "IN", "--output-dir", "IN/.."), "should be apart"),
         (("--files", "IN/none", "--output-dir", "OUT"), "there is no such folder"),
+        (("--files", "IN/a.txt", "--output-dir", "OUT"), "is a file: give its folder"),
         (("--files", "IN/more/.hidden/..", "--output-dir", "USED"), "holds something else"),
         (("--files", "EMPTY", "--output-dir", "OUT"), "holds no files"),
         (("--files", "IN", "--output-dir", "OUT", "Ja."), "texts cannot be joined with --files"),

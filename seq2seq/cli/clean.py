@@ -12,7 +12,7 @@ my/clean.json. Words are characters in languages without spaces between words.
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,9 +43,12 @@ def limit_of(low: float, high: float) -> Callable[[str], float | str]:
     """Reads a limit, or `off`."""
 
     def limit(text: str) -> float | str:
-        if text != "off" and not low <= numeric(text) <= high:
-            raise argparse.ArgumentTypeError(f"{text} should be {low:,} to {high:,}, or off")
-        return text if text == "off" else numeric(text)
+        if text == "off":
+            return text
+        with suppress(ValueError):  # no number
+            if low <= (number := numeric(text)) <= high:
+                return number
+        raise argparse.ArgumentTypeError(f"{text} should be {low:,} to {high:,}, or off")
 
     return limit
 

@@ -125,7 +125,8 @@ def check_files(arguments: argparse.Namespace) -> None:
     if output is None:
         raise ConfigError("--files needs a folder for the translations: add --output-dir FOLDER")
     if not folder.is_dir():
-        raise ConfigError(f"--files {folder}: there is no such folder")
+        wrong = "is a file: give its folder" if folder.exists() else "there is no such folder"
+        raise ConfigError(f"--files {folder}: {wrong}")
     source, target = folder.resolve(), output.resolve()
     if source == target or source in target.parents or target in source.parents:
         raise ConfigError(f"--output-dir {output} and --files {folder} should be apart")
