@@ -250,6 +250,7 @@ for line in sys.stdin.buffer.read().decode().splitlines():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [False, True])
 def test_an_engine_of_firefox_translates_alike(
     listed: bool, student: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

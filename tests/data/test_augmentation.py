@@ -132,7 +132,9 @@ def test_ranks_and_accumulation_steps_share_the_batches_of_one_process(
         assert rows_of(pieces) == rows_of([batch])
 
 
-@pytest.mark.parametrize(("typed", "steps"), [(DROPOUT, 1), ((*MANY, "links"), 3)])
+@pytest.mark.parametrize(
+    ("typed", "steps"), [pytest.param(DROPOUT, 1, marks=pytest.mark.slow), ((*MANY, "links"), 3)]
+)
 def test_a_loader_goes_on_wherever_it_was_killed(
     base: Path, typed: tuple[str, ...], steps: int
 ) -> None:

@@ -64,6 +64,7 @@ def test_live_memory_of_written_out_attention_is_its_weights() -> None:
     assert both.peak < weights
 
 
+@pytest.mark.slow
 def test_attention_in_tiles_needs_memory_as_its_sequences_do() -> None:
     def peak(length: int, width: int) -> int:
         wq, wk, v = (torch.randn(1, 1, length, width, requires_grad=True) for _ in range(3))

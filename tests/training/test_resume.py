@@ -64,8 +64,7 @@ def assert_identical(actual: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     "typed",
     [
-        "tokenizer.dropout=0.1",
-        "data.augment.upper=0.2 data.augment.noise=0.2",
+        "data.augment.upper=0.2 data.augment.noise=0.2 tokenizer.dropout=0.1",
         pytest.param("", marks=pytest.mark.slow),
         pytest.param("trainer.accumulate_grad_batches=2", marks=pytest.mark.slow),
     ],

@@ -93,7 +93,9 @@ def test_validation_writes_as_much_as_later_translations_must(base: Path, tmp_pa
     assert metrics(folder, "valid/bleu")[0] < 50
 
 
-@pytest.mark.parametrize("tokenizer", ["word", "char", "bpe"])
+@pytest.mark.parametrize(
+    "tokenizer", ["bpe", *(pytest.param(each, marks=pytest.mark.slow) for each in ("word", "char"))]
+)
 def test_bleu_is_that_of_translations_and_text_as_the_files_hold_it(
     base: Path, tmp_path: Path, tokenizer: str
 ) -> None:
