@@ -103,7 +103,7 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3433,
+    "cli": 3434,
     "decoding": 3109,
     "training": 2463,
     "serving": 2183,
