@@ -66,6 +66,7 @@ def assert_identical(actual: Any, expected: Any) -> None:
     [
         "data.augment.upper=0.2 data.augment.noise=0.2 tokenizer.dropout=0.1",
         pytest.param("", marks=pytest.mark.slow),
+        pytest.param("tokenizer.dropout=0.1", marks=pytest.mark.slow),
         pytest.param("trainer.accumulate_grad_batches=2", marks=pytest.mark.slow),
     ],
 )
