@@ -101,9 +101,10 @@ def train_from_config(config: DictConfig) -> float | None:
 
 def explain_system_error(error: OSError) -> str:
     """The message for an error of the system: its refusal, and the remedy for a full disk."""
-    room = " Free some space; resume=auto continues from last.ckpt, if there is one"
+    what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    room = ". Free some space; resume=auto continues from last.ckpt, if there is one"
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return f"{error} (HYDRA_FULL_ERROR=1 shows where).{room if full else ''}"
+    return f"{what} (HYDRA_FULL_ERROR=1 shows where){room if full else ''}"
 
 
 def main() -> None:
@@ -135,10 +136,11 @@ def main() -> None:
         if wants_traceback or not known:
             raise
         sys.exit(fail(explain_config_error(error, conf_dir(), sys.argv[1:])))
-    except OSError as error:  # from Hydra, which writes to the run's folder first
+    except OSError as error:  # from Hydra, which makes the run's folder first
         if wants_traceback:
             raise
-        sys.exit(fail(explain_system_error(error)))
+        other = ". hydra.run.dir=FOLDER takes another folder for the run"
+        sys.exit(fail(explain_system_error(error) + (other if error.filename else "")))
     except Exception as error:  # from a launcher, if one of its processes was killed
         if wants_traceback or Sweep.started is None:
             raise

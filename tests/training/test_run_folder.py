@@ -1,6 +1,7 @@
 """One run at a time in a folder, and errors of the system in one message."""
 
 import errno
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,16 @@ def test_what_the_system_refuses_is_one_message(
     monkeypatch.setenv(launch.TRACEBACK, "1")
     with pytest.raises(OSError):
         train(DictConfig({}))
+
+
+def test_a_file_in_place_of_the_folder_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "")  # main sets it: restored after the test
+    monkeypatch.setattr(sys, "argv", ["train", f"hydra.run.dir={taken}"])
+    with pytest.raises(SystemExit) as ended:
+        launch.main()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2 and str(taken) in line and "hydra.run.dir=FOLDER" in line
