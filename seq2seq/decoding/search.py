@@ -463,11 +463,10 @@ def concat_padded(first: Array, second: Array) -> Array:
 
 def pad_lists(lists: Sequence[Array]) -> Array:
     """Lists of tokens as rows, (B, W), FREE after the last of each."""
-    width = max(map(len, lists), default=0)
-    if not width:
-        return np.zeros((len(lists), 0), dtype=np.int64)
-    rows = [pad_width(tokens[None], width) for tokens in lists]
-    return np.concatenate(rows)
+    rows = np.full((len(lists), max(map(len, lists), default=0)), FREE)
+    for row, tokens in zip(rows, lists, strict=True):
+        row[: len(tokens)] = tokens
+    return rows
 
 
 def pad_width(x: Array, width: int) -> Array:
