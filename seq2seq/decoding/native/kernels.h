@@ -51,6 +51,8 @@ void store_tile(const Linear *map, const Epilogue *epilogue, int64_t row, int64_
  * have room for whole vectors. */
 void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t end,
                  float *results);
+/* After all results of a row: log-probabilities in place of them. */
+void finish_topk(const Epilogue *epilogue, int64_t row);
 /* The best of x (rows, in_features), as `epilogue` says, in the lists of the rows.
  * workspace: as linear_forward's. */
 void shortlist_forward(const Linear *head, const float *x, int64_t rows, const Epilogue *epilogue,

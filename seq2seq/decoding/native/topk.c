@@ -1,5 +1,4 @@
-/* The best outputs of each row of a large map, found while it is multiplied: the logits are never
- * written. */
+/* The best outputs of a row, and the sum of exponentials, while results come block by block. */
 #include "kernels.h"
 #include <math.h>
 
@@ -75,32 +74,6 @@ static int note_required(const TopK *topk, int64_t row, int64_t first, int64_t e
     return is_here;
 }
 
-/* Of what is required of a row, only what is not among its best is left. */
-static void finish_required(const TopK *topk, int64_t row, float log_sum) {
-    const Constraints *constraints = topk->constraints;
-    const int64_t k = topk->k, start = find_constraint(topk, row) * constraints->width;
-    for (int64_t i = start; i < start + constraints->width; i++) {
-        constraints->log_probs[i] -= log_sum;
-        for (int64_t j = row * k; j < (row + 1) * k; j++)
-            if (topk->ids[j] == constraints->required[i]) constraints->log_probs[i] = -INFINITY;
-        if (constraints->required[i] < 0) constraints->log_probs[i] = -INFINITY;
-    }
-}
-
-/* -BAD_LIST if there are no such rows, or tokens. */
-static int64_t check_constraints(const Linear *head, const Constraints *constraints,
-                                 int64_t rows) {
-    if (!constraints) return NO_ERROR;
-    if (constraints->outputs != head->out_features) return -BAD_LIST;
-    for (int64_t r = 0; r < rows; r++)
-        if (constraints->places[r] < -1 || constraints->places[r] >= constraints->count)
-            return -BAD_LIST;
-    for (int64_t i = 0; i < constraints->count * constraints->width; i++)
-        if (constraints->required[i] < -1 || constraints->required[i] >= head->out_features)
-            return -BAD_LIST;
-    return NO_ERROR;
-}
-
 void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t end,
                  float *results) {
     const TopK *topk = epilogue->topk;
@@ -134,31 +107,21 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
     }
 }
 
-int64_t topk_workspace(const Linear *head, int64_t rows) {
-    return linear_workspace(rows, head->in_features) + 2 * rows * (int64_t)sizeof(float);
-}
-
-void find_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
-               void *workspace) {
-    float *max = (float *)((char *)workspace + linear_workspace(rows, head->in_features));
-    const Epilogue epilogue = {.topk = topk, .max = max, .sum_exp = max + rows};
-    if (topk->shortlist) shortlist_forward(head, hidden, rows, &epilogue, workspace);
-    else linear_forward(head, hidden, rows, &epilogue, 0, workspace);
-    for (int64_t r = 0; r < rows; r++) {
-        const float log_sum = epilogue.max[r] + logf(epilogue.sum_exp[r]);
-        for (int64_t i = 0; i < topk->k; i++) topk->log_probs[r * topk->k + i] -= log_sum;
-        if (find_constraint(topk, r) >= 0) finish_required(topk, r, log_sum);
+/* Of what is required of a row, only what is not among its best is left. */
+static void finish_required(const TopK *topk, int64_t row, float log_sum) {
+    const Constraints *constraints = topk->constraints;
+    const int64_t k = topk->k, start = find_constraint(topk, row) * constraints->width;
+    for (int64_t i = start; i < start + constraints->width; i++) {
+        constraints->log_probs[i] -= log_sum;
+        for (int64_t j = row * k; j < (row + 1) * k; j++)
+            if (topk->ids[j] == constraints->required[i]) constraints->log_probs[i] = -INFINITY;
+        if (constraints->required[i] < 0) constraints->log_probs[i] = -INFINITY;
     }
 }
 
-int64_t check_topk(const Linear *head, const TopK *topk, int64_t rows) {
-    const int64_t error = check_lists(head, topk->shortlist, rows);
-    return error ? error : check_constraints(head, topk->constraints, rows);
-}
-
-int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
-                 void *workspace, int64_t size) {
-    const int64_t error = check_topk(head, topk, rows), needed = topk_workspace(head, rows);
-    if (!error && needed <= size) find_topk(head, hidden, rows, topk, workspace);
-    return error ? error : needed;
+void finish_topk(const Epilogue *epilogue, int64_t row) {
+    const TopK *topk = epilogue->topk;
+    const float log_sum = epilogue->max[row] + logf(epilogue->sum_exp[row]);
+    for (int64_t i = 0; i < topk->k; i++) topk->log_probs[row * topk->k + i] -= log_sum;
+    if (find_constraint(topk, row) >= 0) finish_required(topk, row, log_sum);
 }
