@@ -108,7 +108,7 @@ BUDGETS = {
     "training": 2463,
     "serving": 2183,
     "attention": 2074,
-    "C": 1916,
+    "C": 1920,
     "data": 2445,
     "documents": 1508,
     "functional": 1556,
