@@ -1,7 +1,9 @@
 """The lists of a model: the target pieces that may stand in the translation of a sentence."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +13,8 @@ from torch import Tensor
 from seq2seq.symbols import EOS
 
 
-class Shortlist(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Shortlist:
     """The likeliest target pieces of each source piece, and those that may stand anywhere.
 
     The lists of a sentence are those of its own pieces, so they depend on no other sentence.
@@ -35,20 +38,24 @@ class Shortlist(NamedTuple):
         ids = once[:, 1].astype(np.int32)
         return cls(torch.from_numpy(offsets), torch.from_numpy(ids))
 
+    @cached_property
+    def _places(self) -> list[int]:
+        """`offsets`; taking one of a tensor is slow."""
+        places: list[int] = self.offsets.tolist()
+        return places
+
     def lists_of(self, sources: Iterable[int]) -> list[NDArray[Any]]:
         """The list of each source id; of V, the pieces that may stand anywhere."""
-        offsets, ids = self.offsets.numpy(), self.ids.numpy()
-        places = np.fromiter(sources, np.int64)
-        spans = zip(offsets[places].tolist(), offsets[places + 1].tolist(), strict=True)
-        return [ids[first:end] for first, end in spans]
+        places, ids = self._places, self.ids.numpy()
+        return [ids[places[i] : places[i + 1]] for i in sources]
 
     def tokens(self, source: Iterable[int], more: Sequence[int] = ()) -> NDArray[Any]:
         """The tokens that the translation of a sentence may consist of: its lists, `more`, eos.
 
         Returns: (n,) int64, ascending.
         """
-        lists = self.lists_of({*source, len(self.offsets) - 2})
-        tokens: NDArray[Any] = np.concatenate([*lists, np.array([EOS, *more], dtype=np.int64)])
-        tokens.sort()
-        once: NDArray[Any] = tokens[np.append(True, np.diff(tokens) > 0)]
-        return once
+        lists = self.lists_of({*source, len(self._places) - 2})
+        found = np.concatenate([*lists, np.array([EOS, *more], dtype=np.int32)])
+        is_listed = np.zeros(found.max() + 1, dtype=bool)  # faster than sorting
+        is_listed[found] = True
+        return np.flatnonzero(is_listed)
