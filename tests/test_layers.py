@@ -126,7 +126,7 @@ BUDGETS = {
     "nn": 259,
     "cleaning": 259,
     "kernels": 505,
-    "shortlist": 221,
+    "shortlist": 225,
 }
 LONGEST_FILE = 300
 

@@ -41,8 +41,7 @@ class Shortlist:
     @cached_property
     def _places(self) -> list[int]:
         """`offsets`; taking one of a tensor is slow."""
-        places: list[int] = self.offsets.tolist()
-        return places
+        return [*self.offsets.tolist()]
 
     def lists_of(self, sources: Iterable[int]) -> list[NDArray[Any]]:
         """The list of each source id; of V, the pieces that may stand anywhere."""
