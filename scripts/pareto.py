@@ -37,7 +37,7 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.decoding import Engine, SentenceRequest
 from seq2seq.decoding.precision import with_precision
-from seq2seq.errors import Seq2SeqError
+from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.interchange import ctranslate2 as exchange
 from seq2seq.metrics.scores import score_corpus
 from seq2seq.pages.plots import INK, METADATA, QUIET
@@ -96,7 +96,8 @@ class Run:
     """A run, and its test set in pieces. Without a shortlist it has no ways that ask for one."""
 
     def __init__(self, path: Path, ways: Sequence[Way], sources: Sequence[str]):
-        self.path, self.name = find_checkpoint(path), path.name
+        self.path = find_checkpoint(path)
+        self.name = path.name if path.is_dir() else f"{path.parent.name}/{path.stem}"
         self.saved = checkpoint.read(self.path)
         self.rows = self.saved.source.encode_batch(list(sources))
         self.limit = 2 * max(map(len, self.rows))  # pieces of a translation, in both engines
@@ -268,6 +269,8 @@ def parse_arguments() -> argparse.Namespace:
         options.ways = [Way.parse(text) for text in options.ways.split(",")]
     except ValueError as error:
         parser.error(f"--ways: {error} is no way; examples: {', '.join(WAYS)}")
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds} should be at least 1")
     return options
 
 
@@ -298,4 +301,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Seq2SeqError as error:
+        sys.exit(fail(str(error)))

@@ -17,6 +17,7 @@ from browser import Browser
 from test_cli import Command, refused
 from tiny_runs import demo_lines
 
+from seq2seq.cli import clean
 from seq2seq.data.formats import find_format
 
 seq2seq, window = test_cli.seq2seq, browser.window
@@ -246,6 +247,61 @@ def test_what_cannot_be_meant_is_refused(seq2seq: Command, corpus: Path, tmp_pat
     assert "for --best or --duplicates target" in refused(seq2seq(*typed))
     (tmp_path / "scores").write_text("1\n")
     assert "--scores: 1 lines, but 65 pairs" in refused(seq2seq(*typed, "--best", 0.5))
+    for languages in ("de", "pt-BR-en", "de-", "de,en,fr"):
+        words = refused(seq2seq("clean", corpus, *LANGUAGES, *out, "--languages", languages))
+        assert f"--languages {languages} should be two" in words
+    compressed = tmp_path / "out.tsv.gz"
+    assert "is not compressed" in refused(seq2seq("clean", corpus, *LANGUAGES, "-o", compressed))
+
+
+def test_numbered_columns_keep_their_numbers(seq2seq: Command, tmp_path: Path) -> None:
+    rows = [f"{n}\t{source}\t{target}\n" for n, (source, target) in enumerate(PAIRS)]
+    (tmp_path / "a.tsv").write_text("".join(rows), encoding="utf-8")
+    typed = ("--source", 3, "--target", 2, "--languages", "en-de")
+    for read, written in (("a", "b"), ("b", "c")):
+        files = (tmp_path / f"{read}.tsv", "-o", tmp_path / f"{written}.tsv")
+        assert seq2seq("clean", *files, *typed).code == 0
+        found = find_format(str(tmp_path / f"{written}.tsv"), "2", "3", "test")
+        assert list(found.pairs()) == PAIRS
+
+
+def test_a_file_that_changes_while_it_is_judged_is_noticed(
+    seq2seq: Command, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change_and_judge(*arguments: object) -> object:
+        verdicts = judge(*arguments)
+        write_pairs(tmp_path, "train", MIXED[::-1])
+        return verdicts
+
+    judge = clean.judge_corpora
+    monkeypatch.setattr(clean, "judge_corpora", change_and_judge)
+    words = refused(seq2seq("clean", corpus, *LANGUAGES, "-o", tmp_path / "out"))
+    assert "a file has changed while it was read" in words
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_ledger_takes_the_place_of_one_of_its_command_only(
+    seq2seq: Command, corpus: Path, tmp_path: Path
+) -> None:
+    ledger, typed = tmp_path / "out.json", ("clean", corpus, *LANGUAGES, "-o", tmp_path / "out")
+    for content, said in (
+        ('{"name": "a package"}', "no ledger"),
+        ("[1]", "no ledger"),
+        ('{"command": "score", "outputs": []}', "the ledger of seq2seq score"),
+    ):
+        ledger.write_text(content)
+        assert f"{ledger}, which is {said}, would be replaced" in refused(seq2seq(*typed))
+        assert ledger.read_text() == content and not (tmp_path / "out.de").exists()
+    ledger.unlink()
+    assert [seq2seq(*typed).code for _ in range(2)] == [0, 0]
+
+
+def test_a_name_that_is_not_utf_8_stands_in_the_ledger(seq2seq: Command, tmp_path: Path) -> None:
+    path = write_pairs(tmp_path, os.fsdecode(b"caf\xe9"), PAIRS)
+    ended = seq2seq("clean", f"[{path}.de, {path}.en]", *LANGUAGES, "-o", tmp_path / "out")
+    assert ended.code == 0
+    inputs = read_ledger(tmp_path / "out.json")["inputs"]
+    assert isinstance(inputs, list) and inputs[0]["path"] == f"{path}.de"
 
 
 def test_a_killed_command_leaves_the_former_output_whole(tmp_path: Path) -> None:

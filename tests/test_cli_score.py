@@ -158,6 +158,10 @@ def test_scores_that_were_cut_off_are_completed_to_the_same_bytes(
         output.write_bytes(expected[:kept])
         again = seq2seq("score", run, *texts, "-o", output)
         assert (output.read_bytes(), again.err) == (expected, whole.err)
+    output.write_bytes(bytes(30) + b"\n" + expected[expected.index(b"\n") + 1 :])
+    words = refused(seq2seq("score", run, *texts, "-o", output))
+    assert f"{output}, line 1: it is damaged" in words
+    output.write_bytes(expected)
     for others in ((*texts, "--tokens"), (*texts, "--tag", "x"), texts[::-1]):
         assert "holds something else" in refused(seq2seq("score", run, *others, "-o", output))
     ledger.unlink()

@@ -226,6 +226,31 @@ def test_the_note_of_an_earlier_version_is_read(seq2seq: Command, run: Path, tex
     assert "in 0 shards translated" in seq2seq(*typed(run, texts, *FAST)).err
 
 
+def test_an_option_of_zero_is_an_option(seq2seq: Command, run: Path, texts: Path) -> None:
+    beam = ("--beam-size", 2, *FAST[2:])
+    assert seq2seq(*typed(run, texts, *beam, "--length-penalty", 0)).code == 0
+    words = refused(seq2seq(*typed(run, texts, *beam)))
+    assert "begun with other options (--length-penalty)" in words
+
+
+def test_shards_of_another_model_are_not_joined(
+    seq2seq: Command, run: Path, texts: Path, tmp_path: Path
+) -> None:
+    assert seq2seq(*typed(run, texts, *FAST)).code == 0
+    other = tmp_path / "other.ckpt"
+    other.write_bytes(find_checkpoint(run).read_bytes() + bytes(1))
+    words = refused(seq2seq(*typed(other, texts, "--merge")))
+    assert "begun with other options (the model)" in words
+    assert seq2seq(*typed(run, texts, "--merge")).code == 0
+
+
+def test_nothing_compressed_is_a_whole_file(seq2seq: Command, run: Path, texts: Path) -> None:
+    (texts / "e.gz").write_bytes(gzip.compress(b""))
+    assert seq2seq(*typed(run, texts, *FAST)).code == 0
+    written = (texts.parent / "out" / "e.gz").read_bytes()
+    assert written and gzip.decompress(written) == b""
+
+
 def test_any_name_of_an_input_works(seq2seq: Command, run: Path, texts: Path) -> None:
     names = ("options.json", "sha256.json", "a.txt.unfinished", "more/options.json")
     for name in names:

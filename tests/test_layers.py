@@ -103,13 +103,13 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3434,
+    "cli": 3467,
     "decoding": 3109,
-    "training": 2463,
+    "training": 2466,
     "serving": 2183,
     "attention": 2074,
     "C": 1920,
-    "data": 2445,
+    "data": 2467,
     "documents": 1508,
     "functional": 1556,
     "interchange": 1652,
@@ -124,7 +124,7 @@ BUDGETS = {
     "translation": 390,
     "checkpoint": 499,
     "nn": 259,
-    "cleaning": 259,
+    "cleaning": 263,
     "kernels": 505,
     "shortlist": 225,
 }

@@ -1,6 +1,6 @@
 """The files of a cleaned corpus: the pairs that were kept, and counts of those that were not."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def write_kept(
     columns: Pair,
     pairs: Iterable[Pair],
     verdicts: Verdicts,
-    read: Sequence[Path],
+    judged: Mapping[Path, Any],
 ) -> Examples:
     """Write the pairs that were kept to all files, or to none.
 
@@ -39,12 +39,11 @@ def write_kept(
         paths: from `output_paths`.
         columns: of source and target; a header where they are no numbers.
         pairs: those that were judged.
-        read: their files.
+        judged: their files, each with its `file_state` before that.
 
     Returns: up to `SHOWN` pairs of each outcome, from all over the corpus.
     Raises: DataError for a text that the format cannot hold, and if a file has changed.
     """
-    before = [file_state(path) for path in read]
     wanted = example_rows(verdicts)
     examples: Examples = {outcome: [] for outcome in OUTCOMES}
     with ExitStack() as stack:
@@ -57,15 +56,17 @@ def write_kept(
             if verdict == 0:
                 for file, line in zip(files, lines_of(pair, paths, columns, row + 1), strict=True):
                     file.write(f"{line}\n".encode())
-        if [file_state(path) for path in read] != before:
+        if any(file_state(path) != state for path, state in judged.items()):
             raise DataError(
-                f"{', '.join(map(str, read))}: a file has changed while it was read. Type the "
+                f"{', '.join(map(str, judged))}: a file has changed while it was read. Type the "
                 "command again once nothing writes to it"
             )
     return examples
 
 
-def lines_of(pair: Pair, paths: Sequence[Path], columns: Pair, number: int) -> Sequence[str]:
+def lines_of(
+    pair: Sequence[str], paths: Sequence[Path], columns: Pair, number: int
+) -> Sequence[str]:
     """A pair as a line of each file. Raises: DataError if the format cannot hold it."""
     suffix = paths[0].suffix if len(paths) == 1 else ""
     if suffix != ".jsonl":
@@ -75,6 +76,10 @@ def lines_of(pair: Pair, paths: Sequence[Path], columns: Pair, number: int) -> S
                 f"pair {number:,} has a tab or the end of a line inside a text, which {paths[0]} "
                 "cannot hold: --invalid on leaves it out, -o OUT.jsonl can hold it"
             )
+    if suffix == ".tsv" and all(map(str.isdigit, columns)):
+        places = [int(column) - 1 for column in columns]  # each side keeps the number of its column
+        texts = dict(zip(places, pair, strict=True))
+        pair = [texts.get(place, "") for place in range(max(places) + 1)]
     return [format_row(suffix, columns, pair)] if suffix else pair
 
 

@@ -26,7 +26,8 @@ def judge(
     scores: Scores | None = None,
     best: float = 1.0,
 ) -> Verdicts:
-    """The verdict on each pair, (pairs,). Reads them once; keeps nine bytes of each.
+    """The verdict on each pair, (pairs,). Reads them once; keeps nine bytes of each, then
+    some sixty more for their order.
 
     Args:
         limits: of `first_broken`.

@@ -86,11 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
     corpora = find_corpora(arguments)
     read = [file for text in corpora for file in text.files]
     outputs, ledger = find_outputs(arguments, read)
-    verdicts = judge_corpora(arguments, corpora)
     from seq2seq.cleaning.output import write_kept
+    from seq2seq.data.file_memo import file_state
 
+    judged = {path: file_state(path) for path in read}
+    verdicts = judge_corpora(arguments, corpora)
     columns = arguments.source, arguments.target
-    examples = write_kept(outputs, columns, pairs_of(corpora), verdicts, read)
+    examples = write_kept(outputs, columns, pairs_of(corpora), verdicts, judged)
     entry = write_cleaning(ledger, arguments, read, outputs, verdicts)
     if arguments.page:
         from seq2seq.pages.cleaning import write_cleaning_page  # only here: torch takes a second
@@ -106,7 +108,11 @@ def run(arguments: argparse.Namespace) -> int:
 def find_outputs(arguments: argparse.Namespace, read: Sequence[Path]) -> tuple[list[Path], Path]:
     """The files of the kept pairs, and the ledger. Raises: ConfigError if one cannot be written."""
     from seq2seq.cleaning.output import output_paths
+    from seq2seq.data.provenance import check_ledger
 
+    if arguments.output.suffix == ".gz":
+        plain = arguments.output.with_suffix("")
+        raise ConfigError(f"-o {arguments.output}: output is not compressed: -o {plain}")
     outputs = output_paths(arguments.output, (arguments.source, arguments.target))
     stem = arguments.output.with_suffix("") if len(outputs) == 1 else arguments.output
     ledger = Path(f"{stem}.json")
@@ -115,6 +121,7 @@ def find_outputs(arguments: argparse.Namespace, read: Sequence[Path]) -> tuple[l
         raise ConfigError(f"{', '.join(map(str, written))} should be different files")
     for path in written:
         check_written(path, *read, *inputs_of(arguments))
+    check_ledger(ledger, "clean")
     return outputs, ledger
 
 
@@ -164,7 +171,8 @@ def find_corpora(arguments: argparse.Namespace) -> list[TextFormat]:
         )
     corpora = []
     for given in arguments.corpora:
-        spec = given[1:-1].split(",") if given[:1] + given[-1:] == "[]" else given
+        is_list = given[:1] + given[-1:] == "[]"
+        spec = [*map(str.strip, given[1:-1].split(","))] if is_list else given
         corpora.append(find_format(spec, arguments.source, arguments.target, "CORPUS"))
         if len(files := corpora[-1].files) == 2:
             check_parallel(files[0], files[1], "cleaning")
@@ -179,10 +187,12 @@ def languages_of(arguments: argparse.Namespace) -> Pair:
     """The languages of source and target. Raises: ConfigError for --languages without two."""
     if arguments.languages is None:
         return arguments.source, arguments.target
-    source, _, target = arguments.languages.partition("-")
-    if not (source and target):
-        raise ConfigError(f"--languages {arguments.languages} should be two: --languages de-en")
-    return source, target
+    languages = arguments.languages.split("," if "," in arguments.languages else "-")
+    if len(languages) != 2 or not all(languages):
+        raise ConfigError(
+            f"--languages {arguments.languages} should be two: --languages de-en, or pt-BR,en"
+        )
+    return languages[0], languages[1]
 
 
 def judge_corpora(arguments: argparse.Namespace, corpora: Sequence[TextFormat]) -> "Verdicts":

@@ -14,7 +14,6 @@ scores.json then says which model and files the scores are of.
 import argparse
 import json
 import math
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -25,9 +24,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import MEAN, add_ensemble, add_model, model_paths, open_models
 from seq2seq.data.file_memo import file_entry
-from seq2seq.data.provenance import describe_provenance, write_provenance
+from seq2seq.data.provenance import check_ledger, describe_provenance, write_provenance
 from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError
+from seq2seq.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from seq2seq.scoring import TranslationScore
@@ -54,10 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
     ledger = arguments.output.with_suffix(".json")
     entry = describe_scores(arguments, ledger)
     write_provenance(ledger, entry)
-    before = whole_windows(arguments.output)
+    count = cut_to_windows(arguments.output)
     with arguments.output.open("a", encoding="utf-8", newline="\n") as file:
-        after = write_rows(score_rows(arguments, len(before)), file)
-        code = report(chain(before, after), pairs)
+        after = write_rows(score_rows(arguments, count), file)
+        code = report(chain(iterate_rows(arguments.output, count), after), pairs)
     write_provenance(ledger, {**entry, "outputs": [file_entry(arguments.output)]})
     return code
 
@@ -73,6 +72,7 @@ def describe_scores(arguments: argparse.Namespace, ledger: Path) -> dict[str, An
     if output.suffix != ".jsonl":
         raise ConfigError(f"-o {output} should end with .jsonl: -o scores.jsonl")
     check_written(ledger, *inputs_of(arguments))
+    check_ledger(ledger, "score")
     models = model_paths(arguments.path, arguments)
     inputs = [arguments.source, arguments.reference, *map(find_checkpoint, models)]
     options = {name: getattr(arguments, name) for name in ("tag", "tokens", *MEAN)}
@@ -90,18 +90,33 @@ def describe_scores(arguments: argparse.Namespace, ledger: Path) -> dict[str, An
     return entry
 
 
-def whole_windows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file that need not be made again. What follows them is cut off.
+def cut_to_windows(path: Path) -> int:
+    """Cut off what follows the last whole window of rows. Returns: the rows that are left, which
+    need not be made again.
 
     A window is made whole, or again: batches, and so the last digits, are as if none was.
     """
-    if not path.exists():
-        return []
+    rows = ends = length = 0
+    with path.open("a+b") as file:
+        file.seek(0)
+        for number, line in enumerate(file, 1):
+            ends += len(line)
+            if number % AHEAD == 0 and line.endswith(b"\n"):
+                rows, length = number, ends
+        file.truncate(length)
+    return rows
+
+
+def iterate_rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
+    """The first rows of a file of scores. Raises: DataError for a line that is none."""
     with path.open("rb") as file:
-        lines = [line for line in file if line.endswith(b"\n")]
-    lines = lines[: len(lines) // AHEAD * AHEAD]
-    os.truncate(path, sum(map(len, lines)))
-    return list(map(json.loads, lines))
+        for number, line in enumerate(islice(file, count), 1):
+            try:
+                yield dict(json.loads(line))
+            except (ValueError, TypeError) as error:
+                raise DataError(
+                    f"{path}, line {number}: it is damaged. Delete the file to score all again"
+                ) from error
 
 
 def score_rows(arguments: argparse.Namespace, skipped: int) -> Iterator[dict[str, Any]]:

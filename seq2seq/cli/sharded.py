@@ -29,13 +29,15 @@ from seq2seq.cli.shards import (
     InputFiles,
     Lines,
     Shard,
+    check_same_options,
     files_below,
+    hash_models,
     read_options,
     read_shard,
     record_options,
     shard_lines,
 )
-from seq2seq.data.provenance import describe_provenance, write_provenance
+from seq2seq.data.provenance import check_ledger, describe_provenance, write_provenance
 from seq2seq.data.text import check_parallel
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError, DataError, format_count
@@ -145,6 +147,7 @@ def check_files(arguments: argparse.Namespace) -> None:
     outputs = (output / file.relative_to(folder) for file in files)
     check_apart(outputs, f"--output-dir {output}", [*read, *files])
     check_written(ledger_of(arguments), *read, *files)
+    check_ledger(ledger_of(arguments), "translate")
     for file in files:
         check_text(file)
         if arguments.nearest and file.stat().st_size:
@@ -259,11 +262,13 @@ def merge(arguments: argparse.Namespace) -> int:
     """Check that all shards are there with all their lines, and join them to a file for each file;
     gzip for gzip.
 
-    Returns: the exit code, 0. Raises: DataError that names what is missing; all other files are
-        written.
+    Returns: the exit code, 0. Raises: ConfigError for another model than that of the shards;
+        DataError that names what is missing; all other files are written.
     """
+    if options := read_options(arguments.output_dir):  # those of a model, which the ledger names
+        check_same_options(arguments, {**options, "path": hash_models(arguments)})
     name_orphans(arguments)
-    several = bool(read_options(arguments.output_dir).get("nbest"))
+    several = bool(options.get("nbest"))
     files = input_files(arguments)
     absent: list[str] = []
     for file in files.files:
@@ -280,6 +285,8 @@ def merge(arguments: argparse.Namespace) -> int:
                     output.write(shard.path.read_bytes() if path.suffix == ".gz" else text)
             if len(absent) > before:
                 raise IncompleteError
+            if path.suffix == ".gz" and not output.tell():
+                output.write(gzip.compress(b""))
     if absent:
         more = ", ..." if len(absent) > NAMED else ""
         raise DataError(
@@ -289,7 +296,7 @@ def merge(arguments: argparse.Namespace) -> int:
         )
     outputs = [arguments.output_dir / file.relative_to(arguments.files) for file in files.files]
     models = list(map(str, model_paths(arguments.path, arguments)))
-    details = {"models": models, "options": read_options(arguments.output_dir)}
+    details = {"models": models, "options": options}
     entry = describe_provenance("translate", files.read_files, outputs, **details)
     write_provenance(ledger_of(arguments), entry)
     done = format_count(len(files.files), "file")

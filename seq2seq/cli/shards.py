@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
@@ -145,25 +145,30 @@ def record_options(arguments: argparse.Namespace) -> None:
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
     """
-    from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.data.file_memo import sha256_of
     from seq2seq.shortlist.file import path_of
 
     values = {name: getattr(arguments, name) for name in DECISIVE}
-    given = {name: value for name, value in values.items() if value not in (None, False, "")}
+    # A penalty of 0 is given, too, and equals False.
+    given = {n: value for n, value in values.items() if not (value in (None, "") or value is False)}
     if arguments.glossary:
         given["glossary"] = sha256_of(arguments.glossary)
     if arguments.shortlist:  # from `choose_shortlist`
         given["shortlist"] = sha256_of(path_of(arguments.shortlist))
     if arguments.nearest:
         given["nearest"] = str(arguments.nearest)
-    given["path"] = [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]
+    given["path"] = hash_models(arguments)
     given["shard_lines"] = shard_lines(arguments)
     now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS
     if not read_options(arguments.output_dir):
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):  # another machine was faster
             create_text(folder / OPTION_FILES[0], json.dumps(now))
+    check_same_options(arguments, now)
+
+
+def check_same_options(arguments: argparse.Namespace, now: Mapping[str, Any]) -> None:
+    """Raises: ConfigError unless these are all options that shards were translated with."""
     known = read_options(arguments.output_dir)
     if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
         names = ", ".join(
@@ -173,3 +178,10 @@ def record_options(arguments: argparse.Namespace) -> None:
             f"--output-dir {arguments.output_dir} was begun with other options ({names}): type "
             "those, or another folder"
         )
+
+
+def hash_models(arguments: argparse.Namespace) -> list[str]:
+    from seq2seq.checkpoint.folder import find_checkpoint
+    from seq2seq.data.file_memo import sha256_of
+
+    return [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]

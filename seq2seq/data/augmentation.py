@@ -4,7 +4,7 @@ Only the corpus is kept: decoding its pieces gives the text that is changed and 
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from seq2seq.data.growth import Growth, measure_growth
 from seq2seq.data.piece_links import PieceLinks
 from seq2seq.data.row_text import RowText
 from seq2seq.data.subword_regularization import (
+    CACHED,
     SAMPLE,
     Resegmented,
     SubwordRegularization,
@@ -81,7 +82,7 @@ class Augmentation:
         self.growth = [self._average_growth(side) for side in (0, 1)]
 
     def rows(self, epoch: int) -> "AugmentedRows":
-        """The pairs of a pass; those that are augmented are kept as long as this object."""
+        """The pairs of a pass."""
         return AugmentedRows(self, epoch, self._corpus, self._subwords)
 
     def draw(self, row: int, epoch: int) -> Variant | None:
@@ -157,7 +158,7 @@ class Augmentation:
 
 
 class AugmentedRows:
-    """The corpus in one pass; augmented pairs are cached."""
+    """The corpus in one pass; the augmented pairs of the last batches are cached."""
 
     def __init__(
         self,
@@ -167,7 +168,7 @@ class AugmentedRows:
         subwords: SubwordRegularization | None,
     ):
         self._plain = corpus if subwords is None else Resegmented(subwords, epoch)
-        self._variant = cache(lambda row: augmentation.draw(row, epoch))
+        self._variant = lru_cache(CACHED)(lambda row: augmentation.draw(row, epoch))
         links = corpus.links
         self.links = None if links is None else AugmentedLinks(links, self._variant)
 

@@ -18,7 +18,7 @@ from seq2seq.registry import check_options, check_range
 
 # Kinds of augmentation, as bits of a byte; capitals of both kinds exclude each other.
 UPPER, TITLE, UNPUNCTUATED, TYPOS, NOISE = KINDS = (1, 2, 4, 8, 16)
-FINAL_MARKS = re.compile(r"\s*[.!?…。！？｡।؟۔]+\s*\Z")
+FINAL_MARKS = re.compile(r"(?<![\s.!?…。！？｡।؟۔])\s*+(?:[.!?…。！？｡।؟۔]\s*+)++\Z")
 FIRST_LETTER = re.compile(r"(?<!\S)([^\w\s]*)(\w)")
 # What becomes of two neighbouring letters: exchanged, one dropped, one doubled, one replaced.
 MISTYPED = "{1}{0}", "{1}", "{0}{0}{1}", "{1}{1}"

@@ -56,6 +56,11 @@ class ComponentOptions:
     augment: dict[str, Any] = field(default_factory=dict)
 
 
+def with_text_names(spec: Any) -> Any:
+    """A mapping of corpora whose names are text: YAML reads the name 2019 as a number."""
+    return {str(k): v for k, v in spec.items()} if isinstance(spec, Mapping) else spec
+
+
 def check_spec(spec: Spec, what: str) -> None:
     """Check an option that names several corpora, before any file is looked for.
 

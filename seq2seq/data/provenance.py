@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from seq2seq import __version__
 from seq2seq.data.file_memo import file_entry
-from seq2seq.durable import write_text
+from seq2seq.durable import replacing
+from seq2seq.errors import ConfigError
 
 FOLDERS = 3  # above a file, whose ledgers may name it
 
@@ -26,20 +28,40 @@ def describe_provenance(
     }
 
 
+def check_ledger(path: Path, command: str) -> None:
+    """Raises: ConfigError if a ledger of this command would replace another file."""
+    if not path.exists() or (entry := parse_ledger(path)).get("command") == command:
+        return
+    what = f"the ledger of seq2seq {entry['command']}" if "outputs" in entry else "no ledger"
+    raise ConfigError(
+        f"{path}, which is {what}, would be replaced by the ledger of seq2seq {command}: write to "
+        "another name"
+    )
+
+
+def parse_ledger(path: Path) -> dict[str, Any]:
+    """A ledger; empty if the file is none."""
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return entry if isinstance(entry, dict) and {"command", "outputs"} <= entry.keys() else {}
+
+
 def write_provenance(path: Path, entry: Mapping[str, Any]) -> None:
-    write_text(path, json.dumps(entry, indent=1, ensure_ascii=False) + "\n")
+    with replacing(path) as file:
+        text = json.dumps(entry, indent=1, ensure_ascii=False) + "\n"
+        file.write(text.encode(errors="backslashreplace"))  # names of files may be no UTF-8
 
 
 def find_provenance(file: Path, sha256: str) -> dict[str, Any] | None:
     """The ledger that names a file as written, if there is one: its path, command and models."""
     for path in possible_ledgers(file):
-        try:
-            entry = json.loads(path.read_text(encoding="utf-8"))
-            if any(output["sha256"] == sha256 for output in entry["outputs"]):
+        entry = parse_ledger(path)
+        with suppress(LookupError, TypeError):  # a ledger of something else
+            if any(output["sha256"] == sha256 for output in entry.get("outputs", ())):
                 provenance = {"ledger": str(path), "command": entry["command"]}
                 return provenance | {key: entry[key] for key in ("models",) if key in entry}
-        except (OSError, ValueError, LookupError, TypeError):
-            continue
     return None
 
 

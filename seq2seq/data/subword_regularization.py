@@ -4,7 +4,7 @@ Only the corpus is kept: decoding its plain pieces gives the text that is segmen
 dropout (Provilkov et al. 2020).
 """
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from seq2seq.tokenization.bpe_dropout import BPEDropout, draw_drops
 from seq2seq.tokenization.tokenizer import Tokenizers
 
 SAMPLE = 500  # rows from which the growth of sentences is estimated
+CACHED = 2**16  # rows that are kept: more than a step reads, on all devices together
 
 
 class SubwordRegularization:
@@ -78,13 +79,13 @@ class SubwordRegularization:
 
 
 class Resegmented:
-    """The corpus as segmented in one epoch; drawn rows are cached."""
+    """The corpus as segmented in one epoch; the drawn rows of the last batches are cached."""
 
     links = None
 
     def __init__(self, subwords: SubwordRegularization, epoch: int):
-        self.source = cache(lambda row: subwords.draw(0, row, epoch))
-        self.target = cache(lambda row: subwords.draw(1, row, epoch))
+        self.source = lru_cache(CACHED)(lambda row: subwords.draw(0, row, epoch))
+        self.target = lru_cache(CACHED)(lambda row: subwords.draw(1, row, epoch))
 
     def count_tokens(self, rows: np.ndarray) -> int:
         """Target tokens of some rows, EOS counted."""

@@ -76,6 +76,7 @@ def test_capitals_of_both_sides() -> None:
     [
         (("Ein Hund.", "A dog."), ("Ein Hund", "A dog")),
         (("Ein Hund ?!", "A dog..."), ("Ein Hund", "A dog")),
+        (("Ein Hund . . .", "A dog . "), ("Ein Hund", "A dog")),
         (("犬です。", "A dog."), ("犬です", "A dog")),
         (("Ein Hund", "A dog."), ("Ein Hund", "A dog.")),  # one side has none
         ((".", "A dog."), (".", "A dog.")),  # nothing would be left

@@ -275,7 +275,8 @@ def test_some_of_several_corpora_may_have_links_and_a_tag_moves_them(
 ) -> None:
     folder = corpus(base)
     links = links_in(tmp_path, demo_lines("train", "align", 300))
-    two = f"{{one: {{path: {folder / 'valid'}}}, two: {{path: {folder / 'train'}, tag: x}}}}"
+    # A name that YAML reads as a number.
+    two = f"{{one: {{path: {folder / 'valid'}}}, 2: {{path: {folder / 'train'}, tag: x}}}}"
     # By characters both are cut alike, whatever text the tokenizer has learnt.
     alike = (
         "tokenizer=char",
@@ -283,7 +284,7 @@ def test_some_of_several_corpora_may_have_links_and_a_tag_moves_them(
         "data.max_length=256",
         "data.max_tokens=512",
     )
-    named = f"data.train={two}", f"guided.links={{two: {links}}}"
+    named = f"data.train={two}", f"guided.links={{2: {links}}}"
     both, alone = (prepared(base, links, *alike, *more).train for more in (named, ()))
     assert both.links is not None and alone.links is not None
     assert not both.links.linked[:40].any() and both.links.linked[40:].all()

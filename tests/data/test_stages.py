@@ -112,6 +112,17 @@ def test_both_directions_of_a_corpus_have_its_weight(base: Path) -> None:
     assert all(row < starts[1] or starts[2] <= row < starts[3] for row in rows)
 
 
+def test_a_name_may_be_a_number(base: Path) -> None:
+    folder = corpus(base)
+    train = f"{{2019: {{path: {folder / 'train'}}}, web: {{path: {folder / 'valid'}}}}}"
+    stages = "[{until: 7, weights: {2019: 1, web: 1}}, {weights: {2019: 1}}]"
+    typed = f"data.train={train}", f"data.stages={stages}"
+    plan = plan_of(base, *tiny_overrides(base), *typed)
+    batches = epochs(train_loader(plan, prepared_for(plan)), 3)
+    assert {row >= FIRST for batch in batches[:7] for row in batch.indices} == {False, True}
+    assert all(row < FIRST for batch in batches[7:] for row in batch.indices)
+
+
 def test_the_ledger_names_the_stages(base: Path) -> None:
     plan = plan_of(base, *overrides(base, THREE))
     stages = prepared_for(plan).ledger["stages"]
