@@ -193,8 +193,8 @@ def test_tiles_of_any_size_drop_the_same_weights() -> None:
 
 def test_dropout_keeps_the_mean() -> None:
     given = inputs(9, 23, 2)
-    draws = [flash_attention(*given, scale=SCALE, dropout=0.25, block_k=7) for _ in range(2000)]
-    mean, deviation = torch.stack(draws).mean(0), torch.stack(draws).std(0) / 2000**0.5
+    draws = [flash_attention(*given, scale=SCALE, dropout=0.25, block_k=7) for _ in range(500)]
+    mean, deviation = torch.stack(draws).mean(0), torch.stack(draws).std(0) / 500**0.5
     assert ((mean - explicit(given)).abs() < 5 * deviation).all()
 
 
