@@ -47,6 +47,7 @@ from comparison.speed import Material, Speeds, parameters, speeds  # noqa: E402
 from comparison.splits import Files, language_of, read_pairs, write_parts  # noqa: E402
 from comparison.training import plan_jobs, train_all  # noqa: E402
 
+from seq2seq.cli.options import positive  # noqa: E402
 from seq2seq.data.mixture import find_components  # noqa: E402
 from seq2seq.data.text import check_parallel, read_lines  # noqa: E402
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError, fail, format_count  # noqa: E402
@@ -153,10 +154,11 @@ def train_and_compare(text: Files, overrides: Sequence[str], options: argparse.N
     typed = dict(option.partition("=")[::2] for option in overrides)
     languages = language_of(text, (typed.get("data.source"), typed.get("data.target")))
     given = {"valid": options.valid, "test": options.test}
-    parts = write_parts(text, given, options.output / "data", languages)
+    runs, data = options.output / "runs", options.output / "data"
+    parts = write_parts(text, given, data, languages, anew=not runs.is_dir())
     options.test = parts.files["test"]
     find_sentence(options.sentence, read_pairs(options.test), str(options.test[0]))
-    jobs = plan_jobs(overrides, parts, languages, options.output / "runs")
+    jobs = plan_jobs(overrides, parts, languages, runs)
     counts = ", ".join(f"{count:,} {name}" for name, count in parts.counts.items())
     options.lead = f"{text[0]} and {text[1]}, in pairs: {counts}. Options: {' '.join(overrides)}"
     print(f"{format_count(len(jobs), 'run')} on {options.lead}", file=sys.stderr, flush=True)
@@ -183,10 +185,10 @@ def parse() -> argparse.Namespace:
     add("--sentence", default="1", metavar="N", help="line of the test set for maps, or a text")
     add("--reference", default="mha", help="the row that ratios refer to")
     add("--no-speed", action="store_true", help="do not measure speeds")
-    add("--batches", type=int, default=4, help="training batches per round")
-    add("--sentences", type=int, default=50, help="sentences translated per round")
-    add("--rounds", type=int, default=5)
-    add("--threads", type=int, default=torch.get_num_threads(), help="of the measurements")
+    add("--batches", type=positive, default=4, help="training batches per round")
+    add("--sentences", type=positive, default=50, help="sentences translated per round")
+    add("--rounds", type=positive, default=5)
+    add("--threads", type=positive, default=torch.get_num_threads(), help="of the measurements")
     add("-o", "--output", type=Path, help="folder for the results: comparison, or the first sweep")
     add("--anyway", action="store_true", help="measure on a busy machine, too")
     parser.set_defaults(notes=[], lead="Runs that were trained before.")
@@ -200,6 +202,8 @@ def dispatch(options: argparse.Namespace) -> None:
     """
     paths = [Path(text) for text in options.inputs if is_path(text)]
     overrides = [text for text in options.inputs if not is_path(text)]
+    if options.output is not None and options.output.is_file():
+        raise ConfigError(f"-o {options.output} is a file: give the name of a folder")
     if overrides or any(path.is_file() for path in paths):
         if len(paths) != 2 or any(path.is_dir() for path in paths):
             raise ConfigError(

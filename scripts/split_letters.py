@@ -14,6 +14,7 @@ Korean syllables have sounds of their own. A space in a word becomes `␣`; `joi
 """
 
 import argparse
+import os
 import sys
 import unicodedata
 from collections.abc import Callable
@@ -40,7 +41,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, help="folder (data/TASK)")
     options = parser.parse_args(arguments)
     if options.task == "join":
-        sys.stdout.writelines(map(join, sys.stdin))
+        if options.files or options.output:
+            parser.error("join reads standard input and writes to standard output: join < FILE")
+        try:
+            sys.stdout.writelines(map(join, sys.stdin))
+            sys.stdout.flush()
+        except BrokenPipeError:  # a reader that has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if not 1 <= len(options.files) <= len(PARTS):
         parser.error(f"{len(options.files)} files: give one to three, for {', '.join(PARTS)}")

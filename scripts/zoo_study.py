@@ -47,7 +47,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="OPTION=VALUE", help="more options of train.py"
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.set and options.results == parser.get_default("results") and not options.print:
+        parser.error("--set is for trials, whose cells are others: add --results FILE")
+    return options
 
 
 def names(text: str) -> list[str]:
@@ -58,25 +61,29 @@ def run_missing(cells: list[Cell], options: argparse.Namespace) -> int:
     """Run what is not in the file of results; 1 if a cell failed."""
     failed = 0
     for cell in cells:
+        name = f"{cell.task.name} {cell.row.name}"
         if cell.key in {(c["task"], c["row"], c["seed"]) for c in read_cells(options.results)}:
+            print(f"{name}: in {options.results} already", flush=True)
             continue
         try:
             line = run_cell(cell, options.runs, options.set)
         except Seq2SeqError as error:
-            fail(f"{cell.task.name} {cell.row.name}: {error}")
+            fail(f"{name}: {error}")
             failed = 1
             continue
         options.results.parent.mkdir(parents=True, exist_ok=True)
         with options.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         scores = ", ".join(f"{part} {value}" for part, value in line["exact"].items())
-        print(f"{cell.task.name} {cell.row.name}: exact {scores}", flush=True)
+        print(f"{name}: exact {scores}", flush=True)
     return failed
 
 
 def write_page(results: Path) -> None:
     cells = read_cells(results)
     page = results.with_suffix(".md")
+    if not page.is_file():
+        raise Seq2SeqError(f"there is no {page}, into which the table of {results} would go")
     text = insert_table(page.read_text(encoding="utf-8"), render_tables(cells))
     page.write_text(text, encoding="utf-8")
     draw_lengths(cells, results.with_suffix(".png"))
@@ -90,7 +97,7 @@ def main() -> int:
         return 0
     cells = list(select_cells(options.task, options.rows, options.seed))
     if options.print:
-        print("\n\n".join("\n".join(cell.commands(options.runs)) for cell in cells))
+        print("\n\n".join("\n".join(cell.commands(options.runs, options.set)) for cell in cells))
         return 0
     for task in STRING_TASKS:
         if options.data or task in options.task:
@@ -99,4 +106,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Seq2SeqError as error:
+        sys.exit(fail(str(error)))

@@ -40,6 +40,7 @@ MISTAKES = [
     ("loss.label_smoothing=1", "loss.label_smoothing=1 should be in [0, 1)"),
     ("loss.r_drop=-1", "loss.r_drop=-1 should be at least 0"),
     ("loss.simcut=-1", "loss.simcut=-1 should be at least 0"),
+    ("loss.simcut_p=0.3", "loss.simcut_p=0.3 has no effect without loss.simcut"),
     ("loss.simcut_p=1", "loss.simcut_p=1 should be in [0, 1)"),
     ("loss.simcut=3 loss.simcut_p=0", "loss.simcut_p=0 cuts none: loss.simcut_p=0.05"),
     ("loss.simcut=3 loss.r_drop=5", "keep one of them, and set the other to 0"),

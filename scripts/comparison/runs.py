@@ -135,11 +135,15 @@ def best_validation(folder: Path, result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def validations(folder: Path) -> list[dict[str, str]]:
-    """The lines of a run's metrics.csv that hold a validation, those of resumed parts included."""
+    """The lines of a run's metrics that hold a validation."""
+    return [row for row in metric_lines(folder) if row.get("valid/loss")]
+
+
+def metric_lines(folder: Path) -> list[dict[str, str]]:
+    """The lines of a run's metrics.csv, those of resumed parts included."""
     rows = read_rows(folder) if (folder / "metrics.csv").is_file() else []
-    if not rows:  # it was killed after its last update: the part that resumed it did none
-        rows = [row for file in sorted(folder.glob("metrics-*.csv")) for row in read_csv(file)]
-    return [row for row in rows if row.get("valid/loss")]
+    # It was killed after its last update: the part that resumed it did none.
+    return rows or [row for file in sorted(folder.glob("metrics-*.csv")) for row in read_csv(file)]
 
 
 def read_command_line(folder: Path) -> tuple[str | None, list[str]]:

@@ -36,16 +36,22 @@ def language_of(
 
 
 def write_parts(
-    text: Files, given: dict[str, Files | None], folder: Path, languages: tuple[str, str]
+    text: Files,
+    given: dict[str, Files | None],
+    folder: Path,
+    languages: tuple[str, str],
+    *,
+    anew: bool,
 ) -> Parts:
     """Write train, valid and test, with the parts that are not given held out of the text.
 
     Args:
         given: the files of valid and of test, or None.
         languages: suffixes of the files.
+        anew: replace other text, on which nothing has been trained.
 
     Raises: DataError for files that are not parallel or hold too little; ConfigError if the folder
-        holds other text.
+        holds other text that is not replaced.
     """
     missing = [name for name, files in given.items() if files is None]
     train, *held_out = hold_out(read_pairs(text), len(missing), str(text[0]))
@@ -57,6 +63,8 @@ def write_parts(
     }
     for name, files in written.items():
         for file, lines in zip(files, zip(*pairs[name], strict=True), strict=True):
+            if anew:
+                file.unlink(missing_ok=True)
             write_once(file, "".join(f"{line}\n" for line in lines))
     return Parts(written, {name: len(pairs[name]) for name in written})
 

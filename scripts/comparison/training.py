@@ -25,6 +25,7 @@ from seq2seq.training.run import plain_values
 from seq2seq.training.run_folder import RECORD
 from seq2seq.training.sweep import RESULT
 
+SIDES = ("source", "target")
 VALIDATIONS = 10  # at least, so that there is a curve
 # Options that are not the user's here, and what to type instead.
 TAKEN = {
@@ -62,16 +63,20 @@ def plan_jobs(
     for key in keys:
         if reason := TAKEN.get(key) or (key.startswith("hydra.") and TAKEN["hydra"]):
             raise ConfigError(f"{key}=... cannot be given here: {reason}")
-    ours = ["data=files", f"data.source={languages[0]}", f"data.target={languages[1]}", "seed=1"]
+    sides = [f"data.{side}={quote(name)}" for side, name in zip(SIDES, languages, strict=True)]
+    ours = ["data=files", *sides, "seed=1"]
     for name, files in parts.files.items():
         ours.append(f"data.{name}=[{','.join(quote(file) for file in files)}]")
     given = [*(option for option in ours if option.partition("=")[0] not in keys), "resume=auto"]
-    problems, jobs = [], []
+    problems: list[str] = []
+    jobs: list[Job] = []
     often: list[str] | None = None
     for name, options in combinations(typed):
         try:
             if often is None:
                 often = validation_options(compose_run([*given, *options]), keys)
+            if any(job.folder.name == name for job in jobs):
+                raise ConfigError("the same run twice")
             named = f"run_name={quote(name)}"
             jobs.append(plan_job(folder / name, [*given, named, *options, *often]))
         except Seq2SeqError as error:

@@ -135,11 +135,11 @@ class Cell(NamedTuple):
     def output(self, runs: Path, part: str) -> Path:
         return self.folder(runs) / f"{part}.output"
 
-    def commands(self, runs: Path) -> list[str]:
-        """As typed in a shell, in the root of a checkout."""
+    def commands(self, runs: Path, extra: Sequence[str] = ()) -> list[str]:
+        """As typed in a shell, in the root of a checkout; `extra` as in `run_cell`."""
         tests = [self.test(runs, part) for part in (self.task.within, self.task.beyond)]
         return [
-            f"OMP_NUM_THREADS=1 {shlex.join(['python', 'train.py', *self.training(runs)])}",
+            f"OMP_NUM_THREADS=1 {shlex.join(['python', 'train.py', *self.training(runs), *extra])}",
             *(f"OMP_NUM_THREADS=1 {shlex.join(['seq2seq', *typed])}" for typed in tests),
         ]
 

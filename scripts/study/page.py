@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 
+from seq2seq.errors import Seq2SeqError
 from study.cells import PLAIN, TASKS, Row, rows_of
 from study.running import Line
 
@@ -14,10 +16,16 @@ Key = tuple[str, str]  # task, row
 
 
 def read_cells(path: Path) -> list[Line]:
-    """The lines of a file of cells; none if it does not exist."""
+    """The lines of a file of cells; none if it does not exist. Raises: Seq2SeqError for a line that
+    is none, as a kill may leave the last.
+    """
     if not path.is_file():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise Seq2SeqError(f"{path} has a damaged line: {error}. Delete that line") from error
 
 
 def insert_table(page: str, content: str) -> str:
@@ -46,8 +54,8 @@ def strings_table(cells: Sequence[Line], task: str) -> str:
     lines = []
     for row in rows_of(task):
         if seeds := found.get((task, row.name)):
-            values = [mean(bucket_score(seed, each) for seed in seeds) for each in buckets]
-            symbols = mean(seed["symbols"]["beyond"] for seed in seeds)
+            values = [fmean(bucket_score(seed, each) for seed in seeds) for each in buckets]
+            symbols = fmean(seed["symbols"]["beyond"] for seed in seeds)
             line = [label(row, seeds), place(seeds[0]), *map(percent, [*values, symbols])]
             lines.append(line + cost(seeds))
     return markdown(header, lines)
@@ -62,7 +70,7 @@ def scan_table(cells: Sequence[Line]) -> str:
         tasks = [found.get((task, row.name), []) for task in SCAN]
         if any(tasks):
             values = [
-                percent(mean(seed["exact"][part] for seed in seeds)) if seeds else "-"
+                percent(fmean(seed["exact"][part] for seed in seeds)) if seeds else "-"
                 for seeds in tasks
                 for part in ("within", "beyond")
             ]
@@ -101,7 +109,7 @@ def cost(seeds: Sequence[Line]) -> list[str]:
     known = [seed["cpu_seconds"] for seed in seeds if seed["cpu_seconds"] is not None]
     return [
         f"{seeds[0]['parameters']:,}",
-        f"{mean(known):.0f}" if known else "-",
+        f"{fmean(known):.0f}" if known else "-",
     ]
 
 
@@ -122,11 +130,6 @@ def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     words = 1 + ("used in" in header)
     rule = ["---"] * words + ["---:"] * (len(header) - words)
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, rule, *lines))
-
-
-def mean(values: Iterable[float]) -> float:
-    known = list(values)
-    return sum(known) / len(known)
 
 
 def percent(value: float) -> str:

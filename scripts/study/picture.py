@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 
 from seq2seq.pages.plots import INK, METADATA, QUIET, RULE
 from study.cells import PLAIN, SCHEMES
-from study.page import LENGTHS, group, mean
+from study.page import LENGTHS, group
 from study.running import Line
 from study.strings import TRAINED
 
@@ -51,10 +52,10 @@ def draw_lengths(cells: Sequence[Line], path: Path) -> None:
 
 
 def curve(seeds: Sequence[Line]) -> dict[int, float]:
-    """Symbols right at each length, the mean over seeds."""
+    """Symbols right at each length, the fmean over seeds."""
     lengths = [each["length"] for each in seeds[0]["by_length"]]
     columns = zip(*(seed["by_length"] for seed in seeds), strict=True)
-    return {n: mean(e["symbols"] for e in each) for n, each in zip(lengths, columns, strict=True)}
+    return {n: fmean(e["symbols"] for e in each) for n, each in zip(lengths, columns, strict=True)}
 
 
 def draw_panel(

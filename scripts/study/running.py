@@ -1,6 +1,5 @@
 """Run a cell: its commands, and the line of JSON that they amount to."""
 
-import csv
 import json
 import os
 import resource
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarking import processor
-from comparison.runs import read_run
+from comparison.runs import metric_lines, read_run
 
 from seq2seq.errors import Seq2SeqError
 from seq2seq.metrics.registry import count_edits
@@ -37,7 +36,6 @@ def run_cell(cell: Cell, runs: Path, extra: Sequence[str] = ()) -> Line:
     training = run_command([str(ROOT / "train.py"), *cell.training(runs), *extra])
     tests = [run_test(cell, runs, part) for part in (task.within, task.beyond)]
     run = read_run(folder)
-    typed = cell.commands(RUNS)
     return {
         "task": task.name,
         "row": cell.row.name,
@@ -51,7 +49,7 @@ def run_cell(cell: Cell, runs: Path, extra: Sequence[str] = ()) -> Line:
         "test_cpu_seconds": round(sum(test.seconds for test in tests), 1),
         "tokens_per_second": tokens_per_second(folder),
         **conditions_of(folder),
-        "commands": [" ".join([typed[0], *extra]), *typed[1:]],
+        "commands": cell.commands(RUNS, extra),
     }
 
 
@@ -122,9 +120,8 @@ def by_length(pairs: Iterable[tuple[str, str]]) -> list[Line]:
 
 
 def tokens_per_second(folder: Path) -> int | None:
-    """The median over the lines of metrics.csv, by the clock; None if the last part has no line."""
-    with (folder / "metrics.csv").open(encoding="utf-8") as file:
-        column = [row.get("train/tokens_per_second") for row in csv.DictReader(file)]
+    """The median over the lines of a training, by the clock; None if there are none."""
+    column = [row.get("train/tokens_per_second") for row in metric_lines(folder)]
     speeds = [float(each) for each in column if each]
     return round(statistics.median(speeds)) if speeds else None
 

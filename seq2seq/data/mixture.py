@@ -130,6 +130,11 @@ def check_directions(specs: Mapping[str, Spec | None], source: str, target: str)
                 f"data.both_directions=true makes tags of the languages, and {option}={language!r} "
                 "is not a word of letters, digits, _ or -: rename the column or the files"
             )
+    if source == target:
+        raise ConfigError(
+            f"data.both_directions=true tells directions apart by their languages, and both are "
+            f"{source!r}: data.source and data.target should differ"
+        )
     for what, spec in specs.items():
         for name, options in spec.items() if isinstance(spec, Mapping) else ():
             if options.get("tag") is not None:

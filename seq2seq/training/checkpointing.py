@@ -102,8 +102,12 @@ class Trainer(L.Trainer):
             return
         if error is None:
             raise SystemExit(2)  # the first process says why
-        last = [c.file for c in self.callbacks if isinstance(c, LastCheckpoint)]  # type: ignore[attr-defined]
-        whole = [
-            f". resume={file} continues, once that is fixed" for file in last if file.is_file()
-        ]
-        raise CheckpointError(f"{error}{''.join(whole)}") from error
+        raise CheckpointError(f"{error}{describe_resume(self)}") from error
+
+
+def describe_resume(trainer: L.Trainer) -> str:
+    """What follows a message about something that ended a run: how to go on, if there is a way."""
+    callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    last = [each.file for each in callbacks if isinstance(each, LastCheckpoint)]
+    found = (f". resume={file} continues, once that is mended" for file in last if file.is_file())
+    return next(found, "")

@@ -3,6 +3,7 @@
 import math
 import os
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -15,10 +16,14 @@ import lightning as L
 import torch.distributed as dist
 
 from seq2seq.errors import ConfigError, escape
+from seq2seq.training.checkpointing import describe_resume
 
+TRIED = 8  # references with which a command is tried
 SHOWN = 300  # characters of a command's output in a message
 # A program that uses torch itself would take these for a training of several processes.
 PROCESS_GROUP = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+Columns = Mapping[str, Sequence[str]]  # hypotheses, references, sources: a line each
 
 
 class CommandScore(L.Callback):
@@ -35,6 +40,10 @@ class CommandScore(L.Callback):
         self.command, self.text = command, text
         self.translations: dict[int, str] = {}
 
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Tries the command on a few references, before hours of training depend on it."""
+        self._run(trainer, trial_of(self.text))
+
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.translations = {}
 
@@ -45,27 +54,37 @@ class CommandScore(L.Callback):
         self.translations |= {row: translation for row, (translation, _) in pairs}
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        translations, result = gather_rows(self.translations), ""
-        score, started_at = math.nan, time.perf_counter()
+        translations, started_at = gather_rows(self.translations), time.perf_counter()
+        rows = sorted(translations)
+        columns = {
+            "hypotheses": [translations[row] for row in rows],
+            "references": [self.text[row][1] for row in rows],
+            "sources": [self.text[row][0] for row in rows],
+        }
+        pl_module.log("valid/command", self._run(trainer, columns), sync_dist=True)
+        seconds = trainer.strategy.broadcast(time.perf_counter() - started_at)
+        pl_module.log("valid/command_seconds", seconds, sync_dist=True)
+
+    def _run(self, trainer: L.Trainer, columns: Columns) -> float:
+        """The score, in all processes. Raises: ConfigError in the first one."""
+        score, problem = math.nan, ""
         if trainer.is_global_zero:
-            rows = sorted(translations)
-            columns = {
-                "hypotheses": [translations[row] for row in rows],
-                "references": [self.text[row][1] for row in rows],
-                "sources": [self.text[row][0] for row in rows],
-            }
             try:
                 score = run_score_command(self.command, columns)
             except ConfigError as error:  # raised below, after the others know
-                result = str(error)
-        seconds = time.perf_counter() - started_at
-        score, seconds, result = trainer.strategy.broadcast((score, seconds, result))
-        if result:
-            if trainer.is_global_zero:
-                raise ConfigError(result)
-            raise SystemExit(2)  # the first process says why
-        pl_module.log("valid/command", score, sync_dist=True)
-        pl_module.log("valid/command_seconds", seconds, sync_dist=True)
+                problem = str(error)
+        score, problem = trainer.strategy.broadcast((score, problem))
+        if not problem:
+            return score
+        if trainer.is_global_zero:
+            raise ConfigError(problem + describe_resume(trainer))
+        raise SystemExit(2)  # the first process says why
+
+
+def trial_of(text: Sequence[tuple[str, str]]) -> Columns:
+    """The first references, as if they were translations."""
+    sources, references = map(list, zip(*text[:TRIED], strict=True))
+    return {"hypotheses": references, "references": references, "sources": sources}
 
 
 def gather_rows(mine: dict[int, str]) -> dict[int, str]:
@@ -77,7 +96,7 @@ def gather_rows(mine: dict[int, str]) -> dict[int, str]:
     return {row: text for part in parts for row, text in part.items()}
 
 
-def run_score_command(command: str, columns: Mapping[str, Sequence[str]]) -> float:
+def run_score_command(command: str, columns: Columns) -> float:
     """The last number that a command prints.
 
     Args:
@@ -85,31 +104,45 @@ def run_score_command(command: str, columns: Mapping[str, Sequence[str]]) -> flo
 
     Raises: ConfigError if it cannot be started, fails, or prints no number.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in PROCESS_GROUP}
-    with TemporaryDirectory(prefix="seq2seq-") as folder:
-        files = {name: Path(folder, f"{name}.txt") for name in columns}
-        for name, lines in columns.items():
-            text = "".join(f"{' '.join(line.splitlines())}\n" for line in lines)
-            files[name].write_text(text, encoding="utf-8")
-        try:
-            done = subprocess.run(
-                fill_in(command, files),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                env=environment,
-                start_new_session=True,  # Ctrl-C is for the training
-                check=False,
-            )
-        except OSError as error:
-            raise ConfigError(f"checkpoint.monitor=command:{command}: {error}") from error
+    try:
+        with TemporaryDirectory(prefix="seq2seq-") as folder:
+            files = {name: Path(folder, f"{name}.txt") for name in columns}
+            for name, lines in columns.items():
+                text = "".join(f"{' '.join(line.splitlines())}\n" for line in lines)
+                files[name].write_text(text, encoding="utf-8")
+            done = run_alone(fill_in(command, files))
+    except OSError as error:
+        raise ConfigError(f"checkpoint.monitor=command:{command}: {error}") from error
     if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip())[-SHOWN:] or "it said nothing"
         raise ConfigError(
             f"checkpoint.monitor=command:{command} ended with code {done.returncode}: "
-            f"{escape(done.stderr.strip()[-SHOWN:])}. resume= continues, once that is mended"
+            f"{escape(said)}"
         )
     return last_number(command, done.stdout)
+
+
+def run_alone(arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """Run a program, which Ctrl-C does not reach: that is for the training. If this is interrupted,
+    the program ends with all that it has started.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in PROCESS_GROUP}
+    with subprocess.Popen(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 def fill_in(command: str, files: Mapping[str, Path]) -> list[str]:

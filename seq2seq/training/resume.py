@@ -83,6 +83,14 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
             f"resume={path}: its best model was chosen by checkpoint.monitor={escape(command)}. A "
             "command in a checkpoint is shown and never run: to continue, type it, if you trust it"
         )
+    for name in ("monitor", "mode"):
+        chosen = before.config.get(name, now.config[name])  # older checkpoints lack the mode
+        if chosen != now.config[name]:
+            raise ConfigError(
+                f"resume={path}: its best model was chosen by checkpoint.{name}={chosen}, and this "
+                f"run chooses by {escape(str(now.config[name]))}: type checkpoint.{name}={chosen}, "
+                f"or start a new run from its weights, init={path}"
+            )
     nodes = (*MODEL_NODES, "order", "update")
     if differences := find_differences(before, now, nodes=nodes):
         words = "; ".join(str(each._replace(name=option_of(each.name))) for each in differences)

@@ -33,6 +33,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.plugins import record_plugins
 from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.training.command_score import run_score_command, trial_of
 from seq2seq.training.config.options import InitOptions
 from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.dry_run import dry_run
@@ -114,6 +115,8 @@ def train(
     module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)
     if plan.run.dry_run:
         restore(plan.resume, plan.init, module, prepared.tokenizers)
+        if plan.checkpoint.command is not None:
+            run_score_command(plan.checkpoint.command, trial_of(text))
         dry_run(plan, prepared, module)
         return None
     timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
@@ -247,6 +250,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "update": update,
         "guided": guided,
         "monitor": plan.checkpoint.monitor,
+        "mode": plan.checkpoint.direction,
     }
     mechanisms = {options["name"] for options in plan.model["attention"].values()}
     names = {"attention": mechanisms, "search": {decode["name"]}}

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -9,12 +10,15 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.callbacks import EarlyStopping
 
 from seq2seq.checkpoint.folder import BEST, LAST
 from seq2seq.errors import Seq2SeqError
 from seq2seq.training.callbacks import ends_update
 from seq2seq.training.checkpointing import LastCheckpoint
 
+# Seconds in which signals are one: a terminal and torchrun both tell a process of one Ctrl-C.
+TOGETHER = 1.0
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
@@ -35,6 +39,7 @@ class StopOnSignal(L.Callback):
     def __init__(self, last: LastCheckpoint):
         self.last = last
         self.received: int | None = None
+        self.told_at = 0.0
         self.stopping = False
         self.before: dict[int, Handler] = {}
 
@@ -43,8 +48,11 @@ class StopOnSignal(L.Callback):
         self.before = {signum: signal.signal(signum, self._note) for signum in self.SIGNALS}
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
-        self.received = signum
-        self._restore()
+        now = time.monotonic()
+        if self.received is None:
+            self.received, self.told_at = signum, now
+        elif now - self.told_at > TOGETHER:
+            raise SystemExit(128 + signum)
 
     def _restore(self) -> None:
         for signum, handler in self.before.items():
@@ -77,6 +85,15 @@ class StopOnSignal(L.Callback):
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self._restore()
+
+
+class Patience(EarlyStopping):
+    """Ends a run after some validations without a better score; one that had ended so, and is
+    resumed, ends at once.
+    """
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        trainer.should_stop |= self.wait_count >= self.patience
 
 
 class DivergedError(Seq2SeqError):

@@ -13,7 +13,7 @@ import torch
 from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 
 from seq2seq.checkpoint.folder import KEPT
@@ -30,7 +30,7 @@ from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, Train
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.int8_training import Int8Passes
 from seq2seq.training.reporter import ProgressBar, Reporter
-from seq2seq.training.stopping import StopOnDivergence, StopOnSignal
+from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
 
 SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
 
@@ -167,7 +167,7 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
         CommandScore(command, text) if command is not None else None,
         Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,
-        EarlyStopping(metric, patience=patience, mode=mode) if patience else None,
+        Patience(metric, patience=patience, mode=mode) if patience else None,
         *weight_callbacks(plan.folder, plan.checkpoint),
         StopOnSignal(last),
         last,

@@ -79,12 +79,25 @@ def test_a_text_too_small_to_be_divided_is_refused() -> None:
 def test_given_parts_are_taken_and_other_text_is_never_mixed_in(tmp_path: Path) -> None:
     text = write_text(tmp_path, "my", [(f"quelle {n}", f"target {n}") for n in range(40)])
     valid = write_text(tmp_path, "dev", [("eins", "one"), ("zwei", "two")])
-    parts = write_parts(text, {"valid": valid, "test": None}, tmp_path / "out", ("de", "en"))
+    parts = write_parts(
+        text, {"valid": valid, "test": None}, tmp_path / "out", ("de", "en"), anew=False
+    )
     assert parts.counts == {"train": 38, "valid": 2, "test": 2}
     assert parts.files["valid"][1].read_text() == "one\ntwo\n"
-    write_parts(text, {"valid": valid, "test": None}, tmp_path / "out", ("de", "en"))
+    write_parts(text, {"valid": valid, "test": None}, tmp_path / "out", ("de", "en"), anew=False)
     with pytest.raises(ConfigError, match="holds other text.*-o ANOTHER"):
-        write_parts(text, {"valid": None, "test": None}, tmp_path / "out", ("de", "en"))
+        write_parts(text, {"valid": None, "test": None}, tmp_path / "out", ("de", "en"), anew=False)
+
+
+def test_text_on_which_nothing_was_trained_is_replaced(tmp_path: Path) -> None:
+    given: dict[str, tuple[Path, Path] | None] = {"valid": None, "test": None}
+    one, other = (write_text(tmp_path, name, SOME[n:]) for n, name in enumerate("ab"))
+    parts = (given, tmp_path / "data", ("de", "en"))
+    write_parts(one, *parts, anew=True)
+    written = write_parts(other, *parts, anew=True)
+    assert sum(written.counts.values()) == len(SOME) - 1
+    with pytest.raises(ConfigError, match="holds other text"):
+        write_parts(one, *parts, anew=False)
 
 
 def test_languages_are_suffixes_unless_typed() -> None:
@@ -189,6 +202,7 @@ REFUSED = {
     "attn=mha logger=none": "logger=none would leave no curves",
     "position=rope": "nothing is compared yet: type presets such as attn=mha,additive,gqa",
     "attn=mha --sentence 99": "--sentence 99:",
+    "attn=mha,mha": "mha,seed=1: the same run twice",
     "attn=mha third.txt": "to train, give two files of text and options",
 }
 

@@ -110,6 +110,10 @@ def test_a_cut_off_that_leaves_nothing_to_test_is_refused(
     with pytest.raises(SystemExit):
         split(tmp_path, monkeypatch, "--split", "length", "--cut-off", "48")
     assert "so 1 to 47" in capsys.readouterr().err
+    for kind in ((), ("--split", "jump")):
+        with pytest.raises(SystemExit):
+            split(tmp_path, monkeypatch, *kind, "--cut-off", "26")
+        assert "--cut-off is for --split length" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

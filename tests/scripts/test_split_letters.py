@@ -56,6 +56,12 @@ def test_joined_letters_are_the_word(
     assert capsys.readouterr().out == unicodedata.normalize("NFC", word) + "\n"
 
 
+def test_join_reads_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["join", "file"])
+    assert "join reads standard input" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

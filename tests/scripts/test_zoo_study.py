@@ -17,6 +17,8 @@ from study.running import by_length, score
 from study.strings import EACH, FEW, LONGEST, PAIRS, TRAINED, write_strings
 from tiny_runs import plan_of
 
+from seq2seq.errors import Seq2SeqError
+
 
 def lines(path: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -192,6 +194,30 @@ def test_cells_that_are_there_are_skipped_and_a_failed_one_stops_no_other(
     assert run_script(monkeypatch, *typed) == 1
     assert [cell["row"] for cell in read_cells(results)] == ["mha", "mqa"]
     assert "copy gqa: no memory" in capsys.readouterr().err
+
+
+def test_trials_are_no_cells_of_the_page_and_damage_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = ("--task", "copy", "--rows", "mha", "--set", "model.dropout=0.5")
+    with pytest.raises(SystemExit):
+        run_script(monkeypatch, *trial)
+    assert "add --results FILE" in capsys.readouterr().err
+    assert run_script(monkeypatch, "--print", *trial) == 0
+    assert "model.dropout=0.5" in capsys.readouterr().out.splitlines()[0]
+    results = tmp_path / "mine.jsonl"
+    results.write_text(json.dumps(cell_line("copy", "mha")) + "\n", encoding="utf-8")
+    with pytest.raises(Seq2SeqError, match="there is no .*mine.md"):
+        run_script(monkeypatch, "--table", "--results", results)
+    results.write_text('{"task": "co', encoding="utf-8")
+    with pytest.raises(Seq2SeqError, match="mine.jsonl has a damaged line"):
+        read_cells(results)
+
+
+def test_the_speed_of_a_run_is_known_after_another_part_without_updates(tmp_path: Path) -> None:
+    text = "step,train/tokens_per_second,valid/loss\n1,100,\n2,300,\n2,,5\n"
+    (tmp_path / "metrics-1.csv").write_text(text)
+    assert running.tokens_per_second(tmp_path) == 200
 
 
 @pytest.mark.slow  # six processes

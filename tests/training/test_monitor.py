@@ -72,7 +72,8 @@ def test_no_shell_reads_the_command_and_lines_stay_lines(tmp_path: Path) -> None
         ("print('none')", "should print a number, but printed none"),
         ("print('nan')", "should print a number, but printed nan"),
         ("", "should print a number, but printed nothing"),
-        ("sys.exit('no model \\x1b[2J')", r"ended with code 1: no model \\x1b\[2J. resume="),
+        ("sys.exit('no model \\x1b[2J')", r"ended with code 1: no model \\x1b\[2J$"),
+        ("print('no such metric'); sys.exit(3)", "ended with code 3: no such metric"),
     ],
 )
 def test_a_command_without_a_number_says_why(tmp_path: Path, body: str, words: str) -> None:
@@ -106,12 +107,12 @@ def test_symbols_choose_by_the_score_of_the_whole_validation(base: Path, name: s
 def test_a_command_chooses_and_stops_a_run_and_its_time_is_reported(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Better, then worse and worse: patience ends the run, and the second validation is the best.
+    # After the trial: better, then worse and worse: patience ends the run, the second is the best.
     log = tmp_path / "calls"
     command = program(
         tmp_path,
         f"log = open({str(log)!r}, 'a'); log.write('x'); log.close()\n"
-        f"print([5, 3, 4, 6, 7][len(open({str(log)!r}).read()) - 1])",
+        f"print([9, 5, 3, 4, 6, 7][len(open({str(log)!r}).read()) - 1])",
     )
     options = (typed(command), "checkpoint.mode=min", "checkpoint.patience=2")
     run = train_tiny(base, *RUN, "trainer.max_steps=20", "schedule.steps=20", *options)
@@ -138,6 +139,46 @@ print(sacrebleu.corpus_chrf(hypotheses, [references]).score)
 """
 
 
+def test_a_command_that_fails_is_noticed_before_training(base: Path, tmp_path: Path) -> None:
+    bad = typed(program(tmp_path, "oops"))
+    for more in ((), ("dry_run=true",)):
+        with pytest.raises(ConfigError, match=r"ended with code 1") as caught:
+            train_again(tmp_path / "run", *tiny_overrides(base), *RUN, bad, *more)
+        assert "resume=" not in str(caught.value)
+    # One that fails later says where to go on.
+    log = tmp_path / "calls"
+    body = f"log = open({str(log)!r}, 'a'); log.write('x'); log.close()\n"
+    body += f"print(1 if len(open({str(log)!r}).read()) < 3 else sys.exit('full'))"
+    options = (typed(program(tmp_path, body)), "checkpoint.every=2")
+    with pytest.raises(ConfigError, match="full") as caught:
+        train_again(tmp_path / "run", *tiny_overrides(base), *RUN, *options)
+    assert f"resume={tmp_path / 'run' / 'last.ckpt'} continues" in str(caught.value)
+
+
+def test_a_run_that_is_resumed_chooses_as_before(base: Path, tmp_path: Path) -> None:
+    command = typed(program(tmp_path, "print(1)"))
+    for before, now, said in (
+        ((command, "checkpoint.mode=min"), (command,), "checkpoint.mode=min, and this"),
+        (("checkpoint.monitor=loss",), (), "checkpoint.monitor=loss, and this"),
+    ):
+        run = train_tiny(base, *RUN, *before)
+        best = (run / "best.ckpt").read_bytes()
+        typed_again = (*tiny_overrides(base), *RUN, "trainer.max_steps=6", "schedule.steps=6")
+        with pytest.raises(ConfigError, match=said):
+            train_again(run, *typed_again, *now, f"resume={run / 'last.ckpt'}")
+        assert (run / "best.ckpt").read_bytes() == best
+
+
+def test_a_run_that_patience_has_ended_stays_ended(base: Path, tmp_path: Path) -> None:
+    options = (*tiny_overrides(base), *RUN, "trainer.max_steps=40", "schedule.steps=40")
+    options += (typed(program(tmp_path, "print(1)")), "checkpoint.patience=2")
+    run, ends = tmp_path / "run", []
+    for resume in ((), (f"resume={run / 'last.ckpt'}",)):
+        train_again(run, *options, *resume)
+        ends.append(torch.load(run / "last.ckpt", weights_only=True)["global_step"])
+    assert ends == [6, 6]
+
+
 @pytest.mark.slow
 def test_of_several_processes_the_first_runs_the_command_on_the_translations_of_all(
     base: Path, tmp_path: Path
@@ -151,7 +192,7 @@ def test_of_several_processes_the_first_runs_the_command_on_the_translations_of_
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, check=True, capture_output=True, timeout=300, env=environment)
     assert metrics(run, "valid/command") == [8, 8]
-    assert calls.read_text() == "xx"
+    assert calls.read_text() == "xxx", "the trial and two validations"
     # If it fails, both end, and the message is there once.
     bad = train_command(base, tmp_path / "bad", *RUN, *options, typed(program(tmp_path, "oops")))
     ended = subprocess.run(

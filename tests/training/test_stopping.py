@@ -79,6 +79,29 @@ def test_a_signal_ends_a_run_that_then_goes_on_to_the_same_end(
 
 
 @pytest.mark.slow
+def test_a_second_signal_ends_a_command_that_hangs(base: Path, tmp_path: Path) -> None:
+    mark, run = tmp_path / "mark", tmp_path / "run"
+    script = f"echo $$ >> {mark}; test $(wc -l < {mark}) = 1 || sleep 600; echo 1"
+    options = (*LONG, *STEPS, f"checkpoint.monitor='command:sh -c \"{script}\" # {{sources}}'")
+    options += ("trainer.val_check_interval=2", "trainer.max_steps=50")
+    with subprocess.Popen(
+        train_command(base, run, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        until = time.monotonic() + 120
+        while not mark.exists() or mark.read_text().count("\n") < 2:  # its trial ended
+            assert time.monotonic() < until and process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        for pause in (1.5, 0):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(pause)
+        process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    command = int(mark.read_text().split()[1])
+    with pytest.raises(ProcessLookupError):
+        os.kill(command, 0)
+
+
+@pytest.mark.slow
 def test_in_a_job_of_slurm_nothing_but_the_run_is_written_or_read(
     base: Path, tmp_path: Path
 ) -> None:

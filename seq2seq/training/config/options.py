@@ -81,6 +81,10 @@ class LossOptions:
                 f"loss.simcut={self.simcut} compares with a pass in which inputs are cut, but "
                 "loss.simcut_p=0 cuts none: loss.simcut_p=0.05, or loss.simcut=0"
             )
+        if not self.simcut and self.simcut_p != LossOptions.simcut_p:
+            raise ConfigError(
+                f"loss.simcut_p={self.simcut_p} has no effect without loss.simcut: loss.simcut=3"
+            )
 
 
 @dataclass(frozen=True)
