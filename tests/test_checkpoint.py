@@ -31,7 +31,7 @@ def test_a_file_says_what_it_is(run: Path) -> None:
     assert entry["format"] == FORMAT and entry["version"] == __version__
     assert set(entry["config"]) == {
         *("model", "position", "attention", "decode", "data", "order", "update", "guided"),
-        "monitor",
+        *("monitor", "mode"),
     }
     assert set(entry["tokenizer"]) == {"source", "target"}
 

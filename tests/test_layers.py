@@ -105,11 +105,11 @@ LIBRARIES = {
 BUDGETS = {
     "cli": 3467,
     "decoding": 3109,
-    "training": 2466,
+    "training": 2511,
     "serving": 2183,
     "attention": 2074,
     "C": 1920,
-    "data": 2467,
+    "data": 2472,
     "documents": 1508,
     "functional": 1556,
     "interchange": 1652,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -62,9 +63,10 @@ def strings_table(cells: Sequence[Line], task: str) -> str:
 
 
 def scan_table(cells: Sequence[Line]) -> str:
-    """Exact matches on validation and on the test of each split."""
+    """Exact matches on validation and on the test of each split, and the mean cost."""
     found = group(cells)
     header = ["SCAN: row", *(f"{name}, {part}" for name in SCAN for part in ("valid", "test"))]
+    header += ["parameters", "CPU s"]
     lines = []
     for row in rows_of(SCAN[0]):
         tasks = [found.get((task, row.name), []) for task in SCAN]
@@ -74,7 +76,8 @@ def scan_table(cells: Sequence[Line]) -> str:
                 for seeds in tasks
                 for part in ("within", "beyond")
             ]
-            lines.append([label(row, next(filter(None, tasks))), *values])
+            seeds = [*chain(*tasks)]
+            lines.append([label(row, next(filter(None, tasks))), *values, *cost(seeds)])
     return markdown(header, lines)
 
 

@@ -106,7 +106,7 @@ class Trainer(L.Trainer):
 
 
 def describe_resume(trainer: L.Trainer) -> str:
-    """What follows a message about something that ended a run: how to go on, if there is a way."""
+    """The end of a message about something that ended a run: how to go on, if there is a way."""
     callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
     last = [each.file for each in callbacks if isinstance(each, LastCheckpoint)]
     found = (f". resume={file} continues, once that is mended" for file in last if file.is_file())
