@@ -31,6 +31,7 @@ from benchmarking import await_idle, conditions, interleave
 from decoding_bench.engines import search_of
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from seq2seq import checkpoint
 from seq2seq.checkpoint.folder import find_checkpoint
@@ -241,6 +242,9 @@ def draw(points: Sequence[Point], path: Path) -> None:
             axes.scatter(*place, 12 * point.megabytes, color, alpha=0.4, linewidths=0)
             axes.annotate(str(number), place, fontsize=8, color=color, ha="center", va="center")
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.margins(0.1)
         axes.set_xlabel(title, fontsize=9, color=QUIET)
         axes.set_ylabel("BLEU", fontsize=9, color=QUIET)
