@@ -64,7 +64,10 @@ def assert_identical(actual: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     "typed",
     [
-        "data.augment.upper=0.2 data.augment.noise=0.2 tokenizer.dropout=0.1",
+        pytest.param(
+            "data.augment.upper=0.2 data.augment.noise=0.2 tokenizer.dropout=0.1",
+            marks=pytest.mark.slow,
+        ),
         pytest.param("", marks=pytest.mark.slow),
         pytest.param("tokenizer.dropout=0.1", marks=pytest.mark.slow),
         pytest.param("trainer.accumulate_grad_batches=2", marks=pytest.mark.slow),
@@ -88,6 +91,7 @@ def test_stages_and_augmented_pairs_go_on_where_a_run_was_interrupted(base: Path
     train = f"{{web: {{path: {folder / 'train'}}}, clean: {{path: {folder / 'valid'}}}}}"
     options = [o for o in tiny_overrides(base) if not o.startswith("data.train=")]
     options += [*LONG, f"data.train={train}", "data.augment.upper=0.2", "data.augment.typos=0.3"]
+    options += ["tokenizer.dropout=0.1"]
     options += ["data.stages=[{until: 14, weights: {web: 1}}, {weights: {web: 0.3, clean: 1}}]"]
     whole, parts = base / "staged-whole", base / "staged-parts"
     train_again(whole, *options, "trainer.max_steps=20", "trainer.val_check_interval=9")
