@@ -52,7 +52,7 @@ def draw_lengths(cells: Sequence[Line], path: Path) -> None:
 
 
 def curve(seeds: Sequence[Line]) -> dict[int, float]:
-    """Symbols right at each length, the fmean over seeds."""
+    """Symbols right at each length, the mean over seeds."""
     lengths = [each["length"] for each in seeds[0]["by_length"]]
     columns = zip(*(seed["by_length"] for seed in seeds), strict=True)
     return {n: fmean(e["symbols"] for e in each) for n, each in zip(lengths, columns, strict=True)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from seq2seq.cleaning.verdicts import OUTCOMES, Verdicts
 from seq2seq.data.file_memo import file_state
-from seq2seq.data.formats import FORMATS, Pair, format_row
+from seq2seq.data.formats import FORMATS, Pair, are_numbers, format_row
 from seq2seq.durable import replacing
 from seq2seq.errors import DataError
 
@@ -48,7 +48,7 @@ def write_kept(
     examples: Examples = {outcome: [] for outcome in OUTCOMES}
     with ExitStack() as stack:
         files = [stack.enter_context(replacing(path)) for path in paths]
-        if paths[0].suffix == ".tsv" and not all(map(str.isdigit, columns)):
+        if paths[0].suffix == ".tsv" and not are_numbers(columns):
             files[0].write(f"{format_row('.tsv', columns, columns)}\n".encode())
         for row, (verdict, pair) in enumerate(zip(verdicts.tobytes(), pairs, strict=False)):
             if row in wanted:
@@ -64,9 +64,7 @@ def write_kept(
     return examples
 
 
-def lines_of(
-    pair: Sequence[str], paths: Sequence[Path], columns: Pair, number: int
-) -> Sequence[str]:
+def lines_of(pair: Pair, paths: Sequence[Path], columns: Pair, number: int) -> Sequence[str]:
     """A pair as a line of each file. Raises: DataError if the format cannot hold it."""
     suffix = paths[0].suffix if len(paths) == 1 else ""
     if suffix != ".jsonl":
@@ -76,10 +74,6 @@ def lines_of(
                 f"pair {number:,} has a tab or the end of a line inside a text, which {paths[0]} "
                 "cannot hold: --invalid on leaves it out, -o OUT.jsonl can hold it"
             )
-    if suffix == ".tsv" and all(map(str.isdigit, columns)):
-        places = [int(column) - 1 for column in columns]  # each side keeps the number of its column
-        texts = dict(zip(places, pair, strict=True))
-        pair = [texts.get(place, "") for place in range(max(places) + 1)]
     return [format_row(suffix, columns, pair)] if suffix else pair
 
 

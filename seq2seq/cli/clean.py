@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.cleaning.rules import DUPLICATES, RULES
-from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.cli.files import InputPath, check_uncompressed, check_written, inputs_of
 from seq2seq.cli.options import Option, add_options, numeric, option_name
 from seq2seq.data.formats import Pair, TextFormat, find_format
 from seq2seq.data.text import check_parallel
@@ -110,9 +110,7 @@ def find_outputs(arguments: argparse.Namespace, read: Sequence[Path]) -> tuple[l
     from seq2seq.cleaning.output import output_paths
     from seq2seq.data.provenance import check_ledger
 
-    if arguments.output.suffix == ".gz":
-        plain = arguments.output.with_suffix("")
-        raise ConfigError(f"-o {arguments.output}: output is not compressed: -o {plain}")
+    check_uncompressed(arguments.output)
     outputs = output_paths(arguments.output, (arguments.source, arguments.target))
     stem = arguments.output.with_suffix("") if len(outputs) == 1 else arguments.output
     ledger = Path(f"{stem}.json")

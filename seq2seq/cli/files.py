@@ -109,9 +109,13 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     check_apart([output], f"-o {output}", (path for path in inside if is_one_of(path, OF_A_RUN)))
 
 
-def check_writable(path: Path) -> None:
+def check_uncompressed(path: Path) -> None:
     if path.suffix == ".gz":
         raise ConfigError(f"-o {path}: output is not compressed: -o {path.with_suffix('')}")
+
+
+def check_writable(path: Path) -> None:
+    check_uncompressed(path)
     if not path.parent.is_dir():
         raise ConfigError(f"-o {path}: there is no folder {path.parent}")
     if path.is_dir():

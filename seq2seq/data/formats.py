@@ -107,7 +107,7 @@ class TabTable(OneFile):
 
     def __init__(self, path: Path, columns: Pair):
         super().__init__(path, columns)
-        self.first_line = 1 if all(name.isascii() and name.isdigit() for name in columns) else 2
+        self.first_line = 1 if are_numbers(columns) else 2
 
     def pairs(self) -> Iterator[Pair]:
         cells_of_lines = (line.split("\t") for line in read_lines(self.path))
@@ -196,12 +196,20 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
+def are_numbers(columns: Sequence[str]) -> bool:
+    """Are columns given by number, in a table without a header?"""
+    return all(name.isascii() and name.isdigit() for name in columns)
+
+
 def format_row(suffix: str, columns: Sequence[str], cells: Sequence[Any]) -> str:
     """The line of a .tsv or .jsonl file that holds these cells, none of them with a tab or an end
-    of line if it is a .tsv.
+    of line if it is a .tsv. There numbered columns keep their numbers; those between are empty.
     """
+    named = dict(zip(columns, cells, strict=True))
     if suffix == ".jsonl":
-        return json.dumps(dict(zip(columns, cells, strict=True)), ensure_ascii=False)
+        return json.dumps(named, ensure_ascii=False)
+    if are_numbers(columns):
+        cells = [named.get(str(place + 1), "") for place in range(max(map(int, columns)))]
     return "\t".join(map(str, cells))
 
 

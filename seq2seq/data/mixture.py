@@ -56,11 +56,6 @@ class ComponentOptions:
     augment: dict[str, Any] = field(default_factory=dict)
 
 
-def with_text_names(spec: Any) -> Any:
-    """A mapping of corpora whose names are text: YAML reads the name 2019 as a number."""
-    return {str(k): v for k, v in spec.items()} if isinstance(spec, Mapping) else spec
-
-
 def check_spec(spec: Spec, what: str) -> None:
     """Check an option that names several corpora, before any file is looked for.
 
@@ -132,8 +127,7 @@ def check_directions(specs: Mapping[str, Spec | None], source: str, target: str)
             )
     if source == target:
         raise ConfigError(
-            f"data.both_directions=true tells directions apart by their languages, and both are "
-            f"{source!r}: data.source and data.target should differ"
+            f"data.both_directions=true needs two languages; source and target are {source}"
         )
     for what, spec in specs.items():
         for name, options in spec.items() if isinstance(spec, Mapping) else ():

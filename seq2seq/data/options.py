@@ -5,7 +5,7 @@ from typing import Any
 
 from seq2seq.data.augmented_text import check_augment
 from seq2seq.data.groups import Groups
-from seq2seq.data.mixture import check_directions, check_spec, with_text_names
+from seq2seq.data.mixture import check_directions, check_spec
 from seq2seq.data.stages import check_stages
 from seq2seq.errors import ConfigError
 
@@ -64,8 +64,6 @@ class DataOptions:
                     f"data.{option}={suffix!r} should be the suffix of one language's files, "
                     f"without the dot, or a column: data.{option}=de"
                 )
-        for part in ("train", "valid", "test"):
-            object.__setattr__(self, part, with_text_names(getattr(self, part)))
         specs = {f"data.{part}": getattr(self, part) for part in ("train", "valid", "test")}
         for what, spec in specs.items():
             check_spec(spec, what)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from seq2seq.data.corpus import Share
-from seq2seq.data.mixture import Component, check_weight, with_text_names
+from seq2seq.data.mixture import Component, check_weight
 from seq2seq.errors import ConfigError
 from seq2seq.registry import check_options, check_range
 
@@ -48,7 +48,7 @@ def check_stages(stages: Sequence[Any], train: object) -> None:
         if not isinstance(options, Mapping):
             raise ConfigError(f"{where}={options!r} should be a stage: {EXAMPLE}")
         check_options(StageOptions, options, where)
-        check_corpora(with_text_names(options["weights"]), train, f"{where}.weights")
+        check_corpora(options["weights"], train, f"{where}.weights")
         until, is_last = options.get("until"), number == len(stages) - 1
         if is_last != (until is None):
             raise ConfigError(
@@ -58,7 +58,7 @@ def check_stages(stages: Sequence[Any], train: object) -> None:
         check_range(f"{where}.until", until, begins + 1)
         begins = until or 0
     for name, options in train.items():
-        if not any(name in with_text_names(each["weights"]) for each in stages):
+        if not any(name in each["weights"] for each in stages):
             raise ConfigError(
                 f"data.train.{name} is in no stage: give it a weight in data.stages, or leave it "
                 "out of data.train"
@@ -88,7 +88,7 @@ def find_stages(
     """The stages of a training on these components; a reversed one has the weight of its corpus."""
     found = []
     for options in stages:
-        weights = with_text_names(options["weights"])
+        weights = options["weights"]
         of_stage = [
             share._replace(weight=float(weights[component.corpus]))
             for component, share in zip(components, shares, strict=True)

@@ -84,12 +84,13 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
             "command in a checkpoint is shown and never run: to continue, type it, if you trust it"
         )
     for name in ("monitor", "mode"):
-        chosen = before.config.get(name, now.config[name])  # older checkpoints lack the mode
-        if chosen != now.config[name]:
+        chooses = str(now.config[name])
+        chose = str(before.config.get(name, chooses))  # older checkpoints lack the mode
+        if chose != chooses:
             raise ConfigError(
-                f"resume={path}: its best model was chosen by checkpoint.{name}={chosen}, and this "
-                f"run chooses by {escape(str(now.config[name]))}: type checkpoint.{name}={chosen}, "
-                f"or start a new run from its weights, init={path}"
+                f"resume={path}: its best model was chosen by checkpoint.{name}={escape(chose)}, "
+                f"and this run chooses by {escape(chooses)}: type the former, or start a new run "
+                f"from its weights, init={path}"
             )
     nodes = (*MODEL_NODES, "order", "update")
     if differences := find_differences(before, now, nodes=nodes):

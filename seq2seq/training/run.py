@@ -89,8 +89,14 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
     if missing:
         typed = " ".join(f"{key}=..." for key in missing)
         raise ConfigError(f"{', '.join(missing)} must be given: {training_command()} ... {typed}")
-    values: Any = OmegaConf.to_container(config, resolve=True)
-    return dict(values)
+    return dict(name_by_text(OmegaConf.to_container(config, resolve=True)))
+
+
+def name_by_text(value: Any) -> Any:
+    """The value with text for all keys: YAML reads 2019, the name of a corpus, as a number."""
+    if isinstance(value, dict):
+        return {str(key): name_by_text(item) for key, item in value.items()}
+    return [*map(name_by_text, value)] if isinstance(value, list) else value
 
 
 def train(

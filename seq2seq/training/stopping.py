@@ -27,8 +27,8 @@ class StopOnSignal(L.Callback):
     signal.
 
     A scheduler that reclaims the machine sends one of the first two, and the run resumes from that
-    file as if nothing had happened. A second signal stops at once. All processes of a run stop
-    after the same update, whichever of them got the signal.
+    file as if nothing had happened. A second signal, after `TOGETHER`, stops at once. All processes
+    of a run stop after the same update, whichever of them got the signal.
 
     Args:
         last: writes the file.
@@ -48,10 +48,9 @@ class StopOnSignal(L.Callback):
         self.before = {signum: signal.signal(signum, self._note) for signum in self.SIGNALS}
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
         if self.received is None:
-            self.received, self.told_at = signum, now
-        elif now - self.told_at > TOGETHER:
+            self.received, self.told_at = signum, time.monotonic()
+        elif time.monotonic() - self.told_at > TOGETHER:
             raise SystemExit(128 + signum)
 
     def _restore(self) -> None:

@@ -75,7 +75,7 @@ def test_two_vocabularies_and_tags_of_ones_own_are_refused(parallel: Write, tmp_
         prepared(tmp_path, train={"a": {"path": "x", "tag": "y"}})
     with pytest.raises(ConfigError, match=r"data.source='der Satz' is not a word"):
         prepared(tmp_path, source="der Satz")
-    with pytest.raises(ConfigError, match=r"both are 'de': data.source and data.target should"):
+    with pytest.raises(ConfigError, match=r"needs two languages; source and target are de"):
         prepared(tmp_path, source="de", target="de")
 
 

@@ -158,8 +158,12 @@ def test_a_command_that_fails_is_noticed_before_training(base: Path, tmp_path: P
 def test_a_run_that_is_resumed_chooses_as_before(base: Path, tmp_path: Path) -> None:
     command = typed(program(tmp_path, "print(1)"))
     for before, now, said in (
-        ((command, "checkpoint.mode=min"), (command,), "checkpoint.mode=min, and this"),
-        (("checkpoint.monitor=loss",), (), "checkpoint.monitor=loss, and this"),
+        (
+            (command, "checkpoint.mode=min"),
+            (command,),
+            "checkpoint.mode=min, and this run chooses by max",
+        ),
+        (("checkpoint.monitor=loss",), (), "checkpoint.monitor=loss, and this run chooses by bleu"),
     ):
         run = train_tiny(base, *RUN, *before)
         best = (run / "best.ckpt").read_bytes()

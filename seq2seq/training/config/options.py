@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from seq2seq.data.mixture import with_text_names
 from seq2seq.errors import ConfigError
 from seq2seq.registry import check_range
 
@@ -102,8 +101,6 @@ class GuidedOptions:
     weight: float = 0.5
 
     def __post_init__(self) -> None:
-        for option in ("links", "valid"):
-            object.__setattr__(self, option, with_text_names(getattr(self, option)))
         check_minimums("guided", self, layer=1, head=1, weight=0)
         if self.weight == 0:
             raise ConfigError(
