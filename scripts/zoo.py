@@ -13,10 +13,11 @@ from seq2seq.attention import ATTENTION, Attention, Cost, Place, Role, build_att
 from seq2seq.attention.roles import without_elsewhere
 from seq2seq.errors import ConfigError
 from seq2seq.nn.positions import POSITIONS, PositionScheme
+from seq2seq.registry import options_of
 
 # A full stop before a capital: formulas contain dots, too.
 SENTENCE_END = re.compile(r"(?<=\S)\. (?=[A-Z])")
-INSIDE = ("rotate", "bias")  # hooks of positions that act inside attention
+INSIDE = ("rotate", "bias", "relate")  # hooks of positions that act inside attention
 
 
 class Preset(NamedTuple):
@@ -80,7 +81,7 @@ def schemes(dim: int, heads: int, causal: bool) -> Iterator[tuple[str, PositionS
     """Every position scheme that acts inside attention, by its name in conf/position."""
     for name, scheme in POSITIONS.items():
         if scheme.hook in INSIDE:
-            options = {"num_heads": heads} if name == "t5" else {}
+            options = {"num_heads": heads} if "num_heads" in options_of(scheme) else {}
             yield name, scheme(causal, dim, **options)
 
 

@@ -152,7 +152,7 @@ def nearby(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Nearby:
 
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 10, 11, EOS], [9, 8, 7, 6, EOS, PAD, PAD, PAD]])
 TARGET = torch.tensor([[BOS, 5, 6, 7, 8, 9, 10], [BOS, 10, 9, 8, 7, 6, 5]])
-POSITIONS = ["sinusoidal", "rope", "alibi", "t5"]
+POSITIONS = ["sinusoidal", "rope", "alibi", "t5", "transformer_xl"]
 
 
 def model_of(config: dict[str, Any]) -> Any:

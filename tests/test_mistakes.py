@@ -122,6 +122,7 @@ MISTAKES = [
     ("attn@encoder_attn=local_m", "it asks where in another sentence a word comes from"),
     ("attn@decoder_attn=linformer", "each compressed key mixes all positions, future ones incl"),
     ("position=t5 position.num_heads=2", "has num_heads=4. Take position.num_heads=4"),
+    ("position=transformer_xl position.num_heads=2", "has num_heads=4. Take position.num_heads=4"),
     ("position=t5 position.num_buckets=7", "position.num_buckets=7 should be even"),
     ("position=t5 position.max_distance=8", "position.max_distance=8 should be at least 32"),
     ("position=rope attn=concat_linear", "Take position=sinusoidal"),

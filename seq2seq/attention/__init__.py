@@ -105,10 +105,18 @@ def role_refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
 
 def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hook: str) -> str:
     """The message that refuses the positions of a hook: the reason, and what to type."""
-    schemes = {"rotate": "position=rope", "bias": "position=alibi and position=t5"}
-    reason = mechanism.position_refusals.get(
-        hook, "it forms no scores that these positions could act on"
-    )
+    schemes = {
+        "rotate": "position=rope",
+        "bias": "position=alibi and position=t5",
+        "relate": "position=transformer_xl",
+    }
+    if hook == "relate" and "bias" in mechanism.supports:
+        reason = "it adds to its scores by distance alone, whatever the query"
+    else:
+        reason = mechanism.position_refusals.get(
+            "bias" if hook == "relate" else hook,
+            "it forms no scores that these positions could act on",
+        )
     others = preset_names(n for n, m in ATTENTION.items() if role in m.roles and hook in m.supports)
     typed = f"{training_command()} attn@{role}_attn=gqa"
     instead = f", or for example: {others} ({typed})" if others else ""

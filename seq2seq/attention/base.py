@@ -28,11 +28,13 @@ class Position(Protocol):
     """A position scheme, as attention sees it; see `nn.positions`."""
 
     hook: ClassVar[str | None]
-    heads: int | None  # that its biases are for; None = any number
+    heads: int | None  # whose scores it adds to; None = any number
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor: ...
 
     def bias(self, distance: Tensor, heads: int) -> Tensor | None: ...
+
+    def relate(self, q: Tensor, distance: Tensor) -> Tensor | None: ...
 
 
 class Place(NamedTuple):

@@ -103,15 +103,20 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
 
 
 def position_bias(
-    place: Place, positions: Tensor, keys: int, heads: int, beams: int = 1
+    place: Place, q: Tensor, positions: Tensor, keys: int, beams: int = 1
 ) -> Tensor | None:
-    """Biases of the position scheme of a place for the scores of queries at `positions` (T,) or
-    (N, T) and `keys` keys, `beams` at each position: (..., H, T, S).
+    """Terms that the position scheme of a place adds to the scores of queries (N, H, T, D),
+    projected and not rotated, at `positions` (T,) or (N, T), with `keys` keys, `beams` at each
+    position: (..., H, T, S).
     """
     position = place.position
-    if position is None or position.hook != "bias":
+    if position is None or position.hook not in ("bias", "relate"):
         return None  # without the T x S distances, which may be the largest tensor
-    bias = position.bias(distances(positions, keys // beams), heads)
+    distance = distances(positions, keys // beams)
+    if position.hook == "bias":
+        bias = position.bias(distance, q.shape[1])
+    else:
+        bias = position.relate(q, distance)
     return bias if bias is None or beams == 1 else bias.repeat_interleave(beams, dim=-1)
 
 
@@ -126,7 +131,7 @@ def check_position(place: Place, heads: int, width: int) -> None:
         )
     if position.heads not in (None, heads):
         raise ConfigError(
-            f"these positions have a bias for each of {position.heads} heads, but the "
+            f"these positions add to the scores of {position.heads} heads, but the "
             f"{place.role.description} has num_heads={heads}. Take "
             f"position.num_heads={heads} and as many heads in both self-attentions, or "
             "position=alibi, which fits any number"

@@ -125,7 +125,7 @@ class Latent(TokenAttention):
         latent = streams["latent"].transpose(1, 2)  # (N, 1, S, Rc + Dr)
         q = self._queries(x, positions)
         T, S = q.shape[2], latent.shape[2]
-        bias = position_bias(self.place, positions, S, self.num_heads)
+        bias = position_bias(self.place, q, positions, S)
         mask = None if mask is None else mask[:, None, None]
         causal = self.place.role is Role.DECODER and T > 1
         if causal and positions.dim() > 1:

@@ -103,6 +103,6 @@ class Longformer(WindowedAttention):
             dot(q, k, self.scale),
             v,
             mask=None if mask is None else mask[:, None, None],
-            bias=position_bias(self.place, places, k.shape[2], self.num_heads),
+            bias=position_bias(self.place, q, places, k.shape[2]),
             dropout=self.dropout_now,
         )

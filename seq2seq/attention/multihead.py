@@ -50,7 +50,7 @@ class MultiHead(TokenAttention):
 
         out = concat_h( softmax_j(e(q_hi, k_gj)) v_g ) Wo,   g = h // (H / G)
 
-    A scheme of positions may turn queries and keys, and may add a bias to the scores.
+    A scheme of positions may turn queries and keys, and may add to the scores.
 
     Args:
         place: where it stands.
@@ -76,7 +76,7 @@ class MultiHead(TokenAttention):
     2023, arXiv:2305.13245.
     """
 
-    supports = frozenset({"rotate", "bias"})
+    supports = frozenset({"rotate", "bias", "relate"})
     q: nn.Module  # projections
     k: nn.Module
     v: nn.Module
@@ -203,8 +203,8 @@ class MultiHead(TokenAttention):
             return self.attend_pages(q, memory, positions), None
         streams, mask = memory.read()
         k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
+        bias = position_bias(self.place, q, positions, k.shape[2], memory.beams)
         q = self.place.rotate(self.score.queries(q), positions)
-        bias = position_bias(self.place, positions, k.shape[2], self.num_heads, memory.beams)
         causal = self.place.role is Role.DECODER and q.shape[2] > 1 and memory.beams == 1
         if mask is not None:
             mask = mask[:, None, None] if memory.beams == 1 else mask[:, None]
@@ -259,8 +259,8 @@ class MultiHead(TokenAttention):
         view, T = memory.table.view, q.shape[2]
         S = view.slots.shape[1]
         (k,), (v,) = memory.storage["k"], memory.storage["v"]  # (G, slots, D)
+        bias = position_bias(self.place, q, positions, S)
         q = self.place.rotate(self.score.queries(q), positions)
-        bias = position_bias(self.place, positions, S, self.num_heads)
         mask = self._visible(positions, S, memory.beams)
         if self.place.role is Role.DECODER and T > 1:
             mask = intersect_masks(mask, past_mask(positions, T, S))

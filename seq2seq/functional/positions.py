@@ -1,4 +1,6 @@
-"""The formulas of positions: rotary and sinusoidal embeddings, and the biases of ALiBi and T5."""
+"""The formulas of positions: rotary and sinusoidal embeddings, the biases of ALiBi and T5, and the
+scores of distances in Transformer-XL.
+"""
 
 import math
 
@@ -92,6 +94,24 @@ def alibi(distance: Tensor, heads: int) -> Tensor:
     """
     slopes = alibi_slopes(heads, distance.device)
     return -slopes[:, None, None] * distance.abs().unsqueeze(-3)
+
+
+def distance_scores(q: Tensor, keys: Tensor, distance: Tensor) -> Tensor:
+    """The score of each query with the vector of each key's distance: q_i . r_{j - i}.
+
+    A query meets a distance once, in one product with the vectors of all.
+
+    Args:
+        q: (N, H, T, D).
+        keys: r of the distances 1 - S, 2 - S, ...: (H, L, D). Those from L - S on share the last.
+        distance: j - i, each at least 1 - S, (T, S) or (N, T, S).
+
+    Returns: (N, H, T, S).
+    Source: Dai et al. 2019, arXiv:1901.02860.
+    """
+    scores = q @ keys.transpose(1, 2)  # (N, H, T, L)
+    index = (distance + distance.shape[-1] - 1).clamp(max=keys.shape[1] - 1).unsqueeze(-3)
+    return scores.gather(-1, index.expand(*scores.shape[:-1], -1))
 
 
 def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:

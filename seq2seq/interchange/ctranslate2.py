@@ -5,7 +5,7 @@ The folder holds `model.bin`, `config.json` and the vocabularies, which CTransla
 into pieces and back, since CTranslate2 takes and returns pieces.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from seq2seq.durable import write_text
 from seq2seq.interchange import coverage
 from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import DecoderLayer, Transformer
-from seq2seq.nn.positions import ALiBi, PositionScheme, Rotary, T5Bias
+from seq2seq.nn.positions import ALiBi, PositionScheme, Rotary, T5Bias, TransformerXL
 from seq2seq.shortlist import Shortlist
 from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
 
@@ -98,15 +98,18 @@ class CTranslate2:
         return [([self.ids[s] for s in each.hypotheses[0]], each.scores[0]) for each in results]
 
 
+OTHERS = "Train with position=sinusoidal, learned, rope or t5"
+POSITION_GAPS: Mapping[type[PositionScheme], str] = {
+    ALiBi: f"position=alibi: it has ALiBi in decoders only. {OTHERS}",
+    TransformerXL: f"position=transformer_xl: its positions ignore the query. {OTHERS}",
+}
+
+
 def list_ctranslate2_gaps(model: Transformer) -> list[str]:
     """A reason for every part of a model that CTranslate2 lacks."""
     gaps = coverage.list_attention_gaps(model, coverage.find_attention_gap, "mha, gqa or mqa")
-    if isinstance(model.encoder_position, ALiBi):
-        gaps.append(
-            "position=alibi: it has ALiBi in decoders only. Train with position=sinusoidal, "
-            "learned, rope or t5"
-        )
-    return gaps
+    reason = POSITION_GAPS.get(type(model.encoder_position))
+    return gaps if reason is None else [*gaps, reason]
 
 
 def model_spec(specs: Any, model: Transformer) -> Any:

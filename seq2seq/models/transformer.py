@@ -61,7 +61,7 @@ class Transformer(Seq2Seq):
         self.dropout = Dropout(layer.dropout)
         dim = embeddings.dim
         places = {role: Place(role, dim, dim) for role in Role}
-        if position.encoder.hook in ("rotate", "bias"):
+        if position.encoder.hook not in (None, "embed"):
             places[Role.ENCODER] = Place(Role.ENCODER, dim, dim, position.encoder)
             places[Role.DECODER] = Place(Role.DECODER, dim, dim, position.decoder)
         self.encoder = stack(

@@ -1,18 +1,26 @@
 """Position schemes: how a model that sees sets of tokens learns their order.
 
-A scheme acts at one of three hooks. `embed` adds a vector to each token at the bottom of a stack;
-`rotate` turns queries and keys inside every self-attention; `bias` adds to its scores. In
-cross-attention source and target positions have no common axis, so a scheme that acts inside
-attention is skipped there.
+A scheme acts at one of four hooks. `embed` adds a vector to each token at the bottom of a stack;
+`rotate` turns queries and keys inside every self-attention; `bias` adds to its scores by distance,
+`relate` by distance and query. In cross-attention source and target positions have no common axis,
+so a scheme that acts inside attention is skipped there.
 """
 
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
-from seq2seq.functional.positions import alibi, bucket_starts, rotate, sinusoid, t5_buckets
+from seq2seq.functional.positions import (
+    alibi,
+    bucket_starts,
+    distance_scores,
+    rotate,
+    sinusoid,
+    t5_buckets,
+)
 from seq2seq.registry import Table, check_range
 
 
@@ -26,11 +34,11 @@ class PositionScheme(nn.Module):
         dim: E.
 
     Attributes:
-        heads: number of heads that its biases are for; None = any.
+        heads: number of heads that it adds to the scores of; None = any.
         max_length: positions that it has; None = unlimited.
     """
 
-    hook: ClassVar[str | None] = None  # "embed", "rotate", "bias" or None
+    hook: ClassVar[str | None] = None  # "embed", "rotate", "bias", "relate" or None
 
     def __init__(self, causal: bool, dim: int):
         super().__init__()
@@ -49,6 +57,12 @@ class PositionScheme(nn.Module):
     def bias(self, distance: Tensor, heads: int) -> Tensor | None:
         """Biases of scores, by the distance j - i of key j from query i: (..., T, S) -> (...,
         H, T, S).
+        """
+        return None
+
+    def relate(self, q: Tensor, distance: Tensor) -> Tensor | None:
+        """Terms for the scores of queries (N, H, T, D) with keys at distances j - i, (T, S) or (N,
+        T, S), all less than S: (N, H, T, S). Affine in the queries.
         """
         return None
 
@@ -174,6 +188,40 @@ class T5Bias(PositionScheme):
         return torch.movedim(self.table(classes), -1, -3)  # (..., T, S, H) -> (..., H, T, S)
 
 
+class TransformerXL(PositionScheme):
+    """Each query asks for distances as it asks for keys: the relative positions of Transformer-XL.
+
+        score_ij = score(q_i, k_j) + (q_i + v) . Wr sinusoid(j - i) / sqrt(D)
+
+    Other schemes weigh a distance alike whatever the query; here a token may look as far back as
+    its content says. All layers of a stack share v and Wr. The paper's u, by which every query
+    prefers some keys, is the bias of queries that `attn.bias=true` adds.
+
+    Args:
+        causal, dim: as for every scheme.
+        num_heads: H of both self-attentions.
+
+    Source: Dai et al. 2019, arXiv:1901.02860.
+    """
+
+    hook = "relate"
+
+    def __init__(self, causal: bool, dim: int, *, num_heads: int):
+        super().__init__(causal, dim)
+        check_range("position.num_heads", num_heads, 1)
+        self.heads = num_heads
+        self.keys = nn.Parameter(torch.empty(dim, dim))  # Wr
+        self.start = nn.Parameter(torch.zeros(num_heads, dim // num_heads))  # v
+        nn.init.xavier_uniform_(self.keys, 0.5**0.5)
+
+    def relate(self, q: Tensor, distance: Tensor) -> Tensor:
+        S = distance.shape[-1]
+        every = torch.arange(1 - S, 1 if self.causal else S, device=q.device)
+        vectors = sinusoid(every, len(self.keys)).to(self.keys.dtype)
+        keys = F.linear(vectors, self.keys).unflatten(-1, self.start.shape).transpose(0, 1)
+        return distance_scores((q + self.start[:, None]) * q.shape[-1] ** -0.5, keys, distance)
+
+
 POSITIONS: Table[Any] = Table(
     "position",
     {
@@ -182,6 +230,7 @@ POSITIONS: Table[Any] = Table(
         "rope": Rotary,
         "alibi": ALiBi,
         "t5": T5Bias,
+        "transformer_xl": TransformerXL,
         "none": PositionScheme,
     },
 )

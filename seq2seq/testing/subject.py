@@ -60,8 +60,9 @@ def build_scheme(name: str, role: Role, options: Mapping[str, Any]) -> Any:
     """A scheme that acts inside attention, with random parameters; None for `none`."""
     if name == "none":
         return None
-    heads = {"num_heads": options["num_heads"]} if name == "t5" else {}
-    return randomise(POSITIONS.find(name)(role is Role.DECODER, DIM, **heads))
+    scheme = POSITIONS.find(name)
+    heads = {"num_heads": options["num_heads"]} if "num_heads" in options_of(scheme) else {}
+    return randomise(scheme(role is Role.DECODER, DIM, **heads))
 
 
 class AttentionInputs(NamedTuple):

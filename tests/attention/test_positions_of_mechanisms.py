@@ -16,39 +16,39 @@ SELF = (Role.ENCODER, Role.DECODER)
 # In self-attention. yes: supported; free: allowed, changes nothing; no: refused with the reason;
 # -: it never stands there.
 TABLE = """
-    attn=                 rope  alibi  t5
+    attn=                 rope  alibi  t5   transformer_xl
 
-    mha                   yes   yes    yes
-    mqa                   yes   yes    yes
-    gqa                   yes   yes    yes
-    flash                 yes   yes    yes
-    mla                   yes   yes    yes
+    mha                   yes   yes    yes  yes
+    mqa                   yes   yes    yes  yes
+    gqa                   yes   yes    yes  yes
+    flash                 yes   yes    yes  yes
+    mla                   yes   yes    yes  no
 
-    dot                   yes   yes    yes
-    scaled_dot            yes   yes    yes
-    general               yes   yes    yes
-    gaussian              yes   yes    yes
-    additive              no    yes    yes
-    concat                no    yes    yes
-    concat_linear         no    yes    yes
+    dot                   yes   yes    yes  yes
+    scaled_dot            yes   yes    yes  yes
+    general               yes   yes    yes  yes
+    gaussian              yes   yes    yes  yes
+    additive              no    yes    yes  yes
+    concat                no    yes    yes  yes
+    concat_linear         no    yes    yes  yes
 
-    page_local            yes   yes    yes
-    longformer            yes   yes    yes
-    reformer              yes   yes    yes
-    performer             yes   no     no
-    linear                no    no     no
-    efficient             no    no     no
-    linformer             no    no     no
+    page_local            yes   yes    yes  no
+    longformer            yes   yes    yes  no
+    reformer              yes   yes    yes  no
+    performer             yes   no     no   no
+    linear                no    no     no   no
+    efficient             no    no     no   no
+    linformer             no    no     no   no
 
-    global_context        yes   yes    yes
-    hierarchical_context  yes   yes    yes
-    dynamic_context       yes   yes    yes
+    global_context        yes   yes    yes  yes
+    hierarchical_context  yes   yes    yes  yes
+    dynamic_context       yes   yes    yes  yes
 
-    ssru                  free  no     no
+    ssru                  free  no     no   no
 
-    local_m               -     -      -
-    local_p               -     -      -
-    fixed                 -     -      -
+    local_m               -     -      -    -
+    local_p               -     -      -    -
+    fixed                 -     -      -    -
 """
 HEAD, *ROWS = [line.split() for line in TABLE.splitlines() if line]
 MATRIX = {mechanism: dict(zip(HEAD[1:], cells, strict=True)) for mechanism, *cells in ROWS}

@@ -30,7 +30,8 @@ MODELS = (
 )
 TEXTS = ["Ein Hund läuft.", "Die alte Frau liest 12 Bücher 中文, und <s> schläft.", "a"]
 NUMBERS = [0, 1, 2, 3, 5, 7, 8, 33, 64, 10**6, 2**31, 2**63, -1, 0.5, 1e-30, 1e30, float("nan")]
-WORDS = ["", "x", "silu", "rmsnorm", "post", "none", "rope", "alibi", "t5", "ssru", "multihead"]
+SCHEMES = ["none", "rope", "alibi", "t5", "transformer_xl"]
+WORDS = ["", "x", "silu", "rmsnorm", "post", *SCHEMES, "ssru", "multihead"]
 VALUES = [*NUMBERS, *WORDS, None, True, False, [], [1], {}, {"name": "x"}]
 
 

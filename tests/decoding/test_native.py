@@ -49,6 +49,7 @@ MODELS = (
     "attn=mqa position=learned position.length=64 model.norm_order=post",
     "attn=gqa position=alibi model.norm=rmsnorm model.activation=swiglu",
     "attn=mha position=t5 model.norm=rmsnorm model.norm_order=post model.activation=gelu",
+    "attn=gqa position=transformer_xl attn.bias=true",
     "attn=mha position=none attn.bias=true model.tie=none model.num_heads=2",
     "attn=mha model.dim=36 model.num_heads=3 model.decoder_layers=1 model.activation=silu "
     "model.norm_eps=1e-3 position.endpoint=true",
@@ -497,7 +498,7 @@ def test_sums_are_more_exact_than_one_after_another(inputs: int) -> None:
     assert (found - exact).norm() < 0.6 * (in_order - exact).norm()
 
 
-@pytest.mark.parametrize("position", ["alibi", "learned", "rope"])
+@pytest.mark.parametrize("position", ["alibi", "learned", "rope", "transformer_xl"])
 def test_longer_tables_take_the_place_of_shorter_ones_when_they_are_whole(
     position: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

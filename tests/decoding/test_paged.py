@@ -26,6 +26,7 @@ VARIANTS += [
     "transformer position=learned",
     "transformer position=alibi",
     "transformer position=t5",
+    "transformer position=transformer_xl",
     "transformer position=rope",
     "transformer attn=mla position=rope",
     "transformer attn=gaussian position=t5",

@@ -40,6 +40,7 @@ VARIANTS = [
     "transformer position=alibi",
     "transformer position=t5",
     "transformer position=t5 attn=gaussian",
+    "transformer position=transformer_xl",
     "transformer position=rope attn=general",
     "transformer attn=gqa position=rope model.norm=rmsnorm model.activation=swiglu",
     "transformer attn@encoder_attn=mqa attn@decoder_attn=gqa attn@cross_attn=mha",

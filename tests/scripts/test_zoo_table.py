@@ -24,14 +24,14 @@ def test_a_line_says_what_is_known_of_a_mechanism() -> None:
     assert mha["what it is"] == "Multi-head attention"
     assert mha["source"] == "Vaswani et al. 2017, arXiv:1706.03762"
     assert (mha["roles"], mha["weights"], mha["positions inside"]) == (
-        *("all", "yes", "rope, alibi, t5"),
+        *("all", "yes", "rope, alibi, t5, transformer_xl"),
     )
     assert (fixed["roles"], fixed["weights"], fixed["positions inside"]) == ("cross", "no", "none")
 
 
 def test_positions_are_those_that_the_score_can_take() -> None:
     (additive,) = presets(["additive"])
-    assert list_positions(additive, Role.ENCODER, 64, 4) == ["alibi", "t5"]
+    assert list_positions(additive, Role.ENCODER, 64, 4) == ["alibi", "t5", "transformer_xl"]
 
 
 def test_quadratic_cost_is_told_from_less() -> None:

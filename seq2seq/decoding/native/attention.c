@@ -54,6 +54,21 @@ dot_keys(int keys_at_once, const float *query, const float *keys, int64_t stride
     for (int k = 0; k < keys_at_once; k++) scores[k] = scale * reduce_sum(sum[k]);
 }
 
+/* Adds to scores (count,) the products of a query with as many vectors (dim,), one after another. */
+static void add_products(const float *query, const float *vectors, int64_t count, int64_t dim,
+                         float *scores) {
+    static const int32_t next[4] = {0, 1, 2, 3};
+    float products[4];
+    for (int64_t t = 0; t < count; t += 4, vectors += 4 * dim) {
+        const int64_t n = count - t < 4 ? count - t : 4;
+        if (n == 4) dot_keys(4, query, vectors, dim, next, dim, 1, products);
+        for (int64_t i = 0; i < n; i++) {
+            if (n < 4) dot_keys(1, query, vectors, dim, next + i, dim, 1, products + i);
+            scores[t + i] += products[i];
+        }
+    }
+}
+
 /* u . tanh(a + b) */
 static float additive(const float *u, const float *a, const float *b, int64_t dim) {
     vec sum = broadcast(0);
@@ -121,14 +136,18 @@ static void weighted_sum(const float *weights, int64_t count, const float *value
     }
 }
 
-/* One query of head h: reads the keys and values (slot, slot_stride) in `count` slots. bias: of a
- * key by its position, or NULL. */
+/* One query of head h: reads the keys and values (slot, slot_stride) in `count` slots. relative: or
+ * NULL. */
 static void attend_head(const Attention *a, int64_t h, const float *query, const float *keys,
                         const float *values, int64_t stride, const int32_t *slots, int64_t count,
-                        const float *bias, float *out, float *scores) {
+                        const RelativeBias *relative, int64_t position, float *out,
+                        float *scores) {
     score_keys(a, h, query, keys, stride, slots, count, scores);
-    if (bias)
-        for (int64_t t = 0; t < count; t++) scores[t] += bias[t];
+    if (relative) {
+        const int64_t first = h * relative->stride + relative->stride / 2 - position, D = a->head_dim;
+        for (int64_t t = 0; t < count; t++) scores[t] += relative->bias[first + t];
+        if (relative->keys) add_products(query, relative->keys + first * D, count, D, scores);
+    }
     softmax(scores, count);
     weighted_sum(scores, count, values, stride, slots, a->head_dim, out);
 }
@@ -159,14 +178,10 @@ void attend(const Attention *a, const float *queries, int64_t queries_stride,
                 const int64_t r = live_row(live, i), index_row = r / (rows / index->rows);
                 const int64_t head =
                     cache_offset(cache, r, rows) + h / heads_per_kv * cache->head_stride;
-                const float *bias = 0;
-                if (relative)
-                    bias = relative->bias + h * relative->stride + relative->stride / 2 -
-                           positions[i];
                 attend_head(a, h, queries + i * queries_stride + h * D, cache->keys + head,
                             cache->values + head, cache->slot_stride,
                             index->slots + index_row * index->capacity, index->lengths[index_row],
-                            bias, out + (i * H + h) * D, scores);
+                            relative, relative ? positions[i] : 0, out + (i * H + h) * D, scores);
             }
     }
 }

@@ -50,10 +50,12 @@ typedef struct {
     const float *weight, *bias; /* (dim,); bias or NULL */
 } Norm;
 
-/* A number that is added to each score, by head and by the key's minus the query's position (ALiBi,
- * T5). Nobody changes a table: a longer one takes its place, whole, while other threads read it. */
+/* What is added to each score, by head and by the key's minus the query's position: a number (ALiBi,
+ * T5), and the query's product with a vector (Transformer-XL). Nobody changes a table: a longer one
+ * takes its place, whole, while other threads read it. */
 typedef struct {
     const float *bias; /* (n_heads, stride), distance 0 in the middle of a row */
+    const float *keys; /* (n_heads, stride, head_dim), likewise; or NULL */
     int64_t stride;
 } RelativeBias;
 

@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
 POST = {"norm_order": "post", "norm_eps": 0.02}
 SWIGLU, GELU, SILU = ({"activation": name} for name in ("swiglu", "gelu", "silu"))
-T5 = {"name": "t5", "num_heads": 4}
+T5, XL = ({"name": name, "num_heads": 4} for name in ("t5", "transformer_xl"))
 NONE, SINUSOIDAL = {"name": "none"}, {"name": "sinusoidal"}
 GRU, LSTM = {"name": "rnn", "cell": "gru"}, {"name": "rnn", "cell": "lstm", "layers": 2}
 LUONG = {"name": "rnn_luong"}
@@ -64,6 +64,7 @@ CASES = (
     Case({"dim": 36, **GELU, **RMS, **POST}, {"name": "alibi"}, (3, 1), (250, 300), 2, 2, 255),
     Case({"dim": 60, **SILU, **POST}, {"name": "learned", "length": 300}, (1, 1), (1, 20), 30, 1),
     Case({"dim": 96, "ffn_dim": 272}, T5, (4, 2), (1, 9), 7, 4, 1, pages=True, calibrated=True),
+    Case({"dim": 76, **SILU}, XL, (4, 2), (1, 15), 9, 3, 3, pages=True),
     Case({"dim": 72, **GELU}, SINUSOIDAL, (2, 1), (1, 9), 100, 3, ssru=True, calibrated=True),
     Case({"dim": 128}, NONE, (2, 2), (1, 9), 9, 1, gain=40.0),
     Case({"dim": 90, **GRU}, NONE, (1, 1), (1, 30), 31, 4, score="additive"),

@@ -14,7 +14,15 @@ from seq2seq.decoding.native.layout import constants, structs
 from seq2seq.decoding.native.linear import Packer
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.layer import ACTIVATIONS, FeedForward
-from seq2seq.nn.positions import ALiBi, Learned, PositionScheme, Rotary, Sinusoidal, T5Bias
+from seq2seq.nn.positions import (
+    ALiBi,
+    Learned,
+    PositionScheme,
+    Rotary,
+    Sinusoidal,
+    T5Bias,
+    TransformerXL,
+)
 
 NORMS = {
     nn.Identity: constants.NO_NORM,
@@ -24,7 +32,7 @@ NORMS = {
 ACTIVATION_NUMBERS = {
     ACTIVATIONS[name]: getattr(constants, name.upper()) for name in ("relu", "gelu", "silu")
 }
-SCHEMES = (Sinusoidal, Learned, Rotary, ALiBi, T5Bias, PositionScheme)
+SCHEMES = (Sinusoidal, Learned, Rotary, ALiBi, T5Bias, TransformerXL, PositionScheme)
 FIRST_POSITIONS = 256
 
 
@@ -104,14 +112,29 @@ class NativeStack:
                     ones = torch.cat((torch.ones(P, half), torch.zeros(P, half)), 1)
                     table = scheme.rotate(ones[None, None], places)[0, 0]
                     attention.rope_table = self._keep(table)
-                if scheme.hook == "bias":
-                    bias = scheme.bias(torch.arange(-P, P + 1)[None], attention.n_heads)
-                    assert bias is not None
-                    relative = structs.RelativeBias(self._keep(bias[:, 0]), 2 * P + 1)
+                if scheme.hook in ("bias", "relate"):
+                    relative = self._relative_bias(attention.n_heads, attention.head_dim, P)
                     self.held.append(relative)
                     attention.relative_bias = pointer(relative)
             # Last, since who sees it reads the tables.
             self.embedding.max_positions = P
+
+    def _relative_bias(self, H: int, D: int, P: int) -> Any:
+        """Tables of the terms that the scheme adds to the scores of H heads of width D at distances
+        up to P.
+        """
+        distance = torch.arange(-P, P + 1)[None]
+        if self.position.hook == "bias":
+            bias = self.position.bias(distance, H)
+            assert bias is not None
+            return structs.RelativeBias(self._keep(bias[:, 0]), None, 2 * P + 1)
+        # They are affine in the query: those of zero are the bias, and what unit queries add to it
+        # the vectors.
+        queries = torch.cat((torch.zeros(1, D), torch.eye(D))).expand(1, H, -1, -1)
+        scores = self.position.relate(queries, distance.expand(D + 1, -1))
+        assert scores is not None
+        bias, keys = scores[0, :, 0], (scores[0, :, 1:] - scores[0, :, :1]).transpose(1, 2)
+        return structs.RelativeBias(self._keep(bias), self._keep(keys), 2 * P + 1)
 
     def _keep(self, tensor: Tensor) -> int:
         tensor = tensor.detach().contiguous()
