@@ -43,7 +43,7 @@ def plain(result: Result) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize(
     "cache, calls",
     [
-        ("paged", 80),
+        ("paged", 40),
         pytest.param("paged", 400, marks=pytest.mark.slow),
         pytest.param("dense", 300, marks=pytest.mark.slow),
     ],

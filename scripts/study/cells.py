@@ -84,7 +84,8 @@ class Row(NamedTuple):
         return [f"attn={self.preset}", f"position={self.position}", *chosen]
 
 
-SCHEMES = ("learned", "none", "rope", "alibi", "t5")  # besides the default, sinusoidal
+# Besides the default, sinusoidal.
+SCHEMES = ("learned", "none", "rope", "alibi", "t5", "transformer_xl")
 ON_SCAN = (
     *(Row(PLAIN, scheme) for scheme in ("sinusoidal", *SCHEMES)),
     Row(PLAIN, "t5", 24),  # longer distances than any in training are then of one class
@@ -93,7 +94,7 @@ ON_SCAN = (
 
 
 def rows_of(task: str) -> list[Row]:
-    """Every preset with the default positions and `mha` with all others; on SCAN only eight."""
+    """Every preset with the default positions and `mha` with all others; on SCAN only nine."""
     if task.startswith("scan"):
         return list(ON_SCAN)
     others = [Row(name) for name in preset_names() if name != PLAIN]

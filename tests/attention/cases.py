@@ -46,10 +46,10 @@ class Case(NamedTuple):
     @property
     def is_rare(self) -> bool:
         """Are two things not as the preset has them? Or does it stand in the second RNN, where it
-        computes what it does in the first?
+        computes what it does in the first? Or with ALiBi, whose biases are added as T5's are?
         """
         changes = (self.position != "none", self.kernel != "auto", self.variant != "")
-        return sum(changes) > 1 or self.model == "rnn_luong"
+        return sum(changes) > 1 or self.model == "rnn_luong" or self.position == "alibi"
 
     @property
     def marks(self) -> tuple[pytest.MarkDecorator, ...]:

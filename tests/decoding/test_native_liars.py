@@ -42,7 +42,8 @@ LIES = {
     "masks ignored": Lie(ATTENTION, "if (!mask || mask[i])", "if (1)"),
     "pages ignored": Lie(ATTENTION, "given ? given[i] : i", "given ? given[0] : i"),
     "rotation turned": Lie(ATTENTION, "first * cosines[i] -", "first * cosines[i] +"),
-    "bias by distance turned": Lie(ATTENTION, "scores[t] += bias[t", "scores[t] -= bias[t"),
+    "bias by distance turned": Lie(ATTENTION, "+= relative->bias", "-= relative->bias"),
+    "products with distances turned": Lie(ATTENTION, "+= products[i]", "-= products[i]"),
     "another group": Lie(ATTENTION, "h / heads_per_kv *", "h % a->n_kv_heads *"),
     "another head": Lie(ATTENTION, "queries_stride + h * D", "queries_stride + (h & ~1) * D"),
     "the last value left out": Lie(
@@ -87,7 +88,6 @@ LIES = {
     "lanes lost in sums": Lie("vectors.h", "(sum[2] + sum[3])", "(sum[2] + sum[2])"),
     "numbers lost at the end": Lie("vectors.h", PARTS, PARTS.replace("n *", "(n - (n > 1)) *")),
 }
-OFTEN = 1  # in every run of the tests
 
 
 def changed_sources(lie: Lie, folder: Path) -> None:
@@ -98,10 +98,8 @@ def changed_sources(lie: Lie, folder: Path) -> None:
     (folder / lie.file).write_text(text.replace(lie.old, lie.new), encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (i >= OFTEN)) for i, name in enumerate(LIES)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIES)
 def test_a_compiler_that_lies_is_not_believed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

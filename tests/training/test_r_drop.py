@@ -210,6 +210,7 @@ def test_two_dropouts_give_gradients_to_every_parameter_of_every_model(model: st
     assert all(p.grad is not None and p.grad.isfinite().all() for p in built.parameters())
 
 
+@pytest.mark.slow  # that of SimCut runs always
 def test_a_run_with_r_drop_is_resumed_exactly_and_logs_the_likelihood_alone(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
