@@ -152,7 +152,7 @@ def test_every_piece_has_a_unique_name_by_id(tmp_path: Path) -> None:
         (["attn@decoder_attn=mla"], ["decoder self-attention", "Latent"]),
         (["attn=global_context"], ["encoder self-attention: it has no attention like"]),
         (["position=alibi"], ["position=alibi", "in decoders only", "position=sinusoidal"]),
-        (["position=transformer_xl"], ["ignore the query", "position=sinusoidal"]),
+        (["position=transformer_xl"], ["depend on the query", "position=sinusoidal"]),
         (["attn@cross_attn=mqa", "cross_attn.num_heads=2"], ["num_heads=2 beside num_heads=4"]),
     ],
 )

@@ -104,7 +104,7 @@ LIBRARIES = {
 # raises one says why.
 BUDGETS = {
     "cli": 3467,
-    "decoding": 3126,
+    "decoding": 3128,
     "training": 2511,
     "serving": 2183,
     "attention": 2087,
@@ -112,7 +112,7 @@ BUDGETS = {
     "data": 2472,
     "documents": 1508,
     "functional": 1560,
-    "interchange": 1653,
+    "interchange": 1654,
     "modules on the top level": 1094,
     "tokenization": 927,
     "constraints": 775,
@@ -123,7 +123,7 @@ BUDGETS = {
     "metrics": 407,
     "translation": 390,
     "checkpoint": 499,
-    "nn": 285,
+    "nn": 287,
     "cleaning": 263,
     "kernels": 505,
     "shortlist": 225,

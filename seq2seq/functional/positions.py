@@ -104,12 +104,13 @@ def distance_scores(q: Tensor, keys: Tensor, distance: Tensor) -> Tensor:
     Args:
         q: (N, H, T, D).
         keys: r of the distances 1 - S, 2 - S, ...: (H, L, D). Those from L - S on share the last.
-        distance: j - i, each at least 1 - S, (T, S) or (N, T, S).
+        distance: j - i, between -S and S, (T, S) or (N, T, S).
 
     Returns: (N, H, T, S).
     Source: Dai et al. 2019, arXiv:1901.02860.
     """
-    scores = q @ keys.transpose(1, 2)  # (N, H, T, L)
+    # One product a head for all sentences: `@` would copy the keys for each.
+    scores = torch.einsum("nhtd,hld->nhtl", q, keys)
     index = (distance + distance.shape[-1] - 1).clamp(max=keys.shape[1] - 1).unsqueeze(-3)
     return scores.gather(-1, index.expand(*scores.shape[:-1], -1))
 

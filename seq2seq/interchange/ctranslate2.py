@@ -5,7 +5,7 @@ The folder holds `model.bin`, `config.json` and the vocabularies, which CTransla
 into pieces and back, since CTranslate2 takes and returns pieces.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from seq2seq.durable import write_text
 from seq2seq.interchange import coverage
 from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import DecoderLayer, Transformer
-from seq2seq.nn.positions import ALiBi, PositionScheme, Rotary, T5Bias, TransformerXL
+from seq2seq.nn.positions import POSITIONS, PositionScheme, Rotary, T5Bias
 from seq2seq.shortlist import Shortlist
 from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
 
-POSITIONS = 4096  # rows of the table of a position scheme without a maximum length
+TABLE_ROWS = 4096  # rows of the table of a position scheme without a maximum length
 VOCABULARY_MAP = "vmap.txt"
 NEVER = -1e4  # a logit that no softmax notices, and that float16 can hold
 
@@ -98,18 +98,17 @@ class CTranslate2:
         return [([self.ids[s] for s in each.hypotheses[0]], each.scores[0]) for each in results]
 
 
-OTHERS = "Train with position=sinusoidal, learned, rope or t5"
-POSITION_GAPS: Mapping[type[PositionScheme], str] = {
-    ALiBi: f"position=alibi: it has ALiBi in decoders only. {OTHERS}",
-    TransformerXL: f"position=transformer_xl: its positions ignore the query. {OTHERS}",
-}
-
-
 def list_ctranslate2_gaps(model: Transformer) -> list[str]:
     """A reason for every part of a model that CTranslate2 lacks."""
     gaps = coverage.list_attention_gaps(model, coverage.find_attention_gap, "mha, gqa or mqa")
-    reason = POSITION_GAPS.get(type(model.encoder_position))
-    return gaps if reason is None else [*gaps, reason]
+    scheme = type(model.encoder_position)
+    name = next((name for name, each in POSITIONS.items() if each is scheme), scheme.__name__)
+    if name not in ("sinusoidal", "learned", "rope", "t5", "none"):
+        gaps.append(
+            f"position={name}: it has ALiBi in decoders only, and no positions that depend on the "
+            "query. Train with position=sinusoidal, learned, rope or t5"
+        )
+    return gaps
 
 
 def model_spec(specs: Any, model: Transformer) -> Any:
@@ -207,7 +206,7 @@ def set_norm(spec: Any, norm: Any) -> None:
 
 def table(position: PositionScheme, dim: int) -> np.ndarray:
     """The vector that a scheme adds at each position, (positions, E)."""
-    length = position.max_length or POSITIONS
+    length = position.max_length or TABLE_ROWS
     return to_numpy(position.embed(torch.zeros(1, length, dim), torch.arange(length))[0])
 
 

@@ -61,8 +61,8 @@ class PositionScheme(nn.Module):
         return None
 
     def relate(self, q: Tensor, distance: Tensor) -> Tensor | None:
-        """Terms for the scores of queries (N, H, T, D) with keys at distances j - i, (T, S) or (N,
-        T, S), all less than S: (N, H, T, S). Affine in the queries.
+        """Terms for the scores of queries (N, H, T, D) with keys at distances j - i between -S and
+        S, (T, S) or (N, T, S): (N, H, T, S). Affine in the queries.
         """
         return None
 
@@ -193,9 +193,10 @@ class TransformerXL(PositionScheme):
 
         score_ij = score(q_i, k_j) + (q_i + v) . Wr sinusoid(j - i) / sqrt(D)
 
-    Other schemes weigh a distance alike whatever the query; here a token may look as far back as
-    its content says. All layers of a stack share v and Wr. The paper's u, by which every query
-    prefers some keys, is the bias of queries that `attn.bias=true` adds.
+    ALiBi and T5 weigh a distance alike whatever the query; here a token may look as far back as its
+    content says. All layers of a stack share Wr, which the paper has for each, and v. The paper's
+    u, by which every query prefers some keys, is the bias of queries that `attn.bias=true` adds,
+    among others.
 
     Args:
         causal, dim: as for every scheme.
@@ -210,16 +211,18 @@ class TransformerXL(PositionScheme):
         super().__init__(causal, dim)
         check_range("position.num_heads", num_heads, 1)
         self.heads = num_heads
-        self.keys = nn.Parameter(torch.empty(dim, dim))  # Wr
-        self.start = nn.Parameter(torch.zeros(num_heads, dim // num_heads))  # v
-        nn.init.xavier_uniform_(self.keys, 0.5**0.5)
+        self.distance_map = nn.Parameter(torch.empty(dim, dim))  # Wr
+        self.distance_bias = nn.Parameter(torch.zeros(num_heads, dim // num_heads))  # v
+        nn.init.xavier_uniform_(self.distance_map, 0.5**0.5)
 
     def relate(self, q: Tensor, distance: Tensor) -> Tensor:
         S = distance.shape[-1]
         every = torch.arange(1 - S, 1 if self.causal else S, device=q.device)
-        vectors = sinusoid(every, len(self.keys)).to(self.keys.dtype)
-        keys = F.linear(vectors, self.keys).unflatten(-1, self.start.shape).transpose(0, 1)
-        return distance_scores((q + self.start[:, None]) * q.shape[-1] ** -0.5, keys, distance)
+        waves = sinusoid(every, len(self.distance_map)).to(self.distance_map.dtype)
+        keys = F.linear(waves, self.distance_map)
+        keys = keys.unflatten(-1, self.distance_bias.shape).transpose(0, 1)  # (H, L, D)
+        q = (q + self.distance_bias[:, None]) * q.shape[-1] ** -0.5
+        return distance_scores(q, keys, distance)
 
 
 POSITIONS: Table[Any] = Table(

@@ -23,7 +23,7 @@ def build(role: Role, **options: object) -> tuple[MultiHead, TransformerXL]:
 
 
 def wave(distance: int) -> Tensor:
-    """Sines, then cosines, as the paper's R of one distance."""
+    """Sines, then cosines, of a distance."""
     rates = [10_000 ** (-2 * i / DIM) for i in range(DIM // 2)]
     values = [math.sin(distance * r) for r in rates] + [math.cos(distance * r) for r in rates]
     return torch.tensor(values, dtype=torch.float64)
@@ -38,14 +38,14 @@ def weights_by_hand(attention: MultiHead, scheme: TransformerXL, x: Tensor) -> T
     k = attention.k(x).view(T, groups, WIDTH)
     rows = []
     for h in range(HEADS):
-        of_head = scheme.keys.view(HEADS, WIDTH, DIM)[h]  # Wr
+        of_head = scheme.distance_map.view(HEADS, WIDTH, DIM)[h]  # Wr
         for i in range(T):
             last = i if attention.place.role is Role.DECODER else T - 1
             scores = torch.stack(
                 [
                     q[i, h] @ k[j, h * groups // HEADS]
                     + q[i, h] @ (of_head @ wave(j - i))
-                    + scheme.start[h] @ (of_head @ wave(j - i))
+                    + scheme.distance_bias[h] @ (of_head @ wave(j - i))
                     for j in range(last + 1)
                 ]
             )
@@ -64,7 +64,10 @@ def test_weights_and_gradients_are_those_of_the_paper(role: Role, groups: int) -
     assert weights is not None
     # Sinusoids are float32.
     assert_equal(weights[0], expected, 1e-5)
-    slope, learnt = randn(*expected.shape), (x, scheme.keys, scheme.start, attention.q.weight)
+    slope, learnt = (
+        randn(*expected.shape),
+        (x, scheme.distance_map, scheme.distance_bias, attention.q.weight),
+    )
     wanted = gradients((expected * slope).sum(), *learnt)
     assert_equal(gradients((weights[0] * slope).sum(), *learnt), wanted, 1e-5)
 

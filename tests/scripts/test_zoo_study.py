@@ -59,7 +59,7 @@ def test_rows_are_every_preset_and_every_scheme() -> None:
     assert {row.preset for row in rows} == set(presets("attn"))
     assert {row.position for row in rows if row.preset == "mha"} == set(presets("position"))
     assert len(rows) == len(set(rows)) == len(presets("attn")) + len(presets("position")) - 1
-    assert len(ON_SCAN) == 8 == len(set(rows_of("scan_jump")))
+    assert len(ON_SCAN) == 9 == len(set(rows_of("scan_jump")))
 
 
 def test_each_row_has_a_place_in_the_picture() -> None:

@@ -64,7 +64,7 @@ CASES = (
     Case({"dim": 36, **GELU, **RMS, **POST}, {"name": "alibi"}, (3, 1), (250, 300), 2, 2, 255),
     Case({"dim": 60, **SILU, **POST}, {"name": "learned", "length": 300}, (1, 1), (1, 20), 30, 1),
     Case({"dim": 96, "ffn_dim": 272}, T5, (4, 2), (1, 9), 7, 4, 1, pages=True, calibrated=True),
-    Case({"dim": 76, **SILU}, XL, (4, 2), (1, 15), 9, 3, 3, pages=True),
+    Case({"dim": 76, **SILU}, XL, (4, 2), (250, 300), 2, 3, 3, pages=True),
     Case({"dim": 72, **GELU}, SINUSOIDAL, (2, 1), (1, 9), 100, 3, ssru=True, calibrated=True),
     Case({"dim": 128}, NONE, (2, 2), (1, 9), 9, 1, gain=40.0),
     Case({"dim": 90, **GRU}, NONE, (1, 1), (1, 30), 31, 4, score="additive"),

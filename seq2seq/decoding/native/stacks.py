@@ -106,15 +106,17 @@ class NativeStack:
             if scheme.hook == "embed":
                 zeros = torch.zeros(1, P, self.dim)
                 self.embedding.positions = self._keep(scheme.embed(zeros, places)[0])
-            for attention in (layer.self_attn for layer in self.layers if layer.self_attn.n_heads):
+            attentions = [layer.self_attn for layer in self.layers if layer.self_attn.n_heads]
+            if attentions and scheme.hook in ("bias", "relate"):  # of as many heads in every layer
+                relative = self._relative_bias(attentions[0].n_heads, attentions[0].head_dim, P)
+                self.held.append(relative)
+            for attention in attentions:
                 if scheme.hook == "rotate":
                     half = attention.head_dim // 2
                     ones = torch.cat((torch.ones(P, half), torch.zeros(P, half)), 1)
                     table = scheme.rotate(ones[None, None], places)[0, 0]
                     attention.rope_table = self._keep(table)
                 if scheme.hook in ("bias", "relate"):
-                    relative = self._relative_bias(attention.n_heads, attention.head_dim, P)
-                    self.held.append(relative)
                     attention.relative_bias = pointer(relative)
             # Last, since who sees it reads the tables.
             self.embedding.max_positions = P
