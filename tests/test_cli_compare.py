@@ -67,7 +67,10 @@ def test_intervals_are_those_of_the_command_sacrebleu(seq2seq: Command, files: F
     assert few == lines[:6]
 
 
-@pytest.mark.parametrize(("test", "option"), [("bootstrap", "bs"), ("randomization", "ar")])
+@pytest.mark.parametrize(
+    ("test", "option"),
+    [("bootstrap", "bs"), pytest.param("randomization", "ar", marks=pytest.mark.slow)],
+)
 def test_p_values_are_those_of_the_command_sacrebleu(
     seq2seq: Command, files: Files, test: str, option: str
 ) -> None:

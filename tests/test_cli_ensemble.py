@@ -34,7 +34,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train_again(
         folder,
         *(*plain, "model=rnn", "model.dim=24", "attn=dot", "optimizer.lr=1e-2"),
-        *("trainer.max_steps=80", "trainer.val_check_interval=40"),
+        *("trainer.max_steps=30", "trainer.val_check_interval=30"),
     )
     return folder
 
