@@ -26,6 +26,9 @@ from seq2seq.testing.subject import SIZES as SIZES
 from seq2seq.testing.subject import lengths_of as lengths_of
 from seq2seq.testing.tensors import randn as randn
 
+# Of the softmax family: shared keys, a hidden layer, a bias of keys.
+WITH_POSITIONS = ("gqa", "additive", "gaussian")
+
 
 class Case(NamedTuple):
     """A preset of conf/attn in one role of one model, with one position scheme and one kernel.
@@ -45,11 +48,14 @@ class Case(NamedTuple):
 
     @property
     def is_rare(self) -> bool:
-        """Are two things not as the preset has them? Or does it stand in the second RNN, where it
-        computes what it does in the first? Or with ALiBi, whose biases are added as T5's are?
+        """Are two things not as the preset has them? Or does it compute what another case does?
+        So it is in the second RNN, with ALiBi, whose biases are added as T5's are, and where the
+        positions are those of another preset of the softmax family.
         """
         changes = (self.position != "none", self.kernel != "auto", self.variant != "")
-        return sum(changes) > 1 or self.model == "rnn_luong" or self.position == "alibi"
+        alike = self.options["name"] == "multihead" and self.preset not in WITH_POSITIONS
+        again = self.position == "alibi" or (self.position != "none" and alike)
+        return sum(changes) > 1 or self.model == "rnn_luong" or again
 
     @property
     def marks(self) -> tuple[pytest.MarkDecorator, ...]:

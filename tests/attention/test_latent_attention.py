@@ -217,7 +217,7 @@ def test_a_step_in_bfloat16_is_near_the_whole_in_float32(position: str) -> None:
         ("none", {"rope_dim": -2}, r"attn.rope_dim=-2"),
         ("rope", {"num_heads": 16}, r"attn.rope_dim=D/2=1 should be even.* Take attn.rope_dim=2"),
         ("none", {"num_heads": 5}, "num_heads=5 does not divide dim=32"),
-        ("t5", {"num_heads": 2}, "bias for each of 4 heads"),
+        ("t5", {"num_heads": 2}, "scores of 4 heads"),
         ("none", {"latent_dim": 0}, "attn.latent_dim=0 should be at least 1"),
         ("none", {"query_dim": 0}, "attn.query_dim=0 should be at least 1"),
         ("none", {"nope_dim": 0}, "attn.nope_dim=0 should be at least 1"),
