@@ -63,7 +63,9 @@ static Attention any_attention(int64_t dim, int64_t heads, int to_itself, int is
     a.norm = any_norm(dim), a.scale = 0.5f;
     if (to_itself && a.head_dim % 2 == 0 && draw(0, 1)) a.rope_table = numbers(T * a.head_dim);
     if (to_itself && draw(0, 1)) {
-        const RelativeBias any = {numbers(heads * (2 * T + 1)), 2 * T + 1};
+        const int64_t distances = heads * (2 * T + 1);
+        const float *keys = draw(0, 1) ? numbers(distances * a.head_dim) : 0;
+        const RelativeBias any = {numbers(distances), keys, 2 * T + 1};
         RelativeBias *held = get(sizeof any);
         *held = any, a.relative_bias = held;
     }
