@@ -17,7 +17,6 @@ from seq2seq.registry import options_of
 
 # A full stop before a capital: formulas contain dots, too.
 SENTENCE_END = re.compile(r"(?<=\S)\. (?=[A-Z])")
-INSIDE = ("rotate", "bias", "relate")  # hooks of positions that act inside attention
 
 
 class Preset(NamedTuple):
@@ -80,7 +79,7 @@ def describe_preset(file: Path) -> tuple[str, str]:
 def schemes(dim: int, heads: int, causal: bool) -> Iterator[tuple[str, PositionScheme]]:
     """Every position scheme that acts inside attention, by its name in conf/position."""
     for name, scheme in POSITIONS.items():
-        if scheme.hook in INSIDE:
+        if scheme.hook not in (None, "embed"):
             options = {"num_heads": heads} if "num_heads" in options_of(scheme) else {}
             yield name, scheme(causal, dim, **options)
 

@@ -110,13 +110,12 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
         "bias": "position=alibi and position=t5",
         "relate": "position=transformer_xl",
     }
-    if hook == "relate" and "bias" in mechanism.supports:
-        reason = "it adds to its scores by distance alone, whatever the query"
-    else:
-        reason = mechanism.position_refusals.get(
-            "bias" if hook == "relate" else hook,
-            "it forms no scores that these positions could act on",
-        )
+    reasons = dict(mechanism.position_refusals)
+    if "bias" in mechanism.supports:
+        reasons["bias"] = "it adds to its scores by distance alone, whatever the query"
+    reason = reasons.get(  # what has no scores for biases has none for terms of queries either
+        "bias" if hook == "relate" else hook, "it forms no scores that these positions could act on"
+    )
     others = preset_names(n for n, m in ATTENTION.items() if role in m.roles and hook in m.supports)
     typed = f"{training_command()} attn@{role}_attn=gqa"
     instead = f", or for example: {others} ({typed})" if others else ""

@@ -64,10 +64,8 @@ def test_weights_and_gradients_are_those_of_the_paper(role: Role, groups: int) -
     assert weights is not None
     # Sinusoids are float32.
     assert_equal(weights[0], expected, 1e-5)
-    slope, learnt = (
-        randn(*expected.shape),
-        (x, scheme.distance_map, scheme.distance_bias, attention.q.weight),
-    )
+    slope = randn(*expected.shape)
+    learnt = x, scheme.distance_map, scheme.distance_bias, attention.q.weight
     wanted = gradients((expected * slope).sum(), *learnt)
     assert_equal(gradients((weights[0] * slope).sum(), *learnt), wanted, 1e-5)
 
