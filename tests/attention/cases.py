@@ -48,11 +48,12 @@ class Case(NamedTuple):
 
     @property
     def is_rare(self) -> bool:
-        """Are two things not as the preset has them? Or does it compute what another case does?
-        So it is in the second RNN, with ALiBi, whose biases are added as T5's are, and where the
-        positions are those of another preset of the softmax family.
+        """Are two things not as the preset in a Transformer has them? Or does it compute what
+        another case does? So it is in the second RNN, with ALiBi, whose biases are added as T5's
+        are, and where the positions are those of another preset of the softmax family.
         """
-        changes = (self.position != "none", self.kernel != "auto", self.variant != "")
+        in_rnn = self.model != "transformer"
+        changes = (in_rnn, self.position != "none", self.kernel != "auto", self.variant != "")
         alike = self.options["name"] == "multihead" and self.preset not in WITH_POSITIONS
         again = self.position == "alibi" or (self.position != "none" and alike)
         return sum(changes) > 1 or self.model == "rnn_luong" or again
