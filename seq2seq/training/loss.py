@@ -70,7 +70,12 @@ def cut_second(source: Tensor, target: Tensor) -> Cuts:
 
 
 def cross_entropy(
-    hidden: Tensor, output: nn.Linear, target: Tensor, *, smoothing: float = 0.0, chunk: int = 256
+    hidden: Tensor,
+    output: nn.Linear,
+    target: Tensor,
+    *,
+    smoothing: float = 0.0,
+    chunk: int | None = None,
 ) -> Loss:
     """Cross-entropy with a target that spreads `smoothing` evenly over the vocabulary and gives the
     rest to the reference token.
@@ -83,7 +88,8 @@ def cross_entropy(
         output: the vocabulary layer, V x E.
         target: (R,) ids.
         smoothing: 0 <= smoothing < 1.
-        chunk: rows at a time; the result depends on it by rounding only.
+        chunk: rows at a time, None for what suits the device (`choose_chunk`); the result depends
+            on it by rounding only.
 
     Source: Szegedy et al. 2016, arXiv:1512.00567, for the smoothing.
     """
@@ -155,7 +161,7 @@ def r_drop(
     *,
     alpha: float,
     smoothing: float = 0.0,
-    chunk: int = 128,
+    chunk: int | None = None,
 ) -> Loss:
     """With p and q the predictions for a token under two dropout masks, and CE the smoothed
     cross-entropy, the sum over tokens of
@@ -174,7 +180,7 @@ def r_drop(
         target: (R,) ids.
         alpha: 0 or more; 5 in the paper's translation.
         smoothing: 0 <= smoothing < 1.
-        chunk: tokens at a time; the result depends on it by rounding only.
+        chunk: tokens at a time, as there.
 
     Returns: the loss, and as `nll` the mean of both negative log-likelihoods.
     Source: Liang et al. 2021, arXiv:2106.14448.
@@ -217,7 +223,7 @@ def simcut(
     *,
     alpha: float,
     smoothing: float = 0.0,
-    chunk: int = 128,
+    chunk: int | None = None,
 ) -> Loss:
     """With p the prediction for a token from the untouched batch, q that from the cut one, and CE
     the smoothed cross-entropy, the sum over tokens of
@@ -281,9 +287,21 @@ def add_gradients(chunk: LossChunk, slope: Tensor) -> None:
     of_bias += slope.sum((0, 1))
 
 
-def apply_in_chunks(hidden: Tensor, output: nn.Linear, *arguments: Any) -> Loss:
+def apply_in_chunks(
+    hidden: Tensor, output: nn.Linear, target: Tensor, chunk: int | None, *ways: Any
+) -> Loss:
     apply: Callable[..., tuple[Tensor, Tensor]] = ChunkedLoss.apply
-    return Loss(*apply(hidden, output.weight, output.bias, torch.is_grad_enabled(), *arguments))
+    size = chunk or choose_chunk(hidden, output)
+    needed = torch.is_grad_enabled()
+    return Loss(*apply(hidden, output.weight, output.bias, needed, target, size, *ways))
+
+
+def choose_chunk(hidden: Tensor, output: nn.Linear) -> int:
+    """Tokens at a time, for hidden states (K, R, E): few enough that a processor's caches hold
+    their scores, and on a GPU, where each chunk costs twenty launches, a quarter of a gigabyte.
+    """
+    rows = 256 if hidden.device.type == "cpu" else max(256, 2**26 // output.out_features)
+    return rows // len(hidden)
 
 
 class ChunkedLoss(Function):
