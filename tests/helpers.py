@@ -60,6 +60,14 @@ def marked(variants: Iterable[str], slow: tuple[str, ...] = ("rnn_luong attn=",)
     ]
 
 
+def every_other(values: Iterable[Any]) -> list[Any]:
+    """Values for a test, the second, fourth and so on with the slow tests only."""
+    return [
+        pytest.param(value, marks=pytest.mark.slow) if i % 2 else value
+        for i, value in enumerate(values)
+    ]
+
+
 def composed(*overrides: str) -> dict[str, Any]:
     """The nodes that describe a model, as `python train.py OVERRIDES` resolves them. Read only."""
     *others, last = overrides or ("",)

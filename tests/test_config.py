@@ -95,6 +95,7 @@ def test_a_preset_is_the_same_alone_and_among_all_others(model: str, preset: str
     assert together == resolved(*overrides)
 
 
+@pytest.mark.slow
 @every_option("attn")
 def test_every_mechanism_can_be_typed_for_a_recurrent_model(chosen: str) -> None:
     plan_of("model=rnn", chosen)

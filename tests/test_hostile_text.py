@@ -107,6 +107,7 @@ def read_hostile_texts() -> None:
             function(repeated(*family))
 
 
+@pytest.mark.slow
 def test_hostile_text_takes_linear_time() -> None:
     ended = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
     assert ended.returncode == 0, (ended.stdout.splitlines()[-1:], ended.stderr[-2000:])

@@ -120,6 +120,7 @@ def test_without_them_the_model_is_refused_by_name(run: Path) -> None:
     assert ended.returncode == 2 and "there is no metric 'found'" in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_mechanism_of_the_page_keeps_the_contract(site: Path) -> None:
     (call,) = re.findall(r"^```python\n(from seq2seq.testing import.*?)^```", PAGE, re.M | re.S)
     ended = command(site, "-c", call)

@@ -127,6 +127,7 @@ def test_a_model_is_refused_if_a_self_attention_is(mechanism: str, scheme: str) 
         check_model(config)
 
 
+@pytest.mark.slow
 @cells("no", "-")
 def test_a_mechanism_without_a_scheme_may_stand_in_cross_attention(
     mechanism: str, scheme: str

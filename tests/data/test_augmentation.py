@@ -120,7 +120,9 @@ def test_no_batch_and_no_sentence_exceeds_its_bound(base: Path, typed: tuple[str
             assert width <= 40 and width * len(batch.indices) <= 300
 
 
-@pytest.mark.parametrize(("typed", "world", "steps"), [(MANY, 1, 3), (DROPOUT, 2, 2)])
+@pytest.mark.parametrize(
+    ("typed", "world", "steps"), [pytest.param(MANY, 1, 3, marks=pytest.mark.slow), (DROPOUT, 2, 2)]
+)
 def test_ranks_and_accumulation_steps_share_the_batches_of_one_process(
     base: Path, typed: tuple[str, ...], world: int, steps: int
 ) -> None:

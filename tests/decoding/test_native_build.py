@@ -109,6 +109,7 @@ def test_a_compiler_that_fails_hangs_or_lies_leaves_torch(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_object_that_crashes_or_lacks_functions_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,7 +151,10 @@ def model_case(model: Seq2Seq, source: Tensor, layer: int = -1, prefix: Sequence
     "options",
     [
         {"name": "greedy", "min_length_ratio": 1.0, "min_length_extra": 1},
-        {"name": "beam", "beam_size": 2, "length_ratio": 1.0, "length_extra": 3},
+        pytest.param(
+            {"name": "beam", "beam_size": 2, "length_ratio": 1.0, "length_extra": 3},
+            marks=pytest.mark.slow,
+        ),
         {"name": "beam", "beam_size": 5, "length_penalty": 0.0, "min_length_extra": 3},
         {"name": "beam", "beam_size": 4, "coverage": 0.5, "coverage_layer": 0, "patience": 1.5},
     ],

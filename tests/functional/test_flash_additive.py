@@ -50,7 +50,11 @@ def explicit(
 @pytest.mark.parametrize(
     "groups", [4, 2, pytest.param(1, marks=pytest.mark.slow)], ids=["mha", "gqa", "mqa"]
 )
-@pytest.mark.parametrize("sizes", [(1, 1), (1, 7), (23, 23), (5, 37), (37, 5)], ids=str)
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1), (1, 7), (23, 23), (5, 37), pytest.param((37, 5), marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_any_tiles_compute_the_softmax_with_gradients(
     sizes: tuple[int, int], groups: int, causal: bool, mask: str
 ) -> None:

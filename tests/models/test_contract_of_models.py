@@ -9,6 +9,7 @@ from helpers import (
     TARGET_SIZE,
     assert_equal,
     every_attention,
+    every_other,
     gradients,
     marked,
     model_config,
@@ -188,7 +189,7 @@ def test_the_state_dict_survives_a_round_trip(variant: str) -> None:
     assert torch.equal(fresh(source, target).hidden, expected)
 
 
-@every_variant
+@pytest.mark.parametrize("variant", every_other(VARIANTS))
 def test_training_and_validation_run_in_mixed_precision(variant: str) -> None:
     model, source, target = build(variant).float(), source_batch(7, 4, 1), target_batch(3, 5)
     for run in (with_gradient, step_by_step):

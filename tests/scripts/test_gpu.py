@@ -31,6 +31,7 @@ def child(code: str) -> list[str]:
     return [sys.executable, "-c", f"from gpu_bench.rows import Row, judge\n{code}"]
 
 
+@pytest.mark.slow
 def test_a_part_that_fails_or_hangs_is_a_row_beside_those_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

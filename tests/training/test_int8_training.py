@@ -74,6 +74,7 @@ def test_a_pass_is_that_of_rounded_matrices_and_inputs_straight_through() -> Non
     assert torch.equal(layers(x), plain)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_weights_that_are_not_rounded_and_is_resumed_exactly(base: Path) -> None:
     whole = train_tiny(base, *STEPS, AWARE, "trainer.max_steps=6", "trainer.val_check_interval=4")
     folder = train_tiny(base, *STEPS, AWARE, "trainer.max_steps=3")

@@ -155,6 +155,7 @@ def test_a_command_that_fails_is_noticed_before_training(base: Path, tmp_path: P
     assert f"resume={tmp_path / 'run' / 'last.ckpt'} continues" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_chooses_as_before(base: Path, tmp_path: Path) -> None:
     command = typed(program(tmp_path, "print(1)"))
     for before, now, said in (

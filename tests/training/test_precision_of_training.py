@@ -87,6 +87,7 @@ def test_a_gpu_is_asked_where_it_is_trained_on(
     )
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_its_precision_and_a_new_one_from_its_weights_chooses(
     base: Path, processor: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str
     assert_identical(state_of(folder), state_of(whole))
 
 
+@pytest.mark.slow
 def test_stages_and_augmented_pairs_go_on_where_a_run_was_interrupted(base: Path) -> None:
     """Within both stages and at their border; passes over the text are no epochs here."""
     folder = corpus(base)

@@ -40,6 +40,7 @@ def test_a_run_goes_on_with_other_text_and_the_tokenizers_of_the_checkpoint(base
     assert_identical(saved.weights, checkpoint.read(before / "best.ckpt").weights)
 
 
+@pytest.mark.slow
 def test_a_run_that_began_so_goes_on_exactly(base: Path) -> None:
     text = f"data.train={corpus(base) / 'valid'}"
     options = (f"init={demo_run(base)}", "tokenizer=checkpoint", text, "schedule.steps=4")
