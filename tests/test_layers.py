@@ -104,7 +104,7 @@ LIBRARIES = {
 # raises one says why.
 BUDGETS = {
     "cli": 3467,
-    "decoding": 3128,
+    "decoding": 3134,
     "training": 2523,
     "serving": 2183,
     "attention": 2087,
@@ -116,7 +116,7 @@ BUDGETS = {
     "modules on the top level": 1094,
     "tokenization": 927,
     "constraints": 775,
-    "models": 791,
+    "models": 797,
     "pages": 641,
     "testing": 485,
     "alignment": 427,

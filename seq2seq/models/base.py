@@ -96,8 +96,8 @@ class Seq2Seq(nn.Module):
 
     @property
     def cross_attentions(self) -> list[Attention[Any]]:
-        """The attentions whose weights it returns, by layer."""
-        return [attention for attention in self.attentions if attention.place.role is Role.CROSS]
+        """The attention whose weights each layer returns, also where layers share one."""
+        raise NotImplementedError
 
     @property
     def can_merge(self) -> bool:

@@ -4,13 +4,13 @@ which attends before each step (Bahdanau); `LuongRNN`, which attends after it (L
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
+from seq2seq.attention import Attention, Memory, Place, Role, StateMemory, build_attention
 from seq2seq.attention.base import Attended, Encoded
 from seq2seq.attention.fixed import final_state
 from seq2seq.errors import ConfigError
@@ -122,6 +122,10 @@ class Recurrent(Seq2Seq):
         state = self.start(self.encode(source, of_source))
         positions = self.begin(target.shape[1], state)
         return self.decode(target, state.source, state.past, positions, need_weights, of_target)
+
+    @property
+    def cross_attentions(self) -> list[Attention[Any]]:
+        return [self.cross]
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         return [self.cross.memory_of(encoded)], [self.first_memory(encoded, beams)]

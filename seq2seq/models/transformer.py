@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Memory, Place, Role, build_attention
+from seq2seq.attention import Attention, Memory, Place, Role, build_attention
 from seq2seq.attention.base import Encoded
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.errors import ConfigError
@@ -101,6 +101,10 @@ class Transformer(Seq2Seq):
         positions = torch.arange(target.shape[1], device=target.device)
         pasts = [None] * len(sources)
         return self.decode(target, sources, pasts, positions, need_weights, of_target)
+
+    @property
+    def cross_attentions(self) -> list[Attention[Any]]:
+        return [layer.cross for layer in self.decoder]
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         pasts = [layer.attention.new_memory() for layer in self.decoder]

@@ -10,6 +10,7 @@ from seq2seq import checkpoint
 from seq2seq.decoding import build_search, decode
 from seq2seq.decoding.precision import is_native, with_precision
 from seq2seq.models import Seq2Seq
+from seq2seq.models.ensemble import Ensemble
 from seq2seq.symbols import EOS
 
 SHARED = ("model.share_layers=true", "model.encoder_layers=3", "model.decoder_layers=3")
@@ -63,3 +64,23 @@ def test_the_decoder_in_c_applies_them_again_too(attention: str, tmp_path: Path)
     assert is_native(compiled)
     one, other = decode(model, rows, search), decode(compiled, rows, search)
     assert [[h.ids for h in each] for each in one] == [[h.ids for h in each] for each in other]
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_two_of_them_translate_together_as_one_does(precision: str, tmp_path: Path) -> None:
+    """Layers are memories of their own, also where they are one module."""
+    model = with_precision(build(tmp_path / "a.ckpt", *SHARED), precision)
+    rows = torch.randint(4, 20, (5, 7)).index_fill(1, torch.tensor([6]), EOS)
+    search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 0, "length_extra": 9})
+    alone, together = decode(model, rows, search), decode(Ensemble([model, model]), rows, search)
+    assert [[h.ids for h in each] for each in alone] == [[h.ids for h in each] for each in together]
+    assert len(model.cross_attentions) == 3
+
+
+def test_the_c_reads_as_many_memories_as_it_has_layers(tmp_path: Path) -> None:
+    model = with_precision(build(tmp_path / "a.ckpt", *SHARED), "float32")
+    sources, pasts = model.memories(model.encode(torch.tensor([[5, 6, EOS]])), 1)
+    tokens, positions = torch.tensor([[5]]), torch.tensor([0])
+    for missing in ((sources[1:], pasts), (sources, pasts[1:])):
+        with pytest.raises(ValueError, match="memories for 3 layers"):
+            model.decode(tokens, *missing, positions)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.attention.base import Encoded
+from seq2seq.attention.base import Attention, Encoded
 from seq2seq.attention.memory import Memory
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.caches import kv_cache, kv_view
@@ -54,6 +54,10 @@ class NativeModel(Seq2Seq):
         """Another process gets the same matrices, and makes structures of its own."""
         packer = self.packer
         return load_native, (type(self), self.model, packer.matrices, packer.int8)
+
+    @property
+    def cross_attentions(self) -> list[Attention[Any]]:
+        return self.model.cross_attentions
 
     def forward(
         self,
@@ -114,6 +118,9 @@ class NativeModel(Seq2Seq):
         self, tokens: Tensor, sources: Sequence[Any], pasts: Sequence[Any], positions: Tensor
     ) -> tuple[Any, Any]:
         """A step for the C, with room for its tokens, and what must stay alive for it."""
+        depth = len(self.cross_attentions)
+        if not len(sources) == len(pasts) == depth:  # the C would read past the arrays
+            raise ValueError(f"{len(sources)} + {len(pasts)} memories for {depth} layers")
         ids = PAD, tokens.data_ptr(), positions.data_ptr()
         step = structs.DecodeStep(len(tokens), *ids, positions.dim() - 1)
         step.cross_view, source_held = kv_view(sources[0], sources[0].rows)
