@@ -46,6 +46,7 @@ class NativeModel(Seq2Seq):
         super().__init__()
         self.model, self.embeddings = model, model.embeddings
         self.max_length = model.max_length
+        self.depth = len(model.cross_attentions)  # a step reads as many memories of each kind
         self.group_marks, self.unpositioned = model.group_marks, model.unpositioned
         self.packer, self.library = packer, packer.library
         self._caches: dict[str, tuple[Any, Any]] = {}  # by `_cache_structs`
@@ -118,9 +119,8 @@ class NativeModel(Seq2Seq):
         self, tokens: Tensor, sources: Sequence[Any], pasts: Sequence[Any], positions: Tensor
     ) -> tuple[Any, Any]:
         """A step for the C, with room for its tokens, and what must stay alive for it."""
-        depth = len(self.cross_attentions)
-        if not len(sources) == len(pasts) == depth:  # the C would read past the arrays
-            raise ValueError(f"{len(sources)} + {len(pasts)} memories for {depth} layers")
+        if not len(sources) == len(pasts) == self.depth:  # the C would read past the arrays
+            raise ValueError(f"{len(sources)} + {len(pasts)} memories for {self.depth} layers")
         ids = PAD, tokens.data_ptr(), positions.data_ptr()
         step = structs.DecodeStep(len(tokens), *ids, positions.dim() - 1)
         step.cross_view, source_held = kv_view(sources[0], sources[0].rows)
