@@ -1,4 +1,4 @@
-"""Language codes, scripts, whether white space separates words; and what is of no language."""
+"""Language codes, scripts, and whether white space separates words."""
 
 import re
 import unicodedata
@@ -17,14 +17,6 @@ LANGUAGES_OF_SCRIPTS = (
     "GUJARATI gu, GURMUKHI pa, SINHALA si, TIBETAN bo dz"
 )
 SCRIPTS = {words[0]: words[1:] for words in map(str.split, LANGUAGES_OF_SCRIPTS.split(", "))}
-
-# What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags. Linear time: only
-# the 64 characters before an @ are read from several places.
-PLACEHOLDERS = (
-    r"\{[^{}\s]*+\}|%(?:\(\w++\))?[-+#0]*+\d*+(?:\.\d++)?[sdifgrxX]\b|"
-    r"https?://[^\s<>\"]*[\w/]|"
-    r"(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+|</?[A-Za-z][^<>]*+>"
-)
 
 
 def language_code(language: str | None) -> str:

@@ -30,9 +30,9 @@ from seq2seq.documents.files.markdown import LINK_END
 from seq2seq.documents.files.po import FIELD, STRING
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Reader, Token, unescape
+from seq2seq.documents.placeholders import PLACEHOLDERS
 from seq2seq.documents.xml_markup import XMLReader
 from seq2seq.errors import DataError
-from seq2seq.languages import PLACEHOLDERS
 from seq2seq.metrics.text_checks import cautions
 from seq2seq.tokenization import sentencepiece
 from seq2seq.tokenization.splitting import SENTENCE_END

@@ -96,6 +96,8 @@ LIBRARIES = {
     "py3langid": {"serving"},
     "sentencex": {"documents"},
     "markdown_it": {"documents"},
+    "mdit_py_plugins": {"documents"},
+    "langcodes": {"languages"},
     "ray": {"cli"},
     "triton": {"kernels"},
 }

@@ -15,8 +15,8 @@ from seq2seq.constraints.request import Rules
 from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.decoding import Beam, Engine, Greedy, Search
 from seq2seq.decoding.request import SentenceRequest, Status
+from seq2seq.documents.placeholders import PLACEHOLDERS
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError
-from seq2seq.languages import PLACEHOLDERS
 from seq2seq.symbols import EOS
 from seq2seq.translation.problems import join_places, warn_of_problems
 from seq2seq.translation.request import Problem, Result, TranslationRequest

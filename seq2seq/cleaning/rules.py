@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from seq2seq.data.formats import Pair
-from seq2seq.languages import PLACEHOLDERS, is_spaceless, language_code, script_of, scripts_of
+from seq2seq.documents.placeholders import PLACEHOLDER
+from seq2seq.languages import is_spaceless, language_code, script_of, scripts_of
 
 DUPLICATES = ("pair", "target", "off")  # see `seq2seq.cleaning.verdicts.judge`
 # Limits by the names of rules; rules that are off are not in it.
@@ -20,7 +21,6 @@ THOUSANDS = re.compile(r"(?<!\d)\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+(?!\d)")
 DIGITS = re.compile(r"\d+")
 SPELLED_OUT = 12  # numbers up to here are often words
 LONGEST_NUMBER = 18  # digits; longer ones are compared as they are
-PLACEHOLDER = re.compile(PLACEHOLDERS)
 SIGN = re.compile("[{%<@]|://")  # every placeholder has one; most texts have none
 # Control characters (among them the C1 that Windows-1252 becomes when it is read as Latin-1), line
 # and paragraph separators, private use, U+FFFD of an earlier conversion, noncharacters.

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE
 from seq2seq.cli.options import Option, add_options, positive
+from seq2seq.documents.placeholders import PLACEHOLDERS
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.languages import PLACEHOLDERS, is_spaceless
+from seq2seq.languages import is_spaceless
 from seq2seq.text_stream import without_marks
 
 if TYPE_CHECKING:

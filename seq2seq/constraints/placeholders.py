@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from seq2seq.constraints.lexical import Term
 from seq2seq.constraints.spelling import count_occurrences
+from seq2seq.documents.placeholders import PLACEHOLDERS
 from seq2seq.environment import limit_time
 from seq2seq.errors import Seq2SeqError
-from seq2seq.languages import PLACEHOLDERS
 
 SECONDS = 1.0  # of computing, in which a pattern must have read a text
 # Of the phrases that a search must copy from a sentence, or that a client asks for: each is encoded

@@ -17,8 +17,9 @@ from seq2seq.constraints.request import Rules
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.precision import describe_backend
 from seq2seq.decoding.search import Search
+from seq2seq.documents.placeholders import PLACEHOLDERS
 from seq2seq.errors import format_count
-from seq2seq.languages import PLACEHOLDERS, language_code
+from seq2seq.languages import language_code
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError

@@ -14,9 +14,9 @@ from seq2seq.constraints.placeholders import (
     Placeholders,
     split_required,
 )
+from seq2seq.documents.placeholders import PLACEHOLDERS
 from seq2seq.environment import limit_time
 from seq2seq.errors import Seq2SeqError
-from seq2seq.languages import PLACEHOLDERS
 
 
 @pytest.mark.parametrize(
