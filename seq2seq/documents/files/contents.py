@@ -1,7 +1,7 @@
 """The text of a file in parts, each a document, and the way back to a file."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from seq2seq.documents.document import Document
 from seq2seq.documents.markup import Reader
@@ -14,19 +14,28 @@ class Contents:
 
     Attributes:
         documents: its texts, in their order.
-        write: makes the file of these texts as they are translated, one for each.
+        write: makes the file from the translations of these texts, one for each. Raises DataError
+            if the result could not be read again.
+        problems: what `write` could not put into the file, a message for each.
     """
 
     documents: list[Document]
     write: Callable[[Sequence[str]], bytes]
+    problems: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Cutter:
-    """Cuts the texts of a file into sentences; attributes as of `Document.of`."""
+    """Cuts the texts of a file into sentences.
+
+    Attributes:
+        language, whole: as of `Document.of`.
+        fuzzy: mark the messages that are filled in a .po file as `fuzzy`, for a person to check.
+    """
 
     language: str | None
     whole: bool = True
+    fuzzy: bool = False
 
     def __call__(self, text: str, read: Reader | None = None) -> Document:
         return Document.of(text, self.language, read=read, whole=self.whole)

@@ -1,35 +1,58 @@
 """Word's .docx: the paragraphs of its XML; all else in the archive stays."""
 
+import posixpath
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from urllib.parse import unquote
 
 from seq2seq.documents.files.archive import read_archive, replace_entries
-from seq2seq.documents.files.contents import Contents, Cutter, decode_file
+from seq2seq.documents.files.contents import Contents, Cutter
+from seq2seq.documents.files.encodings import XML_DECLARATION, EncodedText
 from seq2seq.documents.files.paragraph import Paragraph
-from seq2seq.documents.files.xml_tree import parse_xml, walk
+from seq2seq.documents.files.xml_tree import check_xml, parse_xml, walk
 from seq2seq.errors import DataError
 
-PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes)\d*\.xml")
+# Namespaces, of files as Word saves them, and of strict ones.
+WORD = re.compile(
+    "http://schemas.openxmlformats.org/wordprocessingml/2006/main|"
+    "http://purl.oclc.org/ooxml/wordprocessingml/main"
+)
+RELATIONSHIPS = re.compile("http://schemas.openxmlformats.org/package/2006/relationships")
+MAIN = "word/document.xml"
+# Beside the main part, by the ends of the types of relationships; and by name in an archive without
+# a list of relationships.
+OTHERS = {"header", "footer", "footnotes", "endnotes"}
+PARTS = re.compile(r"word/(?:header|footer|footnotes|endnotes)\d*\.xml")
 LONGEST = 2**24  # bytes of XML that is read in all
 
 
 class WordPart:
     """An XML file with paragraphs. They may stand in one another, as those of a box do in the one
     that the box is anchored in.
+
+    Args:
+        count: elements of other parts.
+
+    Raises: DataError if it is not such a file, or not well-formed, and for too many elements.
     """
 
-    def __init__(self, data: bytes, cut: Cutter):
-        self._text = decode_file(data)
-        nodes = [node for node in walk(parse_xml(self._text)) if node.name == "w:p"]
-        paragraphs = [Paragraph(node, cut) for node in nodes]
+    def __init__(self, data: bytes, cut: Cutter, count: int):
+        self._file = EncodedText.read(data, XML_DECLARATION)
+        self._text = self._file.text
+        tree = parse_xml(self._text, WORD, "w:", count)
+        if not any(node.name.startswith("w:") for node in tree.children):
+            raise DataError("it is not in the vocabulary of Word")
+        nodes = [node for node in walk(tree) if node.name]
+        self.count = count + len(nodes)
+        paragraphs = (Paragraph(node, cut) for node in nodes if node.name == "w:p")
         self.paragraphs = [each for each in paragraphs if each.document.sentences]
         self._begins = [each.node.begin for each in self.paragraphs]
 
     def write(self, translated: Sequence[str]) -> bytes:
         """The file with the texts of its paragraphs as they are translated."""
-        return self._render(translated, 0, len(self._text)).encode()
+        return self._file.encode(self._render(translated, 0, len(self._text)))
 
     def _render(self, translated: Sequence[str], begin: int, end: int) -> str:
         """A span of the file, with the paragraphs that begin in it as they are translated."""
@@ -44,20 +67,52 @@ class WordPart:
 
 
 def open_docx(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if it is none, and for what `read_archive` refuses."""
-    files = {name: each for name, each in read_archive(data).items() if PARTS.fullmatch(name)}
-    if "word/document.xml" not in files:
-        raise DataError("it is no .docx file: there is no word/document.xml in it")
+    """Raises: DataError if the data is not a .docx file, and for what `read_archive` refuses."""
+    archive = read_archive(data)
+    files = {name: archive[name] for name in find_parts(archive) if name in archive}
     if sum(map(len, files.values())) > LONGEST:
         raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it")
     parts: dict[str, WordPart] = {}
+    count = 0
     for name, file in files.items():
         try:
-            parts[name] = WordPart(file, cut)
+            parts[name] = WordPart(file, cut, count)
         except DataError as error:
             raise DataError(f"{name} in it: {error}") from None
+        count = parts[name].count
     documents = [each.document for part in parts.values() for each in part.paragraphs]
     return Contents(documents, partial(write_docx, data, parts))
+
+
+def find_parts(archive: Mapping[str, bytes]) -> list[str]:
+    """The names of the files with the text, the main part first.
+
+    Raises: DataError if there is no main part.
+    """
+    main = next(related_parts(archive, "", {"officeDocument"}), MAIN)
+    if main not in archive:
+        raise DataError(f"it is no .docx file: there is no {main} in it")
+    if relationships_of(main) in archive:
+        others = related_parts(archive, main, OTHERS)
+    else:
+        others = filter(PARTS.fullmatch, archive)
+    return list(dict.fromkeys([main, *others]))
+
+
+def relationships_of(part: str) -> str:
+    """The name of the file that lists the relationships of a part; of all, for an empty name."""
+    folder, name = posixpath.split(part)
+    return posixpath.join(folder, "_rels", f"{name}.rels")
+
+
+def related_parts(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:
+    """The parts to which another part has relationships of some kinds."""
+    listed = EncodedText.read(archive.get(relationships_of(part), b"<none/>"), XML_DECLARATION)
+    for node in walk(parse_xml(listed.text, RELATIONSHIPS)):
+        is_inside = node.attribute("TargetMode") != "External" if node.name else False
+        if is_inside and node.attribute("Type").rpartition("/")[2] in kinds:
+            path = posixpath.join("/", posixpath.dirname(part), unquote(node.attribute("Target")))
+            yield posixpath.normpath(path).lstrip("/")
 
 
 def write_docx(data: bytes, parts: Mapping[str, WordPart], translated: Sequence[str]) -> bytes:
@@ -65,3 +120,15 @@ def write_docx(data: bytes, parts: Mapping[str, WordPart], translated: Sequence[
     texts = iter(translated)
     new = {name: part.write([next(texts) for _ in part.paragraphs]) for name, part in parts.items()}
     return replace_entries(data, new)
+
+
+def check_docx(before: bytes, after: bytes) -> None:
+    """Raises: DataError if a part that has text is not well-formed in an archive."""
+    if before == after:
+        return
+    archive = read_archive(after)
+    for name in find_parts(archive):
+        try:
+            check_xml(EncodedText.read(archive.get(name, b"<none/>"), XML_DECLARATION).text)
+        except DataError as error:
+            raise DataError(f"{name} in it: {error}") from None

@@ -27,10 +27,9 @@ AROUND = {
 }
 BREAKS = {"w:tab", "w:br", "w:cr"}
 PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
-ID = re.compile(r'\sw:id="([^"]*)"')
-# What spell checkers leave in runs is no formatting.
-UNFORMATTED = re.compile(r"<w:(?:lang|noProof)\b[^<>]*/>|<w:rPr\s*/>|<w:rPr></w:rPr>")
-FIELD = re.compile(r'<w:fldChar\b[^<>]*\sw:fldCharType="(\w+)"')
+UNFORMATTED = {"w:lang", "w:noProof"}  # what spell checkers leave in runs is no formatting, ...
+# ... nor are the numbers of the sessions in which Word saved them.
+SESSIONS = re.compile(r"""\s+[^\s=]*\brsid\w*\s*=\s*(?:"[^"]*"|'[^']*')""")
 Render = Callable[[int, int], str]  # of a span of the file
 
 
@@ -52,7 +51,7 @@ class Paragraph:
     def __init__(self, node: Node, cut: Cutter):
         self.node = node
         self._formats: dict[str, int] = {}
-        self._properties: list[str] = []  # of each format, as they stand in a run
+        self._runs: list[Node] = []  # the first of each format
         self._items: list[Item] = []
         self._read(node.children)
         self._text = self._number(cut.language)
@@ -89,7 +88,7 @@ class Paragraph:
     def _read_field(self, nodes: Sequence[Node]) -> None:
         """Add a field: the text of a link, of which the field is around; else it stands alone."""
         first, last = nodes[0], nodes[-1]
-        kinds = [FIELD.findall(node.markup) for node in nodes]
+        kinds = [field_ends(node) for node in nodes]
         is_link = any(
             each.name == "w:instrText" and each.content.split()[:1] == ["HYPERLINK"]
             for node in nodes
@@ -104,13 +103,20 @@ class Paragraph:
         self._add_tag("close", last.begin, last.end, "field")
 
     def _read_run(self, node: Node) -> None:
-        if FIELD.search(node.markup):  # of a field that goes on in another paragraph
+        if field_ends(node):  # of a field that goes on in another paragraph
             self._add_tag("block", node.begin, node.end)
             return
+        if node.is_single:
+            return
         properties = node.child("w:rPr")
-        markup = properties.markup if properties else ""
-        format = self._formats.setdefault(UNFORMATTED.sub("", markup), len(self._formats))
-        self._properties += [markup] if format == len(self._properties) else []
+        formatting = [
+            each.markup
+            for each in (properties.children if properties else ())
+            if each.name and each.name not in UNFORMATTED
+        ]
+        key = "".join([SESSIONS.sub("", node.opening), *formatting])
+        format = self._formats.setdefault(key, len(self._formats))
+        self._runs += [node] if format == len(self._runs) else []
         for child in node.children:
             if child.name == "w:t":
                 self._items.append(Item(child.content, format))
@@ -120,11 +126,11 @@ class Paragraph:
 
     def _add_mark(self, node: Node) -> None:
         """Add what stands between runs: alone, or as one end of a pair."""
-        match, number = PAIRS.fullmatch(node.name), ID.search(node.markup)
+        match, number = PAIRS.fullmatch(node.name), node.attribute("id")
         kind: Kind = "alone"
         if match and number:
             kind = "open" if match[2] == "Start" else "close"
-        name = f"{match[1]} {number[1]}" if match and number else ""
+        name = f"{match[1]} {number}" if match and number else ""
         self._add_tag(kind, node.begin, node.end, name)
 
     def _add_tag(self, kind: Kind, begin: int, end: int, name: str = "", text: str = "") -> None:
@@ -172,7 +178,8 @@ class Paragraph:
         formats = [self._most]
         for part in self._text.parts(translated):
             if isinstance(part, str):
-                text = f'<w:t xml:space="preserve">{escape_xml(part)}</w:t>'
+                name = f"{node.prefix}t"
+                text = f'<{name} xml:space="preserve">{escape_xml(part)}</{name}>'
                 written.append(self._write_run(formats[-1], text))
                 continue
             kind, _, number = part.name.partition(" ")
@@ -184,8 +191,12 @@ class Paragraph:
         return "".join([*written, node.closing])
 
     def _write_run(self, format: int, markup: str) -> str:
-        properties = self._properties[format] if format >= 0 else ""
-        return f"<w:r>{properties}{markup}</w:r>"
+        """A run of a format, with the attributes of the first one."""
+        if format < 0:
+            return f"<{self.node.prefix}r>{markup}</{self.node.prefix}r>"
+        run = self._runs[format]
+        properties = run.child("w:rPr")
+        return f"{run.opening}{properties.markup if properties else ''}{markup}{run.closing}"
 
 
 class FormattedText(NumberedText):
@@ -210,12 +221,18 @@ def most_common(formats: Sequence[int]) -> int:
     return counts[0][0] if counts else -1
 
 
+def field_ends(run: Node) -> list[str]:
+    """What a run begins or ends of fields: `begin`, `separate` or `end`."""
+    found = (each for each in run.children if run.name == "w:r" and each.name == "w:fldChar")
+    return [each.attribute("fldCharType") for each in found]
+
+
 def find_fields(nodes: Sequence[Node]) -> dict[int, int]:
     """The first and last runs of fields that begin and end among some elements."""
     begins: list[int] = []
     fields = {}
     for k, node in enumerate(nodes):
-        for kind in FIELD.findall(node.markup) if node.name == "w:r" else ():
+        for kind in field_ends(node):
             if kind == "begin":
                 begins.append(k)
             elif kind == "end" and begins:

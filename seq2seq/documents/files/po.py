@@ -1,11 +1,19 @@
 """PO, the catalogs of gettext: messages without a translation get one."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
+from typing import NamedTuple
 
+from seq2seq.documents.document import Document
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.html_markup import read_html
+from seq2seq.documents.files.messages import HAS_TAGS, add_message, entities_of, is_plain
+from seq2seq.documents.files.numbered import NumberedText
+from seq2seq.documents.limits import check_count
+from seq2seq.documents.placeholders import find_placeholders
+from seq2seq.errors import DataError
 
 # A keyword with its strings. Those of obsolete messages stand after `#~`, and are none.
 FIELD = re.compile(
@@ -13,50 +21,117 @@ FIELD = re.compile(
     r'((?:"(?:[^"\\\r\n]|\\.)*+"[ \t]*(?:\r?\n[ \t]*(?="))?)+)',
     re.M,
 )
-FLAGS = re.compile(r"^#,.*\bfuzzy\b", re.M)
+FLAGS = re.compile(r"^#[,=](.*)", re.M)
 STRING = re.compile(r'"((?:[^"\\\r\n]|\\.)*+)"')
 ESCAPE = re.compile(r"\\(.)")
-SPECIAL = {"n": "\n", "t": "\t", "r": "\r"}
-ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
-HAS_TAGS = re.compile(r"</[A-Za-z][A-Za-z0-9]*>|<br ?/?>")
+SPECIAL = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+ESCAPED = str.maketrans(
+    {"\\": r"\\", '"': r"\"", **{character: rf"\{name}" for name, character in SPECIAL.items()}}
+)
+# Directives of printf, which translations must have in the same order unless they are numbered or
+# named; and the flags of the languages that have them. A % without one is an error there.
+DIRECTIVE = re.compile(
+    r"%(?:%|(?P<key>\d+\$|\(\w+\)|<\w+>)?[-+ #0'I]*(?:\*|\d+)?(?:\.(?:\*|\d*))?"
+    r"(?:hh|h|ll|l|L|q|j|z|t)?[A-Za-z@])?"
+)
+PERCENT_FLAG = re.compile(r"(?:c|objc|python|perl|php|awk|lua|tcl|ruby|object-pascal)-format")
+
+
+class Message(NamedTuple):
+    """A message to translate: of plural forms each one that has no translation.
+
+    Attributes:
+        source: its text.
+        begin, end: the place of its translation.
+        flag_place: where the mark `fuzzy` can be put, and `flag` the mark.
+        formats: the flags that say which placeholders it has, such as c-format.
+        text: the same with tags; None if it has none.
+    """
+
+    source: str
+    begin: int
+    end: int
+    flag_place: int
+    flag: str
+    formats: set[str]
+    text: NumberedText | None
+
+    def cut(self, cut: Cutter) -> Document:
+        return self.text.cut(cut) if self.text else cut(self.source)
+
+    def render(self, translated: str) -> str:
+        """Its translation, as text."""
+        if not self.text or translated == str(self.text):
+            return translated if not self.text else self.source
+        entities = entities_of(self.source)
+        return "".join(
+            part.translate(entities) if isinstance(part, str) else part.markup
+            for part in self.text.parts(translated)
+        )
 
 
 def open_catalog(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if it is no text."""
+    """Raises: DataError if the data is not text, or has too many messages."""
     text = decode_file(data)
     messages = find_messages(text)
-    read = [read_html if HAS_TAGS.search(message) else None for message, _, _ in messages]
-    documents = [cut(message, how) for (message, _, _), how in zip(messages, read, strict=True)]
-    return Contents(documents, partial(write_catalog, text, messages))
+    problems: list[str] = []
+    write = partial(write_catalog, text, messages, cut.fuzzy, problems)
+    return Contents([message.cut(cut) for message in messages], write, problems)
 
 
-def find_messages(text: str) -> list[tuple[str, int, int]]:
-    """Each message, of plural forms each form, without a translation; and the place for it.
+def find_fields(text: str) -> list[re.Match[str]]:
+    """The fields of a catalog. Raises: DataError if there are too many."""
+    fields = []
+    for field in FIELD.finditer(text):
+        fields.append(field)
+        check_count(len(fields), "strings of messages")
+    return fields
+
+
+def find_messages(text: str) -> list[Message]:
+    """The messages without a translation.
 
     The header, fuzzy messages, which somebody has begun to translate, and obsolete ones are none.
     """
-    fields = list(FIELD.finditer(text))
+    fields = find_fields(text)
     # An entry ends with its translations.
     starts = [
         k
-        for k, match in enumerate(fields)
-        if match[1] != "msgstr" and (not k or fields[k - 1][1] == "msgstr")
+        for k, field in enumerate(fields)
+        if field[1] != "msgstr" and (not k or fields[k - 1][1] == "msgstr")
     ]
+    end_of_line = "\r\n" if "\r\n" in text else "\n"
     messages = []
     for first, stop in zip(starts, [*starts[1:], len(fields)], strict=False):
         entry = fields[first:stop]
-        before = text[fields[first - 1].end() if first else 0 : entry[0].start()]
-        comments = before.replace("\r", "").rpartition("\n\n")[2]
-        strings = {match[1]: read_string(match[3]) for match in entry}
-        forms = [match for match in entry if match[1] == "msgstr"]
-        if not strings.get("msgid") or FLAGS.search(comments):
+        begin, end = fields[first - 1].end() if first else 0, entry[0].start()
+        begin = max(
+            begin, text.rfind("\n#~", begin, end)
+        )  # of an obsolete one are the lines before
+        lines = list(FLAGS.finditer(text, begin, end))
+        flags = {flag.strip() for line in lines for flag in line[1].split(",")}
+        strings = {field[1]: read_string(field[3]) for field in entry}
+        forms = [field for field in entry if field[1] == "msgstr"]
+        if not strings.get("msgid") or "fuzzy" in flags:
             continue
+        mark = (lines[0].start(1), " fuzzy,") if lines else (end, f"#, fuzzy{end_of_line}")
+        formats = {each for each in flags if re.fullmatch(r"(?!no-|.*possible-).*-format", each)}
         plural = strings.get("msgid_plural", strings["msgid"])
         for number, form in enumerate(forms):
-            message = strings["msgid"] if number == 0 and len(forms) > 1 else plural
+            source = strings["msgid"] if number == 0 and len(forms) > 1 else plural
             if not read_string(form[3]):
-                messages.append((message, form.start(3), form.end(3)))
+                place = form.start(3), form.start(3) + len(form[3].rstrip())
+                messages.append(Message(source, *place, *mark, formats, read_tags(source)))
     return messages
+
+
+def read_tags(message: str) -> NumberedText | None:
+    """A message with its tags; None if it is text alone."""
+    if is_plain(message):
+        return None
+    text = NumberedText()
+    add_message(text, message, HAS_TAGS.search(message) is not None)
+    return text
 
 
 def read_string(quoted: str) -> str:
@@ -66,14 +141,74 @@ def read_string(quoted: str) -> str:
 
 
 def write_catalog(
-    text: str, messages: Sequence[tuple[str, int, int]], translated: Sequence[str]
+    text: str,
+    messages: Sequence[Message],
+    is_fuzzy: bool,
+    problems: list[str],
+    translated: Sequence[str],
 ) -> bytes:
-    """The file with translations; a message of several lines as several strings."""
-    changes = []
-    for (_, begin, end), new in zip(messages, translated, strict=True):
-        lines = new.splitlines(keepends=True) if "\n" in new.rstrip("\n") else [new]
-        strings = [f'"{line.translate(ESCAPED)}"' for line in lines]
-        strings = ['""', *strings] if len(lines) > 1 else strings
-        end_of_line = "\r\n" if "\r\n" in text else "\n"
-        changes.append((begin, begin + len(text[begin:end].rstrip()), end_of_line.join(strings)))
+    """The file with translations. `problems` names those that a program could not use, which are
+    left out.
+    """
+    end_of_line = "\r\n" if "\r\n" in text else "\n"
+    changes: list[tuple[int, int, str]] = []
+    line, place = 1, 0
+    problems.clear()
+    pairs = zip(messages, translated, strict=True)
+    for flag_place, group in groupby(pairs, lambda pair: pair[0].flag_place):
+        entry = [(message, message.render(new)) for message, new in group]
+        if lost := [each for message, new in entry for each in find_differences(message, new)]:
+            line, place = line + text.count("\n", place, entry[0][0].begin), entry[0][0].begin
+            problems.append(
+                f"line {line}: {entry[0][0].source[:60]!r} stays without a translation, since the "
+                f"placeholders would not be the same: {', '.join(dict.fromkeys(lost))}"
+            )
+            continue
+        changes += [(flag_place, flag_place, entry[0][0].flag)] if is_fuzzy else []
+        changes += [(each.begin, each.end, write_string(new, end_of_line)) for each, new in entry]
     return splice(text, changes).encode()
+
+
+def find_differences(message: Message, translation: str) -> list[str]:
+    """The placeholders that a message and its translation do not share, if a flag says that it has
+    some: a program could not use the translation.
+    """
+    if not message.formats:
+        return []
+    texts = message.source, translation
+    before, after = (
+        find_placeholders(text) + Counter({each: text.count(each) for each in "{}"})
+        for text in texts
+    )
+    different = [*(before - after), *(after - before)]
+    if any(map(PERCENT_FLAG.fullmatch, message.formats)):
+        wanted, found = map(find_directives, texts)
+        different += [] if wanted == found else [*wanted, *found]
+    return different
+
+
+def find_directives(text: str) -> list[str]:
+    """The directives of printf in a text, in their order, if that matters."""
+    found = [match for match in DIRECTIVE.finditer(text) if match[0] != "%%"]
+    directives = [match[0] for match in found]
+    return sorted(directives) if all(match["key"] for match in found) else directives
+
+
+def check_catalog(before: bytes, after: bytes) -> None:
+    """Raises: DataError if a catalog does not have the same messages as the one before."""
+    keys = [
+        [
+            (field[1], field[2], "" if field[1] == "msgstr" else field[3].strip())
+            for field in find_fields(decode_file(data))
+        ]
+        for data in (before, after)
+    ]
+    if keys[0] != keys[1]:
+        raise DataError("it would not have the same messages")
+
+
+def write_string(text: str, end_of_line: str) -> str:
+    """A text as quoted strings; several if it has several lines."""
+    lines = text.splitlines(keepends=True) if "\n" in text.rstrip("\n") else [text]
+    strings = [f'"{line.translate(ESCAPED)}"' for line in lines]
+    return end_of_line.join(['""', *strings] if len(lines) > 1 else strings)

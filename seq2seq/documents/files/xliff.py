@@ -3,94 +3,176 @@
 import re
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
+from seq2seq.documents.files.messages import HAS_TAGS, add_message, entities_of
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
-from seq2seq.documents.files.xml_tree import Node, escape_xml, parse_xml
+from seq2seq.documents.files.xml_tree import (
+    Node,
+    change_attributes,
+    check_xml,
+    escape_xml,
+    parse_xml,
+)
 from seq2seq.documents.html_markup import MAX_COPIED
+from seq2seq.errors import DataError
 
-UNITS = {"trans-unit", "segment"}
+XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also without a namespace
+UNITS = {"trans-unit", "segment"}  # of versions 1 and 2
 AROUND = {"g", "mrk", "pc"}  # elements around text; the text of all others is code
 # Codes that open and close what is around text in pieces, and attributes that pair them.
-OPENING, CLOSING = {"bpt", "bx", "sc"}, {"ept", "ex", "ec"}
+OPENING, CLOSING = {"bpt", "bx", "sc", "sm"}, {"ept", "ex", "ec", "em"}
 PARTNER = re.compile(r'\s(?:rid|startRef)\s*=\s*["\']([^"\']*)')
 ID = re.compile(r'\sid\s*=\s*["\']([^"\']*)')
+# States of targets that people have finished, and of those that wait for a translation.
+FINISHED = {"translated", "reviewed", "signed-off", "final"}
+WAITING = {"new", "needs-translation", "initial"}
+
+
+class Unit(NamedTuple):
+    """A text of the file.
+
+    Attributes:
+        node: the element with its source and target.
+        target: None if there is none.
+        place: where a target can be put.
+        text: of the source.
+    """
+
+    node: Node
+    source: Node
+    target: Node | None
+    place: int
+    text: NumberedText
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its target is the work of a person, or of another program, that must stay.
+
+        That is so if its state says so, and if there is a translation whose state does not say that
+        it waits for one.
+        """
+        if self.target is None:
+            return False
+        states = {
+            re.split(r"x-|:", node.attribute(name))[-1]
+            for node in (self.node, self.target)
+            for name in ("state", "subState")
+        }
+        if states & FINISHED or self.node.attribute("approved") == "yes":
+            return True
+        content = self.target.content.strip()
+        return content not in ("", self.source.content.strip()) and not states & WAITING
 
 
 def open_xliff(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if it is no text or not well-formed."""
+    """Raises: DataError if the data is not XLIFF, or not well-formed."""
     text = decode_file(data)
-    units = find_units(parse_xml(text))
-    texts = [read_inline(source) for source, _, _ in units]
-    return Contents([each.cut(cut) for each in texts], partial(write_xliff, text, units, texts))
+    root = parse_xml(text, XLIFF)
+    if not root.child("xliff"):
+        raise DataError("it is no XLIFF file: its first element is not <xliff>")
+    units = find_units(root)
+    problems: list[str] = []
+    write = partial(write_xliff, text, units, problems)
+    return Contents([unit.text.cut(cut) for unit in units], write, problems)
 
 
-def find_units(root: Node) -> list[tuple[Node, Node | None, int]]:
-    """Of each unit to translate the source, the target if there is one, and the place for one."""
+def find_units(root: Node) -> list[Unit]:
+    """The units to translate."""
     units = []
     waiting = [(root, True)]
     while waiting:
         node, is_translated = waiting.pop()
         is_translated = node.translate != "no" if node.translate else is_translated
-        name = node.name.rpartition(":")[2]
-        prefix = node.name.removesuffix(name)
-        source = node.child(f"{prefix}seg-source", f"{prefix}source")
-        if name in UNITS and is_translated and source:
-            after = max(each.end for each in node.children if each.name.endswith("source"))
-            units.append((source, node.child(f"{prefix}target"), after))
-        elif name not in UNITS:
+        source = node.child("seg-source", "source")
+        if node.name not in UNITS:
             waiting += [(child, is_translated) for child in node.children[::-1]]
+        elif is_translated and source and source.children:
+            place = max(each.end for each in node.children if each.name.endswith("source"))
+            unit = Unit(node, source, node.child("target"), place, read_source(source))
+            units += [] if unit.is_done else [unit]
     return units
 
 
-def read_inline(source: Node) -> NumberedText:
+def read_source(source: Node) -> NumberedText:
     """The text of a source, with tags for what is in it."""
     text = NumberedText()
-    add_nodes(text, source.children)
+    add_nodes(text, source.children, HAS_TAGS.search(source.content) is not None)
     return text
 
 
-def add_nodes(text: NumberedText, nodes: Sequence[Node]) -> None:
+def add_nodes(text: NumberedText, nodes: Sequence[Node], has_tags: bool) -> None:
+    """Add what is in a source; `has_tags` says whether its text is HTML."""
     for node in nodes:
-        name = node.name.rpartition(":")[2]
-        is_kept = node.translate == "no" or 'mtype="protected"' in node.opening
-        if not name and node.content:
-            text.add_text(node.content)
-        elif name in AROUND and not is_kept:
+        is_kept = node.translate == "no" or node.attribute("mtype") == "protected"
+        if not node.name and node.content:
+            add_message(text, node.content, has_tags, escape_xml)
+        elif node.name in AROUND and not is_kept:
             text.add_tag(Tag("open", node.opening, node.name))
-            add_nodes(text, node.children)
+            add_nodes(text, node.children, has_tags)
             text.add_tag(Tag("close", node.closing, node.name))
-        elif name in AROUND and 0 < len(node.content) <= MAX_COPIED:
+        elif node.name in AROUND and 0 < len(node.content) <= MAX_COPIED:
             text.add_tag(Tag("copy", node.markup), " ".join(node.content.split()))
         else:
-            kind: Kind = "open" if name in OPENING else "close" if name in CLOSING else "alone"
-            code = node.markup.partition(">")[0]
-            key = PARTNER.search(code) or ID.search(code)
+            kind: Kind = "alone"
+            kind = "open" if node.name in OPENING else "close" if node.name in CLOSING else kind
+            key = PARTNER.search(node.opening) or ID.search(node.opening)
             text.add_tag(Tag(kind, node.markup, f"code {key[1] if key else ''}"))
 
 
 def write_xliff(
-    text: str,
-    units: Sequence[tuple[Node, Node | None, int]],
-    texts: Sequence[NumberedText],
-    translated: Sequence[str],
+    text: str, units: Sequence[Unit], problems: list[str], translated: Sequence[str]
 ) -> bytes:
-    """The file with targets."""
-    changes = []
-    for (source, target, after), numbered, new in zip(units, texts, translated, strict=True):
-        inner = text[source.inner : source.stop]
-        if new != str(numbered):
-            parts = numbered.parts(new)
-            inner = "".join(
-                escape_xml(part) if isinstance(part, str) else part.markup for part in parts
+    """The file with targets. Units whose braces would not be balanced as in their source stay as
+    they are, and `problems` names them.
+    """
+    changes: list[tuple[int, int, str]] = []
+    problems.clear()
+    for unit, new in zip(units, translated, strict=True):
+        inner = render_target(unit, new)
+        if any(inner.count(brace) != unit.source.markup.count(brace) for brace in "{}"):
+            problems.append(
+                f"{unit.source.content[:60]!r} stays without a translation, since its braces would "
+                "not be the same"
             )
-        if target is None:
-            space = text[text.rfind(">", 0, source.begin) + 1 : source.begin]
-            tag = source.name.replace("seg-source", "target").replace("source", "target")
-            changes.append((after, after, f"{space}<{tag}>{inner}</{tag}>"))
-        elif target.is_single:
-            opening = target.markup.removesuffix("/>").rstrip()
-            changes.append((target.begin, target.end, f"{opening}>{inner}</{target.name}>"))
         else:
-            changes.append((target.inner, target.stop, inner))
+            changes += fill_unit(unit, inner)
     return splice(text, changes).encode()
+
+
+def render_target(unit: Unit, translated: str) -> str:
+    """What is in a target, as XML."""
+    if translated == str(unit.text):
+        return unit.source.text[unit.source.inner : unit.source.stop]
+    entities = entities_of(unit.source.content)
+    return "".join(
+        escape_xml(part.translate(entities)) if isinstance(part, str) else part.markup
+        for part in unit.text.parts(translated)
+    )
+
+
+def fill_unit(unit: Unit, inner: str) -> list[tuple[int, int, str]]:
+    """The changes of a file that give a unit a target, which a person should review."""
+    node, source, target = unit.node, unit.source, unit.target
+    states = {"state": "needs-review-translation", "state-qualifier": ""}
+    changes = []
+    if node.name == "segment":
+        new = change_attributes(node.opening, state="translated", subState="")
+        changes.append((node.begin, node.inner, new))
+        states = {}
+    if target is None:
+        space = source.text[source.text.rfind(">", 0, source.begin) + 1 : source.begin]
+        name = f"{source.prefix}target"
+        opening = change_attributes(f"<{name}>", **states)
+        return [*changes, (unit.place, unit.place, f"{space}{opening}{inner}</{name}>")]
+    opening = change_attributes(target.opening, **states)
+    if target.is_single:
+        opening = opening.removesuffix("/>").rstrip() + ">"
+        inner = f"{inner}</{target.prefix}target>"
+    return [*changes, (target.begin, target.inner, opening), (target.inner, target.stop, inner)]
+
+
+def check_xliff(before: bytes, after: bytes) -> None:
+    """Raises: DataError if a file is not well-formed."""
+    check_xml(decode_file(after))

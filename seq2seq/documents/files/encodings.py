@@ -1,0 +1,139 @@
+"""Character encodings of files: read as declared, and kept where they can hold the new text."""
+
+import codecs
+import re
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from seq2seq.documents.files.contents import decode_file
+from seq2seq.errors import DataError
+
+HEAD = 2**16  # bytes, or characters, in which a declaration is looked for
+# The first bytes of files in an encoding of Unicode.
+MARKS = [
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ("<?".encode("utf-16-le"), "utf-16-le"),
+    ("<?".encode("utf-16-be"), "utf-16-be"),
+]
+# Declarations: the group is the name of the encoding. A match without it is a comment.
+XML_DECLARATION = re.compile(r"""\A\ufeff?\s*<\?xml\s[^<>]*?\bencoding\s*=\s*["']\s*([\w.:-]+)""")
+HTML_DECLARATION = re.compile(
+    r"""<!--.*?-->|(?:<meta\s[^<>]*?\bcharset|\A\s*<\?xml\s[^<>]*?\bencoding)"""
+    r"""\s*=\s*["']?\s*([\w.:-]+)""",
+    re.I | re.S,
+)
+CATALOG_DECLARATION = re.compile(
+    r"""^(?!\#)[^\n]*?\bContent-Type:[ \t]*[\w/.+-]*[ \t]*;[ \t"\r\n]*charset=([\w.:-]+)""",
+    re.I | re.M,
+)
+# The codecs by which browsers read some encodings: https://encoding.spec.whatwg.org
+BROWSER_CODECS = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+}
+# Decoded as itself by every encoding in which a declaration can be read.
+ASCII = bytes(range(128)) + rb"\u0041 +AGE-"
+
+
+class EncodedText(NamedTuple):
+    """The text of a file, and the way back to bytes.
+
+    Attributes:
+        data: the bytes of the file.
+        text: its characters, including a byte order mark.
+        codec: Python's name of the encoding to write.
+        label: the name to declare for it; empty if the declaration is right.
+        declaration: the pattern of declarations in this format; None = it has none.
+    """
+
+    data: bytes
+    text: str
+    codec: str
+    label: str
+    declaration: re.Pattern[str] | None
+
+    @classmethod
+    def read(cls, data: bytes, declaration: re.Pattern[str] | None) -> "EncodedText":
+        """Decode a file by its byte order mark, else by its declaration, else as UTF-8.
+
+        Raises: DataError if the bytes are not text in this encoding: none are replaced, since
+            everything must come back.
+        """
+        codec = next((codec for mark, codec in MARKS if data.startswith(mark)), "")
+        head = data[:HEAD].decode(codec or "latin-1", "replace")
+        found = declaration.finditer(head) if declaration else ()
+        declared = next((match[1] for match in found if match[1]), "")
+        if codec:
+            is_right = declared.lower()[:6] in ("", codec[:6])
+            text = decode_as(codec, data, f"{codec.upper()}, as its first bytes say")
+            return cls(data, text, codec, "" if is_right else codec[:6].strip("-"), declaration)
+        codec = find_codec(declared) if declared else ""
+        is_page = declaration is HTML_DECLARATION
+        with suppress(UnicodeDecodeError, LookupError):
+            text = data.decode(BROWSER_CODECS.get(codec, codec) if is_page else codec)
+            return cls(data, text, codec, "", declaration)
+        with suppress(UnicodeDecodeError):
+            label = "UTF-8" if declared else ""
+            return cls(data, data.decode(), "utf-8", label, declaration)
+        if not declared:
+            decode_file(data)  # says what is wrong
+        text = decode_as(codec or "ascii", data, f"{declared}, which it declares, and not UTF-8")
+        return cls(data, text, codec, "", declaration)
+
+    def encode(self, text: str) -> bytes:
+        """Encode a new text of the file: in the encoding that it has, with this declared, or in
+        UTF-8 if that cannot hold the text. The same text gives the same bytes.
+        """
+        if text == self.text:
+            return self.data
+        codec, label = self.codec, self.label
+        try:
+            text.encode(codec)
+        except UnicodeEncodeError:
+            codec, label = "utf-8", "UTF-8"
+        if label and self.declaration:
+            head = self.declaration.sub(partial(relabel, label), text[:HEAD])
+            text = head + text[HEAD:]
+        return text.encode(codec)
+
+
+def relabel(label: str, match: re.Match[str]) -> str:
+    """Change the name of an encoding in a declaration."""
+    if match[1] is None:
+        return match[0]
+    return match[0][: match.start(1) - match.start()] + label
+
+
+def find_codec(label: str) -> str:
+    """Return Python's name of a declared encoding; empty if it is unknown, or if no declaration in
+    this encoding could be read as ASCII, so that the declaration must be wrong.
+    """
+    with suppress(LookupError, UnicodeError):
+        name = codecs.lookup(label.lower().removeprefix("x-")).name
+        if name != "idna" and ASCII.decode(name) == ASCII.decode():
+            return name
+    return ""
+
+
+def decode_as(codec: str, data: bytes, what: str) -> str:
+    """Decode a file. Raises: DataError that names the first byte that is not in its encoding."""
+    try:
+        return data.decode(codec)
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start:,} (0x{data[error.start]:02x})"
+        raise DataError(
+            f"{byte} is not {what}. If the text is in another encoding: "
+            "iconv -f ENCODING -t UTF-8 OLD > NEW, and declare UTF-8"
+        ) from None
