@@ -165,7 +165,8 @@ XLIFF_1 = """<?xml version="1.0" encoding="UTF-8"?>
     <target state="new"/></trans-unit>
   <group translate="no"><trans-unit id="4"><source>Nor this</source></trans-unit></group>
   <trans-unit id="5"><source>Old text</source><seg-source><mrk mtype="seg" mid="1">Old text</mrk>
-    </seg-source><target state="new">old</target><alt-trans><source>Nor this</source></alt-trans></trans-unit>
+    </seg-source><target state="new">old</target>
+    <alt-trans><source>Nor this</source></alt-trans></trans-unit>
 </body></file></xliff>"""
 XLIFF_2 = """<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en">
 <file id="f"><unit id="1"><segment>

@@ -7,6 +7,7 @@ from typing import Literal
 from xml.parsers import expat
 
 from seq2seq.documents.html_markup import copy_token
+from seq2seq.documents.limits import check_count
 from seq2seq.documents.markup import Token
 from seq2seq.errors import DataError
 
@@ -70,7 +71,7 @@ class XMLReader:
         return not self.outline or mark.parent is None or mark.parent.has_text
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Mark:
     """The beginning of a token; an element is that of its tag.
 
@@ -95,6 +96,7 @@ class MarkFinder:
         self._elements: list[Mark] = []  # that are open
         self._parser = parser = expat.ParserCreate("utf-8")
         self._is_raw = False  # in a section that is copied
+        self._count = 0  # of elements
         parser.StartElementHandler, parser.EndElementHandler = self._open, self._close
         parser.CharacterDataHandler = self._add_text
         parser.CommentHandler = lambda data: self._add("alone")
@@ -110,6 +112,8 @@ class MarkFinder:
         return mark
 
     def _open(self, name: str, attributes: dict[str, str]) -> None:
+        self._count += 1
+        check_count(self._count)
         self._elements.append(self._add("open", name, attributes.get("translate", "")))
 
     def _close(self, name: str) -> None:

@@ -11,7 +11,8 @@ from seq2seq.documents.files.archive import read_archive, replace_entries
 from seq2seq.documents.files.contents import Contents, Cutter
 from seq2seq.documents.files.encodings import XML_DECLARATION, EncodedText
 from seq2seq.documents.files.paragraph import Paragraph
-from seq2seq.documents.files.xml_tree import check_xml, parse_xml, walk
+from seq2seq.documents.files.xml_tree import parse_xml, walk
+from seq2seq.documents.limits import check_count
 from seq2seq.errors import DataError
 
 # Namespaces, of files as Word saves them, and of strict ones.
@@ -41,11 +42,12 @@ class WordPart:
     def __init__(self, data: bytes, cut: Cutter, count: int):
         self._file = EncodedText.read(data, XML_DECLARATION)
         self._text = self._file.text
-        tree = parse_xml(self._text, WORD, "w:", count)
+        tree = parse_xml(self._text, WORD, "w:")
         if not any(node.name.startswith("w:") for node in tree.children):
             raise DataError("it is not in the vocabulary of Word")
         nodes = [node for node in walk(tree) if node.name]
         self.count = count + len(nodes)
+        check_count(self.count)
         paragraphs = (Paragraph(node, cut) for node in nodes if node.name == "w:p")
         self.paragraphs = [each for each in paragraphs if each.document.sentences]
         self._begins = [each.node.begin for each in self.paragraphs]
@@ -120,15 +122,3 @@ def write_docx(data: bytes, parts: Mapping[str, WordPart], translated: Sequence[
     texts = iter(translated)
     new = {name: part.write([next(texts) for _ in part.paragraphs]) for name, part in parts.items()}
     return replace_entries(data, new)
-
-
-def check_docx(before: bytes, after: bytes) -> None:
-    """Raises: DataError if a part that has text is not well-formed in an archive."""
-    if before == after:
-        return
-    archive = read_archive(after)
-    for name in find_parts(archive):
-        try:
-            check_xml(EncodedText.read(archive.get(name, b"<none/>"), XML_DECLARATION).text)
-        except DataError as error:
-            raise DataError(f"{name} in it: {error}") from None

@@ -3,23 +3,16 @@
 import codecs
 import re
 from contextlib import suppress
-from functools import partial
 from typing import NamedTuple
 
 from seq2seq.documents.files.contents import decode_file
 from seq2seq.errors import DataError
 
 HEAD = 2**16  # bytes, or characters, in which a declaration is looked for
-# The first bytes of files in an encoding of Unicode.
-MARKS = [
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-    ("<?".encode("utf-16-le"), "utf-16-le"),
-    ("<?".encode("utf-16-be"), "utf-16-be"),
-]
+# Files that begin with a byte order mark, or with XML in two bytes for each character.
+UNICODE = ("utf-8", "utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+MARKS = [("\ufeff".encode(codec), codec) for codec in UNICODE]
+MARKS += [("<?".encode(codec), codec) for codec in UNICODE[-2:]]
 # Declarations: the group is the name of the encoding. A match without it is a comment.
 XML_DECLARATION = re.compile(r"""\A\ufeff?\s*<\?xml\s[^<>]*?\bencoding\s*=\s*["']\s*([\w.:-]+)""")
 HTML_DECLARATION = re.compile(
@@ -32,17 +25,9 @@ CATALOG_DECLARATION = re.compile(
     re.I | re.M,
 )
 # The codecs by which browsers read some encodings: https://encoding.spec.whatwg.org
-BROWSER_CODECS = {
-    "ascii": "cp1252",
-    "iso8859-1": "cp1252",
-    "iso8859-9": "cp1254",
-    "iso8859-11": "cp874",
-    "tis-620": "cp874",
-    "shift_jis": "cp932",
-    "euc_kr": "cp949",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-}
+BROWSER_CODECS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254"}
+BROWSER_CODECS |= {"iso8859-11": "cp874", "tis-620": "cp874", "shift_jis": "cp932"}
+BROWSER_CODECS |= {"euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}
 # Decoded as itself by every encoding in which a declaration can be read.
 ASCII = bytes(range(128)) + rb"\u0041 +AGE-"
 
@@ -98,22 +83,20 @@ class EncodedText(NamedTuple):
         """
         if text == self.text:
             return self.data
-        codec, label = self.codec, self.label
         try:
-            text.encode(codec)
+            return self._declare(text, self.label).encode(self.codec)
         except UnicodeEncodeError:
-            codec, label = "utf-8", "UTF-8"
-        if label and self.declaration:
-            head = self.declaration.sub(partial(relabel, label), text[:HEAD])
-            text = head + text[HEAD:]
-        return text.encode(codec)
+            return self._declare(text, "UTF-8").encode()
 
+    def _declare(self, text: str, label: str) -> str:
+        """A text with another name of its encoding in its declarations; empty = the same."""
+        if not label or not self.declaration:
+            return text
 
-def relabel(label: str, match: re.Match[str]) -> str:
-    """Change the name of an encoding in a declaration."""
-    if match[1] is None:
-        return match[0]
-    return match[0][: match.start(1) - match.start()] + label
+        def change(match: re.Match[str]) -> str:
+            return match[0].removesuffix(match[1]) + label if match[1] else match[0]
+
+        return self.declaration.sub(change, text[:HEAD]) + text[HEAD:]
 
 
 def find_codec(label: str) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePath
 
+from seq2seq.documents.document import Document
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file
-from seq2seq.documents.files.docx import check_docx, open_docx
+from seq2seq.documents.files.docx import open_docx
 from seq2seq.documents.files.encodings import (
     CATALOG_DECLARATION,
     HTML_DECLARATION,
@@ -13,9 +14,9 @@ from seq2seq.documents.files.encodings import (
     EncodedText,
 )
 from seq2seq.documents.files.markdown import open_markdown
-from seq2seq.documents.files.po import check_catalog, open_catalog
+from seq2seq.documents.files.po import open_catalog
 from seq2seq.documents.files.subtitles import open_subtitles
-from seq2seq.documents.files.xliff import check_xliff, open_xliff
+from seq2seq.documents.files.xliff import open_xliff
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Reader
 from seq2seq.errors import DataError
@@ -41,22 +42,11 @@ FORMATS: dict[str, Callable[[bytes, Cutter], Contents]] = {
     ".xliff": open_xliff,
     ".xlf": open_xliff,
 }
-# How files declare their encoding. The other formats are UTF-8, or begin with a byte order mark.
+# How files declare their encoding. Other formats are in UTF-8, or begin with a byte order mark.
 DECLARATIONS = {
-    ".html": HTML_DECLARATION,
-    ".htm": HTML_DECLARATION,
-    ".po": CATALOG_DECLARATION,
-    ".xliff": XML_DECLARATION,
-    ".xlf": XML_DECLARATION,
-}
-# Each reads a file that was written, given what it was made from. Raises: DataError.
-CHECKS: dict[str, Callable[[bytes, bytes], object]] = {
-    ".html": lambda before, after: read_html(decode_file(after)),
-    ".htm": lambda before, after: read_html(decode_file(after)),
-    ".docx": check_docx,
-    ".po": check_catalog,
-    ".xliff": check_xliff,
-    ".xlf": check_xliff,
+    open_html: HTML_DECLARATION,
+    open_catalog: CATALOG_DECLARATION,
+    open_xliff: XML_DECLARATION,
 }
 
 
@@ -78,32 +68,29 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
         raise DataError(
             f"{name} has {len(data):,} bytes; at most {LONGEST:,} are translated, in memory: cut it"
         )
+    opener = FORMATS[suffix]
     try:
         # An archive holds files that have encodings of their own.
-        file = None if suffix == ".docx" else EncodedText.read(data, DECLARATIONS.get(suffix))
-        data = file.text.encode() if file else data
-        contents = FORMATS[suffix](data, cut)
+        file = None if opener == open_docx else EncodedText.read(data, DECLARATIONS.get(opener))
+        contents = opener(file.text.encode() if file else data, cut)
     except DataError as error:
         raise DataError(f"{name} cannot be read as {suffix}: {error}") from None
-    write = partial(write_file, name, data, contents.write, file)
+
+    def write(translated: Sequence[str]) -> bytes:
+        new = contents.write(translated)
+        try:
+            opener(new, Reading(None))
+        except DataError as error:
+            raise DataError(f"{name} would be damaged by its translation: {error}") from None
+        return file.encode(new.decode()) if file else new
+
     return Contents(contents.documents, write, contents.problems)
 
 
-def write_file(
-    name: str,
-    before: bytes,
-    write: Callable[[Sequence[str]], bytes],
-    file: EncodedText | None,
-    translated: Sequence[str],
-) -> bytes:
-    """Make a file of translated texts, in the encoding of the one that was read.
+class Reading(Cutter):
+    """Reads the texts of a file that was written, to find out whether that is possible."""
 
-    Raises: DataError if what was written could not be read again, so that nobody gets such a file.
-    """
-    after = write(translated)
-    try:
-        if check := CHECKS.get(format_of_file(name)):
-            check(before, after)
-    except DataError as error:
-        raise DataError(f"{name}: its translation would be damaged: {error}") from None
-    return file.encode(after.decode()) if file else after
+    def __call__(self, text: str, read: Reader | None = None) -> Document:
+        if read:
+            read(text)
+        return Document([], [], [], [], False)

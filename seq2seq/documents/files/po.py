@@ -7,13 +7,11 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from seq2seq.documents.document import Document
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.messages import HAS_TAGS, add_message, entities_of, is_plain
+from seq2seq.documents.files.messages import HAS_TAGS, add_message, render_message
 from seq2seq.documents.files.numbered import NumberedText
 from seq2seq.documents.limits import check_count
 from seq2seq.documents.placeholders import find_placeholders
-from seq2seq.errors import DataError
 
 # A keyword with its strings. Those of obsolete messages stand after `#~`, and are none.
 FIELD = re.compile(
@@ -41,33 +39,19 @@ class Message(NamedTuple):
     """A message to translate: of plural forms each one that has no translation.
 
     Attributes:
-        source: its text.
+        source, text: its text, and the same with tags.
         begin, end: the place of its translation.
-        flag_place: where the mark `fuzzy` can be put, and `flag` the mark.
+        flag_place, flag: where its entry can be marked as fuzzy, and the mark.
         formats: the flags that say which placeholders it has, such as c-format.
-        text: the same with tags; None if it has none.
     """
 
     source: str
+    text: NumberedText
     begin: int
     end: int
     flag_place: int
     flag: str
     formats: set[str]
-    text: NumberedText | None
-
-    def cut(self, cut: Cutter) -> Document:
-        return self.text.cut(cut) if self.text else cut(self.source)
-
-    def render(self, translated: str) -> str:
-        """Its translation, as text."""
-        if not self.text or translated == str(self.text):
-            return translated if not self.text else self.source
-        entities = entities_of(self.source)
-        return "".join(
-            part.translate(entities) if isinstance(part, str) else part.markup
-            for part in self.text.parts(translated)
-        )
 
 
 def open_catalog(data: bytes, cut: Cutter) -> Contents:
@@ -76,16 +60,7 @@ def open_catalog(data: bytes, cut: Cutter) -> Contents:
     messages = find_messages(text)
     problems: list[str] = []
     write = partial(write_catalog, text, messages, cut.fuzzy, problems)
-    return Contents([message.cut(cut) for message in messages], write, problems)
-
-
-def find_fields(text: str) -> list[re.Match[str]]:
-    """The fields of a catalog. Raises: DataError if there are too many."""
-    fields = []
-    for field in FIELD.finditer(text):
-        fields.append(field)
-        check_count(len(fields), "strings of messages")
-    return fields
+    return Contents([message.text.cut(cut) for message in messages], write, problems)
 
 
 def find_messages(text: str) -> list[Message]:
@@ -93,7 +68,10 @@ def find_messages(text: str) -> list[Message]:
 
     The header, fuzzy messages, which somebody has begun to translate, and obsolete ones are none.
     """
-    fields = find_fields(text)
+    fields = []
+    for field in FIELD.finditer(text):
+        fields.append(field)
+        check_count(len(fields), "strings of messages")
     # An entry ends with its translations.
     starts = [
         k
@@ -121,14 +99,11 @@ def find_messages(text: str) -> list[Message]:
             source = strings["msgid"] if number == 0 and len(forms) > 1 else plural
             if not read_string(form[3]):
                 place = form.start(3), form.start(3) + len(form[3].rstrip())
-                messages.append(Message(source, *place, *mark, formats, read_tags(source)))
+                messages.append(Message(source, read_message(source), *place, *mark, formats))
     return messages
 
 
-def read_tags(message: str) -> NumberedText | None:
-    """A message with its tags; None if it is text alone."""
-    if is_plain(message):
-        return None
+def read_message(message: str) -> NumberedText:
     text = NumberedText()
     add_message(text, message, HAS_TAGS.search(message) is not None)
     return text
@@ -156,7 +131,7 @@ def write_catalog(
     problems.clear()
     pairs = zip(messages, translated, strict=True)
     for flag_place, group in groupby(pairs, lambda pair: pair[0].flag_place):
-        entry = [(message, message.render(new)) for message, new in group]
+        entry = [(each, render_message(each.text, each.source, new)) for each, new in group]
         if lost := [each for message, new in entry for each in find_differences(message, new)]:
             line, place = line + text.count("\n", place, entry[0][0].begin), entry[0][0].begin
             problems.append(
@@ -192,19 +167,6 @@ def find_directives(text: str) -> list[str]:
     found = [match for match in DIRECTIVE.finditer(text) if match[0] != "%%"]
     directives = [match[0] for match in found]
     return sorted(directives) if all(match["key"] for match in found) else directives
-
-
-def check_catalog(before: bytes, after: bytes) -> None:
-    """Raises: DataError if a catalog does not have the same messages as the one before."""
-    keys = [
-        [
-            (field[1], field[2], "" if field[1] == "msgstr" else field[3].strip())
-            for field in find_fields(decode_file(data))
-        ]
-        for data in (before, after)
-    ]
-    if keys[0] != keys[1]:
-        raise DataError("it would not have the same messages")
 
 
 def write_string(text: str, end_of_line: str) -> str:

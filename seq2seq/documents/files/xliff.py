@@ -6,12 +6,11 @@ from functools import partial
 from typing import NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.messages import HAS_TAGS, add_message, entities_of
+from seq2seq.documents.files.messages import HAS_TAGS, add_message, render_message
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.files.xml_tree import (
     Node,
     change_attributes,
-    check_xml,
     escape_xml,
     parse_xml,
 )
@@ -130,7 +129,9 @@ def write_xliff(
     changes: list[tuple[int, int, str]] = []
     problems.clear()
     for unit, new in zip(units, translated, strict=True):
-        inner = render_target(unit, new)
+        inner = text[unit.source.inner : unit.source.stop]
+        if new != str(unit.text):
+            inner = render_message(unit.text, unit.source.content, new, escape_xml)
         if any(inner.count(brace) != unit.source.markup.count(brace) for brace in "{}"):
             problems.append(
                 f"{unit.source.content[:60]!r} stays without a translation, since its braces would "
@@ -139,17 +140,6 @@ def write_xliff(
         else:
             changes += fill_unit(unit, inner)
     return splice(text, changes).encode()
-
-
-def render_target(unit: Unit, translated: str) -> str:
-    """What is in a target, as XML."""
-    if translated == str(unit.text):
-        return unit.source.text[unit.source.inner : unit.source.stop]
-    entities = entities_of(unit.source.content)
-    return "".join(
-        escape_xml(part.translate(entities)) if isinstance(part, str) else part.markup
-        for part in unit.text.parts(translated)
-    )
 
 
 def fill_unit(unit: Unit, inner: str) -> list[tuple[int, int, str]]:
@@ -171,8 +161,3 @@ def fill_unit(unit: Unit, inner: str) -> list[tuple[int, int, str]]:
         opening = opening.removesuffix("/>").rstrip() + ">"
         inner = f"{inner}</{target.prefix}target>"
     return [*changes, (target.begin, target.inner, opening), (target.inner, target.stop, inner)]
-
-
-def check_xliff(before: bytes, after: bytes) -> None:
-    """Raises: DataError if a file is not well-formed."""
-    check_xml(decode_file(after))

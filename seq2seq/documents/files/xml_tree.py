@@ -1,13 +1,14 @@
 """XML as a tree of places in its text."""
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from seq2seq.documents.document import escape_text
-from seq2seq.documents.limits import check_count
 from seq2seq.documents.markup import unescape
+from seq2seq.documents.xml_markup import PROLOG, find_marks
 from seq2seq.errors import DataError
 
 MAX_DEPTH = 200  # of elements in one another
@@ -117,21 +118,48 @@ def walk(node: Node) -> Iterator[Node]:
         waiting += node.children[::-1]
 
 
-def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "", count: int = 0) -> Node:
+def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
     """Parse a file into a node around all of it.
 
     Args:
         vocabulary: the namespaces of the elements that are looked for.
         prefix: of their names in the tree.
-        count: elements that were counted before, in other parts of the same file.
 
     Raises: DataError if it is not well-formed, declares entities, is too deep, or has too many
         elements: then the rest of it is not read.
     """
-    return TreeBuilder(text, vocabulary, prefix, count).root
+    match = PROLOG.match(text)
+    start = match.end() if match else 0
+    if "<!DOCTYPE" in text[start:]:
+        raise DataError("it has a document type with declarations, which are not read")
+    check_well_formed(text[start:])
+    marks = find_marks(text[start:])
+    root = Node(text, "", 0, len(text), 0, len(text))
+    around = [root]
+    spaces: list[dict[str, str]] = [{"xml": "xml"}]  # declared by each element, by their prefixes
+    ends = [*(start + mark.begin for mark in marks[1:]), len(text)]
+    for mark, end in zip(marks, ends, strict=False):
+        begin = start + mark.begin
+        if mark.kind == "close":
+            node = around.pop()
+            node.stop, node.end = begin, end
+            spaces.pop()
+            continue
+        node = Node(text, "", begin, end, end, end, mark.translate)
+        around[-1].children.append(node)
+        if mark.kind == "open":
+            around.append(node)
+            if len(around) > MAX_DEPTH:
+                raise DataError(f"elements stand more than {MAX_DEPTH} deep in one another")
+            spaces.append(declared_spaces(node))
+            before, _, local = mark.name.rpartition(":")
+            space = next((each[before] for each in spaces[::-1] if before in each), "")
+            known = prefix if vocabulary.fullmatch(space) else f"{{{space}}}" if space else ""
+            node.name = sys.intern(known + local)
+    return root
 
 
-def check_xml(text: str) -> None:
+def check_well_formed(text: str) -> None:
     """Raises: DataError if a text is not well-formed, or has a prefix without a namespace."""
     try:
         expat.ParserCreate("utf-8", " ").Parse(text.encode(), True)
@@ -139,96 +167,9 @@ def check_xml(text: str) -> None:
         raise DataError(f"this is not well-formed XML: {error}") from None
 
 
-class TreeBuilder:
-    """Builds the tree of a text while it is parsed; arguments as of `parse_xml`."""
-
-    def __init__(self, text: str, vocabulary: re.Pattern[str], prefix: str, count: int):
-        self.root = Node(text, "", 0, len(text), 0, len(text))
-        self._text, self._data = text, text.encode("utf-8", "replace")
-        self._vocabulary, self._prefix, self._count = vocabulary, prefix, count
-        self._names: dict[str, str] = {}  # in the tree, of those that the parser gives
-        self._around = [self.root]
-        self._opened: Node | None = None  # whose opening tag ends where the next event is
-        self._ended: Node | None = None  # that ends there
-        self._is_text = self._is_raw = False  # the last event is text; is in a CDATA section
-        self._byte, self._place = 0, 0  # of the last event
-        self._parser = parser = expat.ParserCreate("utf-8", " ")
-        parser.StartElementHandler, parser.EndElementHandler = self._open, self._close
-        parser.CharacterDataHandler = self._add_text
-        parser.CommentHandler = lambda data: self._add_markup()
-        parser.ProcessingInstructionHandler = lambda target, data: self._add_markup()
-        parser.StartCdataSectionHandler = self._begin_raw
-        parser.EndCdataSectionHandler = self._end_raw
-        parser.StartDoctypeDeclHandler = self._check_type
-        parser.SkippedEntityHandler = self._refuse_entity
-        try:
-            parser.Parse(self._data, True)
-        except expat.ExpatError as error:
-            raise DataError(f"this is not well-formed XML: {error}") from None
-        self._end_last(len(text))
-
-    def _end_last(self, place: int) -> None:
-        """End what the last event began."""
-        if self._opened:
-            self._opened.inner = place
-        if self._ended:
-            self._ended.end = place
-        self._opened = self._ended = None
-
-    def _find_place(self) -> int:
-        """End what the last event began. Returns: the place of the current event."""
-        index = self._parser.CurrentByteIndex
-        self._place += len(self._data[self._byte : index].decode())
-        self._byte = index
-        self._end_last(self._place)
-        self._is_text = False
-        return self._place
-
-    def _add(self, name: str = "", translate: str = "") -> Node:
-        place = self._find_place()
-        node = Node(self._text, name, place, place, place, place, translate)
-        self._around[-1].children.append(node)
-        return node
-
-    def _open(self, name: str, attributes: dict[str, str]) -> None:
-        self._count += 1
-        check_count(self._count)
-        if name not in self._names:
-            space, _, local = name.rpartition(" ")
-            is_known = self._vocabulary.fullmatch(space) is not None
-            before = self._prefix if is_known else f"{{{space}}}" if space else ""
-            self._names[name] = before + local
-        translate = attributes.get("translate", "")
-        self._opened = self._add(self._names[name], translate)
-        self._around.append(self._opened)
-        if len(self._around) > MAX_DEPTH:
-            raise DataError(f"elements stand more than {MAX_DEPTH} deep in one another")
-
-    def _close(self, name: str) -> None:
-        place, node = self._find_place(), self._around.pop()
-        node.stop = node.end = place
-        self._ended = node
-
-    def _add_text(self, data: str) -> None:
-        if not self._is_raw and not self._is_text:
-            self._ended = self._add()
-            self._is_text = True
-
-    def _add_markup(self) -> None:
-        self._count += 1
-        check_count(self._count)
-        self._ended = self._add()
-
-    def _begin_raw(self) -> None:
-        self._add_markup()
-        self._is_raw = True
-
-    def _end_raw(self) -> None:
-        self._is_raw = False
-
-    def _check_type(self, name: str, system: str, public: str, has_declarations: bool) -> None:
-        if has_declarations:
-            raise DataError("it has a document type with declarations, which are not read")
-
-    def _refuse_entity(self, name: str, is_parameter: bool) -> None:
-        raise DataError(f"it has the entity &{name};, which it does not define")
+def declared_spaces(node: Node) -> dict[str, str]:
+    """The namespaces that an element declares, by their prefixes."""
+    if "xmlns" not in node.opening:
+        return {}
+    found = ATTRIBUTE.findall(node.opening)
+    return {name[6:]: value[1:-1] for name, value in found if re.match("xmlns(:|$)", name)}
