@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 from seq2seq.documents.files.archive import read_archive, replace_entries
 from seq2seq.documents.files.contents import Contents, Cutter
-from seq2seq.documents.files.encodings import XML_DECLARATION, EncodedText
+from seq2seq.documents.files.encodings import EncodedText
 from seq2seq.documents.files.paragraph import Paragraph
-from seq2seq.documents.files.xml_tree import parse_xml, walk
+from seq2seq.documents.files.xml_tree import XML, parse_xml, walk
 from seq2seq.documents.limits import check_count
 from seq2seq.errors import DataError
 
@@ -40,7 +40,7 @@ class WordPart:
     """
 
     def __init__(self, data: bytes, cut: Cutter, count: int):
-        self._file = EncodedText.read(data, XML_DECLARATION)
+        self._file = EncodedText.read(data, XML)
         self._text = self._file.text
         tree = parse_xml(self._text, WORD, "w:")
         if not any(node.name.startswith("w:") for node in tree.children):
@@ -109,7 +109,7 @@ def relationships_of(part: str) -> str:
 
 def related_parts(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:
     """The parts to which another part has relationships of some kinds."""
-    listed = EncodedText.read(archive.get(relationships_of(part), b"<none/>"), XML_DECLARATION)
+    listed = EncodedText.read(archive.get(relationships_of(part), b"<none/>"), XML)
     for node in walk(parse_xml(listed.text, RELATIONSHIPS)):
         is_inside = node.attribute("TargetMode") != "External" if node.name else False
         if is_inside and node.attribute("Type").rpartition("/")[2] in kinds:

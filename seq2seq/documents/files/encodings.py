@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -28,8 +29,21 @@ CATALOG_DECLARATION = re.compile(
 BROWSER_CODECS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254"}
 BROWSER_CODECS |= {"iso8859-11": "cp874", "tis-620": "cp874", "shift_jis": "cp932"}
 BROWSER_CODECS |= {"euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}
+NO_DECLARATION = re.compile(r"(?!)()")
 # Decoded as itself by every encoding in which a declaration can be read.
 ASCII = bytes(range(128)) + rb"\u0041 +AGE-"
+
+
+class TextFormat(NamedTuple):
+    """A format of text.
+
+    Attributes:
+        declaration: the pattern of declarations of encodings, see above.
+        check: reads a text of this format. Raises DataError if that is not possible.
+    """
+
+    declaration: re.Pattern[str]
+    check: Callable[[str], object]
 
 
 class EncodedText(NamedTuple):
@@ -40,17 +54,17 @@ class EncodedText(NamedTuple):
         text: its characters, including a byte order mark.
         codec: Python's name of the encoding to write.
         label: the name to declare for it; empty if the declaration is right.
-        declaration: the pattern of declarations in this format; None = it has none.
+        format: how such files declare their encoding, and how they are checked.
     """
 
     data: bytes
     text: str
     codec: str
     label: str
-    declaration: re.Pattern[str] | None
+    format: "TextFormat"
 
     @classmethod
-    def read(cls, data: bytes, declaration: re.Pattern[str] | None) -> "EncodedText":
+    def read(cls, data: bytes, format: "TextFormat") -> "EncodedText":
         """Decode a file by its byte order mark, else by its declaration, else as UTF-8.
 
         Raises: DataError if the bytes are not text in this encoding: none are replaced, since
@@ -58,31 +72,36 @@ class EncodedText(NamedTuple):
         """
         codec = next((codec for mark, codec in MARKS if data.startswith(mark)), "")
         head = data[:HEAD].decode(codec or "latin-1", "replace")
-        found = declaration.finditer(head) if declaration else ()
-        declared = next((match[1] for match in found if match[1]), "")
+        declared = next(filter(None, format.declaration.findall(head)), "")
         if codec:
             is_right = declared.lower()[:6] in ("", codec[:6])
             text = decode_as(codec, data, f"{codec.upper()}, as its first bytes say")
-            return cls(data, text, codec, "" if is_right else codec[:6].strip("-"), declaration)
+            return cls(data, text, codec, "" if is_right else codec[:6].strip("-"), format)
         codec = find_codec(declared) if declared else ""
-        is_page = declaration is HTML_DECLARATION
+        is_page = format.declaration is HTML_DECLARATION
         with suppress(UnicodeDecodeError, LookupError):
             text = data.decode(BROWSER_CODECS.get(codec, codec) if is_page else codec)
-            return cls(data, text, codec, "", declaration)
+            return cls(data, text, codec, "", format)
         with suppress(UnicodeDecodeError):
             label = "UTF-8" if declared else ""
-            return cls(data, data.decode(), "utf-8", label, declaration)
+            return cls(data, data.decode(), "utf-8", label, format)
         if not declared:
             decode_file(data)  # says what is wrong
         text = decode_as(codec or "ascii", data, f"{declared}, which it declares, and not UTF-8")
-        return cls(data, text, codec, "", declaration)
+        return cls(data, text, codec, "", format)
 
     def encode(self, text: str) -> bytes:
         """Encode a new text of the file: in the encoding that it has, with this declared, or in
         UTF-8 if that cannot hold the text. The same text gives the same bytes.
+
+        Raises: DataError if the text cannot be read again, so that nobody gets a damaged file.
         """
         if text == self.text:
             return self.data
+        try:
+            self.format.check(text)
+        except DataError as error:
+            raise DataError(f"the translation would damage the file: {error}") from None
         try:
             return self._declare(text, self.label).encode(self.codec)
         except UnicodeEncodeError:
@@ -90,13 +109,13 @@ class EncodedText(NamedTuple):
 
     def _declare(self, text: str, label: str) -> str:
         """A text with another name of its encoding in its declarations; empty = the same."""
-        if not label or not self.declaration:
+        if not label:
             return text
 
         def change(match: re.Match[str]) -> str:
             return match[0].removesuffix(match[1]) + label if match[1] else match[0]
 
-        return self.declaration.sub(change, text[:HEAD]) + text[HEAD:]
+        return self.format.declaration.sub(change, text[:HEAD]) + text[HEAD:]
 
 
 def find_codec(label: str) -> str:

@@ -4,19 +4,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePath
 
-from seq2seq.documents.document import Document
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file
 from seq2seq.documents.files.docx import open_docx
 from seq2seq.documents.files.encodings import (
     CATALOG_DECLARATION,
     HTML_DECLARATION,
-    XML_DECLARATION,
+    NO_DECLARATION,
     EncodedText,
+    TextFormat,
 )
 from seq2seq.documents.files.markdown import open_markdown
-from seq2seq.documents.files.po import open_catalog
+from seq2seq.documents.files.po import find_messages, open_catalog
 from seq2seq.documents.files.subtitles import open_subtitles
 from seq2seq.documents.files.xliff import open_xliff
+from seq2seq.documents.files.xml_tree import XML
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Reader
 from seq2seq.errors import DataError
@@ -42,11 +43,11 @@ FORMATS: dict[str, Callable[[bytes, Cutter], Contents]] = {
     ".xliff": open_xliff,
     ".xlf": open_xliff,
 }
-# How files declare their encoding. Other formats are in UTF-8, or begin with a byte order mark.
-DECLARATIONS = {
-    open_html: HTML_DECLARATION,
-    open_catalog: CATALOG_DECLARATION,
-    open_xliff: XML_DECLARATION,
+# The formats that declare an encoding; others are in UTF-8, or begin with a byte order mark.
+TEXT_FORMATS = {
+    open_html: TextFormat(HTML_DECLARATION, read_html),
+    open_catalog: TextFormat(CATALOG_DECLARATION, find_messages),
+    open_xliff: XML,
 }
 
 
@@ -70,27 +71,14 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
         )
     opener = FORMATS[suffix]
     try:
-        # An archive holds files that have encodings of their own.
-        file = None if opener == open_docx else EncodedText.read(data, DECLARATIONS.get(opener))
-        contents = opener(file.text.encode() if file else data, cut)
+        if opener == open_docx:  # an archive, of files that have encodings of their own
+            return open_docx(data, cut)
+        file = EncodedText.read(data, TEXT_FORMATS.get(opener, TextFormat(NO_DECLARATION, str)))
+        contents = opener(file.text.encode(), cut)
     except DataError as error:
         raise DataError(f"{name} cannot be read as {suffix}: {error}") from None
 
     def write(translated: Sequence[str]) -> bytes:
-        new = contents.write(translated)
-        try:
-            opener(new, Reading(None))
-        except DataError as error:
-            raise DataError(f"{name} would be damaged by its translation: {error}") from None
-        return file.encode(new.decode()) if file else new
+        return file.encode(contents.write(translated).decode())
 
     return Contents(contents.documents, write, contents.problems)
-
-
-class Reading(Cutter):
-    """Reads the texts of a file that was written, to find out whether that is possible."""
-
-    def __call__(self, text: str, read: Reader | None = None) -> Document:
-        if read:
-            read(text)
-        return Document([], [], [], [], False)

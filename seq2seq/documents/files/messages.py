@@ -2,11 +2,13 @@
 
 import html
 import re
+from collections import Counter
 from collections.abc import Callable
 
 from seq2seq.documents.files.numbered import NumberedText, Tag
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Token
+from seq2seq.documents.placeholders import find_placeholders
 
 # A message is read as HTML if it has one of these; `prog <file>` is none.
 HAS_TAGS = re.compile(
@@ -45,6 +47,15 @@ def add_message(
                 text.add_tag(Tag("alone" if piece == "&" else "block", encode(piece)))
             else:
                 text.add_text(ENTITY.sub(lambda match: html.unescape(match[0]), piece))
+
+
+def changed_placeholders(message: str, translation: str) -> list[str]:
+    """The placeholders and braces that a message and its translation do not have equally often."""
+    before, after = (
+        find_placeholders(text) + Counter({brace: text.count(brace) for brace in "{}"})
+        for text in (message, translation)
+    )
+    return [*(before - after), *(after - before)]
 
 
 def render_message(

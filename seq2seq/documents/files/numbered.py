@@ -28,6 +28,8 @@ class Tag(NamedTuple):
 class NumberedText:
     """A text with numbered tags, to which parts are added in their order."""
 
+    __slots__ = ("_length", "_parts", "_tokens", "tags")
+
     def __init__(self) -> None:
         self.tags: list[Tag] = []
         self._parts: list[str] = []

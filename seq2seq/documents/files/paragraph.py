@@ -48,6 +48,8 @@ class Paragraph:
         document: its sentences.
     """
 
+    __slots__ = ("_formats", "_items", "_most", "_runs", "_text", "document", "node")
+
     def __init__(self, node: Node, cut: Cutter):
         self.node = node
         self._formats: dict[str, int] = {}
@@ -56,6 +58,7 @@ class Paragraph:
         self._read(node.children)
         self._text = self._number(cut.language)
         self.document = self._text.cut(cut)
+        del self._items, self._formats  # a file can have very many paragraphs
 
     def _read(self, nodes: Sequence[Node]) -> None:
         """Add what is in an element that has runs."""
@@ -201,6 +204,8 @@ class Paragraph:
 
 class FormattedText(NumberedText):
     """A text with tags where the formatting of characters changes."""
+
+    __slots__ = ("_around",)
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,17 +1,20 @@
 """PO, the catalogs of gettext: messages without a translation get one."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.messages import HAS_TAGS, add_message, render_message
+from seq2seq.documents.files.messages import (
+    HAS_TAGS,
+    add_message,
+    changed_placeholders,
+    render_message,
+)
 from seq2seq.documents.files.numbered import NumberedText
 from seq2seq.documents.limits import check_count
-from seq2seq.documents.placeholders import find_placeholders
 
 # A keyword with its strings. Those of obsolete messages stand after `#~`, and are none.
 FIELD = re.compile(
@@ -150,16 +153,11 @@ def find_differences(message: Message, translation: str) -> list[str]:
     """
     if not message.formats:
         return []
-    texts = message.source, translation
-    before, after = (
-        find_placeholders(text) + Counter({each: text.count(each) for each in "{}"})
-        for text in texts
-    )
-    different = [*(before - after), *(after - before)]
+    changed = changed_placeholders(message.source, translation)
     if any(map(PERCENT_FLAG.fullmatch, message.formats)):
-        wanted, found = map(find_directives, texts)
-        different += [] if wanted == found else [*wanted, *found]
-    return different
+        wanted, found = find_directives(message.source), find_directives(translation)
+        changed += [] if wanted == found else [*wanted, *found]
+    return changed
 
 
 def find_directives(text: str) -> list[str]:

@@ -6,7 +6,12 @@ from functools import partial
 from typing import NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.messages import HAS_TAGS, add_message, render_message
+from seq2seq.documents.files.messages import (
+    HAS_TAGS,
+    add_message,
+    changed_placeholders,
+    render_message,
+)
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.files.xml_tree import (
     Node,
@@ -20,10 +25,8 @@ from seq2seq.errors import DataError
 XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also without a namespace
 UNITS = {"trans-unit", "segment"}  # of versions 1 and 2
 AROUND = {"g", "mrk", "pc"}  # elements around text; the text of all others is code
-# Codes that open and close what is around text in pieces, and attributes that pair them.
+# Codes that open and close what is around text in pieces.
 OPENING, CLOSING = {"bpt", "bx", "sc", "sm"}, {"ept", "ex", "ec", "em"}
-PARTNER = re.compile(r'\s(?:rid|startRef)\s*=\s*["\']([^"\']*)')
-ID = re.compile(r'\sid\s*=\s*["\']([^"\']*)')
 # States of targets that people have finished, and of those that wait for a translation.
 FINISHED = {"translated", "reviewed", "signed-off", "final"}
 WAITING = {"new", "needs-translation", "initial"}
@@ -114,17 +117,26 @@ def add_nodes(text: NumberedText, nodes: Sequence[Node], has_tags: bool) -> None
         elif node.name in AROUND and 0 < len(node.content) <= MAX_COPIED:
             text.add_tag(Tag("copy", node.markup), " ".join(node.content.split()))
         else:
-            kind: Kind = "alone"
-            kind = "open" if node.name in OPENING else "close" if node.name in CLOSING else kind
-            key = PARTNER.search(node.opening) or ID.search(node.opening)
-            text.add_tag(Tag(kind, node.markup, f"code {key[1] if key else ''}"))
+            kind, key = read_code(node)
+            text.add_tag(Tag(kind, node.markup, f"code {key}"))
+
+
+def read_code(node: Node) -> tuple[Kind, str]:
+    """What a code is, and the key by which it finds its partner."""
+    key = node.attribute("rid") or node.attribute("startRef") or node.attribute("id")
+    side, _, name = key.partition("_")
+    if node.name in OPENING or (node.name == "x" and side == "START"):  # as Angular writes
+        return "open", name or key
+    if node.name in CLOSING or (node.name == "x" and side == "CLOSE"):
+        return "close", name or key
+    return "alone", key
 
 
 def write_xliff(
     text: str, units: Sequence[Unit], problems: list[str], translated: Sequence[str]
 ) -> bytes:
-    """The file with targets. Units whose braces would not be balanced as in their source stay as
-    they are, and `problems` names them.
+    """The file with targets. Units whose placeholders in braces would not be those of their source
+    stay as they are, and `problems` names them.
     """
     changes: list[tuple[int, int, str]] = []
     problems.clear()
@@ -132,10 +144,11 @@ def write_xliff(
         inner = text[unit.source.inner : unit.source.stop]
         if new != str(unit.text):
             inner = render_message(unit.text, unit.source.content, new, escape_xml)
-        if any(inner.count(brace) != unit.source.markup.count(brace) for brace in "{}"):
+        changed = changed_placeholders(unit.source.markup, inner)
+        if lost := [each for each in changed if "{" in each or "}" in each]:
             problems.append(
-                f"{unit.source.content[:60]!r} stays without a translation, since its braces would "
-                "not be the same"
+                f"{unit.source.content[:60]!r} stays without a translation, since the placeholders "
+                f"would not be the same: {', '.join(lost)}"
             )
         else:
             changes += fill_unit(unit, inner)

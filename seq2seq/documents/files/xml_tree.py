@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from seq2seq.documents.document import escape_text
+from seq2seq.documents.files.encodings import XML_DECLARATION, TextFormat
 from seq2seq.documents.markup import unescape
 from seq2seq.documents.xml_markup import PROLOG, find_marks
 from seq2seq.errors import DataError
@@ -118,6 +119,17 @@ def walk(node: Node) -> Iterator[Node]:
         waiting += node.children[::-1]
 
 
+def check_well_formed(text: str) -> None:
+    """Raises: DataError if a text is not well-formed, or has a prefix without a namespace."""
+    try:
+        expat.ParserCreate("utf-8", " ").Parse(text.encode(), True)
+    except (expat.ExpatError, UnicodeEncodeError) as error:
+        raise DataError(f"this is not well-formed XML: {error}") from None
+
+
+XML = TextFormat(XML_DECLARATION, check_well_formed)
+
+
 def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
     """Parse a file into a node around all of it.
 
@@ -157,14 +169,6 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
             known = prefix if vocabulary.fullmatch(space) else f"{{{space}}}" if space else ""
             node.name = sys.intern(known + local)
     return root
-
-
-def check_well_formed(text: str) -> None:
-    """Raises: DataError if a text is not well-formed, or has a prefix without a namespace."""
-    try:
-        expat.ParserCreate("utf-8", " ").Parse(text.encode(), True)
-    except (expat.ExpatError, UnicodeEncodeError) as error:
-        raise DataError(f"this is not well-formed XML: {error}") from None
 
 
 def declared_spaces(node: Node) -> dict[str, str]:
