@@ -31,7 +31,7 @@ BROWSER_CODECS |= {"iso8859-11": "cp874", "tis-620": "cp874", "shift_jis": "cp93
 BROWSER_CODECS |= {"euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}
 NO_DECLARATION = re.compile(r"(?!)()")
 # Decoded as itself by every encoding in which a declaration can be read.
-ASCII = bytes(range(128)) + rb"\u0041 +AGE-"
+ASCII = bytes(range(128)) + b"+AGE-"
 
 
 class TextFormat(NamedTuple):
@@ -124,7 +124,8 @@ def find_codec(label: str) -> str:
     """
     with suppress(LookupError, UnicodeError):
         name = codecs.lookup(label.lower().removeprefix("x-")).name
-        if name != "idna" and ASCII.decode(name) == ASCII.decode():
+        is_text = name != "idna" and "escape" not in name
+        if is_text and ASCII.decode(name) == ASCII.decode():
             return name
     return ""
 

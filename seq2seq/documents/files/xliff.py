@@ -124,12 +124,10 @@ def add_nodes(text: NumberedText, nodes: Sequence[Node], has_tags: bool) -> None
 def read_code(node: Node) -> tuple[Kind, str]:
     """What a code is, and the key by which it finds its partner."""
     key = node.attribute("rid") or node.attribute("startRef") or node.attribute("id")
-    side, _, name = key.partition("_")
-    if node.name in OPENING or (node.name == "x" and side == "START"):  # as Angular writes
-        return "open", name or key
-    if node.name in CLOSING or (node.name == "x" and side == "CLOSE"):
-        return "close", name or key
-    return "alone", key
+    side = key.partition("_")[0] if node.name == "x" else ""
+    if side in ("START", "CLOSE"):  # as Angular writes tags
+        return "open" if side == "START" else "close", key.removeprefix(f"{side}_")
+    return "open" if node.name in OPENING else "close" if node.name in CLOSING else "alone", key
 
 
 def write_xliff(
