@@ -49,7 +49,14 @@ def add_message(
                 text.add_text(ENTITY.sub(lambda match: html.unescape(match[0]), piece))
 
 
-def changed_placeholders(message: str, translation: str) -> list[str]:
+def read_message(message: str) -> NumberedText:
+    """A message with its tags."""
+    text = NumberedText()
+    add_message(text, message, HAS_TAGS.search(message) is not None)
+    return text
+
+
+def differences(message: str, translation: str) -> list[str]:
     """The placeholders and braces that a message and its translation do not have equally often."""
     before, after = (
         find_placeholders(text) + Counter({brace: text.count(brace) for brace in "{}"})

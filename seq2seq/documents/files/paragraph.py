@@ -29,7 +29,7 @@ BREAKS = {"w:tab", "w:br", "w:cr"}
 PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
 UNFORMATTED = {"w:lang", "w:noProof"}  # what spell checkers leave in runs is no formatting, ...
 # ... nor are the numbers of the sessions in which Word saved them.
-SESSIONS = re.compile(r"""\s+[^\s=]*\brsid\w*\s*=\s*(?:"[^"]*"|'[^']*')""")
+SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
 Render = Callable[[int, int], str]  # of a span of the file
 
 

@@ -7,12 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.messages import (
-    HAS_TAGS,
-    add_message,
-    changed_placeholders,
-    render_message,
-)
+from seq2seq.documents.files.messages import differences, read_message, render_message
 from seq2seq.documents.files.numbered import NumberedText
 from seq2seq.documents.limits import check_count
 
@@ -32,7 +27,7 @@ ESCAPED = str.maketrans(
 # Directives of printf, which translations must have in the same order unless they are numbered or
 # named; and the flags of the languages that have them. A % without one is an error there.
 DIRECTIVE = re.compile(
-    r"%(?:%|(?P<key>\d+\$|\(\w+\)|<\w+>)?[-+ #0'I]*(?:\*|\d+)?(?:\.(?:\*|\d*))?"
+    r"%(?:%|(?P<key>\d+\$|\(\w+\)|<\w+>)?[-+ #0'I]*+(?:\*|\d++)?+(?:\.(?:\*|\d*+))?+"
     r"(?:hh|h|ll|l|L|q|j|z|t)?[A-Za-z@])?"
 )
 PERCENT_FLAG = re.compile(r"(?:c|objc|python|perl|php|awk|lua|tcl|ruby|object-pascal)-format")
@@ -71,32 +66,28 @@ def find_messages(text: str) -> list[Message]:
 
     The header, fuzzy messages, which somebody has begun to translate, and obsolete ones are none.
     """
-    fields = []
-    for field in FIELD.finditer(text):
-        fields.append(field)
-        check_count(len(fields), "strings of messages")
-    # An entry ends with its translations.
-    starts = [
-        k
-        for k, field in enumerate(fields)
-        if field[1] != "msgstr" and (not k or fields[k - 1][1] == "msgstr")
-    ]
+    entries: list[list[re.Match[str]]] = []
+    for count, field in enumerate(FIELD.finditer(text), start=1):
+        check_count(count, "strings of messages")
+        if field[1] != "msgstr" and (not entries or entries[-1][-1][1] == "msgstr"):
+            entries.append([])  # the one before ended with its translations
+        if entries:
+            entries[-1].append(field)
     end_of_line = "\r\n" if "\r\n" in text else "\n"
-    messages = []
-    for first, stop in zip(starts, [*starts[1:], len(fields)], strict=False):
-        entry = fields[first:stop]
-        begin, end = fields[first - 1].end() if first else 0, entry[0].start()
-        begin = max(
-            begin, text.rfind("\n#~", begin, end)
-        )  # of an obsolete one are the lines before
+    messages, begin = [], 0
+    for entry in entries:
+        end = entry[0].start()
+        # What stands before an obsolete message is about that one.
+        begin = max(begin, text.rfind("\n#~", begin, end))
         lines = list(FLAGS.finditer(text, begin, end))
+        begin = entry[-1].end()
         flags = {flag.strip() for line in lines for flag in line[1].split(",")}
         strings = {field[1]: read_string(field[3]) for field in entry}
         forms = [field for field in entry if field[1] == "msgstr"]
         if not strings.get("msgid") or "fuzzy" in flags:
             continue
         mark = (lines[0].start(1), " fuzzy,") if lines else (end, f"#, fuzzy{end_of_line}")
-        formats = {each for each in flags if re.fullmatch(r"(?!no-|.*possible-).*-format", each)}
+        formats = {each for each in flags if re.fullmatch(r"(?!no-|impossible-).*-format", each)}
         plural = strings.get("msgid_plural", strings["msgid"])
         for number, form in enumerate(forms):
             source = strings["msgid"] if number == 0 and len(forms) > 1 else plural
@@ -104,12 +95,6 @@ def find_messages(text: str) -> list[Message]:
                 place = form.start(3), form.start(3) + len(form[3].rstrip())
                 messages.append(Message(source, read_message(source), *place, *mark, formats))
     return messages
-
-
-def read_message(message: str) -> NumberedText:
-    text = NumberedText()
-    add_message(text, message, HAS_TAGS.search(message) is not None)
-    return text
 
 
 def read_string(quoted: str) -> str:
@@ -153,7 +138,7 @@ def find_differences(message: Message, translation: str) -> list[str]:
     """
     if not message.formats:
         return []
-    changed = changed_placeholders(message.source, translation)
+    changed = differences(message.source, translation)
     if any(map(PERCENT_FLAG.fullmatch, message.formats)):
         wanted, found = find_directives(message.source), find_directives(translation)
         changed += [] if wanted == found else [*wanted, *found]

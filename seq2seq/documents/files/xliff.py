@@ -6,19 +6,9 @@ from functools import partial
 from typing import NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.messages import (
-    HAS_TAGS,
-    add_message,
-    changed_placeholders,
-    render_message,
-)
+from seq2seq.documents.files.messages import HAS_TAGS, add_message, differences, render_message
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
-from seq2seq.documents.files.xml_tree import (
-    Node,
-    change_attributes,
-    escape_xml,
-    parse_xml,
-)
+from seq2seq.documents.files.xml_tree import Node, change_attributes, escape_xml, parse_xml
 from seq2seq.documents.html_markup import MAX_COPIED
 from seq2seq.errors import DataError
 
@@ -142,7 +132,7 @@ def write_xliff(
         inner = text[unit.source.inner : unit.source.stop]
         if new != str(unit.text):
             inner = render_message(unit.text, unit.source.content, new, escape_xml)
-        changed = changed_placeholders(unit.source.markup, inner)
+        changed = differences(unit.source.markup, inner)
         if lost := [each for each in changed if "{" in each or "}" in each]:
             problems.append(
                 f"{unit.source.content[:60]!r} stays without a translation, since the placeholders "

@@ -17,7 +17,7 @@ MAX_DEPTH = 200  # of elements in one another
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 TAG_NAME = re.compile(r"</?([^\s/>]+)")
-ATTRIBUTE = re.compile(r"""\s+([^\s=<>"']+)\s*=\s*("[^"]*"|'[^']*')""")
+ATTRIBUTE = re.compile(r"""\s([^\s=<>"']++)\s*+=\s*+("[^"]*"|'[^']*')""")
 
 
 @dataclass(eq=False, slots=True)
