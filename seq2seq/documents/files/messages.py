@@ -13,7 +13,7 @@ from seq2seq.documents.placeholders import find_placeholders
 # A message is read as HTML if it has one of these; `prog <file>` is none.
 HAS_TAGS = re.compile(
     r"</(?:\d+|[A-Za-z][\w:.-]*)\s*>|<(?:\d+|[A-Za-z][\w:.-]*)\s*/>|"
-    r"<(?:br|hr|img|input|wbr)\b[^<>]*+>",
+    r"<(?:a|b|br|div|em|font|hr|i|img|input|li|p|span|strong|u|wbr)\b[^<>]*+>",
     re.I,
 )
 # Tags of i18next such as <0>, and letters that make no name of HTML, as which they are read.
@@ -71,6 +71,8 @@ def render_message(
     """Write the translation of a message. Characters that the message writes as entities are
     entities in it too, and all others stand as they are.
     """
+    if translated == str(text):
+        return encode(message)
     found = {html.unescape(entity): entity for entity in ENTITY.findall(message)}
     entities = {ord(plain): entity for plain, entity in found.items() if len(plain) == 1}
     return "".join(
