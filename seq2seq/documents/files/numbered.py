@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from seq2seq.documents.document import Document, escape_text
 from seq2seq.documents.files.contents import Cutter
 from seq2seq.documents.inline import pair_tags
+from seq2seq.documents.limits import check_count
 from seq2seq.documents.markup import Token
 
 Kind = Literal["open", "close", "alone", "copy", "block"]
@@ -44,7 +45,8 @@ class NumberedText:
             self._add(Token("text", 0, 0), escape_text(text))
 
     def add_tag(self, tag: Tag, text: str = "") -> None:
-        """Args: text: of its token."""
+        """Add a tag; `text` is that of its token. Raises: DataError if there are too many."""
+        check_count(len(self.tags), "tags in one text")
         number = f"<{len(self.tags)}>"
         self.tags.append(tag)
         self._add(Token(tag.kind, 0, 0, tag.name, text), number)
