@@ -29,7 +29,6 @@ CATALOG_DECLARATION = re.compile(
 BROWSER_CODECS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254"}
 BROWSER_CODECS |= {"iso8859-11": "cp874", "tis-620": "cp874", "shift_jis": "cp932"}
 BROWSER_CODECS |= {"euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}
-NO_DECLARATION = re.compile(r"(?!)()")
 # Decoded as itself by every encoding in which a declaration can be read.
 ASCII = bytes(range(128)) + b"+AGE-"
 
@@ -44,6 +43,9 @@ class TextFormat(NamedTuple):
 
     declaration: re.Pattern[str]
     check: Callable[[str], object]
+
+
+PLAIN = TextFormat(re.compile(r"(?!)()"), str)  # declares nothing, and everything is such a text
 
 
 class EncodedText(NamedTuple):

@@ -4,15 +4,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePath
 
+from seq2seq.documents.files import encodings
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file
 from seq2seq.documents.files.docx import open_docx
-from seq2seq.documents.files.encodings import (
-    CATALOG_DECLARATION,
-    HTML_DECLARATION,
-    NO_DECLARATION,
-    EncodedText,
-    TextFormat,
-)
 from seq2seq.documents.files.markdown import open_markdown
 from seq2seq.documents.files.po import find_messages, open_catalog
 from seq2seq.documents.files.subtitles import open_subtitles
@@ -45,8 +39,8 @@ FORMATS: dict[str, Callable[[bytes, Cutter], Contents]] = {
 }
 # The formats that declare an encoding; others are in UTF-8, or begin with a byte order mark.
 TEXT_FORMATS = {
-    open_html: TextFormat(HTML_DECLARATION, read_html),
-    open_catalog: TextFormat(CATALOG_DECLARATION, find_messages),
+    open_html: encodings.TextFormat(encodings.HTML_DECLARATION, read_html),
+    open_catalog: encodings.TextFormat(encodings.CATALOG_DECLARATION, find_messages),
     open_xliff: XML,
 }
 
@@ -73,7 +67,7 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     try:
         if opener == open_docx:  # an archive, of files that have encodings of their own
             return open_docx(data, cut)
-        file = EncodedText.read(data, TEXT_FORMATS.get(opener, TextFormat(NO_DECLARATION, str)))
+        file = encodings.EncodedText.read(data, TEXT_FORMATS.get(opener, encodings.PLAIN))
         contents = opener(file.text.encode(), cut)
     except DataError as error:
         raise DataError(f"{name} cannot be read as {suffix}: {error}") from None

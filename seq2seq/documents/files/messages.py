@@ -20,23 +20,27 @@ HAS_TAGS = re.compile(
 NUMBERED_TAG = re.compile(r"</?\d+\s*/?>")
 LETTERS = str.maketrans("0123456789", "cegjkvwxyz")
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,31});")
-# The & before the letter of a shortcut; and the ends of lines, where a text has no tags.
+# The & before the letter of a shortcut; and the ends of lines and cells.
 SHORTCUT = re.compile(r"((?:^|(?<=\s))&(?=[^\W\d_])(?!\w+;))")
 SHORTCUT_OR_LINE = re.compile(rf"{SHORTCUT.pattern[:-1]}|[\t\n]+)")
 
 
 def add_message(
-    text: NumberedText, message: str, has_tags: bool, encode: Callable[[str], str] = str
+    text: NumberedText,
+    message: str,
+    has_tags: bool,
+    encode: Callable[[str], str] = str,
+    marks: re.Pattern[str] = SHORTCUT,
 ) -> None:
     """Add a message, or a part of one, to a text.
 
     Args:
-        has_tags: whether it is read as HTML, where the end of a line is white space.
+        has_tags: whether it is read as HTML.
         encode: writes markup of the message as the file has it.
+        marks: what is no text beside tags.
     """
     read = NUMBERED_TAG.sub(lambda match: match[0].translate(LETTERS), message)
     tokens = read_html(read) if has_tags else [Token("text", 0, len(message))]
-    marks = SHORTCUT if has_tags else SHORTCUT_OR_LINE
     for token in tokens:
         part = message[token.begin : token.end]
         if token.kind != "text":
@@ -50,9 +54,9 @@ def add_message(
 
 
 def read_message(message: str) -> NumberedText:
-    """A message with its tags."""
-    text = NumberedText()
-    add_message(text, message, HAS_TAGS.search(message) is not None)
+    """A message with its tags. A sentence ends with its line, except in HTML."""
+    text, has_tags = NumberedText(), HAS_TAGS.search(message) is not None
+    add_message(text, message, has_tags, marks=SHORTCUT if has_tags else SHORTCUT_OR_LINE)
     return text
 
 

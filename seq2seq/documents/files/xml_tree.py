@@ -119,10 +119,19 @@ def walk(node: Node) -> Iterator[Node]:
         waiting += node.children[::-1]
 
 
+def refuse_declarations(*type: object) -> None:
+    raise DataError("it has a document type with declarations, which are not read")
+
+
 def check_well_formed(text: str) -> None:
-    """Raises: DataError if a text is not well-formed, or has a prefix without a namespace."""
+    """Raises: DataError if a text is not well-formed, has a prefix without a namespace, or a
+    document type with declarations.
+    """
+    parser = expat.ParserCreate("utf-8", " ")
+    parser.StartDoctypeDeclHandler = refuse_declarations
+    match = PROLOG.match(text)
     try:
-        expat.ParserCreate("utf-8", " ").Parse(text.encode(), True)
+        parser.Parse(text[match.end() if match else 0 :].encode(), True)
     except (expat.ExpatError, UnicodeEncodeError) as error:
         raise DataError(f"this is not well-formed XML: {error}") from None
 
@@ -142,9 +151,7 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
     """
     match = PROLOG.match(text)
     start = match.end() if match else 0
-    if "<!DOCTYPE" in text[start:]:
-        raise DataError("it has a document type with declarations, which are not read")
-    check_well_formed(text[start:])
+    check_well_formed(text)
     marks = find_marks(text[start:])
     root = Node(text, "", 0, len(text), 0, len(text))
     around = [root]
