@@ -89,12 +89,14 @@ class Mark:
 
 
 class MarkFinder:
-    """Finds the beginnings of the tokens of a text, in bytes of UTF-8."""
+    """Finds the beginnings of the tokens of a text, in bytes of UTF-8; `separator` as of
+    `find_marks`.
+    """
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, separator: str | None):
         self.marks: list[Mark] = []
         self._elements: list[Mark] = []  # that are open
-        self._parser = parser = expat.ParserCreate("utf-8")
+        self._parser = parser = expat.ParserCreate("utf-8", separator)
         self._is_raw = False  # in a section that is copied
         self._count = 0  # of elements
         parser.StartElementHandler, parser.EndElementHandler = self._open, self._close
@@ -134,13 +136,17 @@ class MarkFinder:
             self._add("alone")
 
 
-def find_marks(text: str) -> list[Mark]:
+def find_marks(text: str, separator: str | None = None) -> list[Mark]:
     """The beginnings of the tokens of a text, in characters.
+
+    Args:
+        separator: what stands between the namespace of an element and its name; None = its name is
+            the one in the text, with its prefix.
 
     Raises: DataError if it is not well-formed.
     """
     try:
-        _, *marks, _end = MarkFinder(text).marks
+        _, *marks, _end = MarkFinder(text, separator).marks
     except (expat.ExpatError, UnicodeEncodeError) as error:
         raise DataError(f"this is not well-formed XML: {error}") from None
     data = text.encode()

@@ -152,17 +152,15 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
     match = PROLOG.match(text)
     start = match.end() if match else 0
     check_well_formed(text)
-    marks = find_marks(text[start:])
+    marks = find_marks(text[start:], " ")
     root = Node(text, "", 0, len(text), 0, len(text))
     around = [root]
-    spaces: list[dict[str, str]] = [{"xml": "xml"}]  # declared by each element, by their prefixes
     ends = [*(start + mark.begin for mark in marks[1:]), len(text)]
     for mark, end in zip(marks, ends, strict=False):
         begin = start + mark.begin
         if mark.kind == "close":
             node = around.pop()
             node.stop, node.end = begin, end
-            spaces.pop()
             continue
         node = Node(text, "", begin, end, end, end, mark.translate)
         around[-1].children.append(node)
@@ -170,17 +168,7 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
             around.append(node)
             if len(around) > MAX_DEPTH:
                 raise DataError(f"elements stand more than {MAX_DEPTH} deep in one another")
-            spaces.append(declared_spaces(node))
-            before, _, local = mark.name.rpartition(":")
-            space = next((each[before] for each in spaces[::-1] if before in each), "")
+            space, _, local = mark.name.rpartition(" ")
             known = prefix if vocabulary.fullmatch(space) else f"{{{space}}}" if space else ""
             node.name = sys.intern(known + local)
     return root
-
-
-def declared_spaces(node: Node) -> dict[str, str]:
-    """The namespaces that an element declares, by their prefixes."""
-    if "xmlns" not in node.opening:
-        return {}
-    found = ATTRIBUTE.findall(node.opening)
-    return {name[6:]: value[1:-1] for name, value in found if re.match("xmlns(:|$)", name)}
