@@ -60,10 +60,10 @@ def read_message(message: str) -> NumberedText:
     return text
 
 
-def differences(message: str, translation: str) -> list[str]:
-    """The placeholders and braces that a message and its translation do not have equally often."""
+def differences(message: str, translation: str, signs: str = "{}") -> list[str]:
+    """The placeholders and signs that a message and its translation do not have equally often."""
     before, after = (
-        find_placeholders(text) + Counter({brace: text.count(brace) for brace in "{}"})
+        find_placeholders(text) + Counter({sign: text.count(sign) for sign in signs})
         for text in (message, translation)
     )
     return [*(before - after), *(after - before)]

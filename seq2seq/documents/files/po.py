@@ -138,7 +138,9 @@ def find_differences(message: Message, translation: str) -> list[str]:
     """
     if not message.formats:
         return []
-    changed = differences(message.source, translation)
+    # Lisp's placeholders begin with ~, and in Java an apostrophe makes text of what follows it.
+    signs = "{}~'" if "java-format" in message.formats else "{}~"
+    changed = differences(message.source, translation, signs)
     if any(map(PERCENT_FLAG.fullmatch, message.formats)):
         wanted, found = find_directives(message.source), find_directives(translation)
         changed += [] if wanted == found else [*wanted, *found]
