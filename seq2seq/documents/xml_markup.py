@@ -89,16 +89,14 @@ class Mark:
 
 
 class MarkFinder:
-    """Finds the beginnings of the tokens of a text, in bytes of UTF-8; `separator` as of
-    `find_marks`.
-    """
+    """Finds the beginnings of the tokens of a text, in bytes of UTF-8."""
 
     def __init__(self, text: str, separator: str | None):
         self.marks: list[Mark] = []
         self._elements: list[Mark] = []  # that are open
+        self._count = 0  # of elements, comments and the like
         self._parser = parser = expat.ParserCreate("utf-8", separator)
         self._is_raw = False  # in a section that is copied
-        self._count = 0  # of elements
         parser.StartElementHandler, parser.EndElementHandler = self._open, self._close
         parser.CharacterDataHandler = self._add_text
         parser.CommentHandler = lambda data: self._add("alone")
@@ -108,14 +106,14 @@ class MarkFinder:
         parser.Parse(f"<{ROOT}>{text}</{ROOT}>".encode(), True)
 
     def _add(self, kind: Kind, name: str = "", translate: str = "") -> Mark:
+        self._count += kind in ("open", "alone")
+        check_count(self._count)
         parent = self._elements[-1] if self._elements else None
         mark = Mark(kind, self._parser.CurrentByteIndex, parent, name, translate)
         self.marks.append(mark)
         return mark
 
     def _open(self, name: str, attributes: dict[str, str]) -> None:
-        self._count += 1
-        check_count(self._count)
         self._elements.append(self._add("open", name, attributes.get("translate", "")))
 
     def _close(self, name: str) -> None:
@@ -140,10 +138,9 @@ def find_marks(text: str, separator: str | None = None) -> list[Mark]:
     """The beginnings of the tokens of a text, in characters.
 
     Args:
-        separator: what stands between the namespace of an element and its name; None = its name is
-            the one in the text, with its prefix.
+        separator: between the namespace and the name of elements; None = names as in the text.
 
-    Raises: DataError if it is not well-formed.
+    Raises: DataError if it is not well-formed, or has more than `MAX_ELEMENTS` elements.
     """
     try:
         _, *marks, _end = MarkFinder(text, separator).marks
