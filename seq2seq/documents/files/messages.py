@@ -23,6 +23,8 @@ ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,31});")
 # The & before the letter of a shortcut; and the ends of lines and cells.
 SHORTCUT = re.compile(r"((?:^|(?<=\s))&(?=[^\W\d_])(?!\w+;))")
 SHORTCUT_OR_LINE = re.compile(rf"{SHORTCUT.pattern[:-1]}|[\t\n]+)")
+# The beginning of a choice of ICU: {count, plural, one {# file} other {# files}}.
+CHOICE = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
 
 
 def add_message(
@@ -61,12 +63,15 @@ def read_message(message: str) -> NumberedText:
 
 
 def differences(message: str, translation: str, signs: str = "{}") -> list[str]:
-    """The placeholders and signs that a message and its translation do not have equally often."""
+    """The placeholders and signs that a message and its translation do not have equally often; and
+    the choices of one that was left as it is, so that a person translates them.
+    """
     before, after = (
         find_placeholders(text) + Counter({sign: text.count(sign) for sign in signs})
         for text in (message, translation)
     )
-    return [*(before - after), *(after - before)]
+    choices = CHOICE.findall(message) if translation == message else []
+    return [*(before - after), *(after - before), *choices]
 
 
 def render_message(

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.messages import differences, read_message, render_message
+from seq2seq.documents.files.messages import CHOICE, differences, read_message, render_message
 from seq2seq.documents.files.numbered import NumberedText
 from seq2seq.documents.limits import check_count
 
@@ -123,8 +123,8 @@ def write_catalog(
         if lost := [each for message, new in entry for each in find_differences(message, new)]:
             line, place = line + text.count("\n", place, entry[0][0].begin), entry[0][0].begin
             problems.append(
-                f"line {line}: {entry[0][0].source[:60]!r} stays without a translation, since the "
-                f"placeholders would not be the same: {', '.join(dict.fromkeys(lost))}"
+                f"line {line}: {entry[0][0].source[:60]!r} stays without a translation: a person "
+                f"should see to {', '.join(dict.fromkeys(lost))}"
             )
             continue
         changes += [(flag_place, flag_place, entry[0][0].flag)] if is_fuzzy else []
@@ -137,7 +137,7 @@ def find_differences(message: Message, translation: str) -> list[str]:
     some: a program could not use the translation.
     """
     if not message.formats:
-        return []
+        return CHOICE.findall(message.source) if translation == message.source else []
     # Lisp's placeholders begin with ~, and in Java an apostrophe makes text of what follows it.
     signs = "{}~'" if "java-format" in message.formats else "{}~"
     changed = differences(message.source, translation, signs)

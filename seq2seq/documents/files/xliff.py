@@ -132,11 +132,11 @@ def write_xliff(
         inner = text[unit.source.inner : unit.source.stop]
         if new != str(unit.text):
             inner = render_message(unit.text, unit.source.content, new, escape_xml)
-        changed = differences(unit.source.markup, inner)
+        changed = differences(text[unit.source.inner : unit.source.stop], inner)
         if lost := [each for each in changed if "{" in each or "}" in each]:
             problems.append(
-                f"{unit.source.content[:60]!r} stays without a translation, since the placeholders "
-                f"would not be the same: {', '.join(lost)}"
+                f"{unit.source.content[:60]!r} stays without a translation: a person should "
+                f"see to {', '.join(lost)}"
             )
         else:
             changes += fill_unit(unit, inner)
