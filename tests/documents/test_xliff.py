@@ -41,7 +41,8 @@ def target_of(data: bytes) -> str:
 def test_the_work_of_people_stays() -> None:
     data = (CASES / "04-states.xlf").read_bytes()
     root = ElementTree.fromstring(translate("a.xlf", data, lambda text: f"{text} EN"))
-    targets = {unit.get("id"): unit[1] for unit in root.iter(f"{{{VERSION_1}}}trans-unit")}
+    units = list(root.iter(f"{{{VERSION_1}}}trans-unit"))
+    targets = {unit.get("id"): unit[1] for unit in units[:6]}
     assert targets["1"].text == "APPROVED BY A PERSON" and targets["1"].get("state") == "final"
     assert targets["2"].text == "TRANSLATED BY A PERSON"
     assert targets["2"].get("state") == "translated"
