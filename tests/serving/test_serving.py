@@ -306,12 +306,12 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
         answers = []
         for turn in range(60):
             ways = turn % 5 // 4 * 2
-            texts = service.split(TEXTS[: turn % 3 + 1], "de", "en", alternatives=ways)
+            texts = await service.split(TEXTS[: turn % 3 + 1], "de", "en", alternatives=ways)
             request = Request({"type": "http", "state": {"client": "one"}}, silence)
             with suppress(HTTPError):
                 for sentence in (each for text in texts for each in text.sentences):
                     sentence.links = turn % 3
-                answer = service.submit(texts, request)
+                answer = await service.submit(texts, request)
                 answers.append(asyncio.ensure_future(answer))
             await asyncio.sleep(0.005 * (turn % 4))
             if turn % 7:
