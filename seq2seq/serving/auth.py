@@ -174,10 +174,6 @@ def authorize(keys: Collection[bytes] | None, key: str, request: Request) -> str
     given = key.strip().encode("utf-8", "replace")
     matches = [hmac.compare_digest(given, known) for known in keys]
     if not any(matches):
-        raise HTTPError(
-            403,
-            "a key is needed: Authorization: Bearer KEY. Clients of LibreTranslate may send it as "
-            "api_key, and those of DeepL as auth_key: in the query, or in the first 64 KiB of the "
-            "body, before any file",
-        )
+        others = "api_key or auth_key in the query, or in the first 64 KiB of a body, before a file"
+        raise HTTPError(403, f"a key is needed: Authorization: Bearer KEY; or {others}")
     return key.strip()

@@ -28,7 +28,7 @@ from seq2seq.serving.languages import (
     load_detector,
 )
 from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.off_loop import run_off_loop
+from seq2seq.serving.off_loop import Value, run_off_loop
 from seq2seq.serving.storage import Storage
 from seq2seq.symbols import EOS
 from seq2seq.translation.documents import join_translations, requests_of
@@ -140,6 +140,7 @@ class Service:
         self.characters = 0
         self.documents: Counter[str] = Counter()
         self._loading = asyncio.Lock()
+        self._preparing = 0  # requests that threads split or encode for a model
 
     async def load(self) -> None:
         """Load all models, and then let them replace the old ones, which answer what they have
@@ -167,8 +168,7 @@ class Service:
         for model in loaded.values():
             pair = f"{model.source}-{model.target}"
             log.info("ready: %s (%s), %s", model.name, pair, model.arithmetic)
-        for model in replaced.values():
-            await model.close()
+        await self._close(replaced)
         # Later collections skip what stays: looking at it all takes a fifth of a second, in which
         # nobody is answered.
         gc.unfreeze()
@@ -187,7 +187,14 @@ class Service:
     async def drain(self) -> None:
         """Answer what was accepted, and refuse everything else."""
         self.draining = True
-        await asyncio.gather(*(model.close() for model in self.models.values()))
+        await self._close(self.models)
+
+    async def _close(self, models: Mapping[str, ModelWorker]) -> None:
+        """Close models, which have answered what is being prepared for them, too."""
+        for _ in range(100):  # others go on sending requests to new models
+            if self._preparing:
+                await asyncio.sleep(0.01)
+        await asyncio.gather(*(model.close() for model in models.values()))
 
     def find_storage(self) -> Storage:
         """The storage. Raises: ConfigError if nothing is kept."""
@@ -231,13 +238,19 @@ class Service:
             raise HTTPError(400, f"{what} is not supported. Supported: {known}")
         return matching
 
-    async def split(
-        self, texts: Sequence[str], *arguments: str, **options: Any
-    ) -> list[ClientText]:
+    async def split(self, texts: Sequence[str], *languages: str, **more: Any) -> list[ClientText]:
         """Split texts off the event loop; arguments and errors as of `split_now`."""
-        return await run_off_loop(
-            sum(map(len, texts)), self.split_now, texts, *arguments, **options
-        )
+        size = sum(map(len, texts))
+        return await self._prepare(size, self.split_now, texts, *languages, **more)
+
+    async def _prepare(
+        self, size: int, function: Callable[..., Value], *given: Any, **more: Any
+    ) -> Value:
+        self._preparing += 1
+        try:
+            return await run_off_loop(size, function, *given, **more)
+        finally:
+            self._preparing -= 1
 
     def split_now(
         self,
@@ -307,7 +320,7 @@ class Service:
         """
         seconds = seconds or self.limits.deadline
         size = sum(text.size for text in texts)
-        requests = await run_off_loop(size, build_requests, texts, request.state.client, beams)
+        requests = await self._prepare(size, build_requests, texts, request.state.client, beams)
         for model, part in requests.items():
             model.check_room(part, self.limits.queue, seconds)
         self.characters += size

@@ -82,13 +82,8 @@ def describe_body(path: str, method: str) -> Any:
         return operation.get("requestBody")
     required = [each["name"] for each in query if each["required"]]
     properties = {each["name"]: each["schema"] for each in query}
-    ignored = operation.get("x-ignored", [])
-    schema = {
-        "type": "object",
-        "required": required,
-        "properties": properties,
-        "x-ignored": ignored,
-    }
+    schema = {"type": "object", "required": required, "properties": properties}
+    schema["x-ignored"] = operation.get("x-ignored", [])
     return {"required": False, "content": {FORM: {"schema": schema}}}
 
 
@@ -133,9 +128,7 @@ def parse_json(text: str) -> Any:
     """Raises: ValueError unless a text is JSON; HTTPError if it would take too long to read."""
     brackets = text.count("[") + text.count("{")
     if brackets > MAX_BRACKETS:
-        raise HTTPError(
-            413, f"the body has {brackets:,} brackets; at most {MAX_BRACKETS:,} are read"
-        )
+        raise HTTPError(413, f"the body has {brackets:,} brackets; at most {MAX_BRACKETS:,}")
     return json.loads(text)
 
 
@@ -159,14 +152,14 @@ def parse_multipart(headers: Headers, body: bytes, max_files: int, is_whole: boo
     Raises: ValueError if it cannot be read.
     """
     fields: Fields = {}
-    counts = [0, 0]
+    room = [MAX_FIELDS, max_files]
 
     def add(part: Any) -> None:
         is_file = hasattr(part, "file_object")
-        counts[is_file] += 1
-        if counts[is_file] > (max_files if is_file else MAX_FIELDS):
+        room[is_file] -= 1
+        if room[is_file] < 0:
             raise ValueError(f"it has more than {max_files} files or {MAX_FIELDS} other parts")
-        value = (part.value or b"").decode() if not is_file else read_file(part)
+        value = read_file(part) if is_file else (part.value or b"").decode()
         fields.setdefault(part.field_name.decode(), []).append(value)
 
     boundary = parse_options_header(headers["content-type"])[1].get(b"boundary")

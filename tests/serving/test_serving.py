@@ -427,6 +427,35 @@ def test_a_load_that_fails_changes_nothing(service: Service, client: TestClient)
     assert not before["demo"].thread._thread.is_alive()
 
 
+def test_a_request_that_is_split_while_models_are_loaded_is_answered(
+    service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(off_loop, "SMALL", -1)
+    old, go, begun, split = service.models["demo"], threading.Event(), [], service.split_now
+
+    def split_later(*arguments: Any, **options: Any) -> Any:
+        texts = split(*arguments, **options)
+        begun.append(texts[0].model)
+        go.wait()
+        return texts
+
+    monkeypatch.setattr(service, "split_now", split_later)
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(ask(client, "/translate")))
+    thread.start()
+    while not begun:
+        time.sleep(0.01)
+    assert client.portal
+    loading = client.portal.start_task_soon(service.load)
+    while service.models["demo"] is old:
+        time.sleep(0.01)
+    go.set()
+    thread.join()
+    loading.result()
+    assert begun == [old] and answers[0].status_code == 200
+    assert not old.thread._thread.is_alive()
+
+
 def test_with_keys_each_protocol_wants_one_in_its_own_way(service: Service) -> None:
     guarded = Service({}, LIMITS, [b"first", b"second"])
     guarded.models = service.models
@@ -539,6 +568,8 @@ def test_a_text_in_no_served_language_is_left_as_it_is_beside_others(
 
 def test_deepls_own_arguments_do_not_stop_a_client(client: TestClient) -> None:
     known = yaml.safe_load(client.get("/openapi.yaml").text)["x-arguments"]
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in page for name in known)
     for name in (*known, "auth_key"):
         for path, code in (("/v2/languages", 200), ("/v3/glossaries/x/entries", 400)):
             query = (
