@@ -171,7 +171,9 @@ def authorize(keys: Collection[bytes] | None, key: str, request: Request) -> str
         address = request.client
         return address.host if address else ""
     # All are compared, so that the time does not say which is similar.
-    matches = [hmac.compare_digest(key.strip().encode(), known) for known in keys]
+    given = key.strip().encode("utf-8", "replace")
+    matches = [hmac.compare_digest(given, known) for known in keys]
     if not any(matches):
-        raise HTTPError(403, "a key is needed: Authorization: Bearer KEY")
+        others = "api_key or auth_key in the query, or in the first 64 KiB of a body, before a file"
+        raise HTTPError(403, f"a key is needed: Authorization: Bearer KEY; or {others}")
     return key.strip()

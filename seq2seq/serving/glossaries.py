@@ -11,6 +11,7 @@ from seq2seq.constraints.request import Groups
 from seq2seq.languages import is_spaceless
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.service import ClientText
+from seq2seq.text_stream import without_marks
 
 MAX_ENTRIES = 10_000  # of a glossary
 MAX_LENGTH = 200  # characters of a term, and of its translation
@@ -30,8 +31,9 @@ def parse_entries(text: str, kind: str) -> dict[str, str]:
     """
     layout: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == "tsv" else {}
     entries: dict[str, str] = {}
+    lines = without_marks(text).splitlines()
     try:
-        for number, row in enumerate(csv.reader(text.splitlines(), **layout), start=1):
+        for number, row in enumerate(csv.reader(lines, **layout), start=1):
             phrases = [phrase.strip() for phrase in row]
             if not any(phrases):
                 continue
@@ -72,7 +74,8 @@ def require_terms(texts: Sequence[ClientText], entries: Iterable[tuple[str, str]
     with several translations by one of them.
     """
     phrases: dict[str, tuple[str, ...]] = {}
-    for term, translation in entries:
+    for pair in entries:
+        term, translation = map(without_marks, pair)
         phrases[term] = (*phrases.get(term, ()), translation)
     glossaries: dict[str, Glossary] = {}  # by language
     for text in texts:

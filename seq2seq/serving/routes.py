@@ -16,8 +16,10 @@ from starlette.types import ASGIApp
 
 from seq2seq import pages
 from seq2seq.serving.auth import Access, GuardMiddleware, authorize
+from seq2seq.serving.bodies import Body, find_key
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.metrics import MetricsMiddleware, build_registry
+from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.protocols import deepl, deepl_documents, deepl_glossaries, libretranslate, v1
 from seq2seq.serving.service import Service
 from seq2seq.serving.validation import DESCRIPTION, describe_body, read_entry
@@ -92,20 +94,20 @@ WITH_FILE = {"/translate_file", "/v2/document"}
 METHODS = {"POST": POST, "GET": GET, "DELETE": DELETE, "PATCH": PATCH, "PUT": PUT}
 PATHS = tuple(dict.fromkeys(path for handlers in METHODS.values() for path in handlers))
 WITHOUT_KEY = {"/languages", "/frontend/settings", "/health/live", "/health/ready", "/metrics"}
+# Where clients of LibreTranslate send it as api_key, and old ones of DeepL as auth_key.
 KEY_IN_BODY = {
-    "/translate",
-    "/detect",
-    "/suggest",
-    "/translate_file",
-}  # where LibreTranslate's clients send it
+    path for path in POST if path.startswith(("/translate", "/detect", "/suggest", "/v2"))
+}
+KEEPING = {"/translate_file", "/suggest", "/v2/document", GLOSSARIES, MULTILINGUAL}
 
 
 def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: B008
     """The application: metrics around the guard, around CORS, around the routes."""
+    used = [0, 0]  # bytes of bodies: see `Body`
     routes: list[BaseRoute] = [
         Route(
             path,
-            partial(handle, service, handler, describe_body(path, method)),
+            partial(handle, service, used, path, handler, describe_body(path, method)),
             methods=[method],
         )
         for method, handlers in METHODS.items()
@@ -132,29 +134,57 @@ async def send_file(file: Path, request: Request) -> Response:
     return FileResponse(file)
 
 
-async def handle(service: Service, handler: Handler, body: Any, request: Request) -> Response:
+async def handle(
+    service: Service,
+    used: list[int],
+    path: str,
+    handler: Handler,
+    description: Any,
+    request: Request,
+) -> Response:
     """The response of a handler, or of the error that it raises.
 
-    The body of a client without a key is read only where the key may be in it.
-
     Args:
-        body: the description of the body that is expected; None = none is read.
+        used: as of `Body`.
+        description: of the body that is expected; None = none is read.
     """
-    limits, path = service.limits, request.scope["path"]
-    key = request.headers.get("authorization", "").partition(" ")[2].strip()
-    is_key_in_body = path in KEY_IN_BODY and not key
-    size = limits.file if path in WITH_FILE else limits.body
+    body = Body(request, service.limits.patience, used)
     try:
-        if not is_key_in_body and path not in WITHOUT_KEY:
-            request.state.client = authorize(service.keys, key, request)
-        entries = [await read_entry(request, body, size, limits.patience)] if body else []
-        if is_key_in_body:
-            key = entries[0].get("api_key") or ""
-            request.state.client = authorize(service.keys, key, request)
+        if path not in WITHOUT_KEY:
+            await find_client(service, path, description, request, body)
+        entries = [await receive(service, path, description, request, body)] if description else []
+        body.release()
         answer = await handler(service, request, *entries)
     except Exception as error:
         return HTTPError.from_exception(error).response()
+    finally:
+        body.release()
     return answer if isinstance(answer, Response) else JSONResponse(answer)
+
+
+async def find_client(
+    service: Service, path: str, description: Any, request: Request, body: Body
+) -> None:
+    """Note whose request this is. Of the body, no more than its beginning is read, and only if the
+    key may be there.
+    """
+    key = find_key(request.headers, request.scope["query_string"])
+    if service.keys is not None and description and not key and path in KEY_IN_BODY:
+        if path in KEEPING:
+            service.find_storage()  # else nothing is read
+        key = await body.read_key()
+    request.state.client = authorize(service.keys, key, request)
+
+
+async def receive(
+    service: Service, path: str, description: Any, request: Request, body: Body
+) -> dict[str, Any]:
+    """The fields of a request of a client that may send one."""
+    if path in KEEPING:
+        service.find_storage()
+    limits = service.limits
+    data = await body.read(limits.file if path in WITH_FILE else limits.body)
+    return await run_off_loop(len(data), read_entry, request, data, description)
 
 
 async def handle_http_exception(request: Request, error: Exception) -> Response:

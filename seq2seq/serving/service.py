@@ -28,6 +28,7 @@ from seq2seq.serving.languages import (
     load_detector,
 )
 from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.off_loop import Value, run_off_loop
 from seq2seq.serving.storage import Storage
 from seq2seq.symbols import EOS
 from seq2seq.translation.documents import join_translations, requests_of
@@ -70,12 +71,24 @@ class ClientText:
 
     Attributes:
         detected: its language, if that was not given.
+        refusal: why it is answered as it is, if it is in a language of no model.
     """
 
     model: ModelWorker
     document: Document
     sentences: list[TranslationRequest]
     detected: DetectedLanguage | None
+    refusal: HTTPError | None = None
+
+    @property
+    def source(self) -> str:
+        """Its language."""
+        return self.detected.language if self.refusal and self.detected else self.model.source
+
+    @property
+    def size(self) -> int:
+        """Characters of its sentences."""
+        return sum(len(each.text) for each in self.sentences)
 
     def translations(self) -> list[list[Translation]]:
         """Of each sentence, at least one: a sentence without any pieces has an empty one."""
@@ -127,6 +140,7 @@ class Service:
         self.characters = 0
         self.documents: Counter[str] = Counter()
         self._loading = asyncio.Lock()
+        self._preparing = 0  # requests that threads split or encode for a model
 
     async def load(self) -> None:
         """Load all models, and then let them replace the old ones, which answer what they have
@@ -154,13 +168,14 @@ class Service:
         for model in loaded.values():
             pair = f"{model.source}-{model.target}"
             log.info("ready: %s (%s), %s", model.name, pair, model.arithmetic)
-        for model in replaced.values():
-            await model.close()
+        await self._close(replaced)
         # Later collections skip what stays: looking at it all takes a fifth of a second, in which
         # nobody is answered.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
+        # Nor may it look at the thousands of translations of a large request again and again.
+        gc.set_threshold(*gc.get_threshold()[:2], 1000)
 
     def _read_keys(self) -> None:
         if self.keys_file:
@@ -172,7 +187,14 @@ class Service:
     async def drain(self) -> None:
         """Answer what was accepted, and refuse everything else."""
         self.draining = True
-        await asyncio.gather(*(model.close() for model in self.models.values()))
+        await self._close(self.models)
+
+    async def _close(self, models: Mapping[str, ModelWorker]) -> None:
+        """Close models, which have answered what is being prepared for them, too."""
+        for _ in range(100):  # others go on sending requests to new models
+            if self._preparing:
+                await asyncio.sleep(0.01)
+        await asyncio.gather(*(model.close() for model in models.values()))
 
     def find_storage(self) -> Storage:
         """The storage. Raises: ConfigError if nothing is kept."""
@@ -216,7 +238,21 @@ class Service:
             raise HTTPError(400, f"{what} is not supported. Supported: {known}")
         return matching
 
-    def split(
+    async def split(self, texts: Sequence[str], *languages: str, **more: Any) -> list[ClientText]:
+        """Split texts off the event loop; arguments and errors as of `split_now`."""
+        size = sum(map(len, texts))
+        return await self._prepare(size, self.split_now, texts, *languages, **more)
+
+    async def _prepare(
+        self, size: int, function: Callable[..., Value], *given: Any, **more: Any
+    ) -> Value:
+        self._preparing += 1
+        try:
+            return await run_off_loop(size, function, *given, **more)
+        finally:
+            self._preparing -= 1
+
+    def split_now(
         self,
         texts: Sequence[str],
         source: str,
@@ -227,7 +263,8 @@ class Service:
         split: Split | None = None,
         **wishes: Any,
     ) -> list[ClientText]:
-        """Split texts into sentences, each text for the first model that has its languages.
+        """Split texts into sentences, each text for the first model that has its languages. Beside
+        others, a text in a language of no model has no sentences, and a refusal.
 
         Args:
             source: a language, or `auto`.
@@ -236,9 +273,9 @@ class Service:
             read, split: as in `Document.of`.
             wishes: as in `requests_of`.
 
-        Raises: HTTPError if there is no such model, for too many characters, and for a text in a
-            language of no model, unless the model is named; ConfigError if a language cannot be
-            detected.
+        Raises: HTTPError if there is no such model, for too many characters, and if all texts are
+            in languages of no model, unless the model is named; ConfigError if a language cannot
+            be detected.
         """
         self.check_length(*texts)
         models = self.find_models(source, target, name)
@@ -249,15 +286,21 @@ class Service:
                 detected = detect(text, [each.source for each in models], html=read is not None)
                 matching = [each for each in models if each.source == detected.language]
                 if not (matching or name):
-                    raise foreign_text(text_no, detected, models)
+                    refusal = foreign_text(text_no, detected, models)
+                    untouched = Document([], [], [], [text], False)
+                    client_texts.append(ClientText(model, untouched, [], detected, refusal))
+                    continue
                 model = (matching or models)[0]
             whole = model.choice is not None
             document = Document.of(text, model.source, read=read, split=split, whole=whole)
             sentences = requests_of(document, **wishes)
             client_texts.append(ClientText(model, document, sentences, detected))
+        refusals = [each.refusal for each in client_texts if each.refusal]
+        if refusals and len(refusals) == len(texts):
+            raise refusals[0]
         return client_texts
 
-    def submit(
+    async def submit(
         self,
         texts: Sequence[ClientText],
         request: Request,
@@ -276,18 +319,27 @@ class Service:
         Raises: HTTPError if there is no room, or too little time.
         """
         seconds = seconds or self.limits.deadline
-        requests: dict[ModelWorker, ClientRequest] = {}
-        for text in texts:
-            if text.model not in requests:
-                requests[text.model] = ClientRequest(request.state.client)
-            text.model.add(requests[text.model], text.sentences, beams)
+        size = sum(text.size for text in texts)
+        requests = await self._prepare(size, build_requests, texts, request.state.client, beams)
         for model, part in requests.items():
             model.check_room(part, self.limits.queue, seconds)
-        self.characters += sum(len(each.text) for text in texts for each in text.sentences)
+        self.characters += size
         parts = [model.submit(part) for model, part in requests.items() if part.sentences]
         answer = asyncio.gather(*parts)
         answer.add_done_callback(retrieve_error)
         return wait_for_answer(answer, request.receive, seconds)
+
+
+def build_requests(
+    texts: Sequence[ClientText], client: str, beams: int
+) -> dict[ModelWorker, ClientRequest]:
+    """The requests to the models of some texts, with at least so many beams."""
+    requests: dict[ModelWorker, ClientRequest] = {}
+    for text in texts:
+        if text.model not in requests:
+            requests[text.model] = ClientRequest(client)
+        text.model.add(requests[text.model], text.sentences, beams)
+    return requests
 
 
 def foreign_text(

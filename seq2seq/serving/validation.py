@@ -1,9 +1,7 @@
-"""Bodies and queries of requests: read within a time limit, and validated against openapi.yaml."""
+"""What requests say, validated against openapi.yaml."""
 
-import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -11,9 +9,8 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import yaml  # type: ignore[import-untyped]
-from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import FormParser, parse_options_header
 from starlette.datastructures import Headers
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from seq2seq.serving.errors import HTTPError
@@ -22,6 +19,11 @@ DESCRIPTION = Path(__file__).parent / "openapi.yaml"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 MAX_FIELDS = 200  # of a form, and of a query
+MAX_BRACKETS = 2**16  # of a body of JSON: reading this many lists takes a tenth of a second
+
+KEY_NAMES = ("api_key", "auth_key")
+
+Fields = dict[str, list[str]]
 
 
 class UploadedFile(str):
@@ -81,24 +83,22 @@ def describe_body(path: str, method: str) -> Any:
     required = [each["name"] for each in query if each["required"]]
     properties = {each["name"]: each["schema"] for each in query}
     schema = {"type": "object", "required": required, "properties": properties}
+    schema["x-ignored"] = operation.get("x-ignored", [])
     return {"required": False, "content": {FORM: {"schema": schema}}}
 
 
-async def read_entry(
-    request: Request, description: Any, max_bytes: int, seconds: float
-) -> dict[str, Any]:
-    """The body of a request, with defaults for the fields that it lacks. The query of a form has
-    fields, too, which take precedence.
+def read_entry(request: Request, body: bytes, description: Any) -> dict[str, Any]:
+    """The fields of a request, with defaults for those that it lacks. The query of a form has
+    fields, too, which take precedence. Keys are none of them.
 
     Args:
         description: of `describe_body`.
 
-    Raises: HTTPError unless it is as described; if it is too long or too slow.
+    Raises: HTTPError unless they are as described.
     """
-    body = await read_body(request, max_bytes, seconds)
     content = description["content"]
     query = request.scope["query_string"]
-    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    kind = media_type(request.headers)
     if not body and (query or not description["required"]):
         kind = FORM  # an empty one
     if kind not in content:
@@ -106,89 +106,102 @@ async def read_entry(
     schema = content[kind]["schema"]
     try:
         if kind == JSON:
-            entry = json.loads(body.decode("utf-8"))
+            entry = parse_json(body.decode("utf-8-sig"))
         else:
             form = (
-                await parse_multipart(request.headers, body, files="file" in schema["properties"])
+                parse_multipart(request.headers, body, int("file" in schema["properties"]))
                 if kind == MULTIPART
-                else parse_form(body.decode("utf-8"))
+                else parse_form(body.decode("utf-8-sig"))
             )
             entry = convert_fields(form | parse_form(query.decode("latin-1")), schema)
     except UnicodeDecodeError as error:
         raise HTTPError(400, f"the body is not UTF-8: {error.reason}") from None
     except (ValueError, RecursionError) as error:
         raise HTTPError(400, f"the body cannot be read as {kind}: {error}") from None
+    if isinstance(entry, dict):
+        entry = {name: value for name, value in entry.items() if name not in KEY_NAMES}
     validated: dict[str, Any] = validate(entry, schema, "the body")
     return validated
 
 
-async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
-    """The body of a request. One that is too long is read to its end, so that the client comes to
-    read the answer, but not kept.
-    """
-    body, size = bytearray(), 0
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size <= max_bytes:
-                    body += chunk
-    except TimeoutError:
-        message = f"the body did not arrive within {seconds:g} seconds"
-        raise HTTPError(408, message, {"connection": "close"}) from None
-    if size > max_bytes:
-        raise HTTPError(413, f"the body has {size:,} bytes; at most {max_bytes:,} are read")
-    return bytes(body)
+def parse_json(text: str) -> Any:
+    """Raises: ValueError unless a text is JSON; HTTPError if it would take too long to read."""
+    brackets = text.count("[") + text.count("{")
+    if brackets > MAX_BRACKETS:
+        raise HTTPError(413, f"the body has {brackets:,} brackets; at most {MAX_BRACKETS:,}")
+    return json.loads(text)
 
 
-def parse_form(text: str) -> dict[str, list[str]]:
+def media_type(headers: Headers) -> str:
+    """The format of a body, without its options."""
+    return headers.get("content-type", JSON).partition(";")[0].strip().lower()
+
+
+def parse_form(text: str) -> Fields:
     """The values of each field of a form. Raises: ValueError if it cannot be read."""
     return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
 
 
-async def parse_multipart(headers: Headers, body: bytes, files: bool) -> dict[str, list[str]]:
+def parse_multipart(headers: Headers, body: bytes, max_files: int, is_whole: bool = True) -> Fields:
     """The values of each field of a body in parts.
 
     Args:
-        files: may one of the parts be a file?
+        max_files: how many parts may be files.
+        is_whole: False for the beginning of a body, of which only complete parts are read.
 
     Raises: ValueError if it cannot be read.
     """
+    fields: Fields = {}
+    room = [MAX_FIELDS, max_files]
 
-    async def stream() -> AsyncGenerator[bytes, None]:
-        yield body
+    def add(part: Any) -> None:
+        is_file = hasattr(part, "file_object")
+        room[is_file] -= 1
+        if room[is_file] < 0:
+            raise ValueError(f"it has more than {max_files} files or {MAX_FIELDS} other parts")
+        value = read_file(part) if is_file else (part.value or b"").decode()
+        fields.setdefault(part.field_name.decode(), []).append(value)
 
-    limits = {"max_files": int(files), "max_fields": MAX_FIELDS, "max_part_size": len(body)}
-    try:
-        form = await MultiPartParser(headers, stream(), **limits).parse()
-    except (MultiPartException, FormParserError) as error:
-        raise ValueError(str(error)) from None
-    fields: dict[str, list[str]] = {}
-    for name, value in form.multi_items():
-        if not isinstance(value, str):
-            upload, value = value, UploadedFile(value.filename or "", await value.read())
-            await upload.close()
-        fields.setdefault(name, []).append(value)
+    boundary = parse_options_header(headers["content-type"])[1].get(b"boundary")
+    if not boundary:
+        raise ValueError("its Content-Type should name the boundary of the parts")
+    config = {"MAX_MEMORY_FILE_SIZE": float("inf")}
+    parser = FormParser(MULTIPART, add, add, boundary=boundary, config=config)
+    parser.write(body)
+    if is_whole:
+        parser.finalize()
     return fields
+
+
+def read_file(part: Any) -> UploadedFile:
+    """A part that is a file."""
+    part.file_object.seek(0)
+    return UploadedFile(part.file_name.decode("utf-8", "replace"), part.file_object.read())
 
 
 def convert_fields(fields: dict[str, list[str]], schema: Any) -> dict[str, Any]:
     """The fields of a form, with values of the types that their schemas name, where possible."""
     known = schema["properties"]
-    return {name: parse_values(each, known.get(name, {})) for name, each in fields.items()}
+    return {name: parse_values(name, each, known.get(name, {})) for name, each in fields.items()}
 
 
-def parse_values(values: list[str], schema: Any) -> Any:
-    """The value of a field of a form: a list, or the last one."""
-    kind, last = schema.get("type"), values[-1]
-    if kind == "array":
+def parse_values(name: str, values: list[str], schema: Any) -> Any:
+    """The value of a field of a form: a list if it may be one and is given several times.
+
+    Raises: HTTPError if it is given several times, and may not be a list.
+    """
+    kinds = [each["type"] for each in schema.get("anyOf", [schema]) if "type" in each]
+    if "array" in kinds and (len(values) > 1 or len(kinds) == 1):
         return values
-    if kind == "boolean" and last in ("0", "1"):
-        return last == "1"
-    if kind in ("integer", "number", "boolean"):
-        with suppress(ValueError):
-            return json.loads(last)
-    return last
+    if len(values) > 1 and kinds:
+        raise HTTPError(400, f"{name[:50]} is given {len(values)} times: give it once")
+    match kinds, values[0]:
+        case ["boolean"], "0" | "1":
+            return values[0] == "1"
+        case ["integer" | "number" | "boolean"], text:
+            with suppress(ValueError):
+                return json.loads(text)
+    return values[0]
 
 
 def validate(value: Any, schema: Any, name: str) -> Any:
@@ -225,14 +238,18 @@ def validate(value: Any, schema: Any, name: str) -> Any:
 
 
 def validate_fields(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
-    """An object with validated fields, and defaults for those that it lacks."""
+    """An object with validated fields, and defaults for those that it lacks, without the fields
+    that are ignored.
+    """
     known = schema["properties"]
-    if unknown := sorted(entry.keys() - known.keys()):
+    ignored = set(schema.get("x-ignored", ())) - known.keys()
+    if unknown := sorted(entry.keys() - known.keys() - ignored):
         raise HTTPError(400, f"{unknown[0][:50]!r} is not supported. Supported: {', '.join(known)}")
     if missing := sorted(set(schema["required"]) - entry.keys()):
         raise HTTPError(400, f"{missing[0]} is missing")
     defaults: dict[str, Any] = schema.get("defaults", {})
-    return defaults | {name: validate(value, known[name], name) for name, value in entry.items()}
+    kept = {name: value for name, value in entry.items() if name not in ignored}
+    return defaults | {name: validate(value, known[name], name) for name, value in kept.items()}
 
 
 def validate_text(value: str, schema: Any, name: str) -> None:

@@ -451,11 +451,47 @@ def test_what_is_typed_may_be_what_was_proposed(page: Browser, stub: Stub) -> No
     assert value(page) == ENGLISH.replace("cat", "s")
 
 
-def test_who_goes_on_elsewhere_leaves_the_proposal_as_it_is(page: Browser) -> None:
+def test_who_goes_on_elsewhere_does_not_take_the_proposal(page: Browser) -> None:
+    translated(page, TEXT)
+    for place in (0, ENGLISH.index("cat") + len("s sleeps.\n")):  # before it, and after it
+        proposed(page, "s", ENGLISH.index("cat"), "A s sleeps.")
+        at(page, place)
+        assert ghost(page) == "" and value(page) == ENGLISH.replace("cat", "scat")
+        page.press("z", modifiers=2)
+        assert value(page) == ENGLISH
+
+
+@pytest.mark.parametrize("key", ["Tab", "Escape", "ArrowLeft", "z"])
+def test_grey_words_become_the_persons_own_by_tab_alone(
+    page: Browser, stub: Stub, key: str
+) -> None:
+    stub.settings = {"suggestions": True}
+    page.open(stub.address)
+    page.wait("document.querySelector('#model').options.length")
+    translated(page, TEXT)
+    for typed, shown in (("s", "A s sleeps."), ("x", "A sx sleeps.")):  # so there is much to undo
+        page.type(typed) if typed == "x" else proposed(page, typed, ENGLISH.index("cat"), shown)
+        page.wait(f"document.querySelector('#target').value.includes({json.dumps(shown)})")
+        assert ghost(page) == " sleeps."
+        for send in (lambda: page.click("#suggest"), lambda: page.press("Enter", modifiers=2)):
+            send()
+            assert texts(page, "#suggest") == ["Tab accepts the grey words, Esc removes them"]
+            page.run("document.querySelector('#target').focus()")
+    page.press(key, modifiers=2 * (key == "z"))
+    own = {"Tab": "A sx sleeps.", "z": "A scat sleeps."}.get(key, "A sxcat sleeps.")
+    assert value(page) == ENGLISH.replace("A cat sleeps.", own) and ghost(page) == ""
+    page.run("document.querySelector('#target').focus()")
+    page.press("Enter", modifiers=2)
+    page.wait("document.querySelector('#suggest').textContent.startsWith('Sent')")
+    assert [body["s"] for body in stub.of("/suggest")] == [own]
+
+
+def test_grey_words_are_gone_when_the_source_is_changed(page: Browser) -> None:
     translated(page, TEXT)
     proposed(page, "s", ENGLISH.index("cat"), "A s sleeps.")
-    at(page, 0)
-    assert ghost(page) == "" and value(page) == ENGLISH.replace("cat", "s")
+    page.run("document.querySelector('#source').focus()")
+    page.type("Ein Hund.")
+    page.wait("document.querySelector('#target').value.includes('A scat sleeps.')")
 
 
 def test_all_edits_can_be_undone(page: Browser) -> None:
@@ -763,6 +799,7 @@ def test_a_sentence_is_accepted_or_corrected(page: Browser, stub: Stub) -> None:
     page.wait("document.querySelector('#suggest').textContent.startsWith('Sent')")
     assert texts(page, "#target-status") == ["The service keeps this sentence and its translation"]
     proposed(page, "s", ENGLISH.index("cat"), "A s sleeps.")
+    page.press("Tab")
     assert texts(page, "#suggest") == ["Send correction: A s sleeps."]
     for _ in range(2):  # the second has nothing new
         page.press("Enter", modifiers=2)

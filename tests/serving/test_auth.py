@@ -256,19 +256,10 @@ def test_a_key_is_checked_before_a_body_is_read() -> None:
             for path in POST:
                 for key in ("Bearer wrong", "DeepL-Auth-Key wrong", "Bearer ke", None):
                     if key is None and path in KEY_IN_BODY:
-                        continue  # where LibreTranslate's clients send it
+                        continue  # the key may be in the body: see test_bodies.py
                     head = f"POST {path} HTTP/1.1\nHost: a\nContent-Length: 100000"
                     head += f"\nAuthorization: {key}" if key else ""
                     assert (await send(port, head))[0] == 403, (path, key)
-            head = "GET /v2/languages HTTP/1.1\nHost: a\nContent-Length: 100000"
-            assert (await send(port, head))[0] == 403
-            # A client that has no key is read to 1 MiB, where the key may be.
-            body = b'{"q": "a", "api_key": "wrong"}'
-            head = "POST /detect HTTP/1.1\nHost: a\nContent-Length: "
-            assert (await send(port, f"{head}{len(body)}", body))[0] == 403
-            body = body.replace(b"wrong", b"key")
-            assert (await send(port, f"{head}{len(body)}", body))[0] == 503  # there is no model
-            assert (await send(port, f"{head}{2**21}", b" " * 2**21))[0] == 413
 
     asyncio.run(ask())
 

@@ -167,6 +167,32 @@ def test_a_glossary_is_obeyed_sentence_by_sentence(client: TestClient) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["tsv", "csv"])
+def test_byte_order_marks_belong_to_no_term(client: TestClient, kind: str) -> None:
+    entries = {"Mann": "gentleman", "Hund": "old, tall hound"}
+    line = '"{}","{}"' if kind == "csv" else "{}\t{}"
+    lines = "\r\n".join("\ufeff" + line.format(*entry) for entry in entries.items())
+    made = create(client, lines, entries_format=kind).json()["glossary_id"]
+    dictionary = {**PAIR, "entries": lines, "entries_format": kind}
+    body = {"name": "a", "dictionaries": [dictionary]}
+    several = client.post("/v3/glossaries", json=body).json()["glossary_id"]
+    tsv = "\n".join("\t".join(entry) for entry in entries.items())
+    for each in (made, several):
+        assert client.get(f"/v2/glossaries/{each}/entries").text == tsv
+    pairs = [[f"\ufeff{term}", f"{word}\ufeff"] for term, word in entries.items()]
+    body = {"text": "Ein Mann läuft.", "glossary": pairs}
+    expected = {"text": "Ein Mann läuft.", "glossary": list(entries.items())}
+    answers = [client.post("/v1/translate", json=each).json() for each in (body, expected)]
+    assert answers[0] == answers[1] and "gentleman" in answers[0]["text"]
+
+
+def test_a_glossary_of_marks_alone_is_none(client: TestClient) -> None:
+    assert create(client, "\ufeff\tdog").status_code == 400
+    for pair in (["\ufeff", "dog"], ["Hund", "\ufeff"]):
+        answer = client.post("/v1/translate", json={"text": TEXT, "glossary": [pair]})
+        assert answer.status_code in (200, 400)
+
+
 @pytest.mark.parametrize(
     ("glossary", "code", "message"),
     [

@@ -28,7 +28,7 @@ from seq2seq.cli import serve
 from seq2seq.cli.main import parse_arguments
 from seq2seq.decoding.native import unavailable_reason
 from seq2seq.errors import ConfigError, Seq2SeqError
-from seq2seq.serving import languages
+from seq2seq.serving import languages, off_loop, validation
 from seq2seq.serving import routes as app
 from seq2seq.serving.auth import Access
 from seq2seq.serving.errors import HTTPError
@@ -104,6 +104,67 @@ def test_all_protocols_translate_as_the_translator_does(
     assert answer["translatedText"] == expected[0] and len(answer["alternatives"]) <= 1
 
 
+@pytest.mark.parametrize("path", POSTS)
+def test_a_byte_order_mark_before_a_body_changes_nothing(client: TestClient, path: str) -> None:
+    body = json.dumps(POSTS[path]).encode()
+    answers = [client.post(path, content=mark + body) for mark in (b"", b"\xef\xbb\xbf")]
+    assert answers[0].json() == answers[1].json() and answers[0].status_code == 200
+
+
+def test_what_is_given_several_times_is_a_list_or_refused(client: TestClient) -> None:
+    def post(path: str, *fields: tuple[str, str]) -> Any:
+        return client.post(path, content=urlencode(fields), headers={"content-type": FORM})
+
+    pair = ("source", "de"), ("target", "en")
+    expected = ask(client, "/translate", q=TEXTS).json()
+    assert post("/translate", *(("q", text) for text in TEXTS), *pair).json() == expected
+    answer = post("/translate", ("q", TEXTS[0]), *pair, ("target", "fr"))
+    assert answer.status_code == 400 and "target is given 2 times" in answer.json()["error"]
+    tags = ("text", "<x>Hund</x> <y>Hund</y>"), ("target_lang", "en"), ("tag_handling", "xml")
+    answer = post("/v2/translate", *tags, ("ignore_tags", "x"), ("ignore_tags", "y"))
+    assert answer.json()["translations"][0]["text"] == "<x>Hund</x> <y>Hund</y>"
+
+
+def test_many_brackets_are_text_in_a_text_and_too_much_beside_it(client: TestClient) -> None:
+    answer = ask(client, "/translate", q="[{" * 400)
+    assert answer.json() == {"translatedText": "[{" * 400}
+    assert ask(client, "/translate", q=[[]] * 3000).status_code == 413  # more than 50 texts
+    limit = validation.MAX_BRACKETS
+    with pytest.raises(HTTPError, match="brackets"):
+        validation.parse_json("[" + "[]," * limit + "[]]")
+    assert validation.parse_json("[" + "[]," * 9 + "[]]") == [[]] * 10
+
+
+def test_what_is_done_in_threads_is_done_as_in_the_event_loop(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = {"accept": "text/event-stream"}
+
+    def ask_all() -> list[Any]:
+        last = client.post("/v1/translate", json=POSTS["/v1/translate"], headers=events)
+        return [
+            last.text.rpartition("data: ")[2],
+            ask(client, "/v1/translate", nbest=3, links=True, glossary=[["Mann", "man"]]).json(),
+            ask(client, "/v1/alternatives").json(),
+            ask(client, "/translate", q=TEXTS, alternatives=2, source="auto").json(),
+            ask(client, "/v2/translate", text=TEXTS, show_billed_characters=True).json(),
+            ask(client, "/v1/translate", text="").json(),
+            ask(client, "/v1/translate", text="a" * 1001).json(),
+        ]
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(off_loop.threads, "submit", refuse)
+        expected = ask_all()
+    monkeypatch.setattr(off_loop, "SMALL", -1)
+    assert ask_all() == expected
+    with monkeypatch.context() as patch:
+        patch.setattr(off_loop.threads, "submit", refuse)
+        assert ask(client, "/v1/translate").status_code == 500
+
+
 def test_ours_tells_all_that_the_model_knows(client: TestClient, translator: Translator) -> None:
     (result,) = translator.stream(TEXTS[:1], translator.search())
     best = result.translations
@@ -166,6 +227,7 @@ def test_what_is_not_text_stays_as_it_is(client: TestClient) -> None:
         (b"{", "application/json", 400),
         (b"[]", "application/json", 400),
         (b"[" * 9000, "application/json", 400),
+        (b"\xef\xbb\xbf{", "application/json", 400),
         (b"{}", "application/json", 400),
         (b'{"nonsense": 1}', "application/json", 400),
         (b'{"text": "\xff"}', "application/json", 400),
@@ -306,12 +368,12 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
         answers = []
         for turn in range(60):
             ways = turn % 5 // 4 * 2
-            texts = service.split(TEXTS[: turn % 3 + 1], "de", "en", alternatives=ways)
+            texts = await service.split(TEXTS[: turn % 3 + 1], "de", "en", alternatives=ways)
             request = Request({"type": "http", "state": {"client": "one"}}, silence)
             with suppress(HTTPError):
                 for sentence in (each for text in texts for each in text.sentences):
                     sentence.links = turn % 3
-                answer = service.submit(texts, request)
+                answer = await service.submit(texts, request)
                 answers.append(asyncio.ensure_future(answer))
             await asyncio.sleep(0.005 * (turn % 4))
             if turn % 7:
@@ -363,6 +425,35 @@ def test_a_load_that_fails_changes_nothing(service: Service, client: TestClient)
     assert service.models["demo"] is not before["demo"]
     assert ask(client, "/translate").status_code == 200
     assert not before["demo"].thread._thread.is_alive()
+
+
+def test_a_request_that_is_split_while_models_are_loaded_is_answered(
+    service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(off_loop, "SMALL", -1)
+    old, go, begun, split = service.models["demo"], threading.Event(), [], service.split_now
+
+    def split_later(*arguments: Any, **options: Any) -> Any:
+        texts = split(*arguments, **options)
+        begun.append(texts[0].model)
+        go.wait()
+        return texts
+
+    monkeypatch.setattr(service, "split_now", split_later)
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(ask(client, "/translate")))
+    thread.start()
+    while not begun:
+        time.sleep(0.01)
+    assert client.portal
+    loading = client.portal.start_task_soon(service.load)
+    while service.models["demo"] is old:
+        time.sleep(0.01)
+    go.set()
+    thread.join()
+    loading.result()
+    assert begun == [old] and answers[0].status_code == 200
+    assert not old.thread._thread.is_alive()
 
 
 def test_with_keys_each_protocol_wants_one_in_its_own_way(service: Service) -> None:
@@ -431,12 +522,13 @@ def test_a_text_in_no_served_language_is_said_to_be_so(client: TestClient) -> No
     (found,) = ask(client, "/detect", q=FOREIGN).json()
     assert found["language"] == "fr" and found["confidence"] > 50
     for path, changed in (
-        ("/translate", {"q": [TEXTS[0], FOREIGN], "source": "auto"}),
-        ("/v2/translate", {"text": [TEXTS[0], FOREIGN]}),
+        ("/translate", {"q": FOREIGN, "source": "auto"}),
+        ("/translate", {"q": [FOREIGN, FOREIGN], "source": "auto"}),
+        ("/v2/translate", {"text": [FOREIGN]}),
     ):
         answer = ask(client, path, **changed)
         assert answer.status_code == 400
-        assert "text 2 seems to be French" in answer.json()["message"]
+        assert "text 1 seems to be French" in answer.json()["message"]
         assert "Supported: de" in answer.json()["message"]
     assert ask(client, "/v1/translate", text=FOREIGN).status_code == 400
     assert ask(client, "/translate", q=FOREIGN, source="de").status_code == 200
@@ -445,6 +537,57 @@ def test_a_text_in_no_served_language_is_said_to_be_so(client: TestClient) -> No
     answer = ask(client, "/v1/translate", text=FOREIGN, model="demo").json()
     assert answer["detected"]["name"] == "French" and answer["source"] == "de" and answer["text"]
     assert "detected" not in ask(client, "/v1/translate", text=FOREIGN, source="de").json()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_text_in_no_served_language_is_left_as_it_is_beside_others(
+    client: TestClient, place: int
+) -> None:
+    pytest.importorskip("py3langid", reason="pip install -e '.[detect]'")
+    alone = [ask(client, "/translate", q=text).json()["translatedText"] for text in TEXTS[:2]]
+    foreign = f"\n{FOREIGN}\t"
+    texts, expected = ([*list[:place], foreign, *list[place:]] for list in (TEXTS[:2], alone))
+    languages = ["fr" if text is foreign else "de" for text in texts]
+    reason = f"text {place + 1} seems to be French"
+    answer = ask(client, "/translate", q=texts, source="auto", alternatives=1).json()
+    assert answer["translatedText"] == expected and answer["alternatives"][place] == []
+    assert [each["language"] for each in answer["detectedLanguage"]] == languages
+    assert [(each or "")[: len(reason)] for each in answer["errors"]] == [
+        reason if text is foreign else "" for text in texts
+    ]
+    found = ask(client, "/v2/translate", text=texts, show_billed_characters=True).json()
+    assert [each["text"] for each in found["translations"]] == expected
+    codes = [each["detected_source_language"] for each in found["translations"]]
+    assert codes == [each.upper() for each in languages]
+    assert [reason in each.get("message", "") for each in found["translations"]] == [
+        text is foreign for text in texts
+    ]
+    plain = ask(client, "/translate", q=TEXTS[:2], source="auto").json()
+    assert "errors" not in plain and plain["translatedText"] == alone
+
+
+def test_deepls_own_arguments_do_not_stop_a_client(client: TestClient) -> None:
+    known = yaml.safe_load(client.get("/openapi.yaml").text)["x-arguments"]
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in page for name in known)
+    for name in (*known, "auth_key"):
+        for path, code in (("/v2/languages", 200), ("/v3/glossaries/x/entries", 400)):
+            query = (
+                {"type": "target"} if code == 200 else {"source_lang": "de", "target_lang": "en"}
+            )
+            answer = client.get(path, params={name: "1", **query})
+            assert answer.status_code == code and "not supported" not in answer.text, name
+    # As Weblate asks.
+    for side, language in (("source", "DE"), ("target", "EN")):
+        answer = client.get("/v2/languages", params={"enable_beta_languages": "1", "type": side})
+        assert [each["language"] for each in answer.json()] == [language]
+    assert client.get("/v2/languages?nonsense=1").status_code == 400
+    # A wish for another translation is not ignored.
+    form = urlencode({"text": TEXTS[0], "target_lang": "en"})
+    for name, code in (("style_id", 400), ("enable_beta_languages", 200), ("context", 200)):
+        kind = {"content-type": FORM}
+        answer = client.post("/v2/translate", params={name: "1"}, content=form, headers=kind)
+        assert answer.status_code == code, name
 
 
 def test_the_server_says_what_computes(

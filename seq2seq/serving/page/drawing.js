@@ -45,7 +45,8 @@ export function draw(caret = null) {
 }
 
 function drawConfidence() {
-  const logps = state.segments.filter(isAnswer).flatMap(({ best }) => best.tokens.map(([, logp]) => logp));
+  const answers = placed().map(({ segment }) => segment).filter(isAnswer);
+  const logps = answers.flatMap(({ best }) => best.tokens.map(([, logp]) => logp));
   const value = Math.exp(logps.reduce((sum, logp) => sum + logp, 0) / logps.length) || 0;
   find("#confidence").hidden = !logps.length;
   find("#confidence meter").value = value;
@@ -71,7 +72,7 @@ export function currentIndex() {
 
 // The n-best list of the sentence at the cursor.
 export function drawOthers() {
-  const segment = state.segments[currentIndex()];
+  const segment = placed()[currentIndex()]?.segment;
   const list = segment?.sentence.translations ?? [];
   const items = list.map((translation) => {
     const button = element("button", "", { type: "button" });
@@ -85,7 +86,7 @@ export function drawOthers() {
     return item;
   });
   others.querySelector("ol").replaceChildren(...items);
-  drawSuggestion(segment);
+  drawSuggestion(state.segments[currentIndex()]);
   others.hidden = list.length < 2 && find("#suggest").hidden;
   mark();
 }
@@ -107,7 +108,7 @@ export function atCursor() {
 // The words linked with the one under the pointer, or else at the cursor.
 function linked() {
   const word = state.pointed ?? atCursor();
-  const segment = word && state.segments[word.index];
+  const segment = word && placed()[word.index]?.segment;
   if (!segment || !isLinked(segment)) return { word, partners: [] };
   const from = word.side === "source" ? 0 : 1;
   const links = segment.best.links.filter((link) => link[from] === word.word);

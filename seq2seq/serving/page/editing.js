@@ -3,7 +3,7 @@ import { say, target } from "./dom.js";
 import { draw } from "./drawing.js";
 import { glossary } from "./glossary.js";
 import { ask, later, stop } from "./service.js";
-import { change, chosen, placed, remember, state, whole } from "./state.js";
+import { change, chosen, isProposed, placed, remember, state, whole } from "./state.js";
 
 export const asked = (text) => ({ text, model: chosen().name, links: chosen().links });
 
@@ -43,41 +43,56 @@ export function edit(event) {
   // What is typed may be what was proposed.
   const along = old && typed && at === old.at + typed.length && text.startsWith(typed, at);
   const rest = text.slice(along ? at + typed.length : at);
-  state.proposal = { index, at, rest: old?.rest ?? rest };
-  change(index, { text: text.slice(0, at) + rest });
+  hold({ index, at, rest: rest && (old?.rest ?? rest), shown: text.slice(0, at) + rest });
   draw(caret);
   if (!along && !event.isComposing) later("propose", (signal) => propose(signal, index, text.slice(0, at)));
+}
+
+// What is proposed is shown, and is no part of the text: nobody has typed or accepted it.
+function hold(proposal, more = {}) {
+  const { index, at, rest, shown } = proposal;
+  state.proposal = proposal;
+  change(index, { text: shown.slice(0, at) + rest, ...more });
 }
 
 async function propose(signal, index, prefix) {
   const body = { ...asked(state.segments[index].sentence.source), ...glossary(), prefix, split: false };
   const best = (await ask(signal, "v1/translate", body)).sentences[0]?.translations[0];
   if (state.proposal?.index !== index || !best?.text.startsWith(prefix)) return;
-  change(index, { text: best.text, best });
+  const { at, rest: old } = state.proposal;
+  hold({ index, at, rest: best.text.length > at ? old : "", shown: best.text }, { best });
   draw();
   const rest = best.text.slice(prefix.length).trim();
   say(rest && `Proposed: “${rest}”. Tab accepts`);
 }
 
-function settle(text, caret) {
-  const { index } = state.proposal;
+export function accept() {
+  const { index, shown } = state.proposal;
   stop("propose");
   remember();
   state.proposal = null;
-  change(index, { text });
+  change(index, { text: shown });
   say("");
-  draw(placed()[index].begin + caret);
+  draw(placed()[index].begin + shown.length);
 }
 
-const proposed = () => state.segments[state.proposal.index].text;
-export const isProposed = () => Boolean(state.proposal && proposed().length > state.proposal.at);
-export const accept = () => settle(proposed(), proposed().length);
-export const dismiss = () => settle(proposed().slice(0, state.proposal.at) + state.proposal.rest, state.proposal.at);
-
-// One who goes on elsewhere leaves a proposal as it is.
-export function leaveProposal() {
-  const { proposal } = state;
-  if (!proposal || target.selectionStart === placed()[proposal.index].begin + proposal.at) return;
+export function dismiss() {
+  const { index, at } = state.proposal;
+  stop("propose");
   state.proposal = null;
+  say("");
+  draw(placed()[index].begin + at);
+}
+
+// One who goes on elsewhere does not take what is proposed.
+export function leaveProposal() {
+  if (!state.proposal) return;
+  const { index, at, rest, shown } = state.proposal;
+  const { selectionStart: start, selectionEnd: end } = target;
+  const here = placed()[index].begin + at;
+  if (start === here) return;
+  state.proposal = null;
+  const moved = (place) => (place <= here ? place : Math.max(here, place - (shown.length - at) + rest.length));
   draw();
+  target.setSelectionRange(moved(start), moved(end));
 }

@@ -2,10 +2,10 @@
 // events; what follows from them is in the other modules.
 import { find, model, others, say, source, target } from "./dom.js";
 import { currentIndex, drawOthers, known, mark, sayLinks, showLinks } from "./drawing.js";
-import { accept, choose, dismiss, edit, isProposed, leaveProposal, undo } from "./editing.js";
+import { accept, choose, dismiss, edit, leaveProposal, undo } from "./editing.js";
 import { openFile } from "./files.js";
 import { attempt, useKey } from "./service.js";
-import { state } from "./state.js";
+import { isProposed, state, whole } from "./state.js";
 import { suggest } from "./suggestion.js";
 import { changeModel, changeSource, reverse, start } from "./translation.js";
 import { closeWays, moveInWays, openWays, placeWays, ways } from "./ways.js";
@@ -91,7 +91,8 @@ document.addEventListener("selectionchange", () => {
 
 model.addEventListener("change", changeModel);
 on("#swap", "click", () => {
-  [source.value, state.segments, model.selectedIndex] = [target.value, [], reverse()];
+  state.proposal = null;
+  [source.value, state.segments, model.selectedIndex] = [whole(), [], reverse()];
   changeModel();
 });
 on("#glossary", "input", () => changeSource());

@@ -6,28 +6,34 @@ export const state = {
   limits: {}, // of a request
   settings: {}, // what else the service does
   many: 5, // translations of a sentence
-  // The sentences: {gap: what is before it in the translation, text: its translation, sentence: what
-  // the service answered, best: its answer that is shown, or was before a person edited it, edited}.
+  // The sentences: {gap: what is before it in the translation, text: its translation, without what is
+  // only proposed, sentence: what the service answered, best: its answer that is shown, or was before
+  // a person edited it, edited}.
   segments: [],
   tail: "", // of the translation, after the last sentence
-  proposal: null, // {index: of the segment, at: where it begins in its text, rest: what stood there}
+  // Grey words that nobody has accepted: {index: of the segment, at: where they begin in its text,
+  // rest: what stands there until then, shown: the text of the segment with them}.
+  proposal: null,
   history: [], // of segments and tail
   pointed: null, // the word under the pointer: {side, index: of the segment, word}
 };
 
 export const chosen = () => state.models[model.selectedIndex];
 
-export const whole = () => state.segments.map(({ gap, text }) => gap + text).join("") + state.tail;
+export const whole = () => placed().map(({ segment: { gap, text } }) => gap + text).join("") + state.tail;
 
-// The segments with their places in the translation.
+// The segments as they are shown, with what is proposed, and their places in the translation.
 export function placed() {
   let end = 0;
   return state.segments.map((segment, index) => {
+    const text = state.proposal?.index === index ? state.proposal.shown : segment.text;
     const begin = end + segment.gap.length;
-    end = begin + segment.text.length;
-    return { segment, index, begin, end };
+    end = begin + text.length;
+    return { segment: { ...segment, text }, index, begin, end };
   });
 }
+
+export const isProposed = () => Boolean(state.proposal && state.proposal.shown.length > state.proposal.at);
 
 export function remember() {
   const { segments, tail } = state;

@@ -1,23 +1,30 @@
-// A sentence that a person accepts, or corrects, and that the service keeps.
+// A sentence that a person accepts, or corrects, and that the service keeps. Grey words are not the
+// person's: while there are some, nothing is sent.
 import { find, say } from "./dom.js";
 import { ask } from "./service.js";
-import { chosen, state } from "./state.js";
+import { chosen, isProposed, state } from "./state.js";
 
 const sent = new Map(); // translations by their sentences
 
+const WAITING = "Tab accepts the grey words, Esc removes them";
+
+const isProposedIn = (segment) => isProposed() && state.segments[state.proposal.index] === segment;
 const isSent = ({ sentence, text }) => sent.get(sentence.source) === text;
 
 export function drawSuggestion(segment) {
   const button = find("#suggest");
   button.hidden = !state.settings.suggestions || !segment?.text.trim();
   if (button.hidden) return;
+  const isOpen = isProposedIn(segment);
   const isChanged = segment.text !== segment.sentence.translations[0].text;
   const label = isSent(segment) ? "Sent" : isChanged ? "Send correction" : "Accept";
-  Object.assign(button, { textContent: `${label}: ${segment.text}`, ariaDisabled: String(isSent(segment)) });
+  const textContent = isOpen ? WAITING : `${label}: ${segment.text}`;
+  Object.assign(button, { textContent, ariaDisabled: String(isOpen || isSent(segment)) });
 }
 
 export async function suggest(signal, segment) {
   if (!segment || isSent(segment)) return;
+  if (isProposedIn(segment)) return say(WAITING);
   const [{ text, sentence }, { source, target }] = [segment, chosen()];
   await ask(signal, "suggest", { q: sentence.source, s: text, source, target });
   sent.set(sentence.source, text);

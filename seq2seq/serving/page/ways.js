@@ -3,7 +3,7 @@ import { element, find, percent, say, target } from "./dom.js";
 import { atCursor, spansOf } from "./drawing.js";
 import { asked, choose } from "./editing.js";
 import { ask, later, stop } from "./service.js";
-import { chosen, state } from "./state.js";
+import { chosen, placed, state } from "./state.js";
 import { segmented, wordsOf } from "./words.js";
 
 export const ways = find("#ways");
@@ -14,8 +14,9 @@ export const openWays = (enter) => later("ways", (signal) => offer(signal, enter
 async function offer(signal, enter) {
   const word = atCursor();
   if (word?.side !== "target") return;
-  const { text, sentence } = state.segments[word.index];
-  const prefix = text.slice(0, wordsOf(state.segments[word.index], chosen().target)[word.word].start);
+  const { segment } = placed()[word.index];
+  const { text, sentence } = segment;
+  const prefix = text.slice(0, wordsOf(segment, chosen().target)[word.word].start);
   const answer = await ask(signal, "v1/alternatives", { ...asked(sentence.source), prefix, count: state.many });
   const found = answer.sentences[0].translations.filter((each) => each.text.startsWith(prefix) && each.text !== prefix);
   if (!found.length) return say("There is no other way to go on here");

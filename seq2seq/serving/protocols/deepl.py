@@ -1,9 +1,10 @@
 """The protocol of DeepL, which translation tools and office programs speak."""
 
-import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from seq2seq.documents.document import Split
 from seq2seq.documents.html_markup import read_html
@@ -12,8 +13,9 @@ from seq2seq.documents.xml_markup import XMLReader
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.glossaries import require_terms
 from seq2seq.serving.languages import english_name
+from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.protocols.deepl_glossaries import pair_of, read_terms
-from seq2seq.serving.service import Service
+from seq2seq.serving.service import ClientText, Service
 
 NO_LIMIT = 10**12  # characters
 SPLITS: dict[str, Split | None] = {"0": "none", "1": None, "nonewlines": "sentences"}
@@ -22,24 +24,32 @@ TRUE = (True, "1", "true")  # the number 1 equals True
 
 async def translate(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """Translate texts. Wishes that are no more than preferences change nothing."""
-    texts = service.split(
+    size = sum(map(len, entry["text"]))
+    texts = await service.split(
         entry["text"],
         entry["source_lang"],
         entry["target_lang"],
         read=reader_of(entry),
         split=SPLITS[entry["split_sentences"]],
     )
-    terms = await read_glossaries(service, request, entry)
-    await asyncio.to_thread(require_terms, texts, terms)
-    await service.submit(texts, request)
-    translations: list[dict[str, Any]] = [
-        {"detected_source_language": text.model.source.upper(), "text": text.translation()}
-        for text in texts
-    ]
-    if entry.get("show_billed_characters", False) in TRUE:
-        for translation, original in zip(translations, entry["text"], strict=True):
-            translation["billed_characters"] = len(original)
-    return {"translations": translations}
+    if terms := await read_glossaries(service, request, entry):
+        await run_off_loop(size + 100 * len(terms), require_terms, texts, terms)
+    await (await service.submit(texts, request))
+    is_billed = entry.get("show_billed_characters", False) in TRUE
+    return await run_off_loop(size, answer_json, texts, entry["text"], is_billed)
+
+
+def answer_json(texts: Sequence[ClientText], originals: Sequence[str], is_billed: bool) -> Response:
+    """The answer. A text in a language of no model stands as it was, with that language, and a
+    message.
+    """
+    translations: list[dict[str, Any]] = []
+    for text, original in zip(texts, originals, strict=True):
+        answer = {"detected_source_language": text.source.upper(), "text": text.translation()}
+        more = {"billed_characters": len(original)} if is_billed else {}
+        why = {"message": str(text.refusal)} if text.refusal else {}
+        translations.append({**answer, **more, **why})
+    return JSONResponse({"translations": translations})
 
 
 def reader_of(entry: dict[str, Any]) -> Reader | None:

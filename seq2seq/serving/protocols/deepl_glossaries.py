@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from seq2seq.languages import language_code
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.glossaries import Entries, check_count, format_entries, parse_entries
+from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import GLOSSARIES, Record
 
@@ -170,7 +171,7 @@ async def parse_dictionaries(service: Service, described: list[dict[str, Any]]) 
         if pair in dictionaries or pair != f"{models[0].source}-{models[0].target}":
             raise HTTPError(400, f"{pair}: each dictionary is for two languages, and they differ")
         entries, form = each["entries"], each["entries_format"]
-        dictionaries[pair] = await asyncio.to_thread(parse_entries, entries, form)
+        dictionaries[pair] = await run_off_loop(len(entries), parse_entries, entries, form)
     return dictionaries
 
 

@@ -1,37 +1,53 @@
 """The protocol of LibreTranslate, which Weblate, Open WebUI and many others speak."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from seq2seq.documents.files.formats import FORMATS
 from seq2seq.documents.html_markup import read_html
 from seq2seq.serving.documents import SECONDS, accept_document, find_record, send_document
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
-from seq2seq.serving.service import Service, wait_for_answer
+from seq2seq.serving.off_loop import run_off_loop
+from seq2seq.serving.service import ClientText, Service, wait_for_answer
 from seq2seq.serving.storage import SUGGESTIONS
 
 
 async def translate(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """Translate one text or several."""
-    is_single = isinstance(entry["q"], str)
-    count = entry["alternatives"]
-    texts = service.split(
-        [entry["q"]] if is_single else entry["q"],
+    count, q = entry["alternatives"], entry["q"]
+    originals = [q] if isinstance(q, str) else q
+    size = sum(map(len, originals))
+    texts = await service.split(
+        originals,
         entry["source"],
         entry["target"],
         read=read_html if entry["format"] == "html" else None,
         links=count + 1,
     )
-    await service.submit(texts, request, beams=min(count + 1, service.limits.beam_size))
+    beams = min(count + 1, service.limits.beam_size)
+    await (await service.submit(texts, request, beams=beams))
+    return await run_off_loop(size * (count + 1), answer_json, texts, entry)
+
+
+def answer_json(texts: Sequence[ClientText], entry: dict[str, Any]) -> Response:
+    """The answer, with lists if there was a list of texts. A text in a language of no model stands
+    as it was, with that language, and an error.
+    """
+    count = entry["alternatives"]
     answer: dict[str, Any] = {"translatedText": [text.translation() for text in texts]}
     if count:
         answer["alternatives"] = [text.alternatives(count) for text in texts]
     if entry["source"] == "auto":
         answer["detectedLanguage"] = [language_json(text.detected) for text in texts]
-    return {name: values[0] for name, values in answer.items()} if is_single else answer
+    if any(text.refusal for text in texts):
+        answer["errors"] = [text.refusal and str(text.refusal) for text in texts]
+    is_single = isinstance(entry["q"], str)
+    return JSONResponse({n: v[0] for n, v in answer.items()} if is_single else answer)
 
 
 def language_json(detected: DetectedLanguage | None) -> dict[str, Any]:
@@ -50,7 +66,7 @@ async def detect_language(service: Service, request: Request, entry: dict[str, A
 async def suggest(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """Keep a better translation of a text, in a language pair of a model."""
     storage = service.find_storage()
-    (text,) = service.split([entry["q"]], entry["source"], entry["target"])
+    (text,) = await service.split([entry["q"]], entry["source"], entry["target"])
     facts = {"source": text.model.source, "target": text.model.target}
     facts |= {"text": entry["q"], "translation": entry["s"]}
     await asyncio.to_thread(storage.create, SUGGESTIONS, request.state.client, facts, b"")

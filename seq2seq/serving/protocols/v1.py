@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.constraints.placeholders import MAX_CHARACTERS
@@ -15,7 +17,10 @@ from seq2seq.documents.document import Split
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.glossaries import require_terms
 from seq2seq.serving.languages import english_name
+from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.service import ClientText, Service
+from seq2seq.translation.request import Translation
 
 PARTIAL_SECONDS = 0.05  # between two looks at an unfinished translation
 
@@ -54,31 +59,32 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
         limit = f"at most {MAX_CHARACTERS:,} are searched for at once"
         raise HTTPError(413, f"must and must_not have {length:,} characters; {limit}")
     split: Split | None = None if entry["split"] else "none"
-    text = split_text(service, entry, split, links=nbest, must=must, must_not=must_not)
+    wishes = {"must": must, "must_not": must_not}
+    text = await split_text(service, entry, split, links=nbest, **wishes)
     if len(text.sentences) != 1 and (prefix or must):
         raise HTTPError(400, "prefix and must are for a text of one sentence; or add split=false")
-    if entry["glossary"]:
-        await asyncio.to_thread(require_terms, [text], entry["glossary"])
-    seconds = entry.get("deadline")
-    answer = service.submit([text], request, beams=beams, seconds=seconds)
+    size = len(entry["text"])
+    if terms := entry["glossary"]:
+        await run_off_loop(size + 100 * len(terms), require_terms, [text], terms)
+    answer = await service.submit([text], request, beams=beams, seconds=entry.get("deadline"))
     if "text/event-stream" in request.headers.get("accept", ""):
         events = send_events(text, asyncio.ensure_future(answer), nbest, entry["links"])
         return StreamingResponse(events, media_type="text/event-stream")
     await answer
-    return answer_json(text, nbest, entry["links"])
+    return await send_answer(text, nbest, entry["links"])
 
 
 async def alternatives(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """The ways to go on after the beginning of a translation."""
     count = entry["count"]
-    text = split_text(service, entry, "none", links=count, alternatives=count)
+    text = await split_text(service, entry, "none", links=count, alternatives=count)
     if not text.sentences:
         raise HTTPError(400, "the text is empty: give a sentence")
-    await service.submit([text], request, seconds=entry.get("deadline"))
-    return answer_json(text, count, entry["links"])
+    await (await service.submit([text], request, seconds=entry.get("deadline")))
+    return await send_answer(text, count, entry["links"])
 
 
-def split_text(
+async def split_text(
     service: Service, entry: dict[str, Any], split: Split | None, links: int, **wishes: Any
 ) -> ClientText:
     """The text of a request; arguments and errors as in `Service.split`.
@@ -87,7 +93,7 @@ def split_text(
         links: of how many of its translations the words are linked, if the client wants links.
     """
     service.check_length(entry["prefix"])
-    (text,) = service.split(
+    (text,) = await service.split(
         [entry["text"]],
         entry["source"],
         entry["target"],
@@ -109,51 +115,75 @@ async def send_events(
     """The best translation so far whenever it has changed, and then the answer, as server-sent
     events.
     """
-    sent = ""
+    sent, wait = "", PARTIAL_SECONDS
     try:
-        while not (await asyncio.wait((answer,), timeout=PARTIAL_SECONDS))[0]:
+        while not (await asyncio.wait((answer,), timeout=wait))[0]:
+            began_at = time.monotonic()
             looking = text.model.best_so_far(text.sentences)
             await asyncio.wait((answer, looking), return_when=asyncio.FIRST_COMPLETED)
-            if looking.done() and (partial := text.join(looking.result())) != sent:
-                sent = partial
-                yield format_event("partial", {"text": partial})
+            if looking.done():
+                best = await run_off_loop(text.size, text.join, looking.result())
+                if best != sent:
+                    sent = best
+                    yield format_event("partial", json.dumps({"text": sent}, ensure_ascii=False))
+            # Of the time that others may use, looking takes a tenth at most.
+            wait = max(PARTIAL_SECONDS, 10 * (time.monotonic() - began_at))
         answer.result()
-        yield format_event("done", answer_json(text, nbest, is_linked))
+        size = text.size * nbest
+        yield format_event("done", await run_off_loop(size, answer_json, text, nbest, is_linked))
     except ClientDisconnect:
         return
     except Exception as exception:
         error = HTTPError.from_exception(exception)
-        yield format_event("error", {"error": str(error), "status": error.status})
+        data = {"error": str(error), "status": error.status}
+        yield format_event("error", json.dumps(data, ensure_ascii=False))
     finally:
         answer.cancel()
 
 
-def format_event(name: str, data: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+def format_event(name: str, data: str) -> str:
+    return f"event: {name}\ndata: {data}\n\n"
 
 
-def answer_json(text: ClientText, nbest: int, is_linked: bool) -> dict[str, Any]:
-    """The answer: all sentences with their translations."""
+async def send_answer(text: ClientText, nbest: int, is_linked: bool) -> Response:
+    """The answer as a response."""
+    content = await run_off_loop(text.size * nbest, answer_json, text, nbest, is_linked)
+    return Response(content, media_type="application/json")
+
+
+def answer_json(text: ClientText, nbest: int, is_linked: bool) -> str:
+    """The answer, in JSON: all sentences with their translations. Each sentence is written for
+    itself, since nothing else can happen while JSON is written.
+    """
     model = text.model
-    sentences: list[dict[str, Any]] = []
-    for sentence, translations in zip(text.sentences, text.translations(), strict=True):
-        best = translations[:nbest]
-        entries = [each.to_json(model.labels) for each in best]
-        sentences.append({"source": sentence.text, "translations": entries})
-        if is_linked and model.choice:
-            for entry, translation in zip(entries, best, strict=True):
-                add_links(sentences[-1], entry, translation.alignment, model.choice)
     answer: dict[str, Any] = {
         "model": model.name,
         "source": model.source,
         "target": model.target,
         "text": text.translation(),
-        "sentences": sentences,
     }
     if text.detected:
         name = english_name(text.detected.language)
         answer["detected"] = text.detected._asdict() | {"name": name}
-    return answer
+    write = partial(json.dumps, ensure_ascii=False, allow_nan=False)
+    pairs = zip(text.sentences, text.translations(), strict=True)
+    sentences = [
+        write(sentence_json(model, sentence.text, translations[:nbest], is_linked))
+        for sentence, translations in pairs
+    ]
+    return f'{write(answer)[:-1]}, "sentences": [{", ".join(sentences)}]}}'
+
+
+def sentence_json(
+    model: ModelWorker, source: str, best: list[Translation], is_linked: bool
+) -> dict[str, Any]:
+    """A sentence with its translations."""
+    entries = [each.to_json(model.labels) for each in best]
+    sentence = {"source": source, "translations": entries}
+    if is_linked and model.choice:
+        for entry, translation in zip(entries, best, strict=True):
+            add_links(sentence, entry, translation.alignment, model.choice)
+    return sentence
 
 
 def add_links(

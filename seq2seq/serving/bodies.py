@@ -1,0 +1,112 @@
+"""Bodies of requests as they arrive, and the keys at their beginnings."""
+
+import asyncio
+import json
+import re
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.validation import (
+    FORM,
+    KEY_NAMES,
+    MULTIPART,
+    media_type,
+    parse_form,
+    parse_multipart,
+)
+
+PREFIX = 2**16  # bytes of a body in which its key must be
+ROOM = (2**24, 2**27)  # bytes of all bodies that are read, before and after the key is known
+JSON_KEY = re.compile(rb'"(?:%s)"\s*:\s*("(?:[^"\\]|\\.)*")' % "|".join(KEY_NAMES).encode())
+
+
+class Body:
+    """The body of a request, of which no more is read than is asked for. Call `release` when it is
+    no longer needed.
+
+    Args:
+        seconds: from now on, in which all of it must arrive.
+        used: the bytes that all requests hold now, before and after their keys are known.
+    """
+
+    def __init__(self, request: Request, seconds: float, used: list[int]):
+        self.headers = request.headers
+        self._used, self._held = used, [0, 0]
+        self._data = bytearray()
+        self._seconds, self._late_at = seconds, asyncio.get_running_loop().time() + seconds
+        self._chunks = request.stream()
+
+    async def read_key(self) -> str:
+        """The key in the first `PREFIX` bytes, of which little more is read; empty = none.
+
+        Raises: HTTPError if they are too slow, or there is no room for them.
+        """
+        while len(self._data) <= PREFIX and (chunk := await self._next()):
+            self._keep(chunk, known=False)
+        return find_key_in(bytes(self._data[: PREFIX + 1]), self.headers)
+
+    async def read(self, limit: int) -> bytes:
+        """All of it. A body that is too long is not kept, but read to its end, so that the client
+        comes to read the answer.
+
+        Raises: HTTPError if it is longer than `limit` or too slow, or there is no room for it.
+        """
+        size = len(self._data)
+        while chunk := await self._next():
+            size += len(chunk)
+            if size <= limit:
+                self._keep(chunk, known=True)
+        if size > limit:
+            raise HTTPError(413, f"the body has {size:,} bytes; at most {limit:,} are read")
+        return bytes(self._data)
+
+    def release(self) -> None:
+        """Forget it, and make room for others."""
+        self._data.clear()
+        for known in (False, True):
+            self._used[known] -= self._held[known]
+        self._held = [0, 0]
+
+    async def _next(self) -> bytes:
+        """What has arrived since; empty at the end."""
+        try:
+            async with asyncio.timeout_at(self._late_at):
+                return await anext(self._chunks, b"")
+        except TimeoutError:
+            message = f"the body did not arrive within {self._seconds:g} seconds"
+            raise HTTPError(408, message, {"connection": "close"}) from None
+
+    def _keep(self, chunk: bytes, known: bool) -> None:
+        if self._used[known] + len(chunk) > ROOM[known]:
+            message = "too many requests are being sent at once: try again a little later"
+            raise HTTPError(503, message, {"retry-after": "1"})
+        self._used[known] += len(chunk)
+        self._held[known] += len(chunk)
+        self._data += chunk
+
+
+def find_key(headers: Headers, query: bytes) -> str:
+    """The key in the head of a request: in Authorization, or else in the query; empty = none."""
+    key = headers.get("authorization", "").partition(" ")[2].strip()
+    return key or find_key_in(query, Headers({"content-type": FORM}))
+
+
+def find_key_in(data: bytes, headers: Headers) -> str:
+    """The key in a body, or in the first `PREFIX` bytes of one that is longer, where it must be a
+    complete field; empty = none.
+    """
+    is_whole, data = len(data) <= PREFIX, data[:PREFIX]
+    try:
+        if (kind := media_type(headers)) == FORM:
+            complete = data if is_whole else data[: data.rfind(b"&") + 1]
+            fields = parse_form(complete.decode("utf-8", "replace"))
+        elif kind == MULTIPART:
+            fields = parse_multipart(headers, data, max_files=1, is_whole=False)
+        else:
+            found = JSON_KEY.search(data)
+            fields = {KEY_NAMES[0]: [json.loads(found[1])]} if found else {}
+    except ValueError:
+        return ""
+    return next((fields[name][0] for name in KEY_NAMES if name in fields), "")
