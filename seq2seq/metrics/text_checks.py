@@ -11,9 +11,9 @@ from seq2seq.metrics.registry import DEFAULT
 TOKENIZED = re.compile(
     r" [.,。，](?= |$)|&(?:apos|quot|amp|lt|gt|#91|#93|#124);|@-@| (?:'s|n't|'re|'ve|'ll)(?= |$)"
 )
-# Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese.
+# Letters of Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese.
 SPACELESS = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff]"
 )
 SHARE_TOKENIZED = 0.2  # of the lines; in raw text it is hardly one in a hundred
