@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 LANGUAGE_CODES = "type a code such as de, pt-BR or zho_Hans"
 LONGEST_CODE = 40  # characters; what clients write is remembered
 # Usual names of files that are also codes of small languages, and codes of no language.
-NO_LANGUAGES = {"src", "tgt", "trg", "txt", "ref", "hyp", "sys", "und", "mis", "mul", "zxx"}
+NO_LANGUAGES = {"src", "tgt", "trg", "txt", "ref", "hyp", "sys", "und", "mul", "zxx"}
 # Forms of LibreTranslate and of Windows, which are in no standard.
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR", "zh-cht": "zh-Hant", "zh-chs": "zh-Hans"}
 # Scripts in the names of locales, such as sr_RS@latin.
@@ -97,6 +97,7 @@ def likeness(wanted: str, offered: str) -> int:
     return ((one.code, one.script) == (other.code, other.script)) + (one.tag == other.tag)
 
 
+@lru_cache(maxsize=1024)
 def word_length(text: str | None) -> int:
     """The characters that count as a word; 0 for a language with white space between words."""
     return WORD_LENGTHS.get(read_language(text).script, 0)
@@ -107,7 +108,7 @@ def is_spaceless(text: str | None) -> bool:
     return word_length(text) > 0
 
 
-@cache
+@lru_cache(maxsize=1024)
 def scripts_of(text: str | None) -> frozenset[str]:
     """The scripts of Unicode, as codes of ISO 15924, in which a language is written: the one that
     its code names, else all that are usual; none if they are not known.

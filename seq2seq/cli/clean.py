@@ -28,6 +28,7 @@ from seq2seq.languages import LANGUAGE_CODES, language_code, read_language
 from seq2seq.progress import Tally, show_tally
 
 if TYPE_CHECKING:
+    from seq2seq.cleaning.output import Examples
     from seq2seq.cleaning.verdicts import Verdicts
 
 HELP = "leave out pairs of parallel text that break a rule"
@@ -107,22 +108,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if entry["kept"] else 1
 
 
-def warn_of_large_shares(
-    entry: Mapping[str, Any], examples: Mapping[str, Sequence[tuple[int, Pair]]]
-) -> None:
+def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None:
     """Warn of each rule that has left out more than half of the pairs, with three of them."""
     for name, found in entry["left_out"].items():
         if 2 * found["count"] > entry["read"] and name != "best":
-            shown = examples[name][:: max(1, len(examples[name]) // 3)][:3]
-            texts = [
-                f"\n  {n:,}: {' | '.join(printable(t[:80]) for t in pair)}" for n, pair in shown
-            ]
-            warnings.warn(
-                f"{option_name(name)} left out {found['count']:,} of {entry['read']:,} pairs, more "
-                "than half. If they are good, change its limit, or name the --languages. Such as:"
-                + "".join(texts),
-                stacklevel=1,
+            share = f"{found['count']:,} of {entry['read']:,} pairs, more than half"
+            advice = "If these are good, change its limit, or name the --languages"
+            shown = (
+                printable(f"{n:,}: {' | '.join(pair)}"[:200]) for n, pair in examples[name][:3]
             )
+            words = f"{option_name(name)} left out {share}. {advice}:"
+            warnings.warn("\n  ".join([words, *shown]), stacklevel=1)
 
 
 def find_outputs(arguments: argparse.Namespace, read: Sequence[Path]) -> tuple[list[Path], Path]:
@@ -218,14 +214,12 @@ def check_languages(arguments: argparse.Namespace, languages: Pair) -> None:
     do not exist.
     """
     names = " and ".join(repr(each) for each in languages if not read_language(each).is_known)
+    problem = f"{names} is the code of no language"
     if names and arguments.languages:
-        raise ConfigError(f"--languages: {names} is the code of no language, {LANGUAGE_CODES}")
+        raise ConfigError(f"--languages: {problem}, {LANGUAGE_CODES}")
     if names:
-        warnings.warn(
-            f"{names} is the code of no language: words are what is between spaces, and letters "
-            "may be of any script. Add --languages de-en",
-            stacklevel=1,
-        )
+        effect = "words are what is between spaces, and letters may be of any script"
+        warnings.warn(f"{problem}: {effect}. Add --languages de-en", stacklevel=1)
 
 
 def judge_corpora(arguments: argparse.Namespace, corpora: Sequence[TextFormat]) -> "Verdicts":
