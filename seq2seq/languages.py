@@ -10,6 +10,7 @@ LONGEST_CODE = 40  # characters; what clients write is remembered
 NO_LANGUAGES = {"src", "tgt", "trg", "txt", "ref", "hyp", "sys", "und", "mul", "zxx"}
 # Forms of LibreTranslate and of Windows, which are in no standard.
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR", "zh-cht": "zh-Hant", "zh-chs": "zh-Hans"}
+ENCODING = re.compile(r"\.(utf|iso|euc|big5|gb|koi|cp|sjis)[^@]*")  # in the names of locales
 # Scripts in the names of locales, such as sr_RS@latin.
 MODIFIERS = {"latin": "-Latn", "cyrillic": "-Cyrl", "arabic": "-Arab", "devanagari": "-Deva"}
 # Codes that detectors and clients use, where CLDR prefers others.
@@ -20,7 +21,8 @@ WORD_LENGTHS = dict.fromkeys(("Hans", "Hant", "Hani", "Jpan"), 1)
 WORD_LENGTHS |= dict.fromkeys(("Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Java", "Bali"), 4)
 # The scripts of Unicode in the writing systems that have a code of their own.
 PARTS = dict.fromkeys(("Hans", "Hant", "Hanb"), "Hani Bopo")
-PARTS |= {"Jpan": "Hani Hira Kana", "Kore": "Hang Hani", "Aran": "Arab", "Jamo": "Hang"}
+PARTS |= {"Jpan": "Hani Hira Kana", "Kore": "Hang Hani", "Jamo": "Hang"}
+SAME_SCRIPTS = {"Hang": "Kore", "Aran": "Arab", "Hanb": "Hant"}
 # Languages written in a script as well, where CLDR's likely subtags do not say so.
 ALSO_WRITTEN = (
     "Latn aii be ber ckb crh gag hak iu kaa kk kok lad mni nan rom sat shi tg tt tzm ug yi zgh, "
@@ -66,8 +68,9 @@ def find_language(text: str) -> Language | None:
     import langcodes
     from langcodes.data_dicts import LIKELY_SUBTAGS
 
-    base, _, modifier = re.sub(r"\.utf-?8", "", text).partition("@")
-    base = re.sub(r"^\w+", rf"\g<0>{MODIFIERS.get(modifier, '')}", base)
+    base, _, modifier = ENCODING.sub("", text).partition("@")
+    script = next((MODIFIERS[name] for name in MODIFIERS if modifier.endswith(name)), "")
+    base = re.sub(r"^\w+", rf"\g<0>{script}", base)
     try:
         read = langcodes.Language.get(ALIASES.get(base, base))
     except ValueError:
@@ -78,10 +81,10 @@ def find_language(text: str) -> Language | None:
     make = langcodes.Language.make
     usual = make(language=code).maximize().script if code in LIKELY_SUBTAGS else None
     likely = make(language=code, territory=read.territory).maximize().script if usual else None
-    said = read.script if read.script != usual or code == "zh" else None
+    written = SAME_SCRIPTS.get(read.script or "", read.script)
+    said = written if written != usual or code == "zh" else None
     tag = "-".join(filter(None, (PREFERRED.get(code, code), said, read.territory)))
-    script = read.script or likely or ""
-    return Language(PREFERRED.get(code, code), tag, script, True, bool(read.script))
+    return Language(PREFERRED.get(code, code), tag, written or likely or "", True, bool(written))
 
 
 def language_code(text: str | None) -> str:
@@ -91,10 +94,11 @@ def language_code(text: str | None) -> str:
 
 def likeness(wanted: str, offered: str) -> int:
     """How well a language answers a wish: 2 if it is the same variant, 1 if it is the same language
-    in the same script, else 0.
+    and, as far as known, in the same script, else 0.
     """
     one, other = read_language(wanted), read_language(offered)
-    return ((one.code, one.script) == (other.code, other.script)) + (one.tag == other.tag)
+    scripts = {one.script, other.script} - {""}
+    return (one.code == other.code and len(scripts) < 2) + (one.tag == other.tag)
 
 
 @lru_cache(maxsize=1024)

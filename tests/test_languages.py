@@ -20,7 +20,7 @@ from seq2seq.languages import (
 
 SAME = {  # each language in the forms of BCP 47, ISO 639, FLORES, NLLB, OPUS, mBART and locales
     "zh": "zh ZH zho chi cmn zh-Hans zho_Hans cmn_Hans zh_CN Zh-hant_TW zh-cmn-Hans zt zh-CHT",
-    "de": "de DE deu ger deu_Latn de_DE de-CH-1901 de_DE.UTF-8 de_DE@euro",
+    "de": "de DE deu ger deu_Latn de_DE de-CH-1901 de_DE.UTF-8 de_DE.ISO-8859-1@euro",
     "pt": "pt por por_Latn pt_br pt-PT PT-BR pb",
     "nb": "nb no nor nob nob_Latn nb_NO",
     "tl": "tl fil tgl tgl_Latn",
@@ -29,6 +29,7 @@ SAME = {  # each language in the forms of BCP 47, ISO 639, FLORES, NLLB, OPUS, m
     "sr": "sr srp srp_Cyrl sr-Latn sr@latin sr_RS@latin sr_RS.utf8@latin sh",
     "ku": "ku kur kmr kmr_Latn",
     "ja": "ja jpn jpn_Jpan ja_XX",
+    "ko": "ko kor kor_Hang kor_Kore ko-KR",
     "yue": "yue yue_Hant zh-yue yue-HK",
     "ar": "ar ara arb arb_Arab ar_AR",
     "az": "az aze azj_Latn",
@@ -107,6 +108,9 @@ def test_the_script_decides_about_spaces(code: str, length: int) -> None:
         ("yue", "zh-Hant", 0),
         ("Letters", "letters", 2),
         ("letters", "de", 0),
+        ("kor_Hang", "ko", 2),
+        ("ur_Aran", "urd_Arab", 2),
+        ("quy", "quy_Latn", 1),  # CLDR does not know its script
         ("", "de", 0),
     ],
 )
@@ -124,6 +128,8 @@ def test_a_variant_answers_for_its_language_but_not_for_another_script(
         ("de", "Latn"),
         ("ku", "Latn Arab Cyrl"),
         ("kmr_Latn", "Latn"),
+        ("sr_RS@ijekavianlatin", "Latn"),
+        ("uz@cyrillic", "Cyrl"),
         ("uz", "Latn Cyrl"),
         ("uzn_Cyrl", "Cyrl"),
         ("az", "Latn Cyrl Arab"),
@@ -138,7 +144,7 @@ def test_a_variant_answers_for_its_language_but_not_for_another_script(
 )
 def test_languages_have_all_scripts_they_are_written_in(code: str, scripts: str) -> None:
     assert scripts_of(code) >= set(scripts.split())
-    if "_" in code:
+    if "_" in code or "@" in code:
         assert scripts_of(code) == {scripts}
 
 

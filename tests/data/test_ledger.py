@@ -249,6 +249,9 @@ def test_a_column_may_be_typed_as_an_integer(made: Callable[..., Prepared], tmp_
     prepared = made(source=2, target=1, train=table, valid=table, test=None)
     assert len(prepared.train) == 3
     assert prepared.ledger["parts"]["train"]["corpora"][0]["read"] == 3
+    said = "data.target=1 is the code of no language: BLEU takes what is between spaces for words"
+    assert said in prepared.report
+    assert not any("no language" in line for line in made().report)
 
 
 def test_spelling_to_sound_is_prepared_as_words(tmp_path: Path) -> None:
