@@ -22,6 +22,7 @@ WORD_LENGTHS |= dict.fromkeys(("Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Java", "
 # The scripts of Unicode in the writing systems that have a code of their own.
 PARTS = dict.fromkeys(("Hans", "Hant", "Hanb"), "Hani Bopo")
 PARTS |= {"Jpan": "Hani Hira Kana", "Kore": "Hang Hani", "Jamo": "Hang"}
+SPACELESS_SCRIPTS = frozenset(" ".join(PARTS.get(each, each) for each in WORD_LENGTHS).split())
 SAME_SCRIPTS = {"Hang": "Kore", "Aran": "Arab", "Hanb": "Hant"}
 # Languages written in a script as well, where CLDR's likely subtags do not say so.
 ALSO_WRITTEN = (

@@ -195,12 +195,12 @@ def test_names_that_are_no_languages_are_named_and_may_be_told(
     typed = ("clean", path, "--source", "src", "--target", "trg", "-o", tmp_path / "out")
     ended = seq2seq(*typed)
     assert ended.code == 1  # nothing is left
-    assert "'src' and 'trg' is the code of no language" in ended.err
+    assert "no language has the code 'src' or 'trg'" in ended.err
     assert "--languages de-en" in ended.err
     ended = seq2seq(*typed, "--languages", "zho_Hans-eng_Latn")
     assert ended.code == 0 and "4 of 4 pairs" in ended.lines[0] and not ended.err
     words = refused(seq2seq(*typed, "--languages", "zh-xx"))
-    assert "'xx' is the code of no language" in words and "zho_Hans" in words
+    assert "no language has the code 'xx'" in words and "zho_Hans" in words
 
 
 def test_a_rule_that_leaves_out_more_than_half_says_so_with_examples(

@@ -213,8 +213,8 @@ def check_languages(arguments: argparse.Namespace, languages: Pair) -> None:
     """Warn of columns that are not named after languages. Raises: ConfigError for --languages that
     do not exist.
     """
-    names = " and ".join(repr(each) for each in languages if not read_language(each).is_known)
-    problem = f"{names} is the code of no language"
+    names = " or ".join(repr(each) for each in languages if not read_language(each).is_known)
+    problem = f"no language has the code {names}"
     if names and arguments.languages:
         raise ConfigError(f"--languages: {problem}, {LANGUAGE_CODES}")
     if names:
