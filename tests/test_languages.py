@@ -156,7 +156,10 @@ def test_each_script_of_a_language_is_one_of_unicode() -> None:
     assert letters_outside(scripts_of("de_Zsym")).findall("aб") == []
 
 
-@given(st.text(max_size=30))
+ASSIGNED = st.characters(exclude_categories=("Cs", "Cn"))  # libraries differ in what is newer
+
+
+@given(st.text(ASSIGNED, max_size=30))
 def test_a_letter_is_of_the_script_that_other_tables_say(text: str) -> None:
     tables = pytest.importorskip("fontTools.unicodedata", reason="pip install fonttools")
     foreign = [

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 from seq2seq.data.formats import Pair
@@ -19,14 +20,15 @@ DUPLICATES = ("pair", "target", "off")  # see `seq2seq.cleaning.verdicts.judge`
 Limits = Mapping[str, Any]
 
 WORD = re.compile(r"[^\W\d_]+")
-# Groups of three digits after equal marks or spaces, and those of India, as in 12,34,567; then
-# perhaps a decimal mark. Marks may be Arabic or in full width.
+# Groups of three digits with one kind of mark or space between them, and those of India, as in
+# 12,34,567. Marks may be Arabic or in full width.
 GROUPED = re.compile(
     r"(?<!\d)(?:\d{1,3}(?:([.,'’ \u00a0\u2007\u2009\u202f٬،，．])\d{3})(?:\1\d{3})*"
-    r"|\d{1,2}(?:([,٬،，])\d\d)+\2\d{3})(?!\d)"
+    r"|\d{1,2}(?:([,٬،，])\d\d){1,6}\2\d{3})(?!\d)"
 )
 # The large units of East Asia, as powers of ten.
 MYRIADS = {"万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8}
+LARGEST_POWER = 99  # of ten, in a number with a unit
 # A decimal, which is no part of a date or a version, or a whole number; then perhaps a unit.
 VALUE = re.compile(rf"(?:(?<![\d.,])(\d+[.,٫，．]\d+)(?![.,]?\d)|(\d+))\s?([{''.join(MYRIADS)}])?")
 DIGITS = re.compile(r"\d+")
@@ -55,7 +57,7 @@ class TextPair:
         self.texts, self.languages = texts, languages
         self.words = [text.split() for text in texts]
         self.lengths = [
-            -(-sum(map(len, words)) // length) if (length := word_length(language)) else len(words)
+            ceil(sum(map(len, words)) / length) if (length := word_length(language)) else len(words)
             for words, language in zip(self.words, languages, strict=True)
         ]
 
@@ -108,7 +110,8 @@ def script_share(pair: TextPair) -> float:
 
 def share_of_scripts(text: str, scripts: frozenset[str]) -> float:
     others = len(letters_outside(scripts).findall(text))
-    return 1 - others / sum(map(str.isalpha, text)) if others else 1.0
+    # The library may know letters of a later Unicode than Python does.
+    return 1 - others / max(others, sum(map(str.isalpha, text))) if others else 1.0
 
 
 def find_numbers(text: str, *, decimals: bool = False) -> list[Decimal]:
@@ -130,7 +133,7 @@ def find_numbers(text: str, *, decimals: bool = False) -> list[Decimal]:
 
 def read_value(decimal: str | None, whole: str | None, unit: str | None) -> Decimal:
     value = Decimal(whole or re.sub(r"\D", ".", decimal or ""))
-    return value.scaleb(MYRIADS[unit]) if unit else value
+    return value.scaleb(MYRIADS[unit]) if unit and value.adjusted() < LARGEST_POWER else value
 
 
 def have_other_numbers(pair: TextPair) -> bool:

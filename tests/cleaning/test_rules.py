@@ -97,6 +97,7 @@ def test_words_are_characters_in_languages_without_spaces() -> None:
         ("el", "123 %", 1.0),
         ("sr", "абc", 1.0),
         ("letters", "абc", 1.0),
+        ("de", "\U0001e6c0", 0.0),  # a letter since Unicode 17
     ],
 )
 def test_letters_are_of_the_scripts_of_the_language(language: str, text: str, share: float) -> None:
