@@ -159,8 +159,77 @@ def test_a_wrong_language_is_found(seq2seq: Command, tmp_path: Path) -> None:
     typed = ("clean", path, *LANGUAGES, "-o", tmp_path / "out", "--language", "on")
     assert seq2seq(*typed).code == 0
     assert read_pairs(tmp_path / "out") == PAIRS[:9]
-    words = refused(seq2seq(*typed, "--languages", "xx-en"))
-    assert "py3langid knows no 'xx'" in words
+    words = refused(seq2seq(*typed, "--languages", "nv-en"))
+    assert "py3langid knows no 'nv'" in words
+
+
+CHINESE = [
+    ("我们今天去公园看花。", "We go to the park today to see the flowers."),
+    ("他昨天买了三本书，都很有意思。", "He bought three books yesterday, all interesting."),
+    ("请把窗户打开，房间里太热了。", "Please open the window, it is too hot in the room."),
+    ("这里没有人。", "There is nobody here at all, as you can see."),
+]
+
+
+def write_chinese(folder: Path, source: str, target: str) -> Path:
+    for side, suffix in enumerate((source, target)):
+        text = "".join(f"{pair[side]}\n" for pair in CHINESE)
+        (folder / f"chinese.{suffix}").write_text(text, encoding="utf-8")
+    return folder / "chinese"
+
+
+@pytest.mark.parametrize("source", ["zho_Hans", "cmn", "zh_CN", "yue", "zh"])
+def test_columns_are_named_after_languages_in_any_form(
+    seq2seq: Command, tmp_path: Path, source: str
+) -> None:
+    path = write_chinese(tmp_path, source, "eng_Latn")
+    typed = ("--source", source, "--target", "eng_Latn", "-o", tmp_path / "out")
+    ended = seq2seq("clean", path, *typed)
+    assert ended.code == 0 and "4 of 4 pairs" in ended.lines[0] and not ended.err
+
+
+def test_names_that_are_no_languages_are_named_and_may_be_told(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    path = write_chinese(tmp_path, "src", "trg")
+    typed = ("clean", path, "--source", "src", "--target", "trg", "-o", tmp_path / "out")
+    ended = seq2seq(*typed)
+    assert ended.code == 1  # nothing is left
+    assert "no language has the code 'src' or 'trg'" in ended.err
+    assert "--languages de-en" in ended.err
+    ended = seq2seq(*typed, "--languages", "zho_Hans-eng_Latn")
+    assert ended.code == 0 and "4 of 4 pairs" in ended.lines[0] and not ended.err
+    words = refused(seq2seq(*typed, "--languages", "zh-xx"))
+    assert "no language has the code 'xx'" in words and "zho_Hans" in words
+
+
+def test_a_rule_that_leaves_out_more_than_half_says_so_with_examples(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    wrong = [(f"Im Jahr {n} war es.", f"It was in {n + 1}.") for n in range(2000, 2010)]
+    for good, is_said in ((9, True), (10, False)):
+        path = write_pairs(tmp_path, "half", [*PAIRS[:good], *wrong])
+        ended = seq2seq("clean", path, *LANGUAGES, "-o", tmp_path / "out")
+        assert ended.code == 0
+        assert (f"--numbers left out 10 of {10 + good} pairs" in ended.err) == is_said
+        examples = [n for n, (source, _) in enumerate(wrong) if source in ended.err]
+        assert len(examples) == 3 * is_said
+        assert all(f"{good + n + 1}: {' | '.join(wrong[n])}" in ended.err for n in examples)
+
+
+def test_examples_show_no_control_characters(seq2seq: Command, tmp_path: Path) -> None:
+    path = write_pairs(tmp_path, "bad", [(f"Ein\x1b[2J Hund {n}", f"A dog {n}") for n in range(3)])
+    ended = seq2seq("clean", path, *LANGUAGES, "-o", tmp_path / "out")
+    assert ended.code == 1 and "--invalid left out 3 of 3 pairs" in ended.err
+    assert "\x1b" not in ended.err
+
+
+def test_a_share_that_was_asked_for_is_no_surprise(seq2seq: Command, tmp_path: Path) -> None:
+    path = write_pairs(tmp_path, "best", PAIRS[:10])
+    (tmp_path / "scores").write_text("".join(f"{n}\n" for n in range(10)))
+    typed = ("--scores", tmp_path / "scores", "--best", 0.2)
+    ended = seq2seq("clean", path, *LANGUAGES, "-o", tmp_path / "out", *typed)
+    assert ended.code == 0 and not ended.err and read_pairs(tmp_path / "out") == PAIRS[8:10]
 
 
 def test_without_py3langid_the_command_says_what_to_type(

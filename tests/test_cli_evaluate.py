@@ -57,6 +57,27 @@ def test_translations_score_as_those_who_made_them(
     assert (one["kind"], other["kind"]) == ("model", "translations")
 
 
+@pytest.mark.parametrize("code", ["zho_Hans", "cmn", "zh_CN", "yue"])
+def test_chinese_scores_the_same_by_any_code(seq2seq: Command, tmp_path: Path, code: str) -> None:
+    lines = ["他昨天买了三本书，都很有意思。", "我们今天去公园看花。"]
+    source, reference, output = (tmp_path / name for name in ("src", "ref", "out"))
+    source.write_text("A.\nB.\n")
+    reference.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    output.write_text("".join(f"{line}\n" for line in lines).replace("花", "书"), encoding="utf-8")
+    typed = ("evaluate", output, source, reference, "--resamples", 0, "--language")
+    expected = seq2seq(*typed, "zh")
+    assert "tok:zh" in expected.out.decode() and not expected.err
+    assert seq2seq(*typed, code) == expected
+
+
+def test_a_language_that_does_not_exist_is_refused(seq2seq: Command, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("A.\n")
+    typed = ("evaluate", *[tmp_path / "a"] * 3, "--language")
+    for code in ("xx_nonsense", "letters", "de-xx-yy-zz"):
+        message = refused(seq2seq(*typed, code))
+        assert f"{code} is the code of no language" in message and "zho_Hans" in message
+
+
 def test_a_second_path_without_a_model_is_refused_before_the_first_translates(
     seq2seq: Command,
     run: Path,

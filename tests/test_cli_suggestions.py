@@ -27,7 +27,7 @@ def suggest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Suggest:
     monkeypatch.setattr("seq2seq.serving.storage.time.time", lambda: float(next(times)))
 
     def suggest(text: str, translation: str, client: str = "a", pair: str = "de-en") -> None:
-        source, target = pair.split("-")
+        source, target = pair.split("," if "," in pair else "-")
         facts = {"source": source, "target": target, "text": text, "translation": translation}
         storage.create(SUGGESTIONS, client, facts, b"")
 
@@ -78,3 +78,16 @@ def test_where_no_suggestions_are_is_said(folder: Path, tmp_path: Path) -> None:
             run(folder, "-o", tmp_path / "a.tsv")
     with pytest.raises(ConfigError, match=r"should end with .jsonl or .tsv"):
         run(folder, "-o", tmp_path / "a.txt")
+
+
+def test_variants_of_languages_are_kept_apart(
+    suggest: Suggest, folder: Path, tmp_path: Path
+) -> None:
+    suggest("A dog.", "Um cachorro.", pair="en,pt-BR")
+    suggest("A dog.", "Um cão.", pair="en,pt-PT")
+    output = tmp_path / "out.jsonl"
+    with pytest.raises(ConfigError, match=r"--languages en,pt-BR \(1\), --languages en,pt-PT"):
+        run(folder, "-o", output)
+    assert run(folder, "-o", output, "--languages", "en,pt-br") == 0
+    (row,) = map(json.loads, output.read_text(encoding="utf-8").splitlines())
+    assert (row["en"], row["pt-BR"]) == ("A dog.", "Um cachorro.")

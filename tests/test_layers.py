@@ -98,6 +98,7 @@ LIBRARIES = {
     "markdown_it": {"documents"},
     "mdit_py_plugins": {"documents"},
     "langcodes": {"languages"},
+    "regex": {"languages"},
     "ray": {"cli"},
     "triton": {"kernels"},
 }

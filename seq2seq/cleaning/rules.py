@@ -6,21 +6,33 @@ A pair is left out for the first rule that it breaks, in the order of `RULES`.
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 from seq2seq.data.formats import Pair
 from seq2seq.documents.placeholders import PLACEHOLDER
-from seq2seq.languages import is_spaceless, language_code, script_of, scripts_of
+from seq2seq.languages import language_code, letters_outside, scripts_of, word_length
 
 DUPLICATES = ("pair", "target", "off")  # see `seq2seq.cleaning.verdicts.judge`
 # Limits by the names of rules; rules that are off are not in it.
 Limits = Mapping[str, Any]
 
 WORD = re.compile(r"[^\W\d_]+")
-THOUSANDS = re.compile(r"(?<!\d)\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+(?!\d)")
+# Groups of three digits with one kind of mark or space between them, and those of India, as in
+# 12,34,567. Marks may be Arabic or in full width.
+GROUPED = re.compile(
+    r"(?<!\d)(?:\d{1,3}(?:([.,'’ \u00a0\u2007\u2009\u202f٬،，．])\d{3})(?:\1\d{3})*"
+    r"|\d{1,2}(?:([,٬،，])\d\d){1,6}\2\d{3})(?!\d)"
+)
+# The large units of East Asia, as powers of ten.
+MYRIADS = {"万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8}
+LARGEST_POWER = 99  # of ten, in a number with a unit
+# A decimal, which is no part of a date or a version, or a whole number; then perhaps a unit.
+VALUE = re.compile(rf"(?:(?<![\d.,])(\d+[.,٫，．]\d+)(?![.,]?\d)|(\d+))\s?([{''.join(MYRIADS)}])?")
 DIGITS = re.compile(r"\d+")
 SPELLED_OUT = 12  # numbers up to here are often words
-LONGEST_NUMBER = 18  # digits; longer ones are compared as they are
 SIGN = re.compile("[{%<@]|://")  # every placeholder has one; most texts have none
 # Control characters (among them the C1 that Windows-1252 becomes when it is read as Latin-1), line
 # and paragraph separators, private use, U+FFFD of an earlier conversion, noncharacters.
@@ -37,14 +49,15 @@ class TextPair:
 
     Attributes:
         words: of each text, between white space.
-        lengths: of each text in words; in characters where the language has no spaces.
+        lengths: of each text in words. Where no spaces separate words, these are characters in
+            Chinese and Japanese, and four characters in other scripts, such as Thai and Tibetan.
     """
 
     def __init__(self, texts: Pair, languages: Pair):
         self.texts, self.languages = texts, languages
         self.words = [text.split() for text in texts]
         self.lengths = [
-            sum(map(len, words)) if is_spaceless(language) else len(words)
+            ceil(sum(map(len, words)) / length) if (length := word_length(language)) else len(words)
             for words, language in zip(self.words, languages, strict=True)
         ]
 
@@ -73,7 +86,7 @@ def length_ratio(pair: TextPair) -> float:
 def longest_word(pair: TextPair) -> int:
     """Characters of the longest word, in languages with spaces between words; addresses aside."""
     sides = zip(pair.words, pair.languages, strict=True)
-    words = (word for words, language in sides if not is_spaceless(language) for word in words)
+    words = (word for words, language in sides if not word_length(language) for word in words)
     return max((len(word) for word in words if "://" not in word), default=0)
 
 
@@ -96,24 +109,36 @@ def script_share(pair: TextPair) -> float:
 
 
 def share_of_scripts(text: str, scripts: frozenset[str]) -> float:
-    others = {c for c in set(text) if c.isalpha() and script_of(c) not in scripts}
-    if not (others and scripts):
-        return 1.0
-    letters = list(filter(str.isalpha, text))
-    return 1 - sum(letter in others for letter in letters) / len(letters)
+    others = len(letters_outside(scripts).findall(text))
+    # The library may know letters of a later Unicode than Python does.
+    return 1 - others / max(others, sum(map(str.isalpha, text))) if others else 1.0
 
 
-def find_numbers(text: str) -> list[str]:
+def find_numbers(text: str, *, decimals: bool = False) -> list[Decimal]:
     """The numbers of a text above `SPELLED_OUT`, in any digits, whatever separates thousands.
 
-    Parts of decimals and dates are numbers of their own, so that their order and marks are free.
+    Args:
+        decimals: read 2,50 as two and a half, and 3.5万 as 35000. Else the parts of decimals and
+            dates are numbers of their own, so that their order and marks are free.
     """
     if not DIGITS.search(text):
         return []
-    plain = THOUSANDS.sub(lambda match: "".join(DIGITS.findall(match[0])), text)
-    # No longer ones: Python refuses to read thousands of digits.
-    numbers = (str(int(n)) if len(n) <= LONGEST_NUMBER else n for n in DIGITS.findall(plain))
-    return sorted(n for n in numbers if len(n) > LONGEST_NUMBER or int(n) > SPELLED_OUT)
+    text = GROUPED.sub(lambda match: "".join(DIGITS.findall(match[0])), text)
+    if decimals:
+        numbers = [read_value(*match.groups()) for match in VALUE.finditer(text)]
+    else:
+        numbers = list(map(Decimal, DIGITS.findall(text)))
+    return sorted(n for n in numbers if n > SPELLED_OUT or n % 1)
+
+
+def read_value(decimal: str | None, whole: str | None, unit: str | None) -> Decimal:
+    value = Decimal(whole or re.sub(r"\D", ".", decimal or ""))
+    return value.scaleb(MYRIADS[unit]) if unit and value.adjusted() < LARGEST_POWER else value
+
+
+def have_other_numbers(pair: TextPair) -> bool:
+    """Do the numbers differ, in whichever way decimals are read?"""
+    return differ(find_numbers, pair) and differ(partial(find_numbers, decimals=True), pair)
 
 
 def find_placeholders(text: str) -> list[str]:
@@ -124,7 +149,7 @@ def without_placeholders(text: str) -> str:
     return PLACEHOLDER.sub(" ", text) if SIGN.search(text) else text
 
 
-def differ(find: Callable[[str], list[str]], pair: TextPair) -> bool:
+def differ(find: Callable[[str], list[Any]], pair: TextPair) -> bool:
     """Does one find different things on the two sides?"""
     return find(pair.texts[0]) != find(pair.texts[1])
 
@@ -133,10 +158,10 @@ def is_foreign(pair: TextPair, identify: Callable[[str, str], str]) -> bool:
     """Is a side in another language, as far as one can tell?
 
     Args:
-        identify: (text, its language as given) -> its language as it seems.
+        identify: (text, its language as given) -> the code of its language, as it seems.
     """
-    sides = zip(pair.texts, map(language_code, pair.languages), strict=True)
-    return any(identify(text, language) != language for text, language in sides)
+    sides = zip(pair.texts, pair.languages, strict=True)
+    return any(identify(text, language) != language_code(language) for text, language in sides)
 
 
 # By name, cheap ones first: very long texts do not reach the others.
@@ -172,7 +197,7 @@ RULES = {
     "min_script": Rule(
         lambda pair, n: script_share(pair) < n, "letters of the language's script", 0.5, (0, 1)
     ),
-    "numbers": Rule(lambda pair, _: differ(find_numbers, pair), "the same numbers above 12"),
+    "numbers": Rule(lambda pair, _: have_other_numbers(pair), "the same numbers above 12"),
     "placeholders": Rule(
         lambda pair, _: differ(find_placeholders, pair), "the same placeholders, addresses, tags"
     ),

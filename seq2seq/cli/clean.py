@@ -11,7 +11,8 @@ my/clean.json. Words are characters in languages without spaces between words.
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from itertools import chain
 from pathlib import Path
@@ -23,10 +24,11 @@ from seq2seq.cli.options import Option, add_options, numeric, option_name
 from seq2seq.data.formats import Pair, TextFormat, find_format
 from seq2seq.data.text import check_parallel
 from seq2seq.errors import ConfigError, printable
-from seq2seq.languages import language_code
+from seq2seq.languages import LANGUAGE_CODES, language_code, read_language
 from seq2seq.progress import Tally, show_tally
 
 if TYPE_CHECKING:
+    from seq2seq.cleaning.output import Examples
     from seq2seq.cleaning.verdicts import Verdicts
 
 HELP = "leave out pairs of parallel text that break a rule"
@@ -102,7 +104,21 @@ def run(arguments: argparse.Namespace) -> int:
     print(printable(f"{names}: {entry['kept']:,} of {entry['read']:,} pairs"))
     for name, found in entry["left_out"].items():
         print(f"{found['count']:>12,}  {option_name(name)}")
-    return 0
+    warn_of_large_shares(entry, examples)
+    return 0 if entry["kept"] else 1
+
+
+def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None:
+    """Warn of each rule that has left out more than half of the pairs, with three of them."""
+    for name, found in entry["left_out"].items():
+        if 2 * found["count"] > entry["read"] and name != "best":
+            share = f"{found['count']:,} of {entry['read']:,} pairs, more than half"
+            advice = "If these are good, change its limit, or name the --languages"
+            shown = (
+                printable(f"{n:,}: {' | '.join(pair)}"[:200]) for n, pair in examples[name][:3]
+            )
+            words = f"{option_name(name)} left out {share}. {advice}:"
+            warnings.warn("\n  ".join([words, *shown]), stacklevel=1)
 
 
 def find_outputs(arguments: argparse.Namespace, read: Sequence[Path]) -> tuple[list[Path], Path]:
@@ -193,6 +209,19 @@ def languages_of(arguments: argparse.Namespace) -> Pair:
     return languages[0], languages[1]
 
 
+def check_languages(arguments: argparse.Namespace, languages: Pair) -> None:
+    """Warn of columns that are not named after languages. Raises: ConfigError for --languages that
+    do not exist.
+    """
+    names = " or ".join(repr(each) for each in languages if not read_language(each).is_known)
+    problem = f"no language has the code {names}"
+    if names and arguments.languages:
+        raise ConfigError(f"--languages: {problem}, {LANGUAGE_CODES}")
+    if names:
+        effect = "words are what is between spaces, and letters may be of any script"
+        warnings.warn(f"{problem}: {effect}. Add --languages de-en", stacklevel=1)
+
+
 def judge_corpora(arguments: argparse.Namespace, corpora: Sequence[TextFormat]) -> "Verdicts":
     """The verdicts on all pairs. Raises: ConfigError if languages cannot be told; DataError for a
     faulty file.
@@ -201,6 +230,7 @@ def judge_corpora(arguments: argparse.Namespace, corpora: Sequence[TextFormat]) 
     from seq2seq.cleaning.verdicts import judge
 
     languages = languages_of(arguments)
+    check_languages(arguments, languages)
     limits = {name: getattr(arguments, name) for name in OF_PAIRS}
     limits = {name: limit for name, limit in limits.items() if limit != "off"}
     if "language" in limits:
@@ -223,10 +253,10 @@ def identifier(languages: Pair) -> Callable[[str, str], str]:
 
     if (detector := load_detector()) is None:
         raise ConfigError(NO_DETECTOR)
-    known = {code for code, _ in detector.rank("")}
+    known = {language_code(code) for code, _ in detector.rank("")}
     if unknown := [each for each in languages if language_code(each) not in known]:
         raise ConfigError(
             f"--language on: py3langid knows no {unknown[0]!r}. Name the languages: "
             "--languages de-en, or --language off"
         )
-    return lambda text, language: detect(text, (language,)).language
+    return lambda text, language: language_code(detect(text, (language,)).language)

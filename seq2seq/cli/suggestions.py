@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     records = sorted(Storage(folder).list_all(SUGGESTIONS), key=lambda each: each.created_at)
     pair = choose_pair(records, arguments.languages)
     rows = collect(record for record in records if pair_of_languages(record) == pair)
-    source, target = pair.split("-")
+    source, target = pair.split("," if "," in pair else "-")
     write_text(output, format_rows(rows, source, target, output.suffix))
     print(f"{format_count(len(rows), 'pair')} of {format_count(len(records), 'suggestion')}")
     print(f"train with it: data.source={source} data.target={target}, and as a part of data.train,")
@@ -52,13 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def pair_of_languages(record: Record) -> str:
-    return f"{record.metadata['source']}-{record.metadata['target']}"
+    languages = record.metadata["source"], record.metadata["target"]
+    return ("," if "-" in "".join(languages) else "-").join(languages)
 
 
 def choose_pair(records: Iterable[Record], given: str | None) -> str:
     """The languages that are given, or else the only ones. Raises: ConfigError if that is none."""
     counts = Counter(map(pair_of_languages, records))
-    pair = given.lower() if given else next(iter(counts), "")
+    named = (pair for pair in counts if not given or pair.lower() == given.lower())
+    pair = next(named, "")
     if pair not in counts or (not given and len(counts) > 1):
         known = ", ".join(f"--languages {pair} ({n:,})" for pair, n in counts.items())
         raise ConfigError(f"suggestions for one pair of languages make a corpus: {known or 'none'}")

@@ -98,6 +98,8 @@ def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[
         for each, stats in zip(content["corpora"], corpora[part].all_stats, strict=True):
             where = f"{part}.{each['name']}" if each["name"] else part
             lines.append(f"{where}: {stats}")
+            if 2 * stats.kept < stats.read:
+                warnings.append(f"warning: {where}: more than half of the pairs are left out")
             for side in ("source", "target"):
                 rate = each[side]["unknown_rate"]
                 if rate > 0:

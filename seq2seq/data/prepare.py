@@ -19,6 +19,7 @@ from seq2seq.data.stages import Stage, find_stages
 from seq2seq.data.text import MissingFileError
 from seq2seq.data.word_links import RowLinks, read_word_links
 from seq2seq.errors import ConfigError
+from seq2seq.languages import read_language
 from seq2seq.progress import show_progress
 from seq2seq.tokenization.recipe import Recipe
 from seq2seq.tokenization.registry import build_recipe
@@ -98,7 +99,11 @@ def prepare(
         learnt["learnt_from_every"] = step
         about += f", learnt from one of every {step} pairs"
     ledger = make_ledger(components, corpora, tokenizers, learnt, memo)
-    report = [*summarize(ledger, corpora), about]
+    report = summarize(ledger, corpora)
+    if not read_language(str(data.target)).is_known:
+        unknown = f"data.target={data.target} is the code of no language"
+        report.append(f"{unknown}: BLEU takes what is between spaces for words")
+    report.append(about)
     for part, files in links_of_parts.items():
         corpus, of_part = corpora[part], components[part]
         links = read_piece_links(

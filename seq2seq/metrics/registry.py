@@ -13,7 +13,7 @@ from sacrebleu.metrics.ter import TER
 from torchmetrics.functional.text import word_error_rate
 
 from seq2seq.errors import ConfigError
-from seq2seq.languages import is_spaceless, language_code
+from seq2seq.languages import is_spaceless, read_language
 from seq2seq.plugins import PluginTable
 
 ORDER = 4  # the longest n-gram that BLEU counts
@@ -34,14 +34,14 @@ class MetricKind(NamedTuple):
 def build_bleu(
     language: str | None = None, references: Streams | None = None, tokenize: str | None = None
 ) -> BLEU:
-    """BLEU with the tokenizer that suits the language: sacreBLEU's `zh` for Chinese, characters for
-    other languages that put no spaces between words, else 13a.
+    """BLEU with the tokenizer that suits the language: sacreBLEU's `zh` for Chinese characters,
+    `char` for other languages that put no spaces between words, else 13a.
 
     Args:
         tokenize: another of sacreBLEU's tokenizers, instead of the language's.
     """
     tokenizer = BLEU.TOKENIZER_DEFAULT
-    if language_code(language) == "zh":
+    if read_language(language).script in ("Hans", "Hant", "Hani"):
         tokenizer = "zh"
     elif is_spaceless(language):
         # 13a would take a whole clause for one word, and sacreBLEU's tokenizers for these languages

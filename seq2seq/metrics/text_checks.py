@@ -3,18 +3,13 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from seq2seq.languages import is_spaceless
+from seq2seq.languages import SPACELESS_SCRIPTS, is_spaceless, letters_outside
 from seq2seq.metrics.registry import DEFAULT
 
 # A space before a full stop or a comma, entities of the Moses tokenizer, its hyphens, and endings
 # that it splits off. Not before : ; ! ? or quotes, where French puts spaces as well.
 TOKENIZED = re.compile(
     r" [.,。，](?= |$)|&(?:apos|quot|amp|lt|gt|#91|#93|#124);|@-@| (?:'s|n't|'re|'ve|'ll)(?= |$)"
-)
-# Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese.
-SPACELESS = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-    r"\U00020000-\U0003ffff]"
 )
 SHARE_TOKENIZED = 0.2  # of the lines; in raw text it is hardly one in a hundred
 
@@ -28,8 +23,8 @@ def looks_tokenized(lines: Iterable[str]) -> bool:
 def looks_spaceless(lines: Iterable[str]) -> bool:
     """Are most letters of a script without white space between words?"""
     text = "".join(lines)
-    letters = sum(character.isalpha() for character in text)
-    return 2 * len(SPACELESS.findall(text)) > max(letters, 1)
+    others = len(letters_outside(SPACELESS_SCRIPTS).findall(text))
+    return sum(map(str.isalpha, text)) > 2 * others
 
 
 def usual_metrics(references: Sequence[str]) -> list[str]:

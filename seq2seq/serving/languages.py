@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from seq2seq.errors import ConfigError
+from seq2seq.languages import language_code, likeness, read_language
 
 LANGUAGES = (
     "ar Arabic, bg Bulgarian, cs Czech, da Danish, de German, el Greek, en English, "
@@ -16,6 +17,7 @@ LANGUAGES = (
     "uk Ukrainian, vi Vietnamese, zh Chinese"
 )
 NAMES = dict(each.split() for each in LANGUAGES.split(", "))  # in English, by code
+VARIANTS = {"Hans": "simplified", "Hant": "traditional"}
 NO_DETECTOR = "languages are detected by py3langid: pip install 'seq2seq-attention-zoo[detect]'"
 FOREIGN_RATIO = 100  # how much more probable than the best candidate another language must be
 MAX_CHARACTERS = 1000  # that are read of a text to detect its language
@@ -30,8 +32,11 @@ class DetectedLanguage(NamedTuple):
 
 
 def english_name(code: str) -> str:
-    """The English name of a language; the code itself if it is not known."""
-    return NAMES.get(code, code)
+    """The English name of a language, with its variant; the code itself if it is not known."""
+    language = read_language(code)
+    variant = language.tag.removeprefix(language.code).strip("-")
+    name = NAMES.get(language.code, code)
+    return f"{name} ({VARIANTS.get(variant, variant)})" if variant and name != code else name
 
 
 def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> DetectedLanguage:
@@ -47,20 +52,32 @@ def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> Detec
     """
     detector = load_detector()
     text = TAG.sub(" ", text)[:MAX_CHARACTERS] if html else text[:MAX_CHARACTERS]
-    probabilities = dict(detector.rank(text)) if detector else {}
+    found = detector.rank(text) if detector else []
+    # The labels of the detector have variants, too: each language counts by its most probable one.
+    probabilities = {language_code(label): value for label, value in reversed(found)}
     probabilities.pop("zxx", None)  # no language
-    known = [code for code in candidates if code in probabilities]
+    known = [code for code in candidates if language_code(code) in probabilities]
     if not known:
         if len(set(candidates)) == 1:
             return DetectedLanguage(candidates[0], 0.0)
         unknown = f"the detector knows none of {', '.join(candidates)}: name the source"
         raise ConfigError(unknown if detector else NO_DETECTOR)
-    best = max(known, key=probabilities.__getitem__)
+    best = max(known, key=lambda code: probabilities[language_code(code)])
     likely = max(probabilities, key=probabilities.__getitem__)
-    is_foreign = probabilities[likely] >= FOREIGN_RATIO * probabilities[best]
-    if is_foreign and len(known) == len(candidates):
-        best = likely
-    return DetectedLanguage(best, float(probabilities[best]))
+    value = probabilities[language_code(best)]
+    if probabilities[likely] >= FOREIGN_RATIO * value and len(known) == len(candidates):
+        best, value = likely, probabilities[likely]
+    if language_code(best) == "zh" and (script := chinese_script(text)):
+        fitting = [code for code in known if likeness(code, f"zh-{script}")]
+        best = next(iter(fitting), f"zh-{script}")
+    return DetectedLanguage(best, float(value))
+
+
+def chinese_script(text: str) -> str:
+    """`Hans` or `Hant`, by the characters that only one of them has; empty if these do not tell."""
+    chinese = re.sub("[^\u4e00-\u9fff]", "", text)
+    simple, traditional = (len(chinese.encode(code, "ignore")) for code in ("gb2312", "big5"))
+    return "" if simple == traditional else "Hans" if simple > traditional else "Hant"
 
 
 @cache

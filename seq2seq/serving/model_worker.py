@@ -19,7 +19,7 @@ from seq2seq.decoding.precision import describe_backend
 from seq2seq.decoding.search import Search
 from seq2seq.documents.placeholders import PLACEHOLDERS
 from seq2seq.errors import format_count
-from seq2seq.languages import language_code
+from seq2seq.languages import read_language
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError
@@ -89,7 +89,7 @@ class ModelWorker:
         self.translator = Translator.load(path, device)
         config = self.translator.config
         data = config["data"]
-        self.source, self.target = language_code(data["source"]), language_code(data["target"])
+        self.source, self.target = (read_language(data[side]).tag for side in ("source", "target"))
         self.search = self.translator.search(**(search or {}))
         self._searches = {self.search.beams: self.search}  # by beams
         options = {"cache": "paged", "workers": 1, **(engine or {})}

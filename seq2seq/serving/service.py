@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from seq2seq.documents.document import Document, Split
 from seq2seq.documents.markup import Reader
 from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
 from seq2seq.errors import ConfigError
-from seq2seq.languages import language_code
+from seq2seq.languages import language_code, likeness, read_language
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.errors import HTTPError
@@ -214,7 +215,8 @@ class Service:
     def find_models(
         self, source: str = "auto", target: str = "", name: str = ""
     ) -> list[ModelWorker]:
-        """The models for some languages; arguments as in `split`.
+        """The models for some languages, those for just these variants first; arguments as in
+        `split`. A language in another script is another language.
 
         Raises: HTTPError if there is none, or if no request is accepted now.
         """
@@ -224,18 +226,20 @@ class Service:
         models = list(self.models.values())
         if not models:
             raise HTTPError(503, "the models are being loaded", {"retry-after": "5"})
-        source_code, target_code = language_code(source), language_code(target)
-        matching = [
-            model
-            for model in models
-            if name in ("", model.name)
-            and target_code in ("", model.target)
-            and source_code in ("auto", model.source)
-        ]
+
+        def fit(model: ModelWorker) -> int:
+            fits = 1 if language_code(source) == "auto" else likeness(source, model.source)
+            fits *= likeness(target, model.target) if target else 1
+            return fits if name in ("", model.name) else 0
+
+        matching = sorted(filter(fit, models), key=fit, reverse=True)
         if not matching:
             known = ", ".join(f"{m.source} to {m.target} ({m.name})" for m in models)
             what = f"model {name[:50]!r}" if name else f"{source[:20]!r} to {target[:20]!r}"
             raise HTTPError(400, f"{what} is not supported. Supported: {known}")
+        for wanted, offered in ((source, matching[0].source), (target, matching[0].target)):
+            if read_language(wanted).is_known and likeness(wanted, offered) == 1:
+                log_variant(read_language(wanted).tag, offered)
         return matching
 
     async def split(self, texts: Sequence[str], *languages: str, **more: Any) -> list[ClientText]:
@@ -340,6 +344,11 @@ def build_requests(
             requests[text.model] = ClientRequest(client)
         text.model.add(requests[text.model], text.sentences, beams)
     return requests
+
+
+@lru_cache(maxsize=256)  # each pair is logged once
+def log_variant(wanted: str, offered: str) -> None:
+    log.info("%s is answered by the model for %s", wanted, offered)
 
 
 def foreign_text(

@@ -75,6 +75,21 @@ def test_a_ledger_counts_duplicates_and_what_stands_in_train(
     assert "warning: 1 of 2 valid pairs are in train as well" in prepared.report
 
 
+@pytest.mark.parametrize(("max_length", "is_said"), [(3, False), (2, True)])
+def test_a_corpus_that_loses_more_than_half_says_so(
+    parallel: Parallel, made: Callable[..., Prepared], max_length: int, is_said: bool
+) -> None:
+    parallel("train", ["ein hund", "ein hund", "hund", ""], ["dog", "dog", "dog", "dog"])
+    parallel("valid", ["hund"], ["dog"])
+    parallel("test", ["hund"], ["dog"])
+    report = made(max_length=max_length).report  # EOS is one more
+    said = "warning: train: more than half of the pairs are left out"
+    assert (said in report) == is_said
+    assert any(
+        line.startswith(f"train: 4 pairs read, {1 if is_said else 3} kept") for line in report
+    )
+
+
 def test_a_ledger_counts_unknown_pieces(made: Callable[..., Prepared]) -> None:
     prepared = made()
     [valid] = prepared.ledger["parts"]["valid"]["corpora"]
@@ -234,6 +249,9 @@ def test_a_column_may_be_typed_as_an_integer(made: Callable[..., Prepared], tmp_
     prepared = made(source=2, target=1, train=table, valid=table, test=None)
     assert len(prepared.train) == 3
     assert prepared.ledger["parts"]["train"]["corpora"][0]["read"] == 3
+    said = "data.target=1 is the code of no language: BLEU takes what is between spaces for words"
+    assert said in prepared.report
+    assert not any("no language" in line for line in made().report)
 
 
 def test_spelling_to_sound_is_prepared_as_words(tmp_path: Path) -> None:

@@ -57,7 +57,16 @@ def test_each_caution_says_what_to_know() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["他在2008年的夏天买了iPhone。", "彼は犬を見た", "ฉันรักเธอ", "ខ្ញុំស្រឡាញ់", "မြန်မာစာ", "ຂ້ອຍຮັກ"],
+    [
+        "他在2008年的夏天买了iPhone。",
+        "彼は犬を見た",
+        "ฉันรักเธอ",
+        "ខ្ញុំស្រឡាញ់",
+        "မြန်မာစာ",
+        "ຂ້ອຍຮັກ",
+        "ང་དཔེ་ཆ",
+        "我",
+    ],
 )
 def test_a_language_without_spaces_has_to_be_told(line: str) -> None:
     assert looks_spaceless([line])

@@ -26,7 +26,7 @@ from seq2seq.cli.align.links import (
 )
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError
-from seq2seq.languages import is_spaceless
+from seq2seq.languages import is_spaceless, language_code
 from seq2seq.translator import Translator
 
 SHOWN = 5  # best candidates in a table
@@ -113,7 +113,8 @@ def open_directions(arguments: argparse.Namespace, reference: Sequence[Links]) -
 
 def warn_of_same_way(directions: Sequence[Direction]) -> None:
     """Warn if both models translate in the same direction."""
-    ways = [[d.translator.config["data"][s] for s in ("source", "target")] for d in directions]
+    languages = [d.translator.config["data"] for d in directions]
+    ways = [[language_code(data[side]) for side in ("source", "target")] for data in languages]
     if len(ways) == 2 and ways[0] == ways[1] and ways[0][0] != ways[0][1]:
         warnings.warn(
             f"both models translate from {ways[0][0]} to {ways[0][1]}: --reverse takes one "

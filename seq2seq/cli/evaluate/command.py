@@ -28,6 +28,7 @@ from seq2seq.cli.options import (
 from seq2seq.cli.requirements import add_requirements, check_requirements
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError, printable
+from seq2seq.languages import LANGUAGE_CODES, read_language
 
 HELP = "score translations of a test set"
 MAX_RESAMPLES = 100_000  # each takes an index per sentence
@@ -68,6 +69,12 @@ def resamples(text: str) -> int:
     return value
 
 
+def language(text: str) -> str:
+    if not read_language(text).is_known:
+        raise argparse.ArgumentTypeError(f"{text} is the code of no language: {LANGUAGE_CODES}")
+    return text
+
+
 CHOICE = "any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
 CHOICE += "bleu-tokenized if the references look tokenized"
 RESAMPLES = "resamples for 95%% intervals; 0 for none. By default 1000, and none for more than "
@@ -75,7 +82,7 @@ RESAMPLES += "10,000 sentences, which would fill the memory"
 SCORES = {
     "metrics": Option(lambda text: text.split(","), "A,B", CHOICE),
     "resamples": Option(resamples, "N", RESAMPLES),
-    "language": Option(str, "CODE", "target language; by default the model's"),
+    "language": Option(language, "CODE", "target language; by default the model's"),
 }
 
 

@@ -141,7 +141,8 @@ async def call(method: Callable[..., Any], request: Request, *arguments: Any) ->
 
 async def language_pairs_of_glossaries(service: Service, request: Request) -> Any:
     """The pairs of languages for which there may be glossaries: all that are translated."""
-    pairs = dict.fromkeys((each.source, each.target) for each in service.models.values())
+    models = service.models.values()
+    pairs = dict.fromkeys((language_code(m.source), language_code(m.target)) for m in models)
     names = ("source_lang", "target_lang")
     return {"supported_languages": [dict(zip(names, pair, strict=True)) for pair in pairs]}
 
@@ -167,8 +168,9 @@ async def parse_dictionaries(service: Service, described: list[dict[str, Any]]) 
     dictionaries: Dictionaries = {}
     for each in described:
         pair = pair_of(each)
-        models = service.find_models(each["source_lang"], each["target_lang"])
-        if pair in dictionaries or pair != f"{models[0].source}-{models[0].target}":
+        model = service.find_models(each["source_lang"], each["target_lang"])[0]
+        known = pair_of({"source_lang": model.source, "target_lang": model.target})
+        if pair in dictionaries or pair != known:
             raise HTTPError(400, f"{pair}: each dictionary is for two languages, and they differ")
         entries, form = each["entries"], each["entries_format"]
         dictionaries[pair] = await run_off_loop(len(entries), parse_entries, entries, form)
