@@ -1,7 +1,7 @@
 """The text of a file in parts, each a document, and the way back to a file."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from seq2seq.documents.document import Document
 from seq2seq.documents.markup import Reader
@@ -15,18 +15,25 @@ class Contents:
     Attributes:
         documents: its texts, in their order.
         write: makes the file of these texts as they are translated, one for each.
+        problems: messages about texts that `write` could not replace, and left as they are.
     """
 
     documents: list[Document]
     write: Callable[[Sequence[str]], bytes]
+    problems: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Cutter:
-    """Cuts the texts of a file into sentences; attributes as of `Document.of`."""
+    """Cuts the texts of a file into sentences; attributes as of `Document.of`.
+
+    Attributes:
+        fuzzy: mark the messages that are filled in a .po file as fuzzy.
+    """
 
     language: str | None
     whole: bool = True
+    fuzzy: bool = False
 
     def __call__(self, text: str, read: Reader | None = None) -> Document:
         return Document.of(text, self.language, read=read, whole=self.whole)
