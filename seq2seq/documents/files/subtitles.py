@@ -41,7 +41,7 @@ LONGEST = 8  # cues that a sentence goes on over
 BREAK, LINE, MOMENT = "cue", "line", "moment"
 # Scripts without spaces, in which a cue may end between any two characters.
 SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-CLOSING = "、。，．！？：；」』）】》〉”’ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ\u0e30-\u0e3a\u0e45-\u0e4e"
+CLOSING = "、。，．！？：；」』）】》〉”’ー々っゃゅょッャュョ\u0e30-\u0e3a\u0e45-\u0e4e"
 WORD = re.compile(rf"[{SPACELESS}][{CLOSING}]*|[^\s{SPACELESS}]+")
 NO_SPACE = re.compile(rf"[\s,.;:!?)\]{CLOSING}{SPACELESS}]|\Z")
 
