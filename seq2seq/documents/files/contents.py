@@ -14,8 +14,9 @@ class Contents:
 
     Attributes:
         documents: its texts, in their order.
-        write: makes the file of these texts as they are translated, one for each.
-        problems: messages about texts that `write` could not replace, and left as they are.
+        write: makes the file from the translations of these texts, one for each. Raises DataError
+            if the result could not be read again.
+        problems: what `write` could not put into the file, a message for each.
     """
 
     documents: list[Document]
@@ -25,10 +26,11 @@ class Contents:
 
 @dataclass(frozen=True)
 class Cutter:
-    """Cuts the texts of a file into sentences; attributes as of `Document.of`.
+    """Cuts the texts of a file into sentences.
 
     Attributes:
-        fuzzy: mark the messages that are filled in a .po file as fuzzy.
+        language, whole: as of `Document.of`.
+        fuzzy: mark the messages that are filled in a .po file as `fuzzy`, for a person to check.
     """
 
     language: str | None
