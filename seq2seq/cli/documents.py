@@ -40,11 +40,11 @@ OTHERS = set(
     re.findall(
         r"\w+",
         """
-        7z adoc ai arb ass azw3 bmp csv djvu doc docm dot dotx eml epub fb2 fodt gif ics idml indd ini
-        ipynb jpeg jpg json jsonl key latex log lrc mdx mhtml mobi mp3 mp4 msg numbers odg odp ods
-        odt org ott pages pdf php png pot potx pps ppsx ppt pptx properties ps psd pub resx rst rtf
-        sbv smi ssa strings sub svg sxw tar tex tiff tmx toml ts tsv ttml typ wpd wps xhtml xls xlsm
-        xlsx xml yaml yml zip
+        7z adoc ai arb ass azw3 bmp csv djvu doc docm dot dotx eml epub fb2 fodt gif ics idml indd
+        ini ipynb jpeg jpg json jsonl key latex log lrc mdx mhtml mobi mp3 mp4 msg numbers odg odp
+        ods odt org ott pages pdf php png pot potx pps ppsx ppt pptx properties ps psd pub resx
+        rst rtf sbv smi ssa strings sub svg sxw tar tex tiff tmx toml ts tsv ttml typ wpd wps
+        xhtml xls xlsm xlsx xml yaml yml zip
         """,
     )
 )

@@ -27,6 +27,7 @@ WIKI_LINK = re.compile(r"\[\[(?:[^|]*\|)?([^|]*)\]\]")
 HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 HASHES = re.compile(r"[^#]*#+")
 QUOTED = re.compile(r"\"([^\"]+)\"\s*\Z")
+MAX_NOTES = 100  # inside a block: where they are in one another, parsing takes quadratic time
 # Blocks inside a line, which neither begin nor end one.
 CELLS, TITLES = ("th_open", "td_open"), ("directive_open", "admonition_title_open")
 WORDS = ("text", "text_special", "softbreak")  # tokens that are no markup
@@ -94,6 +95,7 @@ class Page:
                 count += self._add(parser, token, *before)
                 check_count(count, "tags")
             before = token.type, token.markup
+        self._unread = len(self.problems)
 
     def _add(self, parser: "MarkdownIt", token: "MarkdownToken", kind: str, markup: str) -> int:
         """Add a block, or name it where it is not in the file as it was parsed.
@@ -109,6 +111,8 @@ class Page:
             if not title:
                 return 0
             token.content = title[1]
+        if token.content.count("^[") > MAX_NOTES:
+            raise DataError(f"line {token.map[0] + 1} has more than {MAX_NOTES} notes inside it")
         tags = parse_inline(parser, token.content, self._env)
         try:
             places = self._locate(token, kind, markup)
@@ -154,7 +158,8 @@ class Page:
 
         A block whose markup would become another stays as it is, and is named.
         """
-        parser, changes = make_parser(float("inf")), []
+        del self.problems[self._unread :]
+        parser, changes = make_parser(is_limited=False), []
         for block, new in zip(self.blocks, translated, strict=True):
             if new == str(block.text):
                 continue
@@ -201,7 +206,7 @@ def write_carefully(block: TextBlock, new: str) -> str:
             markup = part.markup.replace("_", "*")
             text += f" {markup}" if part.kind == "open" else f"{markup} "
         else:
-            text += part.markup
+            text += " " * (text[-1:] == part.markup[0] == "`") + part.markup
     return FIRST.sub(r"\1\\\2", text.strip())
 
 

@@ -19,7 +19,7 @@ SECONDS = 8.0  # of a processor: some texts take quadratic time
 # What is copied inside a line: templates, attributes, links of wikis, kinds of notes, emoji.
 VERBATIM = re.compile(
     r"\{\{[^{}]*+\}\}|\{%[^{}]*+(?<=%)\}|\{(?:[#.:]|\w+=)[^{}]*+\}"
-    r"|\[\[[^\[\]\n]++\]\](?![(\[])|\[![\w-]++\][+-]?(?![(\[])|(?<!\w):[a-zA-Z+-][\w+-]*+:(?!\w)"
+    r"|\[\[[^\[\]\n]++\]\](?![(\[])|\[![\w-]++\][+-]?(?![(\[])|(?<![\w:]):[a-zA-Z+-][\w+-]*+:(?![\w:])"
 )
 # A line of its own that is no text: the edge of a container, a kind of note, templates, attributes.
 DIRECTIVE = re.compile(
@@ -37,12 +37,12 @@ FILE = re.compile(r"\S+[./]\S+")
 TAB = re.compile(r"^([ \t>]*)===(?=[!+]?[ \t]+\")", re.M)
 
 
-def make_parser(seconds: float = SECONDS) -> "MarkdownIt":
+def make_parser(is_limited: bool = True) -> "MarkdownIt":
     """A parser for blocks; `parser.inline` is for what is inside them.
 
     Args:
-        seconds: of a processor, after which parsing raises a DataError, as it does for too many or
-            too deeply nested blocks.
+        is_limited: does parsing raise a DataError where it takes too long, as it does for too many
+            or too deeply nested blocks?
     """
     from markdown_it import MarkdownIt  # most files are of other formats
     from mdit_py_plugins.admon import admon_plugin
@@ -59,7 +59,7 @@ def make_parser(seconds: float = SECONDS) -> "MarkdownIt":
     alternatives = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     parser.block.ruler.before("table", "directive", read_directive, alternatives)
     parser.inline.ruler.after("text", "verbatim", read_verbatim)
-    check = check_limits(thread_time() + seconds)
+    check = check_limits(thread_time() + SECONDS if is_limited else float("inf"))
     parser.block.ruler.before("front_matter", "limits", check)
     parser.inline.ruler.before("text", "limits", check)
     parser.core.ruler.enableOnly(["normalize", "block"])
