@@ -4,25 +4,22 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.markdown_parser import MAX_INLINE_DEPTH, TAB, make_parser
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.html_markup import VOID
 from seq2seq.documents.limits import check_count
 from seq2seq.errors import DataError
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token as MarkdownToken
+    from markdown_it.token import Token
+
+    from seq2seq.documents.files.markdown_parser import Parser
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 # Front matter in TOML; the plugin of the parser knows YAML.
 TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n(?s:.*?)\n\+\+\+[ \t]*(?:\r?\n|\Z)")
-RULE = re.compile(r"---[ \t]*(?:\r\n?|\n)[ \t]*[\r\n]")  # no front matter, but a thematic break
-# The end of a link or an image: its address, or the name of a definition.
-LINK_END = re.compile(r"\](?:\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*+\))*+\)|\[[^\[\]]*+\])?", re.S)
 WIKI_LINK = re.compile(r"\[\[(?:[^|]*\|)?([^|]*)\]\]")
 HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 HASHES = re.compile(r"[^#]*#+")
@@ -72,6 +69,8 @@ class Page:
     """The blocks of a file that are translated, in their order."""
 
     def __init__(self, text: str):
+        from seq2seq.documents.files.markdown_parser import TAB, Parser  # most files need none
+
         self.blocks: list[TextBlock] = []
         self.problems: list[str] = []
         self._text = text
@@ -80,24 +79,20 @@ class Page:
         self._lines = [match[0] for match in LINE.finditer(parsed)]
         self._starts = [0, *accumulate(map(len, self._lines))]
         self._done = 0  # all before it is in blocks
-        self._env: dict[str, Any] = {}
-        parser = make_parser()
+        self._parser = Parser()
         if text.startswith("\ufeff"):
             parsed = parsed[1:]
         if front := TOML.match(parsed):
             parsed = "\n" * front[0].count("\n") + parsed[front.end() :]
-        if RULE.match(parsed):
-            parser.disable("front_matter")
-        before = "", ""
-        count = 0
-        for token in parser.parse(TAB.sub(r"\1!!!", parsed), self._env):
+        before, count = ("", ""), 0
+        for token in self._parser.parse(TAB.sub(r"\1!!!", parsed)):
             if token.type == "inline" and token.content.strip():
-                count += self._add(parser, token, *before)
+                count += self._add(token, *before)
                 check_count(count, "tags")
             before = token.type, token.markup
         self._unread = len(self.problems)
 
-    def _add(self, parser: "MarkdownIt", token: "MarkdownToken", kind: str, markup: str) -> int:
+    def _add(self, token: "Token", kind: str, markup: str) -> int:
         """Add a block, or name it where it is not in the file as it was parsed.
 
         Args:
@@ -113,11 +108,11 @@ class Page:
             token.content = title[1]
         if token.content.count("^[") > MAX_NOTES:
             raise DataError(f"line {token.map[0] + 1} has more than {MAX_NOTES} notes inside it")
-        tags = parse_inline(parser, token.content, self._env)
+        tags = self._parser.parse_inline(token.content)
         try:
             places = self._locate(token, kind, markup)
             prefixes = [self._text[place - column : place] for place, column in places]
-            reader = InlineReader(token.content, prefixes, self._env)
+            reader = InlineReader(self._parser, prefixes)
             reader.read(tags)
         except ValueError:
             self.problems.append(
@@ -129,7 +124,7 @@ class Page:
         self.blocks.append(TextBlock(places[0][0], self._done, *shape))
         return len(tags)
 
-    def _locate(self, token: "MarkdownToken", kind: str, markup: str) -> list[tuple[int, int]]:
+    def _locate(self, token: "Token", kind: str, markup: str) -> list[tuple[int, int]]:
         """The places of the lines of a block in the file, and in their lines.
 
         Raises: ValueError if they are not there.
@@ -159,13 +154,13 @@ class Page:
         A block whose markup would become another stays as it is, and is named.
         """
         del self.problems[self._unread :]
-        parser, changes = make_parser(is_limited=False), []
+        self._parser.deadline, changes = float("inf"), []
         for block, new in zip(self.blocks, translated, strict=True):
             if new == str(block.text):
                 continue
             for write in (write_plainly, write_carefully):
                 written = write(block, new)
-                if self._is_same(parser, block, written):
+                if self._is_same(block, written):
                     written = written.replace("|", "\\|") if block.kind in CELLS else written
                     changes.append((block.begin, block.end, written))
                     break
@@ -175,14 +170,13 @@ class Page:
                 )
         return splice(self._text, changes).encode()
 
-    def _is_same(self, parser: "MarkdownIt", block: TextBlock, written: str) -> bool:
+    def _is_same(self, block: TextBlock, written: str) -> bool:
         """Has a text the markup of a block, and would it begin a block of its kind?"""
         if block.is_alone:
-            tokens: list[MarkdownToken] = []
-            parser.block.parse(written.split("\n")[0], parser, {}, tokens)
+            tokens = self._parser.parse_blocks(written.split("\n")[0], {})
             if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
                 return False
-        return count_markup(parse_inline(parser, written, self._env)) == block.markup
+        return count_markup(self._parser.parse_inline(written)) == block.markup
 
 
 def write_plainly(block: TextBlock, new: str) -> str:
@@ -210,141 +204,76 @@ def write_carefully(block: TextBlock, new: str) -> str:
     return FIRST.sub(r"\1\\\2", text.strip())
 
 
-def parse_inline(parser: "MarkdownIt", text: str, env: dict[str, Any]) -> "list[MarkdownToken]":
-    """The tokens inside a block."""
-    parser.options["maxNesting"], before = MAX_INLINE_DEPTH, parser.options["maxNesting"]
-    tokens: list[MarkdownToken] = parser.inline.parse(text, parser, env, [])
-    parser.options["maxNesting"] = before
-    return tokens
-
-
-def count_markup(tokens: "Sequence[MarkdownToken]") -> Counter[tuple[str, ...]]:
+def count_markup(tokens: "Sequence[Token]") -> Counter[tuple[str, ...]]:
     """How often each kind of markup is among tokens, with its addresses and what is copied."""
     tags = (token for token in tokens if token.type not in WORDS)
     return Counter((tag.type, tag.content, *map(str, tag.attrs.values())) for tag in tags)
 
 
 class InlineReader:
-    """Finds what the parser found inside a block, which does not say where it is.
+    """Reads what is inside a block: its text with tags, and its escapes.
 
     Args:
-        content: the text of the block.
-        prefixes: what is before its lines, such as `> `.
-        env: what the parser keeps of a file, such as notes inside sentences.
+        prefixes: what is before the lines of the block, such as `> `.
     """
 
-    def __init__(self, content: str, prefixes: Sequence[str], env: Mapping[str, Any]):
+    def __init__(self, parser: "Parser", prefixes: Sequence[str]):
         self.text, self.escapes = NumberedText(), dict[int, str]()
-        self._content, self._prefixes, self._env = content, prefixes, env
-        self._place, self._lines, self._counted = 0, 0, 0
-        self._labels: list[int] = []  # where the texts of open links begin
+        self._parser, self._prefixes = parser, prefixes
+        self._line, self._spaces, self._label = 0, "", list[str]()
 
-    def read(self, tokens: "Sequence[MarkdownToken]") -> None:
-        """Add tokens, and the rest of the block. Raises: ValueError for one that is not in it."""
-        self._read(tokens)
-        self.text.add_text(self._content[self._place :])
-
-    def _read(self, tokens: "Sequence[MarkdownToken]") -> None:
+    def read(self, tokens: "Sequence[Token]") -> None:
+        """Add tokens. Raises: ValueError for a text that is not in the file as it was parsed."""
         following = iter(tokens)
         for token in following:
-            if token.info == "auto":  # <http://a.b>, a link around its own address
-                self._take("<")
-                address = self._take_up_to(">")
-                self.text.add_tag(Tag("copy", f"<{address}"), address[:-1])
-                next(following), next(following)
-            elif token.type == "text":
-                self._take(token.content)
+            source: str = token.meta["source"]
+            self._line += source.count("\n")
+            if token.type == "text":
+                self._spaces = source.removeprefix(token.content)
+                if token.content and self._spaces.strip():
+                    raise ValueError(source)
                 self.text.add_text(token.content)
             elif token.type == "text_special":
-                self._take(token.markup)
                 self.text.add_text(token.content)
                 if len(token.content) == 1 and not token.content.isalnum():
-                    self.escapes[ord(token.content)] = token.markup
+                    self.escapes[ord(token.content)] = source
             elif token.type == "softbreak":
-                self._take("\n")
                 self.text.add_text("\n")
+            elif token.info == "auto":  # <http://a.b>, a link around its own address
+                source += next(following).meta["source"] + next(following).meta["source"]
+                self.text.add_tag(Tag("copy", source), source[1:-1])
+            elif token.type == "footnote_ref" and "label" not in token.meta:
+                self.text.add_tag(Tag("open", "^[", "note"))
+                note = self._parser.env["footnotes"]["list"][token.meta["id"]]["content"]
+                self.read(self._parser.parse_inline(note))
+                self.text.add_tag(Tag("close", "]", "note"))
             else:
-                self._add(token)
+                self._add(token, source)
+            self._label.append(source)
 
-    def _add(self, token: "MarkdownToken") -> None:
+    def _add(self, token: "Token", source: str) -> None:
         """Add a token as a tag."""
         name, _, side = token.type.rpartition("_")
         if token.type == "hardbreak":
-            markup = self._take_up_to("\n")
-            self._lines += self._content.count("\n", self._counted, self._place)
-            self._counted = self._place
-            self.text.add_tag(Tag("alone", markup + self._prefixes[self._lines]), " ")
+            line_end = source[: source.index("\n") + 1]
+            markup = self._spaces + line_end + self._prefixes[self._line]
+            self.text.add_tag(Tag("alone", markup), " ")
         elif token.type == "code_inline":
-            self._take(token.markup)
-            code = self._take_up_to(f"(?<!`){token.markup}(?!`)")
-            copied = " ".join(token.content.split())
-            self.text.add_tag(Tag("copy", token.markup + code), copied)
+            self.text.add_tag(Tag("copy", source), " ".join(token.content.split()))
         elif token.type == "html_inline":
-            self._take(token.content)
-            match = HTML_TAG.match(token.content)
+            match = HTML_TAG.match(source)
             tag = match[2].lower() if match else ""
             kind: Kind = "alone" if not tag or tag in VOID else "open"
             kind = "close" if match and match[1] else kind
-            self.text.add_tag(Tag(kind, token.content, tag), " " if tag == "br" else "")
-        elif token.type == "verbatim":
-            self._take(token.content)
-            words = WIKI_LINK.fullmatch(token.content)
-            self.text.add_tag(
-                Tag("copy" if words else "alone", token.content), words[1] if words else ""
-            )
-        elif token.type.startswith("math_inline"):
-            formula = f"{token.markup}{token.content}{token.markup}"
-            self._take(formula)
-            self.text.add_tag(Tag("alone", formula))
-        elif token.type == "footnote_ref":
-            self._add_note(token.meta)
-        elif token.type == "image":
-            self._take(f"![{token.content}")
-            self.text.add_tag(Tag("alone", f"![{token.content}{self._take_link_end('')}"))
-        elif token.type == "link_open":
-            self._take("[")
-            self.text.add_tag(Tag("open", "[", name))
-            self._labels.append(self._place)
-        elif token.type == "link_close":
-            label = self._content[self._labels.pop() : self._place]
-            self.text.add_tag(Tag("close", self._take_link_end(label), name))
+            self.text.add_tag(Tag(kind, source, tag), " " if tag == "br" else "")
+        elif words := WIKI_LINK.fullmatch(source):
+            self.text.add_tag(Tag("copy", source), words[1])
+        elif token.type == "link_close" and source in ("]", "][]"):
+            # It names its definition, even if its text changes.
+            self.text.add_tag(Tag("close", f"][{''.join(self._label[1:])}]", name))
+        elif token.nesting:
+            kind = "open" if side == "open" else "close"
+            self.text.add_tag(Tag(kind, token.markup or source, name))
+            self._label = [] if token.type == "link_open" else self._label
         else:
-            self._take(token.markup)
-            self.text.add_tag(Tag("open" if side == "open" else "close", token.markup, name))
-
-    def _add_note(self, note: Mapping[str, Any]) -> None:
-        """Add a footnote: its name, or all of it where it is inside the sentence."""
-        if "label" in note:
-            self._take(f"[^{note['label']}]")
-            self.text.add_tag(Tag("alone", f"[^{note['label']}]"))
-            return
-        self._take("^[")
-        self.text.add_tag(Tag("open", "^[", "note"))
-        self._read(self._env["footnotes"]["list"][note["id"]]["tokens"])
-        self._take("]")
-        self.text.add_tag(Tag("close", "]", "note"))
-
-    def _take(self, markup: str) -> None:
-        """Go on after some characters, before which there is at most white space."""
-        place = self._content.find(markup, self._place)
-        gap = self._content[self._place : max(place, self._place)]
-        if place < 0 or gap.strip():
-            raise ValueError(markup)
-        self.text.add_text(gap)
-        self._place = place + len(markup)
-
-    def _take_up_to(self, pattern: str) -> str:
-        """The characters to the end of the next match, and go on after them."""
-        match = re.compile(pattern).search(self._content, self._place)
-        if not match:
-            raise ValueError(pattern)
-        taken, self._place = self._content[self._place : match.end()], match.end()
-        return taken
-
-    def _take_link_end(self, label: str) -> str:
-        """The end of a link or an image, which names its definition even if its text changes."""
-        match = LINK_END.match(self._content, self._place)
-        if not match:
-            raise ValueError(label)
-        self._place = match.end()
-        return f"][{label}]" if label and match[0] in ("]", "][]") else match[0]
+            self.text.add_tag(Tag("alone", source))
