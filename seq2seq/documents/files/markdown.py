@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 # Front matter in TOML; the plugin of the parser knows YAML.
 TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n(?s:.*?)\n\+\+\+[ \t]*(?:\r?\n|\Z)")
-WIKI_LINK = re.compile(r"\[\[(?:[^|]*\|)?([^|]*)\]\]")
 HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 HASHES = re.compile(r"[^#]*#+")
 QUOTED = re.compile(r"\"([^\"]+)\"\s*\Z")
@@ -266,8 +265,6 @@ class InlineReader:
             kind: Kind = "alone" if not tag or tag in VOID else "open"
             kind = "close" if match and match[1] else kind
             self.text.add_tag(Tag(kind, source, tag), " " if tag == "br" else "")
-        elif words := WIKI_LINK.fullmatch(source):
-            self.text.add_tag(Tag("copy", source), words[1])
         elif token.type == "link_close" and source in ("]", "][]"):
             # It names its definition, even if its text changes.
             self.text.add_tag(Tag("close", f"][{''.join(self._label[1:])}]", name))
