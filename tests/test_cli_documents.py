@@ -13,6 +13,7 @@ from test_cli import SENTENCES, Command, refused
 from seq2seq.cli import documents
 from seq2seq.decoding import Engine, Hypothesis
 from seq2seq.documents.document import Document
+from seq2seq.documents.files.contents import Contents
 from seq2seq.documents.html_markup import read_html
 from seq2seq.translator import Translator
 
@@ -140,3 +141,151 @@ def test_a_file_that_cannot_be_read_leaves_what_is_there(
     assert "not both" in refused(both)
     html = seq2seq("translate", run, "--document", "--html", source)
     assert "the end of its name" in refused(html)
+
+
+FOREIGN = [
+    "odt",
+    "pptx",
+    "xlsx",
+    "epub",
+    "pdf",
+    "json",
+    "yaml",
+    "csv",
+    "tex",
+    "rtf",
+    "doc",
+    "ods",
+    "ipynb",
+    "resx",
+    "xml",
+    "tar.gz",
+    "7z",
+    "PDF",
+]
+
+
+@pytest.mark.parametrize("end", FOREIGN)
+def test_a_file_of_another_format_is_never_a_text(
+    seq2seq: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = tmp_path / "out.txt"
+    for is_there in (False, True):
+        if is_there:
+            Path(f"my letter.{end}").write_text("Ein Hund.")
+            Path(f"letter.{end}").write_text("Ein Hund.")
+        for name in (f"letter.{end}", f"my letter.{end}", f"./letter.{end}"):
+            if end != "7z" or is_there or " " not in name:
+                message = refused(seq2seq("translate", run, "--document", name, "-o", output))
+                wrong = "srt, vtt, po" if is_there else "no such file"
+                assert wrong in message and not output.exists()
+    if end not in ("tar.gz", "7z"):
+        given = "translate", run, "--document", "-i", f"letter.{end}", "-o", output
+        assert "format should be one of txt, md" in refused(seq2seq(*given))
+    assert not output.exists()
+
+
+def test_folders_and_several_files_are_refused(
+    seq2seq: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.md", "b.md", "plain"):
+        Path(name).write_text(SENTENCES[0])
+    Path("Ordner").mkdir()
+    for given, wrong in (
+        (["a.md", "b.md"], "give it alone"),
+        (["a.md", SENTENCES[0]], "give it alone"),
+        ([SENTENCES[0], "plain"], "give it alone"),
+        (["a.md", "-i", "b.md"], "not both"),
+        (["Ordner"], "is a folder"),
+        (["Ordner/"], "is a folder"),
+        (["nowhere/"], "no such file"),
+        (["/nowhere/a"], "no such file"),
+        (["plain"], "format should be one of"),
+        (["--html", "-i", "a.md"], "--html is for texts"),
+        (["--fuzzy", "a.md"], "--fuzzy is for"),
+    ):
+        ended = seq2seq("translate", run, "--document", *given, "-o", "out")
+        assert wrong in refused(ended) and not Path("out").exists()
+    assert "--document a.md" in refused(seq2seq("translate", run, "a.md"))
+    folder = "--files", tmp_path, "--output-dir", tmp_path.parent / "out"
+    assert "--document" in refused(seq2seq("translate", run, *folder))
+
+
+@pytest.mark.parametrize(
+    ("given", "output", "better"),
+    [
+        (["a.md"], "b.docx", "b.md"),
+        (["a.md"], "b.pdf", "b.md"),
+        (["a.md"], "b.html", "b.md"),
+        (["a.srt"], "b.vtt", "b.srt"),
+        (["-i", "a.srt"], "b.txt", "b.srt"),
+        ([SENTENCES[0]], "b.docx", "b.txt"),
+        ([SENTENCES[0]], "b.odt", "b.txt"),
+        (["--html", "<p>Ein Hund.</p>"], "b.md", "b.html"),
+    ],
+)
+def test_the_output_has_the_format_that_its_name_says(
+    seq2seq: Command,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: list[str],
+    output: str,
+    better: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.md").write_text(SENTENCES[0])
+    Path("a.srt").write_text(f"1\n0:0:1,0 --> 0:0:2,0\n{SENTENCES[0]}\n")
+    ended = seq2seq("translate", run, *GREEDY, "--document", *given, "-o", output)
+    assert f"Type -o {better}" in refused(ended) and not Path(output).exists()
+    ended = seq2seq("translate", run, *GREEDY, "--document", *given, "-o", better)
+    assert ended.code == 0 and Path(better).read_text()
+    assert "Type -o b.txt" in refused(seq2seq("translate", run, SENTENCES[0], "-o", "b.docx"))
+
+
+def test_the_input_option_takes_files_of_all_formats(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "a.srt"
+    source.write_text(f"1\n0:0:1,0 --> 0:0:2,0\n<i>{SENTENCES[0]}</i>\n")
+    named = seq2seq("translate", run, *GREEDY, "--document", source)
+    given = seq2seq("translate", run, *GREEDY, "--document", "-i", source)
+    assert (given.code, given.out) == (0, named.out)
+    assert given.out.startswith(b"1\n0:0:1,0 --> 0:0:2,0\n<i>")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{\\rtf1\\ansi Ein Hund.}",
+        b"\xef\xbb\xbf<?xml version='1.0'?><a>Ein Hund.</a>",
+        b"<!DOCTYPE html><p>Ein Hund.",
+        b"WEBVTT\n\n00:01.000 --> 00:02.000\nEin Hund.",
+        b"1\n00:00:01,000 --> 00:00:02,000\nEin Hund.",
+        b"%PDF-1.7",
+        b"PK\x03\x04",
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 20,
+    ],
+)
+def test_standard_input_that_is_not_plain_text_is_refused(
+    seq2seq: Command, run: Path, data: bytes
+) -> None:
+    assert "text" in refused(seq2seq("translate", run, "--document", stdin=data))
+
+
+def test_texts_with_points_are_texts(seq2seq: Command, run: Path) -> None:
+    for text in ("Ein Hund.", "Ende...", "Um 10.30 Uhr", "3.5", "Ja/Nein", "http://a.de", "z. B."):
+        assert seq2seq("translate", run, *GREEDY, "--document", text).code == 0
+
+
+def test_problems_of_a_file_are_named(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+    source, output = tmp_path / "a.md", tmp_path / "b.md"
+    source.write_bytes(b"- [a](<b\n  c>) x\n\n- Ein Hund.\n")
+    contents = Contents([Document.of("a", None)], lambda texts: b"new", ["line 1 stays"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "open_file", lambda *_: contents)
+        ended = seq2seq("translate", run, *GREEDY, "--document", source, "-o", output)
+    assert (ended.code, output.read_bytes()) == (1, b"new")
+    assert "warning: line 1 stays" in ended.err

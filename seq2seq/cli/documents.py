@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import os
 import re
 import sys
 import warnings
@@ -13,9 +14,10 @@ from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import option_name
 from seq2seq.cli.requirements import put_best_first
+from seq2seq.cli.shards import files_below
 from seq2seq.data.text import similar_names
 from seq2seq.documents.files.contents import Contents, Cutter
-from seq2seq.documents.files.formats import LONGEST, format_of_file, open_file
+from seq2seq.documents.files.formats import FORMATS, LONGEST, format_of_file, open_file
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
 from seq2seq.durable import replacing
@@ -33,32 +35,105 @@ APART = (
     "the model's attention has no weights that link words, so tags inside sentences cut them: each "
     "text between two tags is translated for itself"
 )
-NAME = re.compile(r"[^\s<>]+\.[A-Za-z]+")  # of a file, rather than a text
+# The ends of names of documents that cannot be translated, or not as plain text.
+OTHERS = set(
+    re.findall(
+        r"\w+",
+        """
+        7z adoc ai arb ass azw3 bmp csv djvu doc docm dot dotx eml epub fb2 fodt gif ics idml indd
+        ini ipynb jpeg jpg json jsonl key latex log lrc mdx mhtml mobi mp3 mp4 msg numbers odg odp
+        ods odt org ott pages pdf php png pot potx pps ppsx ppt pptx properties ps psd pub resx
+        rst rtf sbv smi ssa strings sub svg sxw tar tex tiff tmx toml ts tsv ttml typ wpd wps
+        xhtml xls xlsm xlsx xml yaml yml zip
+        """,
+    )
+)
+SAME = {".markdown": ".md", ".htm": ".html", ".xlf": ".xliff"}
+ENDS = "|".join(["gz", *OTHERS, *(name[1:] for name in FORMATS)])
+# The name of a file, rather than a text: a path, one word with an end, or several with a known one.
+NAME = re.compile(
+    rf"(?!\w+://)[^\s<>]+\.(?=\d*[A-Za-z])[A-Za-z0-9]{{1,10}}|(?:~|\.{{1,2}})?/\S*|\S+/"
+    rf"|[^\r\n<>]+\.(?:{ENDS})",
+    re.I,
+)
+# How documents begin that are text, but not plain text.
+MARKUP = re.compile(rb"\s*(?:\{\\rtf|<\?xml|<!doctype|<html|webvtt|\d+\s+\d+:\d+:\d+)", re.I)
 OF_SENTENCES = ("nbest", "json", "json_input", "prefix")
 
 
 def check_documents(arguments: argparse.Namespace) -> None:
-    """Take the only text for the name of a file if its end is that of a format.
+    """Find out which file is the document, if any: `arguments.file`.
 
     Raises: ConfigError for an option that needs another, or is of single sentences; for a file that
-        does not exist.
+        does not exist or has no known format, also where its lines would be translated.
     """
     arguments.file = None
-    if arguments.document and len(arguments.texts) == 1 and format_of_file(arguments.texts[0]):
-        path = InputPath(arguments.texts[0])
-        if path.is_file():
-            arguments.file, arguments.texts = path, []
-        elif NAME.fullmatch(arguments.texts[0]):
-            raise ConfigError(f"--document {path}: there is no such file. {similar_names(path)}")
-    if arguments.file and arguments.html:
-        raise ConfigError("--html is for texts: the end of its name says what a file is")
-    if arguments.file and arguments.input:
-        raise ConfigError("give --document FILE or --input, not both")
+    if arguments.document:
+        choose_file(arguments)
+    files = files_below(arguments.files) if arguments.files else map(Path, arguments.texts)
+    for path in () if arguments.document else files:
+        if end_of(path) in FORMATS.keys() - {".txt"} and os.path.isfile(path):
+            raise ConfigError(f"{path} is not lines of text. Type --document {path}")
     if arguments.html and not arguments.document:
         raise ConfigError("--html is for whole texts: add --document")
+    if arguments.fuzzy and not (arguments.file and arguments.file.suffix.lower() == ".po"):
+        raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
     given = [option_name(name) for name in OF_SENTENCES if getattr(arguments, name)]
     if arguments.document and given:
         raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
+    check_output(arguments)
+
+
+def choose_file(arguments: argparse.Namespace) -> None:
+    """Take an argument or the input for a file whose name says its format.
+
+    Raises: ConfigError if an argument is the name of anything else, or there are several.
+    """
+    names = [text for text in arguments.texts if is_name(text)]
+    if names and (len(arguments.texts) > 1 or arguments.input):
+        raise ConfigError(f"{names[0]} is the name of a file: give it alone, not both")
+    path = InputPath(names[0]) if names else arguments.input
+    end = end_of(path) if path else ""
+    if names and path.is_dir():
+        raise ConfigError(f"--document {path} is a folder: give one of its files")
+    if names and not path.exists():
+        raise ConfigError(f"--document {path}: there is no such file. {similar_names(path)}")
+    if arguments.html and (names or (end in FORMATS and SAME.get(end, end) != ".html")):
+        raise ConfigError("--html is for texts: the end of its name says what a file is")
+    is_file = names or (end in FORMATS.keys() - {".txt"} and not arguments.html)
+    is_other = end[1:] in OTHERS and not arguments.html
+    if is_other or (is_file and not format_of_file(str(path))):
+        known = ", ".join(name[1:] for name in FORMATS)
+        raise ConfigError(f"--document {path}: its format should be one of {known}")
+    if is_file and path.exists():
+        arguments.file, arguments.texts, arguments.input = path, [], None
+
+
+def end_of(path: Path) -> str:
+    """The end of a name that says a format, without that of gzip."""
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def is_name(text: str) -> bool:
+    """Is a text the name of a file or folder, or does it look like one?"""
+    with suppress(ValueError):  # of a NUL
+        if os.path.lexists(text):
+            return True
+    return NAME.fullmatch(text.strip()) is not None
+
+
+def check_output(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError if the name of the output says another format than it will have."""
+    path, source = arguments.output, arguments.file or arguments.input
+    made = (
+        ".html" if arguments.html else arguments.file.suffix.lower() if arguments.file else ".txt"
+    )
+    end = path.suffix.lower() if path else ""
+    if source and end == source.suffix.lower():
+        return
+    is_other = end[1:] in OTHERS or (end in FORMATS and SAME.get(end, end) != SAME.get(made, made))
+    if end == ".docx" != made or (arguments.document and is_other):
+        raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
 
 
 def keep_placeholders(arguments: argparse.Namespace, search: "Search") -> None:
@@ -86,7 +161,7 @@ def translate_documents(
     choice = translator.find_choice(arguments.path) if has_tags else None
     if has_tags and choice is None:
         warnings.warn(APART, stacklevel=2)
-    contents = read_contents(arguments, Cutter(source, choice is not None))
+    contents = read_contents(arguments, Cutter(source, choice is not None, arguments.fuzzy))
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
     requests = [
@@ -109,9 +184,12 @@ def translate_documents(
         join_translations(document, [next(best) for _ in document.sentences], choice, target)
         for document in contents.documents
     ]
+    data = contents.write(translated)
+    for problem in contents.problems:
+        warnings.warn(problem, stacklevel=2)
     with delay_interrupts():
-        write_contents(arguments.output, contents.write(translated))
-    return int(any(request.error for request in requests))
+        write_contents(arguments.output, data)
+    return int(bool(contents.problems) or any(request.error for request in requests))
 
 
 def read_contents(arguments: argparse.Namespace, cut: Cutter) -> Contents:
@@ -161,6 +239,10 @@ def read_document(arguments: argparse.Namespace) -> str:
         raise DataError(
             f"{name} has more than {LONGEST:,} bytes, and documents are translated in memory: cut "
             "it, or translate it line by line, without --document"
+        )
+    if MARKUP.match(raw.removeprefix(b"\xef\xbb\xbf")) and not arguments.html:
+        raise DataError(
+            f"{name} is not plain text: give --document FILE, or add --html if it is HTML"
         )
     return "\n".join(
         decode_leniently(line, f"line {line_no}")

@@ -8,7 +8,7 @@ translated, which also sets the exit code to 1. Messages go to stderr.
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
     seq2seq translate PATH --json-input            {"text": ..., "must": [["house", "houses"]], ...}
     seq2seq translate PATH --document < page.txt   sentence by sentence, with all between them kept
-    seq2seq translate PATH --document a.docx -o b.docx    also txt, md, html, srt, po, xliff
+    seq2seq translate PATH --document a.docx -o b.docx    also txt, md, html, srt, vtt, ...
     seq2seq translate PATH --files IN --output-dir OUT --shard 1/8    all files of a folder; resumes
 """
 
@@ -70,6 +70,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--json-input", action="store_true", help=entries)
     add("--document", action="store_true", help="translate the sentences of whole texts, or FILE")
     add("--html", action="store_true", help="for --document: what is between the tags of HTML")
+    fuzzy = "for --document FILE.po: mark the messages that are filled as fuzzy"
+    add("--fuzzy", action="store_true", help=fuzzy)
     add_files(command)
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
@@ -162,8 +164,8 @@ def write_results(
 def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the search and of the engine. Raises: ConfigError for a mistake."""
     search, engine = decoding_arguments(arguments)
-    check_documents(arguments)
     check_files(arguments)
+    check_documents(arguments)
     check_requirements(arguments)
     if search.get("name") == "sample":
         search["samples"] = max(arguments.mbr or 0, arguments.nbest or 0) or None

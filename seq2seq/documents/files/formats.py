@@ -33,6 +33,7 @@ FORMATS: dict[str, Callable[[bytes, Cutter], Contents]] = {
     ".htm": open_html,
     ".docx": open_docx,
     ".srt": open_subtitles,
+    ".vtt": open_subtitles,
     ".po": open_catalog,
     ".xliff": open_xliff,
     ".xlf": open_xliff,

@@ -1,196 +1,276 @@
 """Markdown: the text of its blocks; what is inside sentences are tags."""
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.html_markup import VOID
+from seq2seq.documents.limits import check_count
+from seq2seq.errors import DataError
 
 if TYPE_CHECKING:
-    from markdown_it.token import Token as MarkdownToken
+    from markdown_it.token import Token
+
+    from seq2seq.documents.files.markdown_parser import Parser
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
-FRONT_MATTER = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n(?s:.*?)\n\1[ \t]*(?:\r?\n|\Z)")
-# The end of a link or an image: its address, or the name of a definition.
-LINK_END = re.compile(r"\](?:\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*+\))*+\)|\[[^\[\]]*+\])?", re.S)
+# Front matter in TOML; the plugin of the parser knows YAML.
+TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n(?s:.*?)\n\+\+\+[ \t]*(?:\r?\n|\Z)")
 HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
-FOOTNOTE = re.compile(r"(\[\^[^\[\]\s]+\]:?)")
+HASHES = re.compile(r"[^#]*#+")
+QUOTED = re.compile(r"\"([^\"]+)\"\s*\Z")
+MAX_NOTES = 100  # inside a block: where they are in one another, parsing takes quadratic time
+# Blocks inside a line, which neither begin nor end one.
+CELLS, TITLES = ("th_open", "td_open"), ("directive_open", "admonition_title_open")
+WORDS = ("text", "text_special", "softbreak")  # tokens that are no markup
+MARKS = {ord(mark): f"\\{mark}" for mark in "\\`*_[]<>#~$|"}
+FIRST = re.compile(r"\A(\d{0,9})([-+=:!?.)])")  # may make a block of another kind
 
 
 class TextBlock(NamedTuple):
-    """A paragraph, a heading or a cell.
+    """A paragraph, a heading, a cell or a title.
 
     Attributes:
         begin, end: its place in the file.
+        line: its first, counted from 1.
+        kind: the type of the token before it.
+        is_alone: does the text begin a line, so that it could begin a block of another kind?
         text: of its lines, without what stands before them, such as `> `.
         escapes: characters of the text that have a meaning, as they are written without it.
+        markup: how often each kind of markup is inside it.
     """
 
     begin: int
     end: int
+    line: int
+    kind: str
+    is_alone: bool
     text: NumberedText
-    escapes: dict[int, str]
+    escapes: Mapping[int, str]
+    markup: Counter[tuple[str, ...]]
 
 
 def open_markdown(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if it is no text."""
-    text = decode_file(data)
-    blocks = list(find_blocks(text))
-    return Contents([block.text.cut(cut) for block in blocks], partial(write_blocks, text, blocks))
-
-
-def find_blocks(text: str) -> Iterator[TextBlock]:
-    """The blocks of a text that are translated, in their order."""
-    from markdown_it import MarkdownIt  # most files are of other formats
-
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
-    front = FRONT_MATTER.match(text)
-    head = front[0] if front else text[: text.startswith("\ufeff")]
-    lines = [match[0] for match in LINE.finditer(text)]
-    starts = [0, *accumulate(map(len, lines))]
-    done = 0  # all before it is in blocks
-    for token in parser.parse("\n" * head.count("\n") + text[len(head) :]):
-        if token.type != "inline" or not token.map or not token.content.strip():
-            continue
-        places = []  # of the lines of the block: in the file, and in its line
-        for number, part in enumerate(token.content.split("\n"), start=token.map[0]):
-            line, part = lines[number].rstrip(), part.rstrip()
-            place = max(done - starts[number], 0)
-            is_end = line.endswith(part) and len(line) - len(part) >= place
-            column = len(line) - len(part) if is_end else line.find(part, place)
-            places.append((starts[number] + column, column))
-        if min(column for _, column in places) >= 0:
-            done = places[-1][0] + len(part)
-            prefixes = [text[place - column : place] for place, column in places]
-            yield TextBlock(places[0][0], done, *read_block(token, prefixes))
-
-
-def read_block(
-    token: "MarkdownToken", prefixes: Sequence[str]
-) -> tuple[NumberedText, dict[int, str]]:
-    """The text of a block with tags for what is inside sentences, and its escapes.
-
-    Args:
-        prefixes: of its lines.
-    """
-    reader = InlineReader(token.content, prefixes)
+    """Raises: DataError if it is not text, or too much to parse."""
     try:
-        reader.read(token.children or [])
-    except ValueError:  # it does not stand in the file as it was read: its tags are not known
-        reader = InlineReader(token.content, prefixes)
-        reader.text.add_text(token.content)
-    return reader.text, reader.escapes
+        page = Page(decode_file(data))
+    except RecursionError:
+        raise DataError("its marks are too deep in one another") from None
+    documents = [block.text.cut(cut) for block in page.blocks]
+    return Contents(documents, page.write, page.problems)
+
+
+class Page:
+    """The blocks of a file that are translated, in their order."""
+
+    def __init__(self, text: str):
+        from seq2seq.documents.files.markdown_parser import TAB, Parser  # most files need none
+
+        self.blocks: list[TextBlock] = []
+        self.problems: list[str] = []
+        self._text = text
+        check_count(text.count("\n") + text.count("\r") - text.count("\r\n"), "lines")
+        parsed = text.replace("\0", "\ufffd").replace("\ufeff", " ", text.startswith("\ufeff"))
+        self._lines = [match[0] for match in LINE.finditer(parsed)]
+        self._starts = [0, *accumulate(map(len, self._lines))]
+        self._done = 0  # all before it is in blocks
+        self._parser = Parser()
+        if text.startswith("\ufeff"):
+            parsed = parsed[1:]
+        if front := TOML.match(parsed):
+            parsed = "\n" * front[0].count("\n") + parsed[front.end() :]
+        before, count = ("", ""), 0
+        for token in self._parser.parse(TAB.sub(r"\1!!!", parsed)):
+            if token.type == "inline" and token.content.strip():
+                count += self._add(token, *before)
+                check_count(count, "tags")
+            before = token.type, token.markup
+        self._unread = len(self.problems)
+
+    def _add(self, token: "Token", kind: str, markup: str) -> int:
+        """Add a block, or name it where it is not in the file as it was parsed.
+
+        Args:
+            kind, markup: of the token before it.
+
+        Returns: the number of tags in it.
+        """
+        assert token.map is not None
+        if kind == "admonition_title_open":  # in quotes, or the name of its kind
+            title = QUOTED.search(self._lines[token.map[0]])
+            if not title:
+                return 0
+            token.content = title[1]
+        if token.content.count("^[") > MAX_NOTES:
+            raise DataError(f"line {token.map[0] + 1} has more than {MAX_NOTES} notes inside it")
+        tags = self._parser.parse_inline(token.content)
+        try:
+            places = self._locate(token, kind, markup)
+            prefixes = [self._text[place - column : place] for place, column in places]
+            reader = InlineReader(self._parser, prefixes)
+            reader.read(tags)
+        except ValueError:
+            self.problems.append(
+                f"line {token.map[0] + 1} is not translated: its markup is unusual"
+            )
+            return len(tags)
+        is_alone = kind not in (*CELLS, *TITLES) and not markup.startswith("#")
+        shape = (token.map[0] + 1, kind, is_alone, reader.text, reader.escapes, count_markup(tags))
+        self.blocks.append(TextBlock(places[0][0], self._done, *shape))
+        return len(tags)
+
+    def _locate(self, token: "Token", kind: str, markup: str) -> list[tuple[int, int]]:
+        """The places of the lines of a block in the file, and in their lines.
+
+        Raises: ValueError if they are not there.
+        """
+        places = []
+        for number, part in enumerate(token.content.split("\n"), start=(token.map or [0])[0]):
+            line, part, start = self._lines[number].rstrip(), part.strip(), self._starts[number]
+            least = max(self._done - start, 0)
+            if kind in CELLS:
+                column = line.find(part := part.replace("|", "\\|"), least)
+            elif kind in TITLES:
+                column = line.rfind(part)
+            elif line.endswith(part):
+                column = len(line) - len(part)
+            else:
+                hashes = HASHES.match(line, least) if markup.startswith("#") else None
+                column = line.find(part, hashes.end() if hashes else least)
+            if column < least:
+                raise ValueError(part)
+            places.append((start + column, column))
+        self._done = places[-1][0] + len(part)
+        return places
+
+    def write(self, translated: Sequence[str]) -> bytes:
+        """The file with its blocks as they are translated; their lines are one.
+
+        A block whose markup would become another stays as it is, and is named.
+        """
+        del self.problems[self._unread :]
+        self._parser.deadline, changes = float("inf"), []
+        for block, new in zip(self.blocks, translated, strict=True):
+            if new == str(block.text):
+                continue
+            for write in (write_plainly, write_carefully):
+                written = write(block, new)
+                if self._is_same(block, written):
+                    written = written.replace("|", "\\|") if block.kind in CELLS else written
+                    changes.append((block.begin, block.end, written))
+                    break
+            else:
+                self.problems.append(
+                    f"line {block.line} is not translated: its markup would change"
+                )
+        return splice(self._text, changes).encode()
+
+    def _is_same(self, block: TextBlock, written: str) -> bool:
+        """Has a text the markup of a block, and would it begin a block of its kind?"""
+        if block.is_alone:
+            tokens = self._parser.parse_blocks(written.split("\n")[0], {})
+            if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
+                return False
+        return count_markup(self._parser.parse_inline(written)) == block.markup
+
+
+def write_plainly(block: TextBlock, new: str) -> str:
+    """A block as it is translated, with marks in it as they are."""
+    text = "".join(
+        " ".join(part.split("\n")).translate(block.escapes)
+        if isinstance(part, str)
+        else part.markup
+        for part in block.text.parts(new)
+    )
+    return text.replace('"', "”") if block.kind in TITLES else text
+
+
+def write_carefully(block: TextBlock, new: str) -> str:
+    """A block as it is translated, with marks that mean nothing, and space around emphasis."""
+    text = ""
+    for part in block.text.parts(new):
+        if isinstance(part, str):
+            text += " ".join(part.split("\n")).translate({**MARKS, **block.escapes})
+        elif part.name in ("em", "strong"):
+            markup = part.markup.replace("_", "*")
+            text += f" {markup}" if part.kind == "open" else f"{markup} "
+        else:
+            text += " " * (text[-1:] == part.markup[0] == "`") + part.markup
+    return FIRST.sub(r"\1\\\2", text.strip())
+
+
+def count_markup(tokens: "Sequence[Token]") -> Counter[tuple[str, ...]]:
+    """How often each kind of markup is among tokens, with its addresses and what is copied."""
+    tags = (token for token in tokens if token.type not in WORDS)
+    return Counter((tag.type, tag.content, *map(str, tag.attrs.values())) for tag in tags)
 
 
 class InlineReader:
-    """Finds what the parser found inside a block, which does not say where it stands."""
+    """Reads what is inside a block: its text with tags, and its escapes.
 
-    def __init__(self, content: str, prefixes: Sequence[str]):
+    Args:
+        prefixes: what is before the lines of the block, such as `> `.
+    """
+
+    def __init__(self, parser: "Parser", prefixes: Sequence[str]):
         self.text, self.escapes = NumberedText(), dict[int, str]()
-        self._content, self._prefixes = content, prefixes
-        self._place, self._line = 0, 0
-        self._labels: list[int] = []  # where the texts of open links begin
+        self._parser, self._prefixes = parser, prefixes
+        self._line, self._spaces, self._label = 0, "", list[str]()
 
-    def read(self, tokens: "Sequence[MarkdownToken]") -> None:
-        """Add tokens. Raises: ValueError for one that is not in the block."""
+    def read(self, tokens: "Sequence[Token]") -> None:
+        """Add tokens. Raises: ValueError for a text that is not in the file as it was parsed."""
         following = iter(tokens)
         for token in following:
-            if token.info == "auto":  # <http://a.b>, a link around its own address
-                self._take("<")
-                address = self._take_up_to(">")
-                self.text.add_tag(Tag("copy", f"<{address}"), address[:-1])
-                next(following), next(following)
-            elif token.type == "text":
-                self._take(token.content)
-                for k, part in enumerate(FOOTNOTE.split(token.content)):
-                    self.text.add_tag(Tag("alone", part)) if k % 2 else self.text.add_text(part)
+            source: str = token.meta["source"]
+            self._line += source.count("\n")
+            if token.type == "text":
+                self._spaces = source.removeprefix(token.content)
+                if token.content and self._spaces.strip():
+                    raise ValueError(source)
+                self.text.add_text(token.content)
             elif token.type == "text_special":
-                self._take(token.markup)
                 self.text.add_text(token.content)
                 if len(token.content) == 1 and not token.content.isalnum():
-                    self.escapes[ord(token.content)] = token.markup
+                    self.escapes[ord(token.content)] = source
             elif token.type == "softbreak":
-                self._take("\n")
                 self.text.add_text("\n")
-                self._line += 1
+            elif token.info == "auto":  # <http://a.b>, a link around its own address
+                source += next(following).meta["source"] + next(following).meta["source"]
+                self.text.add_tag(Tag("copy", source), source[1:-1])
+            elif token.type == "footnote_ref" and "label" not in token.meta:
+                self.text.add_tag(Tag("open", "^[", "note"))
+                note = self._parser.env["footnotes"]["list"][token.meta["id"]]["content"]
+                self.read(self._parser.parse_inline(note))
+                self.text.add_tag(Tag("close", "]", "note"))
             else:
-                self._add(token)
-        self.text.add_text(self._content[self._place :])
+                self._add(token, source)
+            self._label.append(source)
 
-    def _add(self, token: "MarkdownToken") -> None:
+    def _add(self, token: "Token", source: str) -> None:
         """Add a token as a tag."""
         name, _, side = token.type.rpartition("_")
         if token.type == "hardbreak":
-            self._line += 1
-            markup = self._take_up_to("\n")
-            self.text.add_tag(Tag("alone", markup + self._prefixes[self._line]), " ")
+            line_end = source[: source.index("\n") + 1]
+            markup = self._spaces + line_end + self._prefixes[self._line]
+            self.text.add_tag(Tag("alone", markup), " ")
         elif token.type == "code_inline":
-            self._take(token.markup)
-            code = self._take_up_to(f"(?<!`){token.markup}(?!`)")
-            copied = " ".join(token.content.split())
-            self.text.add_tag(Tag("copy", token.markup + code), copied)
+            self.text.add_tag(Tag("copy", source), " ".join(token.content.split()))
         elif token.type == "html_inline":
-            self._take(token.content)
-            match = HTML_TAG.match(token.content)
+            match = HTML_TAG.match(source)
             tag = match[2].lower() if match else ""
             kind: Kind = "alone" if not tag or tag in VOID else "open"
             kind = "close" if match and match[1] else kind
-            self.text.add_tag(Tag(kind, token.content, tag), " " if tag == "br" else "")
-        elif token.type == "image":
-            self._take(f"![{token.content}")
-            self.text.add_tag(Tag("alone", f"![{token.content}{self._take_link_end('')}"))
-        elif token.type == "link_open":
-            self._take("[")
-            self.text.add_tag(Tag("open", "[", name))
-            self._labels.append(self._place)
-        elif token.type == "link_close":
-            label = self._content[self._labels.pop() : self._place]
-            self.text.add_tag(Tag("close", self._take_link_end(label), name))
+            self.text.add_tag(Tag(kind, source, tag), " " if tag == "br" else "")
+        elif token.type == "link_close" and source in ("]", "][]"):
+            # It names its definition, even if its text changes.
+            self.text.add_tag(Tag("close", f"][{''.join(self._label[1:])}]", name))
+        elif token.nesting:
+            kind = "open" if side == "open" else "close"
+            self.text.add_tag(Tag(kind, token.markup or source, name))
+            self._label = [] if token.type == "link_open" else self._label
         else:
-            self._take(token.markup)
-            self.text.add_tag(Tag("open" if side == "open" else "close", token.markup, name))
-
-    def _take(self, markup: str) -> None:
-        """Go on after some characters, before which there is at most white space."""
-        place = self._content.find(markup, self._place)
-        gap = self._content[self._place : max(place, self._place)]
-        if place < 0 or gap.strip():
-            raise ValueError(markup)
-        self.text.add_text(gap)
-        self._place = place + len(markup)
-
-    def _take_up_to(self, pattern: str) -> str:
-        """The characters to the end of the next match, and go on after them."""
-        match = re.compile(pattern).search(self._content, self._place)
-        if not match:
-            raise ValueError(pattern)
-        taken, self._place = self._content[self._place : match.end()], match.end()
-        return taken
-
-    def _take_link_end(self, label: str) -> str:
-        """The end of a link or an image, which names its definition even if its text changes."""
-        match = LINK_END.match(self._content, self._place)
-        if not match:
-            raise ValueError(label)
-        self._place = match.end()
-        return f"][{label}]" if label and match[0] in ("]", "][]") else match[0]
-
-
-def write_blocks(text: str, blocks: Sequence[TextBlock], translated: Sequence[str]) -> bytes:
-    """The file with its blocks as they are translated; their lines are one."""
-    changes = []
-    for block, new in zip(blocks, translated, strict=True):
-        if new != str(block.text):
-            parts = block.text.parts(new)
-            written = (
-                " ".join(part.split("\n")).translate(block.escapes)
-                if isinstance(part, str)
-                else part.markup
-                for part in parts
-            )
-            changes.append((block.begin, block.end, "".join(written)))
-    return splice(text, changes).encode()
+            self.text.add_tag(Tag("alone", source))

@@ -1,122 +1,264 @@
-"""SubRip (.srt): sentences go on over cues, whose numbers and timings stay."""
+"""SubRip (.srt) and WebVTT (.vtt): sentences go on over cues, whose numbers and times stay."""
 
+import html
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby, pairwise
 
+from seq2seq.documents.document import escape_text
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
+from seq2seq.documents.files.numbered import NumberedText, Tag
+from seq2seq.documents.inline import pair_tags
+from seq2seq.documents.limits import check_count
+from seq2seq.documents.markup import Token
 from seq2seq.errors import DataError
 
-TIME = r"\d+:\d\d:\d\d[,.]\d+"
-# The beginning of a cue: its number and its times.
-HEAD = re.compile(
-    rf"^(?:\ufeff?[ \t]*\d+[ \t]*\r?\n)?[ \t]*{TIME}[ \t]*-->[ \t]*{TIME}[^\n]*\n?", re.M
+Span = tuple[int, int]
+Placed = tuple[int, Tag]  # a tag, and its place in a text
+
+# Everything that the libraries srt and pysrt read as times; a line with an arrow is never text.
+TIME = r"\d+(?:[,.:，．。：]\d*){1,3}"
+TIMES = re.compile(
+    rf"(?<![^\r\n])(?:[^\r\n]*-->|[ \t]*{TIME} *-[ -] *> *{TIME})[^\r\n]*(?:\r?\n|\r)?"
 )
-MARKUP = re.compile(r"<(/?)([a-zA-Z]+)[^<>]*+>|\{\\[^{}]*+\}|\r?\n\s*")
+END_OF_LINE = re.compile(r"\r\n|\r|\n")
+EMPTY_LINE = re.compile(r"(?<![^\r\n])[ \t]*(?=[\r\n]|\Z)")
+NUMBER = re.compile(r"\ufeff?[ \t]*-?\d+\.?\d*[ \t]*")
+MARKUP = re.compile(
+    r"<(?P<close>/?)(?P<name>[a-zA-Z]+)[^<>]*+>"
+    r"|(?P<code>\{\\(?:(?P<style>[ibus])(?P<on>[01])|[^{}]*+)\})"
+    r"|(?P<time><\d[\d:.]*>)"
+    # Marks around the words of a cue or line: speakers, music, dots, descriptions of sounds.
+    r"|(?P<mark>(?<![^\r\n>}])[ \t]*(?:[-–—]+|>>+|\.{2,}|…)\s*(?=\w)"
+    r"|\s*[♪♫♬♩]+\s*|[\[\]]|[ \t]+#+(?![^\r\n<{]))"
+    r"|(?P<line>\s*[\r\n]\s*|\\[Nn])"
+)
 SENTENCE_END = re.compile(r"[.!?…:。！？♪)\]\"»”]\s*\Z")
-NEW_SENTENCE = re.compile(r"\s*(?:[-–—♪(\[]|>>)")
+NEW_SENTENCE = re.compile(r"(?:\s|<[^<>]*>|\{\\[^{}]*\})*+(?:[-–—♪(\[…]|\.\.|>>)")
 LONGEST = 8  # cues that a sentence goes on over
-BREAK, LINE = "cue", "line"
+BREAK, LINE, MOMENT = "cue", "line", "moment"
+# Scripts without spaces, in which a cue may end between any two characters.
+SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+CLOSING = "、。，．！？：；」』）】》〉”’ー々っゃゅょッャュョ\u0e30-\u0e3a\u0e45-\u0e4e"
+WORD = re.compile(rf"[{SPACELESS}][{CLOSING}]*|[^\s{SPACELESS}]+")
+NO_SPACE = re.compile(rf"[\s,.;:!?)\]{CLOSING}{SPACELESS}]|\Z")
 
 
 def open_subtitles(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if it is no text, or one without subtitles."""
+    """Raises: DataError if it is not text, or has no cues."""
     text = decode_file(data)
-    heads = list(HEAD.finditer(text))
-    if not heads:
-        raise DataError("there are no times of subtitles in it, such as 0:00:01,0 --> 0:00:02,0")
-    groups = join_cues(text, heads)
-    texts = [read_cues(text, group) for group in groups]
+    is_web = text.removeprefix("\ufeff").startswith("WEBVTT")
+    heads = find_heads(text)
+    if not heads and not is_web:
+        raise DataError(
+            "there are no times of subtitles in it, such as 0:00:01,0 --> 0:00:02,0; a .vtt file "
+            "begins with the line WEBVTT"
+        )
+    groups = join_cues(text, [trim_cue(text, *cue) for cue in find_cues(text, heads, is_web)])
+    texts = [read_cues(text, group, is_web) for group in groups]
+    check_count(sum(len(each.tags) for each in texts), "tags and lines")
     return Contents(
-        [each.cut(cut) for each in texts], partial(write_subtitles, text, groups, texts)
+        [each.cut(cut) for each in texts], partial(write_subtitles, text, groups, texts, is_web)
     )
 
 
-def join_cues(text: str, heads: Sequence["re.Match[str]"]) -> list[list[tuple[int, int]]]:
-    """The places of the texts of cues; those of cues over which a sentence goes on together."""
-    ends = [*(head.start() for head in heads[1:]), len(text)]
-    groups: list[list[tuple[int, int]]] = []
-    for head, end in zip(heads, ends, strict=True):
-        begin = head.end()
-        end = begin + len(text[begin:end].rstrip())
-        last = groups[-1][-1] if groups else (0, 0)
-        before, after = text[last[0] : last[1]], text[begin:end]
-        goes_on = before.strip() and after.strip() and len(groups[-1]) < LONGEST
-        if not goes_on or SENTENCE_END.search(before) or NEW_SENTENCE.match(after):
+def find_heads(text: str) -> list[Span]:
+    """The places of the numbers, names and times of all cues."""
+    heads: list[Span] = []
+    for match in TIMES.finditer(text):
+        check_count(len(heads) + 1, "cues")
+        before = text[heads[-1][1] if heads else 0 : match.start()]
+        *lines, last = END_OF_LINE.split(before.rstrip())
+        ends = END_OF_LINE.findall(before[len(before.rstrip()) :])
+        # A number may have empty lines after it. A name has none, but one before it.
+        is_name = len(ends) == 1 and not (lines and lines[-1].strip())
+        size = len(before) - len(before.rstrip()) + len(last)
+        is_head = last and (NUMBER.fullmatch(last) or is_name)
+        heads.append((match.start() - (size if is_head else 0), match.end()))
+    return heads
+
+
+def find_cues(text: str, heads: Sequence[Span], is_web: bool) -> Iterator[Span]:
+    """The places of the texts of cues."""
+    ends = [*(begin for begin, _ in heads), len(text)][1:]
+    for (_, begin), end in zip(heads, ends, strict=True):
+        if is_web and (empty := EMPTY_LINE.search(text, begin, end)):
+            end = empty.start()  # what follows is a comment or a style
+        yield begin, begin + len(text[begin:end].rstrip())
+
+
+def trim_cue(text: str, begin: int, end: int) -> Span:
+    """The place of a cue without the codes and tags around all of it, which stay where they are."""
+    matches = [each for each in MARKUP.finditer(text, begin, end) if each["name"] or each["code"]]
+    tags = [tag_of(match) for match in matches]
+    partners = pair_tags([Token(tag.kind, 0, 0, tag.name) for tag in tags])
+    first, last = 0, len(tags)
+    while first < last:
+        is_first = not text[begin : matches[first].start()].strip()
+        is_last = not text[matches[last - 1].end() : end].strip()
+        is_around = is_last and partners.get(first) == last - 1
+        if is_first and (is_around or (tags[first].kind != "close" and first not in partners)):
+            begin, first = matches[first].end(), first + 1
+            if is_around:
+                end, last = matches[last - 1].start(), last - 1
+        elif is_last and tags[last - 1].kind != "open" and last - 1 not in partners:
+            end, last = matches[last - 1].start(), last - 1
+        else:
+            break
+    words = text[begin:end]
+    end -= len(words) - len(words.rstrip())
+    return min(begin + len(words) - len(words.lstrip()), end), end
+
+
+def join_cues(text: str, cues: Sequence[Span]) -> list[list[Span]]:
+    """The cues, in groups over which a sentence goes on."""
+    groups: list[list[Span]] = []
+    before = ""
+    for begin, end in cues:
+        words = text[begin:end]
+        goes_on = has_letter(before) and has_letter(words) and len(groups[-1]) < LONGEST
+        if not goes_on or SENTENCE_END.search(before) or NEW_SENTENCE.match(words):
             groups.append([])
         groups[-1].append((begin, end))
+        before = words
     return groups
 
 
-def read_cues(text: str, group: Sequence[tuple[int, int]]) -> NumberedText:
+def has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def tag_of(match: "re.Match[str]") -> Tag:
+    """The tag of what MARKUP found; that of a code is named as its style."""
+    if match["line"]:
+        return Tag("alone", match[0], LINE)
+    if match["time"]:
+        return Tag("alone", match[0], MOMENT)
+    if match["mark"] or match["name"] == "v":  # another speaker
+        return Tag("block", match[0])
+    if match["name"]:
+        return Tag("close" if match["close"] else "open", match[0], match["name"].lower())
+    if match["style"]:
+        return Tag("open" if match["on"] == "1" else "close", match[0], f"\\{match['style']}")
+    return Tag("alone", match[0])
+
+
+def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
     """The text of some cues, with tags for the ends of cues and lines, and for their style."""
     numbered = NumberedText()
+    unescape = html.unescape if is_web else str
     for number, (begin, end) in enumerate(group):
         if number:
             numbered.add_tag(Tag("alone", text[group[number - 1][1] : begin], BREAK), " ")
         place = begin
         for match in MARKUP.finditer(text, begin, end):
-            numbered.add_text(text[place : match.start()])
+            numbered.add_text(unescape(text[place : match.start()]))
             place = match.end()
-            if match[2]:
-                kind: Kind = "close" if match[1] else "open"
-                numbered.add_tag(Tag(kind, match[0], match[2].lower()))
-            elif match[0].startswith("{"):
-                numbered.add_tag(Tag("alone", match[0]))
-            elif NEW_SENTENCE.match(text, place, end):
-                numbered.add_tag(Tag("block", match[0]))  # another speaker
-            else:
-                numbered.add_tag(Tag("alone", match[0], LINE), " ")
-        numbered.add_text(text[place:end])
+            tag = tag_of(match)
+            if tag.name == LINE and NEW_SENTENCE.match(text, place, end):
+                tag = tag._replace(kind="block")
+            numbered.add_tag(tag, " " if tag.name == LINE else "")
+        numbered.add_text(unescape(text[place:end]))
     return numbered
 
 
 def write_subtitles(
     text: str,
-    groups: Sequence[Sequence[tuple[int, int]]],
+    groups: Sequence[Sequence[Span]],
     texts: Sequence[NumberedText],
+    is_web: bool,
     translated: Sequence[str],
 ) -> bytes:
     """The file with other texts of its cues."""
-    changes = [
-        (group[0][0], group[-1][1], share_words(numbered, numbered.parts(new)))
-        for group, numbered, new in zip(groups, texts, translated, strict=True)
-        if new != str(numbered)
-    ]
+    changes = []
+    for group, numbered, new in zip(groups, texts, translated, strict=True):
+        if new != str(numbered):
+            runs = groupby(numbered.parts(new), is_block)
+            written = (
+                "".join(part.markup for part in run if isinstance(part, Tag))
+                if is_kept
+                else share_words(run, escape_text if is_web else str)
+                for is_kept, run in runs
+            )
+            changes.append((group[0][0], group[-1][1], "".join(written)))
     return splice(text, changes).encode()
 
 
-def share_words(numbered: NumberedText, parts: Iterable[str | Tag]) -> str:
+def is_block(part: str | Tag) -> bool:
+    return isinstance(part, Tag) and part.kind == "block"
+
+
+def share_words(parts: Iterable[str | Tag], escape: Callable[[str], str]) -> str:
     """A text with the breaks between cues and lines in their order, and words between them.
 
-    Where words lack, there is no break between lines: an empty line would end a cue.
+    Where words are lacking there is no break between lines: an empty line would end a cue. No pair
+    of tags goes over the end of a cue; it is around as many of its words as are in one cue.
     """
-    words: list[str] = []  # with the style around them; a block is one
-    wanted: list[int] = []  # words before each break
-    is_glued = False
+    text, breaks, tags = flatten(parts)
+    cuts = list(choose_cuts(text, breaks))
+    ends = [0, *(cut for cut, tag in cuts if tag.name == BREAK), len(text)]
+    # What is inserted: its place, its rank among others there, its number and its markup.
+    inserted = [(cut, 1, k, tag) for k, (cut, tag) in enumerate(cuts)]
+    partners = pair_tags([Token(tag.kind, 0, 0, tag.name) for _, tag in tags])
+    for k, (place, tag) in enumerate(tags):
+        partner = partners.get(k, k)
+        if partner >= k:  # a pair with its first tag
+            begin, end = clip(text, place, tags[partner][0], ends)
+            is_empty = begin == end
+            inserted.append((begin, 0 if tag.kind == "close" else 2, k, tag))
+            if partner > k:
+                inserted.append((end, 2 if is_empty else 0, partner, tags[partner][1]))
+    written, place = [], 0
+    for begin, rank, _, tag in sorted(inserted, key=lambda each: each[:3]):
+        words, place = text[place:begin], begin
+        is_cut = rank == 1 and tag.name != MOMENT
+        written += [escape(words.rstrip() if is_cut else words), tag.markup]
+    return "".join([*written, escape(text[place:])])
+
+
+def flatten(parts: Iterable[str | Tag]) -> tuple[str, list[Placed], list[Placed]]:
+    """The words of parts as one text, and the places in it of breaks and of other tags."""
+    words, length = [""], 0
+    breaks: list[Placed] = []
+    tags: list[Placed] = []
     for part in parts:
-        if isinstance(part, Tag) and part.kind == "alone" and part.name:
-            wanted.append(len(words))
-            is_glued = False
+        if isinstance(part, Tag):
+            is_break = part.kind == "alone" and part.name
+            (breaks if is_break else tags).append((length, part))
             continue
-        pieces = part.split() if isinstance(part, str) else [part.markup]
-        is_inside = isinstance(part, Tag) or not part[:1].isspace()
-        for piece in pieces:
-            if words and is_glued and is_inside:
-                words[-1] += piece
-            else:
-                words.append(piece)
-            is_glued, is_inside = isinstance(part, Tag), False
-        if isinstance(part, str):
-            is_glued = not part[-1:].isspace()
-    breaks = [tag for tag in numbered.tags if tag.kind == "alone" and tag.name]
-    if len(words) <= len(breaks):
-        kept = [k for k, tag in enumerate(breaks) if tag.name == BREAK]
-        breaks, wanted = [breaks[k] for k in kept], [wanted[k] for k in kept]
-    shares, place = [], 0
-    for k, (tag, want) in enumerate(zip(breaks, wanted, strict=True)):
-        stop = min(max(want, place + 1), max(place, len(words) - (len(breaks) - k)))
-        shares += [" ".join(words[place:stop]), tag.markup]
-        place = stop
-    return "".join([*shares, " ".join(words[place:])])
+        part = part.replace("-->", "→")
+        is_after_break = breaks and breaks[-1][0] == length and breaks[-1][1].name != MOMENT
+        if is_after_break and not (NO_SPACE.match(part) or NO_SPACE.match(words[-1][-1:])):
+            part = f" {part}"
+        words.append(part)
+        length += len(part)
+    return "".join(words), breaks, tags
+
+
+def choose_cuts(text: str, breaks: Sequence[Placed]) -> Iterator[Placed]:
+    """Where the breaks are, each before a word and near its place."""
+    starts = [match.start() for match in WORD.finditer(text)]
+    if len(starts) <= len(breaks):
+        breaks = [each for each in breaks if each[1].name != LINE]
+    word = 0
+    for k, (place, tag) in enumerate(breaks):
+        wanted = max(bisect_left(starts, place), word + 1)
+        word = min(wanted, max(word, len(starts) - (len(breaks) - k)))
+        yield (starts[word] if word < len(starts) else len(text)), tag
+
+
+def clip(text: str, begin: int, end: int, cues: Sequence[int]) -> Span:
+    """The words between two tags that are in one cue, as many as possible.
+
+    Args:
+        cues: where each begins, and where the last ends.
+    """
+    words = text[begin:end]
+    if not words.strip():
+        return begin, begin
+    begin, end = begin + len(words) - len(words.lstrip()), begin + len(words.rstrip())
+    spans = [(max(begin, first), min(end, last)) for first, last in pairwise(cues)]
+    begin, end = max(spans, key=lambda span: span[1] - span[0])
+    return begin, begin + len(text[begin:end].rstrip())
