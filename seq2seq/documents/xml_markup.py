@@ -7,6 +7,7 @@ from typing import Literal
 from xml.parsers import expat
 
 from seq2seq.documents.html_markup import copy_token
+from seq2seq.documents.limits import check_count
 from seq2seq.documents.markup import Token
 from seq2seq.errors import DataError
 
@@ -38,25 +39,30 @@ class XMLReader:
     outline: bool = True
 
     def __call__(self, text: str) -> list[Token]:
-        """The tokens of a text. Raises: DataError if it is not well-formed."""
+        """The tokens of a text.
+
+        Raises: DataError if it is not well-formed, or has more than `MAX_ELEMENTS` elements.
+        """
         match = PROLOG.match(text)
         start = match.end() if match else 0
         marks = find_marks(text[start:])
         tokens = [Token("block", 0, start + (marks[0].begin if marks else len(text) - start))]
         depth = 0  # of elements in one that is not translated, and this one
+        copied: list[str] = []  # its texts
         ends = [start + mark.begin for mark in marks[1:]]
         for mark, end in zip(marks, [*ends, len(text)], strict=False):
             begin = start + mark.begin
             if depth:
                 depth += (mark.kind == "open") - (mark.kind == "close")
                 tokens[-1] = tokens[-1]._replace(end=end)
+                copied += [text[begin:end]] if mark.kind == "text" else []
                 if not depth and tokens[-1].kind == "open":
-                    begin = tokens.pop().begin
-                    tokens.append(copy_token(text[begin:end], begin, mark.name))
+                    tokens.append(copy_token(tokens.pop().begin, end, mark.name, copied))
             else:
                 kind = mark.kind if self._is_inline(mark) else "block"
                 tokens.append(Token(kind, begin, end, mark.name))
                 depth = int(mark.kind == "open" and self._is_copied(mark))
+                copied = []
         return tokens
 
     def _is_copied(self, mark: "Mark") -> bool:
@@ -70,7 +76,7 @@ class XMLReader:
         return not self.outline or mark.parent is None or mark.parent.has_text
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Mark:
     """The beginning of a token; an element is that of its tag.
 
@@ -93,6 +99,7 @@ class MarkFinder:
     def __init__(self, text: str):
         self.marks: list[Mark] = []
         self._elements: list[Mark] = []  # that are open
+        self._count = 0  # of elements, comments and the like
         self._parser = parser = expat.ParserCreate("utf-8")
         self._is_raw = False  # in a section that is copied
         parser.StartElementHandler, parser.EndElementHandler = self._open, self._close
@@ -104,6 +111,8 @@ class MarkFinder:
         parser.Parse(f"<{ROOT}>{text}</{ROOT}>".encode(), True)
 
     def _add(self, kind: Kind, name: str = "", translate: str = "") -> Mark:
+        self._count += kind in ("open", "alone")
+        check_count(self._count)
         parent = self._elements[-1] if self._elements else None
         mark = Mark(kind, self._parser.CurrentByteIndex, parent, name, translate)
         self.marks.append(mark)
@@ -133,7 +142,7 @@ class MarkFinder:
 def find_marks(text: str) -> list[Mark]:
     """The beginnings of the tokens of a text, in characters.
 
-    Raises: DataError if it is not well-formed.
+    Raises: DataError if it is not well-formed, or has more than `MAX_ELEMENTS` elements.
     """
     try:
         _, *marks, _end = MarkFinder(text).marks
