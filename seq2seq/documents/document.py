@@ -16,8 +16,9 @@ from seq2seq.languages import is_spaceless
 
 Split = Literal["lines", "sentences", "none"]
 
-# A line, or a cell of it: all that Unicode calls a line break, and tabs, stand between.
-CELL = re.compile(r"[^\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+# A line with letters, or a cell of it: tabs and all that Unicode calls a line break are between.
+INSIDE, LETTER = r"[^\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", r"[^\W\d_]"
+CELL = re.compile(rf"(?<!{INSIDE})(?:(?!{LETTER}){INSIDE})*+{LETTER}{INSIDE}*+")
 # What a sentence neither begins nor ends with: white space, and characters of no width.
 BLANK = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b\u2060"
 # Marks of quotations, headings and items; a number with a point only where there are several, since

@@ -95,9 +95,10 @@ class HTMLReader(HTMLParser):
         last = text.rfind(">") + 1
         unfinished = re.compile("<[A-Za-z/!?]").search(text, last)
         stop = unfinished.start() if unfinished else len(text)
-        # Only places are read: without line ends these are columns, without references no text is
-        # in several pieces. The parser fails on a section that is not of XML.
-        self.feed(re.sub(r"[\n&]|(?<=<!)\[", " ", text[:stop]))
+        # Only places are read: without line ends these are columns, without references and signs
+        # that begin no tag no text is in several pieces. The parser fails on a section that is not
+        # of XML.
+        self.feed(re.sub(r"[\n&]|(?<=<!)\[|<(?![A-Za-z/!?])", " ", text[:stop]))
         self.close()
         if stop < len(text):
             self._regions.clear()

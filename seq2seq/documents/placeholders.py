@@ -50,7 +50,7 @@ DIALECTS = {
     ),
     "C, Objective-C, strftime: %s %ld %.2f %-5d %*d %@ %Y": (
         r"(?<!\d)%[-+#0]*+(?:\d++|\*)?+(?:\.(?:\d++|\*))?+(?:@|(?:hh?|ll?|[Lqjzt])?"
-        r"(?:[A-Za-z](?![^\W_])|[dsu](?=[A-Za-z]{1,2}(?![^\W_]))))|%(?:@|[sd](?![^\W_]))"
+        r"(?:[A-Za-z](?![^\W_])|[dsuf](?=[A-Za-z]{1,2}(?![^\W_]))))|%(?:@|[sd](?![^\W_]))"
     ),
     "PHP, shell, regular expressions: $name $1": r"\$(?:[A-Za-z_]\w*+|\d(?![\w%]|[.,]\d))",
     "emoji: :smile:": r"(?<![\w:]):[a-z0-9_+-]++:(?![\w:])",
