@@ -136,10 +136,10 @@ class Run:
             if around and around[-1][0] == partner:
                 element = around.pop()[1]
                 element.end, element.closing = place, self._markup(k, tags, first, last)
-                element.after = self._after(k)
+                element.after = self._sides(k)[1]
                 continue
             element = Element(self._markup(k, tags, first, last), place, place)
-            element.before, element.after = self._before(k), self._after(k)
+            element.before, element.after = self._sides(k)
             (around[-1][1].children if around else roots).append(element)
             if tag.kind == "open" and partner in tags and len(around) < MAX_DEPTH:
                 around.append((k, element))
@@ -150,20 +150,19 @@ class Run:
             element.is_break = tag.kind == "alone" and tag.text == " " and is_lone
         return roots
 
-    def _before(self, tag: int) -> Side:
-        """What is before a tag."""
-        previous = self.tags[tag - 1] if tag else None
-        if previous and previous.end == self.tags[tag].begin and not previous.text:
-            return "tag"
-        return side_of(self.text[max(0, self.places[tag] - 1) : self.places[tag]])
-
-    def _after(self, tag: int) -> Side:
-        """What is after a tag."""
-        following = self.tags[tag + 1] if tag + 1 < len(self.tags) else None
-        if following and following.begin == self.tags[tag].end and not following.text:
-            return "tag"
-        place = self.places[tag] + len(self.tags[tag].text)
-        return side_of(self.text[place : place + 1])
+    def _sides(self, tag: int) -> tuple[Side, Side]:
+        """What is before a tag, and what is after it."""
+        this, around = self.tags[tag], self.tags[max(0, tag - 1) : tag + 2]
+        begin, end = self.places[tag], self.places[tag] + len(this.text)
+        before, after = (
+            side_of(self.text[max(0, begin - 1) : begin]),
+            side_of(self.text[end : end + 1]),
+        )
+        others = [each for each in around if not each.text]
+        return (
+            "tag" if any(each.end == this.begin for each in others) else before,
+            "tag" if any(each.begin == this.end for each in others) else after,
+        )
 
     def _markup(self, tag: int, tags: range, first: int, last: int) -> str:
         """A tag as it stands in the document; before the first character of a sentence, with what

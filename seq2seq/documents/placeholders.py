@@ -69,7 +69,7 @@ DOMAIN = re.compile(r"(?:[a-z0-9-]++\.)+[a-z]{2,}(?:[/?#:]\S*)?")
 FILE = re.compile(r".*\w\.[A-Za-z][A-Za-z0-9]{1,4}|.*\d\.\d+\.\d.*|[0-9a-fA-F-]{7,}", re.S)
 # Ordinal numbers and decades: 3rd, 1er, 2e, 1990er, 80s.
 ORDINAL = re.compile(
-    r"\d+[.,]?\d*(?:st|nd|rd|th|ers?|ern|e|re|[eè]re|[eè]me|n?de|ten?|te[rns]|ste[rns]?)|\d*0s"
+    r"\d+[.,]?\d*(?:st|[nr]d|th|ers?|ern|e|re|[eè]re|[eè]me|n?de|ten?|te[rns]|ste[rns]?)|\d*0s"
 )
 # Letters after a digit, or after a hyphen behind one, up to the next hyphen or the end: `Zimmer` in
 # 3-Zimmer-Wohnung, `Druck` in 3D-Druck, `jährig` in 8jährig; but only `b` in XK-200b.

@@ -190,12 +190,12 @@ class Placement:
         place, tail = begin, ""  # the last character, if no tag is behind it
         ordered = sorted(elements, key=self.spans.__getitem__)
         for element in ordered:
-            before = after = False
-            if self._stands_alone(element):
+            first, last = self.spans[element]
+            if first == last:
                 opening, before, after = self._stand(element, begin, place, end)
                 closing = opening
             else:
-                opening, closing = self._characters(element, place, end)
+                (opening, closing), before, after = self._around(element, place, end), False, False
             yield from self._text(place, opening)
             tail = self.translation[opening - 1] if place < opening else tail
             if before and tail != " ":
@@ -216,33 +216,16 @@ class Placement:
         if begin < end:
             yield Part(self.translation[begin:end])
 
-    def _characters(self, element: Element, lowest: int, highest: int) -> Span:
+    def _around(self, element: Element, lowest: int, highest: int) -> Span:
         """The characters that an element is around: white space beside its tags as before."""
         target, (first, last) = self.words.target, self.spans[element]
         text = self.translation
-        if first == last:
-            is_after_space = self.sentence[element.start - 1 : element.start] == " "
-            place = self._gap(element)[bool(is_after_space and element.start)]
-            place = min(max(place, lowest), highest)
-            return place, place
         opening, closing = self._copies.get(element, (target[first][0], target[last - 1][1]))
         inside = self.sentence[element.start : element.end]
         opening -= inside.startswith(" ") and text[:opening].endswith(" ")
         closing += inside.endswith(" ") and text[closing:].startswith(" ")
         opening = min(max(opening, lowest), highest)
         return opening, min(max(closing, opening), highest)
-
-    def _gap(self, element: Element) -> Span:
-        """The characters between the words that an element stands between, which has none."""
-        target, (place, _) = self.words.target, self.spans[element]
-        before = target[place - 1][1] if place else 0
-        return before, target[place][0] if place < len(target) else len(self.translation)
-
-    def _stands_alone(self, element: Element) -> bool:
-        """Whether an element is around nothing, as in its document, with what is beside it."""
-        first, last = self.spans[element]
-        is_empty = element.start == element.end or bool(element.text)
-        return first == last and is_empty and not element.is_break
 
     def _stand(
         self, element: Element, begin: int, lowest: int, highest: int
@@ -251,23 +234,27 @@ class Placement:
         one after it that the translation has not: spaces are those of the document, and a mark
         beside it there is none here, as at the end of a sentence.
         """
-        text = self.translation
-        if element in self._inside:
-            return min(max(self._inside[element], lowest), highest), False, False
-        left, right = (min(max(place, lowest), highest) for place in self._gap(element))
-        previous, following = (
-            text[max(begin, left - 1) : left],
-            text[right : min(right + 1, highest)],
+        text, target, (place, _) = self.translation, self.words.target, self.spans[element]
+        left = target[place - 1][1] if place else 0
+        right = target[place][0] if place < len(target) else len(text)
+        left, right = (
+            min(max(self._inside.get(element, each), lowest), highest) for each in (left, right)
         )
-        gap, sides = text[left:right], (side_of(previous), side_of(following))
+        if element in self._inside or element.is_break:
+            return left, False, False
+        if element.start < element.end and not element.text:  # it was around words
+            return right if element.before == "space" else left, False, False
+        previous = text[max(begin, left - 1) : left]
+        following = text[right : min(right + 1, highest)]
+        has_gap, sides = left < right, (side_of(previous), side_of(following))
         # Languages without spaces have none here either.
-        is_open = bool(gap) or sides[0] == "word" or not (previous.isalpha() or previous in OPENING)
+        is_open = has_gap or sides[0] == "word" or not (previous.isalpha() or previous in OPENING)
         before = element.before == "space" and is_open
         before = bool(previous) and (before or (element.before == "mark" and sides[0] == "word"))
-        after = element.after == "space" and bool(gap and following)
+        after = element.after == "space" and has_gap and bool(following)
         after = after or (element.after in ("space", "mark") and sides[1] == "word")
         is_joined = element.after == "word" and element.before != "word"
-        if gap and not (before or is_joined):
+        if has_gap and not (before or is_joined):
             return left, False, False
         return right, before, after
 

@@ -59,9 +59,7 @@ class TextCodec:
         text = clean_line(text)
         ends = [end for _, end in self.tokenizers.source.spans(text)]
         words = (match.span() for match in re.finditer(r"\S+", text))
-        longest = max(
-            (bisect_right(ends, end) - bisect_right(ends, begin) for begin, end in words), default=0
-        )
+        longest = max((bisect_right(ends, b) - bisect_right(ends, a) for a, b in words), default=0)
         return longest if longest > LONGEST_WORD else 0
 
     def requirements_of(self, request: TranslationRequest) -> Requirements | None:

@@ -11,19 +11,18 @@ from seq2seq.translation.request import Translation, TranslationRequest
 
 
 def requests_of(
-    document: Document, *, links: int = 1, copies: bool = True, checked: bool = True, **wishes: Any
+    document: Document, *, links: int = 1, copies: bool = True, **wishes: Any
 ) -> list[TranslationRequest]:
     """The requests for the sentences of a document.
 
     Args:
         links: of how many translations of a sentence with tags inside the words are linked.
         copies: can the search see to it that translations contain what is copied?
-        checked: is a placeholder that its translation lacks a problem of a sentence?
-        wishes: fields of every request.
+        wishes: fields of every request; `checked`, unless they say otherwise.
     """
     requests = []
     for number, sentence in enumerate(document.sentences):
-        request = TranslationRequest(sentence, checked=checked, **wishes)
+        request = TranslationRequest(sentence, **({"checked": True} | wishes))
         if document.elements[number]:
             request.links, request.units = links, "tokens"
             copied = document.copies(number) if copies else []

@@ -156,8 +156,7 @@ class TranslationRequest(Request):
     @property
     def is_flawed(self) -> bool:
         """Is there no translation, or one without what a program needs, or the text itself?"""
-        kinds = {problem.kind for problem in self.result.problems}
-        return self.error is not None or not kinds.isdisjoint({"copied", "lost"})
+        return bool(self.error) or any(p.kind in ("copied", "lost") for p in self.result.problems)
 
     def __post_init__(self) -> None:
         is_plain = type(self.text) is type(self.prefix) is str
@@ -191,12 +190,9 @@ class TranslationRequest(Request):
         """
         copied = self.requirements.copied if self.requirements else {}
         lost = [phrase for phrase in best.unsatisfied if phrase in copied]
-        if self.checked and best.text:
-            missing = find_placeholders(self.text) - find_placeholders(best.text)
-            for group in self.must if missing else ():
-                missing -= find_placeholders(group[0])
-            lost += missing
-        return lost
+        later = find_placeholders(" ".join(group[0] for group in self.must))
+        missing = find_placeholders(self.text) - find_placeholders(best.text) - later
+        return [*lost, *missing] if self.checked else lost
 
     def copy(self, message: str = "") -> None:
         """For its engine, and for whoever reads texts: it is its own translation.
