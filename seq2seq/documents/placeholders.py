@@ -23,7 +23,7 @@ ICU = r"\{\s*+[\w.-]++\s*+,\s*+"
 MESSAGE = rf"{ICU}(?:plural|select(?:ordinal)?|choice)\s*+,{nested_braces()}\}}"
 WEB = r"(?:https?|ftps?|file)://[^\s<>\"]*[\w/]|\bwww\.[^\s<>\"]*[\w/]"
 # Only the 64 characters before an @ are read from several places.
-MAIL = r"(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+"
+MAIL = r"(?:mailto:)?+(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+"
 
 # The dialects of placeholders, those first that contain others. A percent sign after a number and a
 # colon after a word are punctuation: 50%, 10%-a, Hinweis:nein, 10:30.
