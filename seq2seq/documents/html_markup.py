@@ -56,7 +56,7 @@ def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:
 
 
 def wants_translation(tag: str, attributes: Attributes) -> bool | None:
-    """What an element says of its content; None if it says nothing."""
+    """Tell from its name and attributes if an element is translated; None if they do not say."""
     values = dict(attributes)
     said = (values.get("translate") or "yes").lower() if "translate" in values else ""
     if tag in VOID or tag in TEXTLESS:

@@ -151,7 +151,7 @@ class Run:
         return roots
 
     def _sides(self, tag: int) -> tuple[Side, Side]:
-        """What is before a tag, and what is after it."""
+        """The kinds of what is before and after a tag."""
         this, around = self.tags[tag], self.tags[max(0, tag - 1) : tag + 2]
         begin, end = self.places[tag], self.places[tag] + len(this.text)
         before, after = (
@@ -228,7 +228,7 @@ def pair_tags(tags: Sequence[Token]) -> dict[int, int]:
 
 
 def side_of(character: str) -> Side:
-    """What a character beside a tag is."""
+    """The kind of a character beside a tag."""
     if WORD.match(character):
         return "word"
     return "space" if character.isspace() else "mark"

@@ -7,8 +7,8 @@ MAX_NESTED = 8  # braces in one another in a message of ICU
 HIDDEN = "\ue001"  # for private use: stands for each character of such a message
 
 
-def nested_braces() -> str:
-    """A pattern of a text whose braces are balanced, up to `MAX_NESTED`. It takes linear time:
+def balance_braces() -> str:
+    """Write a pattern of texts whose braces are balanced, up to `MAX_NESTED`. It takes linear time:
     there is one way to read a text, and a brace that never closes is tried `MAX_NESTED` times.
     """
     pattern = r"[^{}]*+"
@@ -20,7 +20,7 @@ def nested_braces() -> str:
 # {count, plural, one {# file} other {# files}}: all of it is one placeholder, since whatever is
 # translated in its inner texts must leave its syntax alone.
 ICU = r"\{\s*+[\w.-]++\s*+,\s*+"
-MESSAGE = rf"{ICU}(?:plural|select(?:ordinal)?|choice)\s*+,{nested_braces()}\}}"
+MESSAGE = rf"{ICU}(?:plural|select(?:ordinal)?|choice)\s*+,{balance_braces()}\}}"
 WEB = r"(?:https?|ftps?|file)://[^\s<>\"]*[\w/]|\bwww\.[^\s<>\"]*[\w/]"
 # Only the 64 characters before an @ are read from several places.
 MAIL = r"(?:mailto:)?+(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+"
@@ -91,7 +91,7 @@ def hide_messages(text: str) -> str:
 
 
 def is_language(text: str) -> bool:
-    """Whether there is something to translate in a sentence; else it is copied.
+    """Tell a sentence with something to translate from one that is copied.
 
     A sentence is copied if nothing is left of it without its placeholders, web and mail addresses,
     numbers and codes, see `is_code`. One with an ICU message is copied whole.
@@ -107,7 +107,7 @@ def is_language(text: str) -> bool:
 
 
 def is_code(word: str) -> bool:
-    """Whether a word is a code or the name of a page, as `A-17/3`, `v2.0.1`, `#42` and `a.org`.
+    """Tell codes and names of pages, such as `A-17/3`, `v2.0.1`, `#42` and `a.org`, from words.
 
     A code has a digit, and letters of an alphabet with capitals. `3rd`, `1990er`, `8jährig` and
     `3-Zimmer-Wohnung` are words of a language, and so is `第3条`.
@@ -126,7 +126,7 @@ def is_code(word: str) -> bool:
 
 
 def is_word(letters: str, *, hyphen: bool) -> bool:
-    """Whether letters behind a digit are a word or its ending, and no unit or part of a code."""
+    """Tell letters behind a digit that are a word or its ending from units and parts of codes."""
     if letters.isupper():
         return False
     return len(letters) > (2 if hyphen else 3) or (letters.islower() and not letters.isascii())

@@ -140,7 +140,7 @@ class Placement:
             place, end_place = match.start(), match.start() + len(element.text)
             begin = bisect_right(self._target_ends, place) - first
             end = bisect_left(self._target_starts, end_place) - first
-            is_whole = not (is_inside_word(text, place) or is_inside_word(text, end_place))
+            is_whole = not (cuts_word(text, place) or cuts_word(text, end_place))
             is_free = is_whole and begin < end and not any(taken[begin:end])
             if is_free and sum(votes[begin:end]) > most:
                 best, most = (begin, end), sum(votes[begin:end])
@@ -259,8 +259,8 @@ class Placement:
         return right, before, after
 
 
-def is_inside_word(text: str, place: int) -> bool:
-    """Whether there are characters of words, of languages that have spaces, on both sides."""
+def cuts_word(text: str, place: int) -> bool:
+    """True where characters of words, of languages that have spaces, are on both sides."""
     return place > 0 and side_of(text[place - 1]) == side_of(text[place : place + 1]) == "word"
 
 
