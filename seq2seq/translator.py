@@ -241,6 +241,7 @@ class Translator:
             self.vocabulary,
             rules,
             engine.shortlist is not None,
+            is_spaceless(self.config["data"]["source"]),
         )
         return TextEngine(engine, codec)
 

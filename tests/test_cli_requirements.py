@@ -179,3 +179,39 @@ def test_a_pattern_that_would_not_end_is_refused_with_its_line(seq2seq: Command,
     for pattern in ("a{99999999999999999999}", "(" * 5000):
         ended = seq2seq("translate", run, "text", "--keep", pattern, *BEAMS)
         assert "is not a regular expression" in refused(ended)
+
+
+def test_lines_that_are_no_language_are_copied_if_that_is_asked_for(
+    seq2seq: Command, run: Path
+) -> None:
+    lines = ["2019", "A-17/3", "", " mail@example.org ", SENTENCES[0], "{name}: %s"]
+    stdin = "".join(f"{line}\n" for line in lines).encode()
+    plain = seq2seq("translate", run, *BEAMS, stdin=stdin)
+    ended = seq2seq(
+        "translate", run, *BEAMS, "--copy-numbers", "--keep", "placeholders", stdin=stdin
+    )
+    assert ended.code == 0
+    assert ended.lines == [
+        *("2019", "A-17/3", "", "mail@example.org"),
+        plain.lines[4],
+        "{name}: %s",
+    ]
+    assert plain.lines[0] != "2019"
+    # What is asked of a translation takes precedence.
+    request: list[object] = [{"text": "2019", "must": ["dog"]}, {"text": "2019"}]
+    typed = "translate", run, *BEAMS, "--copy-numbers", "--json-input"
+    asked, copied = seq2seq(*typed, stdin=as_lines(request)).lines
+    assert count_occurrences("dog", asked) and copied == "2019"
+    (entry,) = seq2seq("translate", run, "--copy-numbers", "--json", "2019").lines
+    assert json.loads(entry)["text"] == "2019" and json.loads(entry)["tokens"] == []
+
+
+def test_a_placeholder_that_cannot_be_kept_is_named_with_exit_code_1(
+    seq2seq: Command, run: Path
+) -> None:
+    name = "{" + "some_very_long_name" * 4 + "}"
+    typed = "--max-length", 6, "--keep", "placeholders", *BEAMS
+    ended = seq2seq("translate", run, f"{SENTENCES[0]} {name}", *typed)
+    assert ended.code == 1 and f"what is asked of '{name}': left out" in ended.err
+    document = seq2seq("translate", run, "--document", f"{SENTENCES[0]} {name}", *typed)
+    assert document.code == 1 and name in document.err

@@ -251,7 +251,8 @@ def test_references_are_resolved_as_by_the_library_and_each_character_has_its_pl
     text: str,
 ) -> None:
     plain, places = unescape(text)
-    assert len(places) == len(plain) + 1 and places[-1] == len(text) and places == sorted(places)
+    assert len(places) == len(plain) + 1 and places[-1] == len(text)
+    assert [*places] == sorted(places)
     for character, begin in zip(plain, places, strict=False):
         assert text[begin] in (character, "&")
     if "&#" not in text:

@@ -18,7 +18,7 @@ from seq2seq.errors import DataError
 
 MAIN = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 WORD = f"{{{MAIN}}}"
-WORDS = ["dog", "big", "run", "Tom & Jerry", "so < ob", "naïve", "東京", "שלום", "a", "it."]
+WORDS = ["dog", "big", "run", "Tom & Jerry", "A < B", "naïve", "東京", "שלום", "a", "it."]
 settings.register_profile("files", deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("files")
 

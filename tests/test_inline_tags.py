@@ -114,7 +114,8 @@ def test_tags_are_around_what_their_words_became_wherever_that_is(seed: int) -> 
         ("Ein <b>Hund</b> läuft.", "EIN <b>HUND</b> LÄUFT."),
         ("Ein Hunde<b>haus</b> da", "EIN <b>HUNDEHAUS</b> DA"),
         ("Ein<br>Hund", "EIN<br>HUND"),
-        ("Ein <br> Hund", "EIN<br> HUND"),
+        ("Ein <br> Hund", "EIN <br> HUND"),
+        ("Ein <br>Hund", "EIN <br>HUND"),
         ("Ein<img src=a> Hund", "EIN<img src=a> HUND"),
         ("Ein <b></b>Hund", "EIN <b></b>HUND"),
         ("Ein<b> Hund </b>da", "EIN<b> HUND </b>DA"),
@@ -123,7 +124,7 @@ def test_tags_are_around_what_their_words_became_wherever_that_is(seed: int) -> 
         ("Ein <b>Hund. Zwei</b> Hunde.", "EIN <b>HUND. ZWEI</b> HUNDE."),
         ("Ein <b>Hund <i>da</b> hin</i>.", "EIN <b>HUND <i>DA</b> HIN</i>."),
         ("<p>Ein <b>Hund<p>Zwei</b>", "<p>EIN <b>HUND<p>ZWEI</b>"),
-        ("Ein <!-- a --> Hund", "EIN<!-- a --> HUND"),
+        ("Ein <!-- a --> Hund", "EIN <!-- a --> HUND"),
     ],
 )
 def test_where_the_order_of_words_stays_tags_do(text: str, expected: str) -> None:
@@ -142,12 +143,12 @@ def test_a_block_ends_a_sentence_and_other_tags_do_not() -> None:
 
 def test_what_is_not_translated_is_copied_as_one_piece() -> None:
     keys, name = "<kbd>a <b>&amp; b</b></kbd>", '<i translate="no">Ex. 1</i>'
-    text = f"Drück {keys}, {name}! <code>x</code> <svg>n</svg>da"
+    text = f"Drück {keys}, {name}! Da <code>x</code> <svg>n</svg>da"
     document = Document.of(text, "de", read=read_html)
-    assert document.sentences == ["Drück a & b, Ex. 1!", "x da"]
+    assert document.sentences == ["Drück a & b, Ex. 1!", "Da x da"]
     assert [document.copies(n) for n in range(2)] == [["a & b", "Ex. 1"], ["x"]]
-    joined = document.join(["Press Ex. 1 or a & b!", "there: x"]).replace("<svg>n</svg>", "")
-    assert joined == f"Press {name} or {keys}! there: <code>x</code>"
+    joined = document.join(["Press Ex. 1 or a & b!", "there: there x"]).replace("<svg>n</svg>", "")
+    assert joined == f"Press {name} or {keys}! there: there <code>x</code>"
     lost = document.join(["Press something!", "there"])
     assert all(lost.count(each) == 1 for each in (keys, name, "<code>x</code>", "<svg>n</svg>"))
     assert Document.of("<p><code>x</code></p>", "de", read=read_html).sentences == []
@@ -247,3 +248,94 @@ def test_best_links_are_those_of_the_definition(seed: int) -> None:
         column = [share[j][i] for j in range(t)]
         wanted = column.index(max(column)) if max(column) >= NEAREST else None
         assert nearest == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "expected"),
+    [
+        ('A man <x id="1"/> runs.', "Ein Mann rennt.", 'Ein Mann <x id="1"/> rennt.'),
+        ("A man <img src=a> runs.", "Ein Mann rennt.", "Ein Mann <img src=a> rennt."),
+        ("A man<x-y></x-y> runs.", "Ein Mann rennt.", "Ein Mann<x-y></x-y> rennt."),
+        ("A man <x-y></x-y>runs.", "Ein Mann rennt.", "Ein Mann <x-y></x-y>rennt."),
+        ("A man <x/><y/> runs.", "Ein Mann rennt.", "Ein Mann <x/><y/> rennt."),
+        ("A man <x/> <y/> runs.", "Ein Mann rennt.", "Ein Mann <x/> <y/> rennt."),
+        ("A man runs <x/>.", "Ein Mann rennt.", "Ein Mann rennt <x/>."),
+        ("A man <x/> runs.", "男人跑。", "男人跑<x/>。"),
+        ("A man runs.<sup>1</sup> B is.", "X.", "X.<sup>1</sup> X."),
+        ("A man<sup>[2]</sup> runs.", "Ein Mann rennt.", "Ein Mann<sup>[2]</sup> rennt."),
+        ("H<sub>2</sub>O is wet.", "HO ist nass.", "H<sub>2</sub>O ist nass."),
+    ],
+)
+def test_what_stands_alone_has_the_spaces_of_the_document_beside_it(
+    text: str, translation: str, expected: str
+) -> None:
+    document = Document.of(text.replace("/>", "></i>"), "en", read=read_html)
+    joined = document.join([translation] * len(document.sentences))
+    assert joined.replace("></i>", "/>") == expected
+
+
+def test_an_element_that_moves_is_not_glued_to_words_it_was_not_glued_to() -> None:
+    """The words change places, and the end of the sentence comes into its middle."""
+    document = Document.of("Heute <x></x> läuft Max <y></y>.", "de", read=read_html)
+    links = WordLinks(
+        spans_of("Heute läuft Max ."), [(0, 3), (4, 8), (9, 14), (14, 15)], {(0, 2), (1, 1), (2, 0)}
+    )
+    joined = document.join(["Max runs today."], links=[links])
+    assert joined.count("<x></x>") == joined.count("<y></y>") == 1
+    assert not re.search(r"\w<|>\w", joined) and not re.search(r"  ", joined)
+
+
+def test_copied_text_is_found_as_whole_words_and_where_it_is_linked() -> None:
+    def copied(text: str, translation: str, links: set[tuple[int, int]]) -> str:
+        document = Document.of(text, "de", read=read_html)
+        spans = spans_of(document.sentences[0]), spans_of(translation)
+        return document.join([translation], links=[WordLinks(*spans, links)])
+
+    text = "Frauen drücken <kbd>a</kbd> oft."
+    assert copied(text, "A famous press a is often.", {(2, 3)}) == (
+        "A famous press <kbd>a</kbd> is often."
+    )
+    # Of two the one that is linked.
+    assert copied(text, "In a house women press a often.", {(2, 5)}) == (
+        "In a house women press <kbd>a</kbd> often."
+    )
+    # No word is cut, and the copy is there once.
+    inside = copied(text, "Frauen press often.", {(0, 0), (1, 1), (3, 2)})
+    assert inside.count("<kbd>a</kbd>") == 1 and inside.startswith("Frauen ")
+    assert re.sub("<kbd>a</kbd> ?", "", inside) == "Frauen press often."
+    # Scripts without spaces have words that end anywhere.
+    assert copied(text, "女性常按a键。", {(2, 0)}) == "女性常按<kbd>a</kbd>键。"
+
+
+@pytest.mark.parametrize("read", [read_html, XMLReader(copied={"code"}, outline=False)])
+def test_an_attribute_may_contain_the_end_of_a_tag(read: Reader) -> None:
+    code = '<code title="a > b"><i lang="c>d">x</i> &lt; y</code>'
+    document = Document.of(f"Ein {code} ist da", "de", read=read)
+    assert document.sentences == ["Ein x < y ist da"] and document.copies(0) == ["x < y"]
+    assert document.join(["There is x < y"]) == f"There is {code}"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences", "copies"),
+    [
+        ("Das <b class='a notranslate b'>Ex</b> da", ["Das Ex da"], ["Ex"]),
+        ("Das <b TRANSLATE='NO'>Ex</b> da", ["Das Ex da"], ["Ex"]),
+        ("Das <b class='notranslated'>und</b> da", ["Das und da"], []),
+        ("<p translate=no>Ex <i translate=yes>Das da</i> Ex</p>Und", ["Das da", "Und"], []),
+        ("Und <b translate=no>Ex <i translate=''>Das</i> Ex</b> da", ["Und", "Das", "da"], []),
+        ("<div class=notranslate>Ex<div>Ex</div>Ex</div>Das", ["Das"], []),
+        ("<svg translate=yes><text>Ex</text></svg> Das", ["Das"], []),
+        ("Ein <ruby>Hund<rp>(</rp><rt>hunt</rt><rp>)</rp></ruby> da", ["Ein Hund da"], []),
+        ("<ruby>Hund<rt>hunt<rt>hunt</ruby> da", ["Hund da"], []),
+        ("Ein Hund<sup><a href=b>[1]</a>, 2</sup> da", ["Ein Hund da"], []),
+        ("Am 1<sup>er</sup> da, Windows<sup>TM</sup>", ["Am 1er da, Windows"], []),
+    ],
+)
+def test_what_is_not_translated_or_no_part_of_a_word(
+    text: str, sentences: list[str], copies: list[str]
+) -> None:
+    document = Document.of(text, "de", read=read_html)
+    assert document.sentences == sentences and document.copies(0) == copies
+    assert document.join(document.sentences) == text
+    joined = document.join([each.upper() for each in document.sentences])
+    assert TAG.findall(joined) == TAG.findall(text) and joined.count("Ex") == text.count("Ex")

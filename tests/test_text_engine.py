@@ -287,3 +287,43 @@ def test_places_are_named_as_briefly_as_they_can_be() -> None:
     assert join_places(["line 1", "line 3", "b.txt, line 4", "b.txt, line 5", "line 6"]) == (
         "line 1, 3, b.txt, line 4, 5, line 6"
     )
+
+
+@pytest.mark.filterwarnings("ignore:line .* is longer than", "ignore:cut off at the length")
+def test_a_word_that_no_language_has_is_copied_and_named(translator: Translator) -> None:
+    endless = "Ein " + "xy" * 500 + " Hund"
+    texts = [TEXTS[0], endless, "x " * 300]
+    requests = [TranslationRequest(text, place=f"line {n}") for n, text in enumerate(texts, 1)]
+    engine = translator.text_engine(Engine(translator.model, Greedy()))
+    with pytest.warns(UserWarning, match="line 2 has a word of .* pieces: copied") as told:
+        plain, copied, words = warn_of_problems(engine.translate(requests))
+    assert [each.text for each in copied.result.translations] == [endless]
+    assert [each.is_flawed for each in (plain, copied, words)] == [False, True, False]
+    assert not any(str(each.message).startswith("line 3 has a word") for each in told)
+    # Where words have no spaces between them, there are no such words.
+    codec = replace(engine.codec, spaceless=True)
+    ids = codec.encode([endless])[0]
+    assert codec.longest_word(endless, ids) == 0 < engine.codec.longest_word(endless, ids)
+
+
+def test_a_translation_has_no_spaces_around_it(translator: Translator) -> None:
+    codec = translator.text_engine(Engine(translator.model, Greedy())).codec
+    assert codec.join([" A dog. "]) == "A dog." and codec.join([" A. ", " B. "]) == "A. B."
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=2, length_ratio=0, length_extra=3)])
+def test_a_placeholder_that_cannot_be_kept_is_a_flaw(
+    translator: Translator, search: Search
+) -> None:
+    """Without a search that must copy it, and where it does not fit into the length."""
+    text = f"{TEXTS[0]} {{some_very_long_name}} {TEXTS[0]}"
+    beams = search.beams > 1
+    rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS))) if beams else None
+    request = TranslationRequest(text, checked=not beams)
+    list(translator.text_engine(search, rules=rules).translate([request]))
+    (problem,) = (each for each in request.result.problems if each.kind != "truncated")
+    assert problem.kind == "lost" and "'{some_very_long_name}': left out" in problem.message
+    assert request.is_flawed
+    free = TranslationRequest(text)
+    list(translator.text_engine(search).translate([free]))
+    assert not free.is_flawed

@@ -164,10 +164,12 @@ def translate_documents(
     contents = read_contents(arguments, Cutter(source, choice is not None, arguments.fuzzy))
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
+    asks = {
+        "copies": arguments.keep is not None,
+        "checked": arguments.keep in (None, "placeholders"),
+    }
     requests = [
-        request
-        for document in contents.documents
-        for request in requests_of(document, copies=arguments.keep is not None)
+        request for document in contents.documents for request in requests_of(document, **asks)
     ]
     for number, request in enumerate(requests, start=1):
         request.place = f"sentence {number}"
@@ -189,7 +191,7 @@ def translate_documents(
         warnings.warn(problem, stacklevel=2)
     with delay_interrupts():
         write_contents(arguments.output, data)
-    return int(bool(contents.problems) or any(request.error for request in requests))
+    return int(bool(contents.problems) or any(request.is_flawed for request in requests))
 
 
 def read_contents(arguments: argparse.Namespace, cut: Cutter) -> Contents:

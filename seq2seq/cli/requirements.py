@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE
 from seq2seq.cli.options import Option, add_options, positive
-from seq2seq.documents.placeholders import PLACEHOLDERS
+from seq2seq.documents.placeholders import PLACEHOLDERS, is_language
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.languages import is_spaceless
 from seq2seq.text_stream import without_marks
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from seq2seq.translation.request import Translation, TranslationRequest
     from seq2seq.translator import Translator
 
-KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses and tags"
+KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses, tags and the like"
+COPY_NUMBERS = "copy lines that are no language: numbers, dates, codes, addresses, placeholders"
 OPTIONS = {
     "glossary": Option(InputPath, "FILE", "terms and their translations, tab-separated"),
     "keep": Option(str, "REGEX", KEEP),
@@ -99,18 +100,23 @@ def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "
         request = TranslationRequest("", place=place)
         request.fail(DataError(TOO_LONG), Problem("unreadable", TOO_LONG))
         return request
-    if not arguments.json_input:
-        return TranslationRequest(line, arguments.prefix, place=place)
-    line = without_marks(line)
-    try:
-        entry = parse_request(line) if line.strip() else {"text": ""}
-        if entry.get("prefix", "") == "":
-            entry["prefix"] = arguments.prefix
-        return TranslationRequest(**entry, place=place)
-    except DataError as error:
-        request = TranslationRequest("", place=place)
-        request.refuse(error)
-        return request
+    if arguments.json_input:
+        line = without_marks(line)
+        try:
+            entry = parse_request(line) if line.strip() else {"text": ""}
+            if entry.get("prefix", "") == "":
+                entry["prefix"] = arguments.prefix
+            request = TranslationRequest(**entry, place=place)
+        except DataError as error:
+            request = TranslationRequest("", place=place)
+            request.refuse(error)
+            return request
+    else:
+        request = TranslationRequest(line, arguments.prefix, place=place)
+    asks = request.prefix or request.must or request.must_not or not request.text.strip()
+    if arguments.copy_numbers and not asks and not is_language(request.text):
+        request.copy()
+    return request
 
 
 def put_best_first(

@@ -248,7 +248,7 @@ def translate_shards(
         shard, text, failed = begun.popleft(), [], False
         of_shard = chain([first], islice(ended, shard.lines - 1))
         for line_no, request in enumerate(of_shard, shard.first):
-            failed = failed or request.error is not None
+            failed = failed or request.is_flawed
             reference = shard.references[line_no - shard.first] if shard.references else None
             put_best_first(request.result.translations, arguments, reference)
             text += [f"{line}\n" for line in formatted(line_no, request)]

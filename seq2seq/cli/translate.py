@@ -35,6 +35,7 @@ from seq2seq.cli.options import (
 )
 from seq2seq.cli.ray_cluster import translate_on_ray
 from seq2seq.cli.requirements import (
+    COPY_NUMBERS,
     add_requirements,
     check_beams,
     check_requirements,
@@ -76,6 +77,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
     add_requirements(command)
+    add("--copy-numbers", action="store_true", help=COPY_NUMBERS)
     add_ensemble(command)
     add_decoding(command)
 
@@ -154,7 +156,7 @@ def write_results(
     formatted = format_of(arguments, translator.target)
     failed = False
     for line_no, request in enumerate(ended, start=1):
-        failed = failed or request.error is not None
+        failed = failed or request.is_flawed
         put_best_first(request.result.translations, arguments)
         for line in formatted(line_no, request):
             write_line(line, output)

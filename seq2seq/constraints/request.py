@@ -123,7 +123,8 @@ class Requirements:
         self.beginning = vocabulary.spelling.write(self.forced) + rest if rest else b""
 
     @cached_property
-    def _copied(self) -> Counter[str]:
+    def copied(self) -> Counter[str]:
+        """The placeholders of the text, with their counts."""
         return self._placeholders.find(self.text)
 
     def constraint(self, part: int = 0) -> Constraint | None:
@@ -145,13 +146,13 @@ class Requirements:
         """
         if not self.terms:
             return 0, 0
-        surplus = self._placeholders.find(translation) - self._copied
+        surplus = self._placeholders.find(translation) - self.copied
         return len(self._missing_terms(translation)), surplus.total()
 
     def find_unsatisfied(self, translation: str) -> tuple[str, ...]:
         """The phrases that a translation should contain and does not."""
         terms = self._missing_terms(translation)
-        _, others = split_required(self._copied)
+        _, others = split_required(self.copied)
         return (
             *self.dropped,
             *(term.phrases[0] for term in terms),

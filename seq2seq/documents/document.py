@@ -7,20 +7,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seq2seq.documents.inline import Element, Run, runs_of
-from seq2seq.documents.markup import Reader, Token
+from seq2seq.documents.limits import check_count
+from seq2seq.documents.markup import Reader, Token, set_notes_apart
+from seq2seq.documents.placeholders import is_language
 from seq2seq.documents.placing import WordLinks, diagonal_links, place_tags
 from seq2seq.documents.sentences import sentence_ends
 from seq2seq.languages import is_spaceless
 
 Split = Literal["lines", "sentences", "none"]
 
-# A line, or a cell of it: all that Unicode calls a line break, and tabs, stand between.
-CELL = re.compile(r"[^\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
+# A line with letters, or a cell of it: tabs and all that Unicode calls a line break are between.
+INSIDE, LETTER = r"[^\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", r"[^\W\d_]"
+CELL = re.compile(rf"(?<!{INSIDE})(?:(?!{LETTER}){INSIDE})*+{LETTER}{INSIDE}*+")
 # What a sentence neither begins nor ends with: white space, and characters of no width.
 BLANK = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b\u2060"
 # Marks of quotations, headings and items; a number with a point only where there are several, since
 # it is an ordinal in many languages.
-TIGHT = r"[•◦▪‣●■]|\d{1,3}、|（\d{1,3}）"  # white space may follow
+NOTES = "♩♪♫♬🎵🎶"
+TIGHT = rf"[•◦▪‣●■{NOTES}]|\.{{2,}}|…|\d{{1,3}}、|（\d{{1,3}}）"  # white space may follow
 LOOSE = r">+|#{1,6}|[-*+–—·]|\[[ xX]\]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})\)"  # it must
 NUMBER = r"\d{1,3}\."
 MARKS, MARKS_AND_NUMBERS = (
@@ -28,6 +32,10 @@ MARKS, MARKS_AND_NUMBERS = (
     for loose in (LOOSE, f"{LOOSE}|{NUMBER}")
 )
 NUMBERED = re.compile(rf"^[ \t>]*{NUMBER}\s", re.M)
+# A cell in brackets, such as what is heard in a film, without those.
+BRACKETED = re.compile(r"(?s:\[[^\[\]]*\]|\([^()]*\)|（[^（）]*）|【[^【】]*】)")
+DOTS = re.compile(r"(?<!\s)\s*(?:\.{2,}|…+)\Z")  # at the end of what goes on
+ENDING = re.compile(r"[\s.…。]+\Z")
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,8 @@ class Document:
     """The sentences of a text, and all else that is in it, which stays as it is.
 
     Attributes:
-        sentences: in order, without line breaks, with single spaces, without tags and references.
-            What has neither letter nor digit is none, and neither is what is only copied.
+        sentences: in order, without line breaks, with single spaces, without tags, references and
+            soft hyphens. What is only copied is none, see `is_language`.
         elements: the tags inside each of them.
         originals: the same as they stand in the text.
         between: what is before, between and after them: one more.
@@ -70,9 +78,9 @@ class Document:
             whole: are sentences with tags inside translated whole? Else each text between two tags
                 is one for itself.
 
-        Raises: as `read`.
+        Raises: DataError for more than `MAX_ELEMENTS` sentences; others as `read`.
         """
-        tokens = read(text) if read else [Token("text", 0, len(text))]
+        tokens = set_notes_apart(text, read(text)) if read else [Token("text", 0, len(text))]
         split = split or ("sentences" if read else "lines")
         document = cls([], [], [], [], read is not None)
         place = 0
@@ -93,6 +101,7 @@ class Document:
             self.sentences.append(re.sub(r"\s+", " ", run.text[first:last]))
             self.elements.append(run.elements(tags, first, last))
             place = end
+            check_count(len(self.sentences), "sentences")
         return place
 
     def copies(self, sentence: int) -> list[str]:
@@ -127,7 +136,7 @@ class Document:
         for number, (translation, sentence) in pairs:
             before = self.between[number]
             texts.append(before or space if texts else before)
-            plain = re.sub(r"\s*[\r\n]\s*", " ", translation.strip())
+            plain = keep_dots(sentence, re.sub(r"\s*[\r\n]\s*", " ", translation.strip()))
             if translation == sentence:
                 texts.append(self.originals[number])
             elif self.elements[number]:
@@ -145,24 +154,35 @@ def escape_text(text: str) -> str:
     return html.escape(text, quote=False)
 
 
+def keep_dots(sentence: str, translation: str) -> str:
+    """A translation with the dots at the end of its sentence, if there are two or more."""
+    dots = DOTS.search(sentence)
+    return ENDING.sub("", translation) + dots[0] if dots and translation else translation
+
+
 def spans_of(text: str) -> list[tuple[int, int]]:
     """The words and marks of a text."""
     return [match.span() for match in re.finditer(r"\w+|[^\w\s]+", text)]
 
 
 def sentences_of(text: str, language: str | None, split: Split) -> Iterator[tuple[int, int]]:
-    """Begin and end of each sentence of a text without tags."""
+    """Begin and end of each sentence of a text without tags that is language, without the marks
+    around a line.
+    """
     marks = MARKS_AND_NUMBERS if len(NUMBERED.findall(text)) > 1 else MARKS
     cells = CELL.finditer(text) if split == "lines" else re.finditer(r".+", text, re.S)
     for cell in cells:
         mark = marks.match(cell[0])
         begin = mark.end() if mark else 0
-        rest = cell[0][begin:]
+        begin += len(cell[0][begin:]) - len(cell[0][begin:].lstrip(BLANK))
+        rest = cell[0][begin:].rstrip(BLANK + NOTES)
+        if BRACKETED.fullmatch(rest):
+            begin, rest = begin + 1, rest[1:-1]
         begin += cell.start()
         place = 0
         for end in [len(rest)] if split == "none" else sentence_ends(rest, language):
             part = rest[place:end]
-            if any(map(str.isalnum, part)):
+            if is_language(part):
                 before = len(part) - len(part.lstrip(BLANK))
                 yield begin + place + before, begin + place + len(part.rstrip(BLANK))
             place = end

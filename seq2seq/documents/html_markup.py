@@ -1,9 +1,14 @@
 """The tokens of HTML."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
+from seq2seq.documents.limits import check_count
 from seq2seq.documents.markup import Token, unescape
+
+Attributes = Sequence[tuple[str, str | None]]
 
 # Elements whose content is not translated: in a sentence it is copied, or without any text, ...
 COPIED = {"code", "kbd", "samp", "var"}
@@ -28,20 +33,48 @@ BLOCKS = set(
 )
 MAX_COPIED = 100  # characters of what is copied; more of it stands in a sentence without any text
 COMMENT_END = re.compile(r"--\s*!?>")
-TAG = re.compile(r"<[^<>]*+>")
 
 
 def read_html(text: str) -> list[Token]:
-    """The tokens of a document or a part of one, however malformed. What is no HTML is a block."""
+    """The tokens of a document or a part of one, however malformed. What is no HTML is a block.
+
+    Raises: DataError for more than `MAX_ELEMENTS` tags.
+    """
     return HTMLReader(text).tokens
 
 
-def copy_token(markup: str, begin: int, name: str) -> Token:
-    """The token of an element inside a sentence whose content is not translated."""
-    content = re.sub(r"\s+", " ", unescape(TAG.sub("", markup))[0]).strip()
+def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:
+    """The token of an element inside a sentence whose content is not translated.
+
+    Args:
+        texts: its content without tags, with references.
+    """
+    content = " ".join(unescape("".join(texts))[0].split())
     if not content or len(content) > MAX_COPIED or name in TEXTLESS:
-        return Token("alone", begin, begin + len(markup), name)
-    return Token("copy", begin, begin + len(markup), name, content)
+        return Token("alone", begin, end, name)
+    return Token("copy", begin, end, name, content)
+
+
+def wants_translation(tag: str, attributes: Attributes) -> bool | None:
+    """Tell from its name and attributes if an element is translated; None if they do not say."""
+    values = dict(attributes)
+    said = (values.get("translate") or "yes").lower() if "translate" in values else ""
+    if tag in VOID or tag in TEXTLESS:
+        return None if tag in VOID else False
+    if said == "no" or "notranslate" in (values.get("class") or "").split():
+        return False
+    return True if said == "yes" else False if tag in KEPT else None
+
+
+@dataclass
+class Region:
+    """An open element that says whether its content is translated, and the elements of its name in
+    it, with itself.
+    """
+
+    tag: str
+    is_kept: bool
+    depth: int = 0
 
 
 class HTMLReader(HTMLParser):
@@ -51,8 +84,9 @@ class HTMLReader(HTMLParser):
         super().__init__(convert_charrefs=False)
         self.tokens: list[Token] = []
         self._text = text
-        self._kept = ""  # the outermost element that is not translated
-        self._depth = 0  # of elements of this name in it
+        self._count = 0  # tags and the like
+        self._regions: list[Region] = []  # each in the one before it
+        self._copied: list[str] = []  # texts of the element that is copied
         # The parser would look for the end of a comment that has none at each that begins. Without
         # its dashes it ends with the next tag, and is no text either.
         ended = max((match.end() for match in COMMENT_END.finditer(text)), default=0)
@@ -61,18 +95,27 @@ class HTMLReader(HTMLParser):
         last = text.rfind(">") + 1
         unfinished = re.compile("<[A-Za-z/!?]").search(text, last)
         stop = unfinished.start() if unfinished else len(text)
-        # Only places are read: without line ends these are columns, without references no text is
-        # in several pieces. The parser fails on a section that is not of XML.
-        self.feed(re.sub(r"[\n&]|(?<=<!)\[", " ", text[:stop]))
+        # Only places are read: without line ends these are columns, without references and signs
+        # that begin no tag no text is in several pieces. The parser fails on a section that is not
+        # of XML.
+        self.feed(re.sub(r"[\n&]|(?<=<!)\[|<(?![A-Za-z/!?])", " ", text[:stop]))
         self.close()
         if stop < len(text):
-            self._kept = ""
+            self._regions.clear()
             self._begin(Token("block", stop, len(text)))
         self._end(len(text))
 
+    @property
+    def _is_kept(self) -> bool:
+        """Is the parser inside what is not translated?"""
+        return bool(self._regions) and self._regions[-1].is_kept
+
     def _begin(self, token: Token) -> None:
-        """Begin a token, unless what is not translated goes on."""
-        if not self._kept:
+        """Begin a token, unless inside what is not translated."""
+        if token.kind != "text":
+            self._count += 1
+            check_count(self._count // 2, "tags")
+        if not self._is_kept:
             self._end(token.begin)
             self.tokens.append(token)
 
@@ -82,41 +125,54 @@ class HTMLReader(HTMLParser):
             return
         last = self.tokens.pop()._replace(end=place)
         if last.kind == "copy":
-            last = copy_token(self._text[last.begin : place], last.begin, last.name)
+            last = copy_token(last.begin, place, last.name, self._copied)
+            self._copied.clear()
         if last.kind == "text" and self.tokens and self.tokens[-1].kind == "text":
             last = last._replace(begin=self.tokens.pop().begin)
         self.tokens.append(last)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        begin = self.getpos()[1]
-        is_kept = tag in KEPT or (("translate", "no") in attrs and tag not in VOID)
-        if tag in BLOCKS:
+        begin, wanted = self.getpos()[1], wants_translation(tag, attrs)
+        is_resumed = self._is_kept and wanted is True
+        if is_resumed:  # parts of what is kept cannot move, since its tags are in several
+            self.tokens[-1] = self.tokens[-1]._replace(kind="block")
+            self._regions.append(Region(tag, is_kept=False))
+        if tag in BLOCKS or is_resumed:
             token = Token("block", begin, begin)
-        elif is_kept:
+        elif wanted is False:
             token = Token("copy", begin, begin, tag)
         elif tag in VOID:
             token = Token("alone", begin, begin, tag, " " if tag == "br" else "")
         else:
             token = Token("open", begin, begin, tag)
         self._begin(token)
-        if is_kept and not self._kept:
-            self._kept = tag
-        self._depth += tag == self._kept
+        if wanted is False and not self._is_kept:
+            self._regions.append(Region(tag, is_kept=True))
+            self._copied.clear()
+        if self._regions:
+            self._regions[-1].depth += self._regions[-1].tag == tag
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)  # as browsers do, to which <script/> is open
 
     def handle_endtag(self, tag: str) -> None:
-        if self._kept:
-            self._depth -= tag == self._kept
-            if not self._depth:
-                self._kept = ""
-            return
         begin = self.getpos()[1]
         self._begin(Token("block" if tag in BLOCKS else "close", begin, begin, tag))
+        if self._regions:
+            self._regions[-1].depth -= self._regions[-1].tag == tag
+            if not self._regions[-1].depth:
+                self._leave(begin)
+
+    def _leave(self, begin: int) -> None:
+        """Leave the innermost region, with the tag that begins here."""
+        region = self._regions.pop()
+        if not region.is_kept:
+            self.tokens[-1] = Token("block", begin, begin)
 
     def handle_data(self, data: str) -> None:
         begin = self.getpos()[1]
+        if self._is_kept:
+            self._copied.append(self._text[begin : begin + len(data)])
         is_broken = data[0] == "<" and data != "<"  # a tag that is broken off
         self._begin(Token("block" if is_broken else "text", begin, begin))
 

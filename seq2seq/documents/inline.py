@@ -1,17 +1,27 @@
 """Tags inside sentences, which are translated without them."""
 
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Literal
 
 from seq2seq.documents.markup import Token, unescape
+from seq2seq.documents.placeholders import hide_messages
 
 MAX_DEPTH = 20  # of elements in one another; deeper tags are put back each for itself
 MASK = "\ue000"  # for private use: neither letter nor space
 BLANK = re.compile(r"\s*")
-MAX_TAGS = 500  # of a paragraph; where there are more, sentences end at all of them
+# Limits of a paragraph: where there is more, sentences end at all tags.
+MAX_TAGS, MAX_WORK = 500, 2**20  # tags; tags times characters
+SOFT_HYPHEN = "\u00ad"  # allows a line break inside a word, which it is no part of
+# Scripts that write no space between words, or none before what follows a word.
+SPACELESS = "\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\ud7ff\uf900-\uffdc\U00020000-\U0003ffff"
+WORD = re.compile(rf"[^\W{SPACELESS}]")
+# What is beside a tag: nothing counts as a mark.
+Side = Literal["space", "word", "mark", "tag"]
 
 
 @dataclass(eq=False)
@@ -24,6 +34,7 @@ class Element:
         start, end: of the characters of the sentence between them; equal for what stands alone.
         text: of what is copied, of which the opening is the whole.
         is_break: does a space of the sentence stand for it?
+        before, after: what is beside it in the document.
         children: the elements in it, in their order.
     """
 
@@ -33,6 +44,8 @@ class Element:
     closing: str = ""
     text: str = ""
     is_break: bool = False
+    before: Side = "mark"
+    after: Side = "mark"
     children: list["Element"] = field(default_factory=list)
 
 
@@ -45,35 +58,50 @@ class Run:
         has_references: are there references to characters?
 
     Attributes:
-        text: without tags and references.
-        mask: the same with characters that are no text for what is copied: no sentence ends there.
-        begins, ends: places of each character in the document.
+        text: without tags, references and soft hyphens.
+        mask: the same with characters that are no text for what is copied, and for the messages of
+            `hide_messages`: no sentence ends there.
+        begins, ends: places of each character in the document; four bytes each, for long texts.
     """
 
     def __init__(self, document: str, tokens: Iterable[Token], has_references: bool):
         self.document = document
-        self.begins: list[int] = []
-        self.ends: list[int] = []
+        self.begins, self.ends = array("I"), array("I")
         self.tags: list[Token] = []
         self.places: list[int] = []  # of each tag, in the text
         texts: list[str] = []
         masks: list[str] = []
         for token in tokens:
             if token.kind == "text":
-                part = document[token.begin : token.end]
-                plain, begins = unescape(part) if has_references else (part, range(len(part) + 1))
-                self.begins += [token.begin + begin for begin in begins[:-1]]
-                self.ends += [token.begin + begin for begin in begins[1:]]
+                plain = self._add_text(token, has_references)
             else:
                 plain = token.text
                 self.tags.append(token)
                 self.places.append(len(self.begins))
-                self.begins += [token.begin] * len(plain)
-                self.ends += [token.end] * len(plain)
+                self.begins.extend([token.begin] * len(plain))
+                self.ends.extend([token.end] * len(plain))
             texts.append(plain)
             masks.append(MASK * len(plain) if token.kind == "copy" else plain)
-        self.text, self.mask = "".join(texts), "".join(masks)
+        self.text = "".join(texts)
+        is_masked = any(tag.kind == "copy" for tag in self.tags)
+        self.mask = hide_messages("".join(masks) if is_masked else self.text)
         self.partners = pair_tags(self.tags)
+
+    def _add_text(self, token: Token, has_references: bool) -> str:
+        """Add the places of the characters of a text. Returns: these characters."""
+        plain = self.document[token.begin : token.end]
+        places: Sequence[int] = range(token.begin, token.end + 1)
+        if has_references:
+            plain, places = unescape(plain, token.begin)
+        if SOFT_HYPHEN not in plain:
+            self.begins.extend(places[:-1])
+            self.ends.extend(places[1:])
+            return plain
+        for place, character in enumerate(plain):
+            if character != SOFT_HYPHEN:
+                self.begins.append(places[place])
+                self.ends.append(places[place + 1])
+        return plain.replace(SOFT_HYPHEN, "")
 
     def tags_of(self, first: int, last: int, after: int) -> range:
         """The tags of a sentence `text[first:last]`, from `after` on; others stand around it.
@@ -97,6 +125,8 @@ class Run:
 
     def elements(self, tags: range, first: int, last: int) -> list[Element]:
         """The elements of a sentence in one another, from its tags."""
+        if not tags:
+            return []
         starts = normal_places(self.text[first:last])
         roots: list[Element] = []
         around: list[tuple[int, Element]] = []  # open tags that are closed in the sentence
@@ -106,18 +136,33 @@ class Run:
             if around and around[-1][0] == partner:
                 element = around.pop()[1]
                 element.end, element.closing = place, self._markup(k, tags, first, last)
+                element.after = self._sides(k)[1]
                 continue
             element = Element(self._markup(k, tags, first, last), place, place)
+            element.before, element.after = self._sides(k)
             (around[-1][1].children if around else roots).append(element)
             if tag.kind == "open" and partner in tags and len(around) < MAX_DEPTH:
                 around.append((k, element))
             elif tag.kind == "copy":
                 element.text = tag.text
                 element.end = starts[min(self.places[k] + len(tag.text), last) - first]
-            beside = self.text[max(0, self.places[k] - 1) : self.places[k] + 2]
-            is_lone = sum(map(str.isspace, beside)) == 1
+            is_lone = "space" not in (element.before, element.after)
             element.is_break = tag.kind == "alone" and tag.text == " " and is_lone
         return roots
+
+    def _sides(self, tag: int) -> tuple[Side, Side]:
+        """The kinds of what is before and after a tag."""
+        this, around = self.tags[tag], self.tags[max(0, tag - 1) : tag + 2]
+        begin, end = self.places[tag], self.places[tag] + len(this.text)
+        before, after = (
+            side_of(self.text[max(0, begin - 1) : begin]),
+            side_of(self.text[end : end + 1]),
+        )
+        others = [each for each in around if not each.text]
+        return (
+            "tag" if any(each.end == this.begin for each in others) else before,
+            "tag" if any(each.begin == this.end for each in others) else after,
+        )
 
     def _markup(self, tag: int, tags: range, first: int, last: int) -> str:
         """A tag as it stands in the document; before the first character of a sentence, with what
@@ -153,7 +198,9 @@ def runs_of(
     for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
         run = [] if is_block else list(group)
         texts = [token for token in run if token.kind == "text"]
-        if whole and len(run) - len(texts) <= MAX_TAGS:
+        tags = len(run) - len(texts)
+        characters = sum(token.end - token.begin for token in texts)
+        if whole and tags <= MAX_TAGS and tags * characters <= MAX_WORK:
             yield Run(document, run, has_references)
         else:
             yield from (Run(document, [token], has_references) for token in texts)
@@ -180,10 +227,18 @@ def pair_tags(tags: Sequence[Token]) -> dict[int, int]:
     return partners
 
 
-def normal_places(text: str) -> list[int]:
+def side_of(character: str) -> Side:
+    """The kind of a character beside a tag."""
+    if WORD.match(character):
+        return "word"
+    return "space" if character.isspace() else "mark"
+
+
+def normal_places(text: str) -> Sequence[int]:
     """The place of each character of a text in the same text with single spaces; then the end."""
-    places, place = [], 0
+    places, place = array("I"), 0
     for i, character in enumerate(text):
         places.append(place)
         place += not (character.isspace() and text[i + 1 : i + 2].isspace())
-    return [*places, place]
+    places.append(place)
+    return places

@@ -2,7 +2,8 @@
 
 import html
 import re
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 # Python reads no number of more than 4,300 digits.
@@ -33,14 +34,60 @@ class Token(NamedTuple):
 Reader = Callable[[str], list[Token]]
 
 
-def unescape(text: str) -> tuple[str, list[int]]:
-    """A text without references, and where in `text` each character of it begins; then the end."""
+# Elements that are no part of the word before them: notes and exponents without a word, and always
+# the pronunciation of a word.
+NOTES, PRONUNCIATIONS = {"sup", "sub"}, {"rt", "rp"}
+TRADEMARKS = {"TM", "SM"}
+LONGEST_NOTE = 20  # tokens
+
+
+def unescape(text: str, offset: int = 0) -> tuple[str, Sequence[int]]:
+    """A text without references, and where each of its characters begins, then the end.
+
+    Args:
+        offset: the place of the text, added to all places.
+    """
+    if "&" not in text:
+        return text, range(offset, offset + len(text) + 1)
     characters: list[str] = []
-    begins: list[int] = []
+    begins = array("I")  # four bytes a character: texts may be long
     place = 0
     for match in REFERENCE.finditer(text):
         plain = html.unescape(match[0])
         characters += [text[place : match.start()], plain]
-        begins += [*range(place, match.start()), *[match.start()] * len(plain)]
+        begins.extend(range(offset + place, offset + match.start()))
+        begins.extend([offset + match.start()] * len(plain))
         place = match.end()
-    return "".join([*characters, text[place:]]), [*begins, *range(place, len(text) + 1)]
+    begins.extend(range(offset + place, offset + len(text) + 1))
+    return "".join([*characters, text[place:]]), begins
+
+
+def set_notes_apart(text: str, tokens: Sequence[Token]) -> list[Token]:
+    """The tokens of a text, in which each note or pronunciation is one that stands alone."""
+    joined: list[Token] = []
+    opened: list[int] = []  # where notes begin in `joined`
+    for token in tokens:
+        name = joined[opened[-1]].name if opened else ""
+        is_next = token.kind == "open" and token.name in PRONUNCIATIONS
+        if name in PRONUNCIATIONS and (is_next or (token.kind, token.name) == ("close", "ruby")):
+            join_note(text, joined, opened.pop())  # its end tag may be left out
+        joined.append(token)
+        if token.kind == "block":
+            opened.clear()
+        elif token.kind == "open" and token.name in NOTES | PRONUNCIATIONS:
+            opened.append(len(joined) - 1)
+        elif token.kind == "close" and opened and token.name == joined[opened[-1]].name:
+            join_note(text, joined, opened.pop())
+    return joined
+
+
+def join_note(text: str, tokens: list[Token], start: int) -> None:
+    """Make one token of those from `start` on, if they are a note or a pronunciation."""
+    first, *others = tokens[start : start + LONGEST_NOTE]
+    content = "".join(
+        unescape(text[each.begin : each.end])[0] if each.kind == "text" else each.text
+        for each in others
+    )
+    is_note = not any(map(str.isalpha, content)) or content.strip() in TRADEMARKS
+    if len(tokens) - start <= LONGEST_NOTE and (first.name in PRONUNCIATIONS or is_note):
+        tokens[start:] = [Token("alone", first.begin, tokens[-1].end, first.name)]

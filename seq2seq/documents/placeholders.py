@@ -1,18 +1,132 @@
-"""Text that is no language: placeholders of programs, addresses and tags, copied as they are."""
+"""Text that is not language and is copied: placeholders, addresses, tags, numbers and codes."""
 
 import re
 from collections import Counter
 
-# {name}, %s and %(x)d, addresses of pages and mail, tags. Linear time: only the 64 characters
-# before an @ are read from several places.
-PLACEHOLDERS = (
-    r"\{[^{}\s]*+\}|%(?:\(\w++\))?[-+#0]*+\d*+(?:\.\d++)?[sdifgrxX]\b|"
-    r"https?://[^\s<>\"]*[\w/]|"
-    r"(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+|</?[A-Za-z][^<>]*+>"
-)
+MAX_NESTED = 8  # braces in one another in a message of ICU
+HIDDEN = "\ue001"  # for private use: stands for each character of such a message
+
+
+def balance_braces() -> str:
+    """Write a pattern of texts whose braces are balanced, up to `MAX_NESTED`. It takes linear time:
+    there is one way to read a text, and a brace that never closes is tried `MAX_NESTED` times.
+    """
+    pattern = r"[^{}]*+"
+    for _ in range(MAX_NESTED):
+        pattern = rf"(?:[^{{}}]++|\{{{pattern}\}})*"
+    return pattern
+
+
+# {count, plural, one {# file} other {# files}}: all of it is one placeholder, since whatever is
+# translated in its inner texts must leave its syntax alone.
+ICU = r"\{\s*+[\w.-]++\s*+,\s*+"
+MESSAGE = rf"{ICU}(?:plural|select(?:ordinal)?|choice)\s*+,{balance_braces()}\}}"
+WEB = r"(?:https?|ftps?|file)://[^\s<>\"]*[\w/]|\bwww\.[^\s<>\"]*[\w/]"
+# Only the 64 characters before an @ are read from several places.
+MAIL = r"(?:mailto:)?+(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+"
+
+# The dialects of placeholders, those first that contain others. A percent sign after a number and a
+# colon after a word are punctuation: 50%, 10%-a, Hinweis:nein, 10:30.
+DIALECTS = {
+    "ICU, Angular: {n, plural, one {#} other {#}}": MESSAGE,
+    "ICU formats: {0, number, integer}": (
+        rf"{ICU}(?:number|date|time|spellout|ordinal|duration|list)\s*+(?:,[^{{}}]*+)?\}}"
+    ),
+    "Mustache, Vue, Jinja, Angular: {{ name }} {{{name}}} {% if %}": (
+        r"\{\{\{?+[^{}]*+\}\}\}?+|\{%[^{}%]*+%\}"
+    ),
+    "ERB, JSP: <%= name %>": r"<%[^<>%]*+%>",
+    "Python, C#, Java, Fluent, Ruby, JavaScript: {} {0} {a.b:>4} { $x } %{name} ${name} #{name}": (
+        r"[$%#@]?+\{ ?+[^{}\s]*+ ?+\}"
+    ),
+    "i18next: $t(key)": r"\$t\([^()]*+\)",
+    "addresses of pages": WEB,
+    "addresses of mail": MAIL,
+    "escaped percent sign": r"%%",
+    "Symfony, Windows: %name%": r"%[A-Za-z_][\w.-]++%(?![\w%])",
+    "Boost, Qt, KDE: %1% %1 %L1": r"%\d\d?%(?![\w%])|%L?\d(?![\d$]|[.,]\d|\.?\d*[A-Za-z@])",
+    "C, Python, PHP, with a position or a name: %1$s %(name)s": (
+        r"%(?:\(\w[\w.-]*+\)|\d++\$)[-+#0']*+\d*+(?:\.\d++)?+(?:hh?|ll?|[Lqjzt])?[A-Za-z@]"
+    ),
+    "C, Objective-C, strftime: %s %ld %.2f %-5d %*d %@ %Y": (
+        r"(?<!\d)%[-+#0]*+(?:\d++|\*)?+(?:\.(?:\d++|\*))?+(?:@|(?:hh?|ll?|[Lqjzt])?"
+        r"(?:[A-Za-z](?![^\W_])|[dsuf](?=[A-Za-z]{1,2}(?![^\W_]))))|%(?:@|[sd](?![^\W_]))"
+    ),
+    "PHP, shell, regular expressions: $name $1": r"\$(?:[A-Za-z_]\w*+|\d(?![\w%]|[.,]\d))",
+    "emoji: :smile:": r"(?<![\w:]):[a-z0-9_+-]++:(?![\w:])",
+    "Laravel, SQL, Rails: :name": r"(?<![\w:]):(?:[a-z_]\w++|[A-Z]\w\w++)(?![\w:])",
+    "HTML, XML, React: <b> </0> <1/>": r"</?(?:[A-Za-z][^<>]*+|\d++\s*+/?+)>",
+    "references: &name; &#160;": r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,31});",
+}
+PLACEHOLDERS = "|".join(DIALECTS.values())
 PLACEHOLDER = re.compile(PLACEHOLDERS)
+SIGN = re.compile(r"[{%<@$&:]|www\.")  # every placeholder has one; most texts have none
+
+ICU_MESSAGE = re.compile(MESSAGE)
+PLAIN_WORD = re.compile(r"(?<!\S)[^\W\d_]{2,}+(?=[\s,;!?]|\.?(?:\s|\Z))")
+DOMAIN = re.compile(r"(?:[a-z0-9-]++\.)+[a-z]{2,}(?:[/?#:]\S*)?")
+# Codes whatever words are in them: the name of a file, a version, a hash.
+FILE = re.compile(r".*\w\.[A-Za-z][A-Za-z0-9]{1,4}|.*\d\.\d+\.\d.*|[0-9a-fA-F-]{7,}", re.S)
+# Ordinal numbers and decades: 3rd, 1er, 2e, 1990er, 80s.
+ORDINAL = re.compile(
+    r"\d+[.,]?\d*(?:st|[nr]d|th|ers?|ern|e|re|[eè]re|[eè]me|n?de|ten?|te[rns]|ste[rns]?)|\d*0s"
+)
+# Letters after a digit, or after a hyphen behind one, up to the next hyphen or the end: `Zimmer` in
+# 3-Zimmer-Wohnung, `Druck` in 3D-Druck, `jährig` in 8jährig; but only `b` in XK-200b.
+AFTER_DIGIT = re.compile(r"\d(\w*-)?([^\W\d_]++)(?=-|\Z)")
 
 
 def find_placeholders(text: str) -> Counter[str]:
     """The placeholders of a text, with their counts, in their order."""
+    if not SIGN.search(text):
+        return Counter()
     return Counter(match[0] for match in PLACEHOLDER.finditer(text))
+
+
+def hide_messages(text: str) -> str:
+    """A text with `HIDDEN` for each character of its ICU messages, in which no sentence ends."""
+    if "{" not in text:
+        return text
+    return ICU_MESSAGE.sub(lambda match: HIDDEN * len(match[0]), text)
+
+
+def is_language(text: str) -> bool:
+    """Tell a sentence with something to translate from one that is copied.
+
+    A sentence is copied if nothing is left of it without its placeholders, web and mail addresses,
+    numbers and codes, see `is_code`. One with an ICU message is copied whole.
+    """
+    has_signs = SIGN.search(text)
+    if not has_signs and HIDDEN not in text and PLAIN_WORD.search(text):
+        return True
+    hidden = hide_messages(text)
+    if HIDDEN in hidden:
+        return False
+    words = (PLACEHOLDER.sub(" ", text) if has_signs else text).split()
+    return any(any(map(str.isalpha, word)) and not is_code(word) for word in words)
+
+
+def is_code(word: str) -> bool:
+    """Tell codes and names of pages, such as `A-17/3`, `v2.0.1`, `#42` and `a.org`, from words.
+
+    A code has a digit, and letters of an alphabet with capitals. `3rd`, `1990er`, `8jährig` and
+    `3-Zimmer-Wohnung` are words of a language, and so is `第3条`.
+    """
+    word = re.sub(r"^\W+|\W+$", "", word)
+    if DOMAIN.fullmatch(word):
+        return True
+    letters = [letter for letter in word if letter.isalpha()]
+    if not any(map(str.isdigit, word)) or any(c.lower() == c.upper() for c in letters):
+        return False
+    if FILE.fullmatch(word):
+        return True
+    return not ORDINAL.fullmatch(word) and not any(
+        is_word(match[2], hyphen=bool(match[1])) for match in AFTER_DIGIT.finditer(word)
+    )
+
+
+def is_word(letters: str, *, hyphen: bool) -> bool:
+    """Tell letters behind a digit that are a word or its ending from units and parts of codes."""
+    if letters.isupper():
+        return False
+    return len(letters) > (2 if hyphen else 3) or (letters.islower() and not letters.isascii())

@@ -4,16 +4,19 @@ Nothing is lost and nothing is there twice, whatever the links are: an element w
 link stands empty between what its neighbours became, as do tags that stand alone.
 """
 
+import math
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from seq2seq.documents.inline import Element
+from seq2seq.documents.inline import Element, side_of
 
 Span = tuple[int, int]
 
 OTHERS = 0.6  # a word that belongs elsewhere may stand between two that belong to an element
+OPENING = "([{<«„“‚‘¿¡"  # what follows these has no space before it
 FAR = 0.5  # the weight of a word for what stands alone, for each word between them
 
 
@@ -66,6 +69,7 @@ class Placement:
         self.sentence, self.translation, self.words = sentence, translation, words
         self.spans: dict[Element, Span] = {}  # of target words
         self._copies: dict[Element, Span] = {}  # characters of what is there as it should be
+        self._inside: dict[Element, int] = {}  # places inside words that are as they were
         self._linked: list[set[int]] = [set() for _ in words.target]
         for source, target in words.links:
             self._linked[target].add(source)
@@ -77,14 +81,14 @@ class Placement:
         votes = {each: self._votes(each, first, last) for each in elements}
         taken = [False] * (last - first)
         for element in sorted(elements, key=lambda each: (not each.text, -gain(votes[each]))):
-            found = self._find_copy(element, first, last, taken)
+            found = self._find_copy(element, votes[element], first, last, taken)
             begin, end = found or best_span(votes[element], taken)
             if begin < end:
                 self.spans[element] = first + begin, first + end
                 taken[begin:end] = [True] * (end - begin)
         lowest = first
         for element in elements:
-            if element not in self.spans:
+            if element not in self.spans and not self._find_word(element, first, last):
                 cut = self._cut(element, lowest, last, first, taken)
                 self.spans[element] = cut, cut
                 lowest = cut
@@ -117,21 +121,50 @@ class Placement:
         return votes
 
     def _find_copy(
-        self, element: Element, first: int, last: int, taken: Sequence[bool]
+        self,
+        element: Element,
+        votes: Sequence[float],
+        first: int,
+        last: int,
+        taken: Sequence[bool],
     ) -> Span | None:
-        """The first words that are what an element copies, and not taken by others."""
+        """The words that are what an element copies, as whole words, and not taken by others: those
+        with most votes, and the first of several.
+        """
         if not element.text or first == last:
             return None
-        target = self.words.target
-        place = self.translation.find(element.text, target[first][0], target[last - 1][1])
-        while place >= 0:
-            begin = bisect_right(self._target_ends, place)
-            end = bisect_left(self._target_starts, place + len(element.text))
-            if begin < end and not any(taken[begin - first : end - first]):
-                self._copies[element] = place, place + len(element.text)
-                return begin - first, end - first
-            place = self.translation.find(element.text, place + 1, target[last - 1][1])
-        return None
+        target, copied = self.words.target, re.escape(element.text)
+        text, stop = self.translation, target[last - 1][1]
+        best, most = None, -math.inf
+        for match in re.compile(f"(?={copied})").finditer(text, target[first][0], stop):
+            place, end_place = match.start(), match.start() + len(element.text)
+            begin = bisect_right(self._target_ends, place) - first
+            end = bisect_left(self._target_starts, end_place) - first
+            is_whole = not (cuts_word(text, place) or cuts_word(text, end_place))
+            is_free = is_whole and begin < end and not any(taken[begin:end])
+            if is_free and sum(votes[begin:end]) > most:
+                best, most = (begin, end), sum(votes[begin:end])
+                self._copies[element] = place, end_place
+        return best
+
+    def _find_word(self, element: Element, first: int, last: int) -> bool:
+        """Place an element inside the target word that is the word in which it stands, as the 2 of
+        H2O. Returns: is there one?
+        """
+        number = self._source_words(element).start
+        if (element.before, element.after) != ("word", "word") or number == len(self.words.source):
+            return False
+        start, end = self.words.source[number]
+        for place in range(first, last):
+            begin, stop = self.words.target[place]
+            if (
+                start < element.start == element.end
+                and self.translation[begin:stop] == self.sentence[start:end]
+            ):
+                self._inside[element] = begin + element.start - start
+                self.spans[element] = place, place
+                return True
+        return False
 
     def _cut(
         self, element: Element, lowest: int, last: int, first: int, taken: Sequence[bool]
@@ -154,17 +187,27 @@ class Placement:
 
     def parts(self, elements: Sequence[Element], begin: int, end: int) -> Iterator[Part]:
         """The characters of a translation from `begin` to `end`, with elements among them."""
-        place = begin
+        place, tail = begin, ""  # the last character, if no tag is behind it
         ordered = sorted(elements, key=self.spans.__getitem__)
         for element in ordered:
-            opening, closing = self._characters(element, place, end)
+            first, last = self.spans[element]
+            if first == last:
+                opening, before, after = self._stand(element, begin, place, end)
+                closing = opening
+            else:
+                (opening, closing), before, after = self._around(element, place, end), False, False
             yield from self._text(place, opening)
+            tail = self.translation[opening - 1] if place < opening else tail
+            if before and tail != " ":
+                yield Part(" ")
             yield Part(element.opening, element)
             if not element.text:
                 yield from self.parts(element.children, opening, closing)
-            place = closing
             if element.closing:
                 yield Part(element.closing, element)
+            if after:
+                yield Part(" ")
+            place, tail = closing, " " * after
             if element.is_break and self.translation[place : place + 1] == " ":
                 place += 1
         yield from self._text(place, end)
@@ -173,23 +216,52 @@ class Placement:
         if begin < end:
             yield Part(self.translation[begin:end])
 
-    def _characters(self, element: Element, lowest: int, highest: int) -> Span:
+    def _around(self, element: Element, lowest: int, highest: int) -> Span:
         """The characters that an element is around: white space beside its tags as before."""
         target, (first, last) = self.words.target, self.spans[element]
         text = self.translation
-        if first == last:
-            before = target[first - 1][1] if first else 0
-            after = target[first][0] if first < len(target) else len(text)
-            is_after_space = self.sentence[element.start - 1 : element.start] == " "
-            place = after if is_after_space and element.start else before
-            place = min(max(place, lowest), highest)
-            return place, place
         opening, closing = self._copies.get(element, (target[first][0], target[last - 1][1]))
         inside = self.sentence[element.start : element.end]
         opening -= inside.startswith(" ") and text[:opening].endswith(" ")
         closing += inside.endswith(" ") and text[closing:].startswith(" ")
         opening = min(max(opening, lowest), highest)
         return opening, min(max(closing, opening), highest)
+
+    def _stand(
+        self, element: Element, begin: int, lowest: int, highest: int
+    ) -> tuple[int, bool, bool]:
+        """The place of an element that stands alone, and whether there is a space before it, and
+        one after it that the translation has not: spaces are those of the document, and a mark
+        beside it there is none here, as at the end of a sentence.
+        """
+        text, target, (place, _) = self.translation, self.words.target, self.spans[element]
+        left = target[place - 1][1] if place else 0
+        right = target[place][0] if place < len(target) else len(text)
+        left, right = (
+            min(max(self._inside.get(element, each), lowest), highest) for each in (left, right)
+        )
+        if element in self._inside or element.is_break:
+            return left, False, False
+        if element.start < element.end and not element.text:  # it was around words
+            return right if element.before == "space" else left, False, False
+        previous = text[max(begin, left - 1) : left]
+        following = text[right : min(right + 1, highest)]
+        has_gap, sides = left < right, (side_of(previous), side_of(following))
+        # Languages without spaces have none here either.
+        is_open = has_gap or sides[0] == "word" or not (previous.isalpha() or previous in OPENING)
+        before = element.before == "space" and is_open
+        before = bool(previous) and (before or (element.before == "mark" and sides[0] == "word"))
+        after = element.after == "space" and has_gap and bool(following)
+        after = after or (element.after in ("space", "mark") and sides[1] == "word")
+        is_joined = element.after == "word" and element.before != "word"
+        if has_gap and not (before or is_joined):
+            return left, False, False
+        return right, before, after
+
+
+def cuts_word(text: str, place: int) -> bool:
+    """True where characters of words, of languages that have spaces, are on both sides."""
+    return place > 0 and side_of(text[place - 1]) == side_of(text[place : place + 1]) == "word"
 
 
 def borders(spans: Sequence[Span]) -> tuple[list[int], list[int]]:

@@ -76,6 +76,9 @@ def ends_by_library(text: str, language: str | None) -> list[int]:
     while ends[-1] < len(plain):
         start, stop = ends[-1], ends[-1] + MAX_CHARACTERS
         space = plain.rfind(" ", start, stop) + 1
+        if not space and stop < len(plain):  # a word that is too long is not cut
+            ends.append(plain.find(" ", stop) + 1 or len(plain))
+            continue
         whole = plain[start : space if space and stop < len(plain) else stop]
         ends += accumulate(map(len, library_segments(whole, language)), initial=start)
     return sorted(set(ends) - {0}) or [0]

@@ -39,25 +39,30 @@ class XMLReader:
     outline: bool = True
 
     def __call__(self, text: str) -> list[Token]:
-        """The tokens of a text. Raises: DataError if it is not well-formed."""
+        """The tokens of a text.
+
+        Raises: DataError if it is not well-formed, or has more than `MAX_ELEMENTS` elements.
+        """
         match = PROLOG.match(text)
         start = match.end() if match else 0
         marks = find_marks(text[start:])
         tokens = [Token("block", 0, start + (marks[0].begin if marks else len(text) - start))]
         depth = 0  # of elements in one that is not translated, and this one
+        copied: list[str] = []  # its texts
         ends = [start + mark.begin for mark in marks[1:]]
         for mark, end in zip(marks, [*ends, len(text)], strict=False):
             begin = start + mark.begin
             if depth:
                 depth += (mark.kind == "open") - (mark.kind == "close")
                 tokens[-1] = tokens[-1]._replace(end=end)
+                copied += [text[begin:end]] if mark.kind == "text" else []
                 if not depth and tokens[-1].kind == "open":
-                    begin = tokens.pop().begin
-                    tokens.append(copy_token(text[begin:end], begin, mark.name))
+                    tokens.append(copy_token(tokens.pop().begin, end, mark.name, copied))
             else:
                 kind = mark.kind if self._is_inline(mark) else "block"
                 tokens.append(Token(kind, begin, end, mark.name))
                 depth = int(mark.kind == "open" and self._is_copied(mark))
+                copied = []
         return tokens
 
     def _is_copied(self, mark: "Mark") -> bool:

@@ -1,6 +1,8 @@
 """From texts to the sentences that are decoded, and from hypotheses to texts."""
 
 import math
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +16,7 @@ from seq2seq.tokenization.splitting import split_into_parts
 from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.request import Translation, TranslationRequest
 
+LONGEST_WORD = 200  # pieces; decoding more without a space takes long and yields nothing
 MOST_JOINED = 20  # translations of a text in parts: a hundred parts may have a hundred each
 
 
@@ -29,6 +32,7 @@ class TextCodec:
         vocabulary: of the target.
         rules: the requirements of all translations; None = none.
         shortlist: do translations consist of the pieces of a shortlist?
+        spaceless: does the source language write no spaces between words?
     """
 
     tokenizers: Tokenizers
@@ -38,10 +42,25 @@ class TextCodec:
     vocabulary: Vocabulary
     rules: Rules | None = None
     shortlist: bool = False
+    spaceless: bool = False
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of each text."""
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
+
+    def longest_word(self, text: str, ids: Sequence[int]) -> int:
+        """Pieces of the longest word of a text, if they are more than `LONGEST_WORD`, else 0.
+
+        Args:
+            ids: the pieces of the text.
+        """
+        if self.spaceless or len(ids) <= LONGEST_WORD:
+            return 0
+        text = clean_line(text)
+        ends = [end for _, end in self.tokenizers.source.spans(text)]
+        words = (match.span() for match in re.finditer(r"\S+", text))
+        longest = max((bisect_right(ends, b) - bisect_right(ends, a) for a, b in words), default=0)
+        return longest if longest > LONGEST_WORD else 0
 
     def requirements_of(self, request: TranslationRequest) -> Requirements | None:
         """The requirements of the translation of a text, if there are any.
@@ -113,5 +132,5 @@ class TextCodec:
         ]
 
     def join(self, texts: list[str]) -> str:
-        """The translation of a text from those of its parts."""
-        return texts[0] if len(texts) == 1 else self.between.join(text.strip() for text in texts)
+        """The translation of a text from those of its parts, without spaces around it."""
+        return self.between.join(text.strip() for text in texts)

@@ -18,11 +18,11 @@ def requests_of(
     Args:
         links: of how many translations of a sentence with tags inside the words are linked.
         copies: can the search see to it that translations contain what is copied?
-        wishes: fields of every request.
+        wishes: fields of every request; `checked`, unless they say otherwise.
     """
     requests = []
     for number, sentence in enumerate(document.sentences):
-        request = TranslationRequest(sentence, **wishes)
+        request = TranslationRequest(sentence, **({"checked": True} | wishes))
         if document.elements[number]:
             request.links, request.units = links, "tokens"
             copied = document.copies(number) if copies else []

@@ -9,6 +9,7 @@ from seq2seq.alignment.choice import Alignment, Units
 from seq2seq.constraints.request import Groups, Requirements, check_request
 from seq2seq.decoding.request import Request, SentenceRequest, Status
 from seq2seq.decoding.search import Search
+from seq2seq.documents.placeholders import find_placeholders
 from seq2seq.errors import Seq2SeqError
 from seq2seq.symbols import EOS, NAMES
 
@@ -18,7 +19,9 @@ DIVERGED = (
     "training diverged"
 )
 
-Kind = Literal["unreadable", "refused", "parts", "unsatisfied", "diverged", "truncated"]
+Kind = Literal[
+    "unreadable", "refused", "copied", "parts", "unsatisfied", "lost", "diverged", "truncated"
+]
 
 
 class Translation(NamedTuple):
@@ -61,9 +64,11 @@ class Translation(NamedTuple):
 class Problem(NamedTuple):
     """A trouble with a text. The message goes on after the name of its place.
 
-    Kinds: `unreadable` (nobody could read it), `refused` (it cannot be answered), `parts` (it is
-    long, and was translated in parts), `unsatisfied` (no translation contains all that it must),
-    `diverged` (none has a finite probability), `truncated` (the length limit cut off the best one).
+    Kinds: `unreadable` (nobody could read it), `refused` (it cannot be answered), `copied` (it was
+    not translated, since it is no text of a language), `parts` (it is long, and was translated in
+    parts), `unsatisfied` (no translation contains all that it must), `lost` (among that is a
+    placeholder), `diverged` (none has a finite probability), `truncated` (the length limit cut off
+    the best one).
     """
 
     kind: Kind
@@ -116,6 +121,7 @@ class TranslationRequest(Request):
         links: of how many of its translations the words are linked, from the best on.
         units: what is linked: `words` between spaces, or `tokens`, with each mark for itself.
         owner: as in `SentenceRequest`.
+        checked: is it a problem if its best translation lacks one of its placeholders?
         place: the name of the text in messages, such as `line 7`.
         ids: its pieces, from `TextCodec.encode`, if whoever made the request knows them already.
         requirements: of its translation, once it is submitted; None = none.
@@ -136,6 +142,7 @@ class TranslationRequest(Request):
     links: int = 0
     units: Units = "words"
     owner: Any = None
+    checked: bool = False
     place: str = "the text"
     ids: list[int] | None = None
     requirements: Requirements | None = field(default=None, init=False)
@@ -145,6 +152,11 @@ class TranslationRequest(Request):
     @property
     def size(self) -> int:
         return len(self.text)
+
+    @property
+    def is_flawed(self) -> bool:
+        """Is there no translation, or one without what a program needs, or the text itself?"""
+        return bool(self.error) or any(p.kind in ("copied", "lost") for p in self.result.problems)
 
     def __post_init__(self) -> None:
         is_plain = type(self.text) is type(self.prefix) is str
@@ -161,15 +173,35 @@ class TranslationRequest(Request):
         self.status = Status.DONE
         self.result.translations.extend(translations)
         best = translations[0] if translations else Translation("", 0.0)
-        if best.unsatisfied:
-            named = [f"'{words}'" for words in best.unsatisfied]
+        lost = self._find_lost(best)
+        if best.unsatisfied or lost:
+            named = [f"'{words}'" for words in dict.fromkeys([*best.unsatisfied, *lost])]
             more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
             message = "has no translation that obeys what is asked of "
             message += f"{' and '.join([*named[:SHOWN], *more])}: left out"
-            self.result.problems.append(Problem("unsatisfied", message))
+            self.result.problems.append(Problem("lost" if lost else "unsatisfied", message))
         if best.truncated:
             message = "has a translation that the length limit cut off"
             self.result.problems.append(Problem("truncated", message))
+
+    def _find_lost(self, best: Translation) -> list[str]:
+        """The placeholders that its best translation lacks. What must be copied anyway, such as the
+        content of a tag, is put there later.
+        """
+        copied = self.requirements.copied if self.requirements else {}
+        lost = [phrase for phrase in best.unsatisfied if phrase in copied]
+        later = find_placeholders(" ".join(group[0] for group in self.must))
+        missing = find_placeholders(self.text) - find_placeholders(best.text) - later
+        return [*lost, *missing] if self.checked else lost
+
+    def copy(self, message: str = "") -> None:
+        """For its engine, and for whoever reads texts: it is its own translation.
+
+        Args:
+            message: the problem that is the reason; empty = there is none.
+        """
+        self.result.problems.extend([Problem("copied", message)] if message else [])
+        self.finish([Translation(self.text.strip(), 0.0)])
 
     def refuse(self, error: Exception) -> None:
         """For its engine, and for whoever reads texts: it can never be answered."""

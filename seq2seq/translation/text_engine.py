@@ -58,12 +58,18 @@ class TextEngine(RequestEngine[TranslationRequest]):
                 raise Seq2SeqError(f"{request.place}: {error}") from error
         for request in requests:
             self._next[request] = self._complete_pieces if request.alternatives else self._complete
-            if request.ended or not request.sentences:
+            if request.ended or not request.sentences:  # it is refused, copied or blank
                 self._end(request, [])
         self._decode([request for request in requests if not request.ended])
 
     def _prepare(self, request: TranslationRequest, ids: list[int]) -> None:
-        """Make the sentences of a text. Raises: ConfigError or DataError if it is refused."""
+        """Make the sentences of a text, or copy it if it has a word that no language has.
+
+        Raises: ConfigError or DataError if it is refused.
+        """
+        if pieces := self.codec.longest_word(request.text, ids):
+            request.copy(f"has a word of {pieces:,} pieces: copied, not translated")
+            return
         request.requirements = self.codec.requirements_of(request)
         sentences = self.codec.sentences_of(request, request.requirements, ids)
         parts = len(sentences)
