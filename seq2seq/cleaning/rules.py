@@ -12,7 +12,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from seq2seq.data.formats import Pair
-from seq2seq.documents.placeholders import PLACEHOLDER
+from seq2seq.documents.placeholders import PLACEHOLDER, SIGN
 from seq2seq.languages import language_code, letters_outside, scripts_of, word_length
 
 DUPLICATES = ("pair", "target", "off")  # see `seq2seq.cleaning.verdicts.judge`
@@ -33,7 +33,6 @@ LARGEST_POWER = 99  # of ten, in a number with a unit
 VALUE = re.compile(rf"(?:(?<![\d.,])(\d+[.,٫，．]\d+)(?![.,]?\d)|(\d+))\s?([{''.join(MYRIADS)}])?")
 DIGITS = re.compile(r"\d+")
 SPELLED_OUT = 12  # numbers up to here are often words
-SIGN = re.compile("[{%<@]|://")  # every placeholder has one; most texts have none
 # Control characters (among them the C1 that Windows-1252 becomes when it is read as Latin-1), line
 # and paragraph separators, private use, U+FFFD of an earlier conversion, noncharacters.
 INVALID = re.compile(
