@@ -95,7 +95,6 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
     async def _drain(self) -> None:
-        log.info("draining: accepted requests are answered, new ones are refused")
         await self.service.drain()
         self.should_exit = True
 

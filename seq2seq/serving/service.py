@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,11 @@ from starlette.types import Receive
 from seq2seq.documents.document import Document, Split
 from seq2seq.documents.markup import Reader
 from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
-from seq2seq.errors import ConfigError
+from seq2seq.errors import ConfigError, format_count
 from seq2seq.languages import language_code
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.client_request import ClientRequest
+from seq2seq.serving.document_turns import DocumentTurns
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import (
     NO_DETECTOR,
@@ -33,6 +33,7 @@ from seq2seq.symbols import EOS
 from seq2seq.translation.documents import join_translations, requests_of
 from seq2seq.translation.request import Translation, TranslationRequest
 
+GRACE = 8  # seconds: `docker stop` allows 10
 EMPTY = Translation("", 0.0, [EOS], (0.0,))
 
 log = logging.getLogger("seq2seq.serving")
@@ -104,12 +105,14 @@ class Service:
         keys: one of which every client must send; None = nobody needs any.
         keys_file: from which they are read again by each load but the first.
         storage: of what clients give to be kept; None = nothing is.
+        grace: as the attribute.
 
     Attributes:
         models: in the order of the builders; none while they are loaded.
         draining: are new requests refused?
         characters: translated since the start.
-        documents: how many are being translated, by client.
+        documents: those that are being translated.
+        grace: seconds for which documents may go on when the server drains.
     """
 
     def __init__(
@@ -119,13 +122,15 @@ class Service:
         keys: Sequence[bytes] | None = None,
         keys_file: Path | None = None,
         storage: Storage | None = None,
+        grace: float = GRACE,
     ):
         self.builders, self.limits = builders, limits or Limits()
         self.keys, self.keys_file, self.storage = keys, keys_file, storage
         self.models: dict[str, ModelWorker] = {}
         self.draining = False
         self.characters = 0
-        self.documents: Counter[str] = Counter()
+        self.documents = DocumentTurns()
+        self.grace = grace
         self._loading = asyncio.Lock()
 
     async def load(self) -> None:
@@ -170,8 +175,18 @@ class Service:
                 log.error("keys not read again, so they are as they were: %s", error)
 
     async def drain(self) -> None:
-        """Answer what was accepted, and refuse everything else."""
+        """Answer what was accepted, and refuse everything else. Documents that are not finished
+        within `grace` seconds end with an error.
+        """
         self.draining = True
+        log.info(
+            "draining: %s, which may take %g seconds (--grace); texts that were accepted are "
+            "answered, new ones are refused",
+            format_count(len(self.documents.tasks), "document"),
+            self.grace,
+        )
+        if late := await self.documents.finish(self.grace):
+            log.warning("%s not finished, and got an error", format_count(late, "document"))
         await asyncio.gather(*(model.close() for model in self.models.values()))
 
     def find_storage(self) -> Storage:
