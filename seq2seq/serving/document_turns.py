@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ AT_ONCE = 4  # documents of a client
 TOGETHER = 32  # of all clients; from half of it on, a client may have one
 
 Value = TypeVar("Value")
+threads = ThreadPoolExecutor(1, "documents")  # one: all documents take the time of one at most
 
 
 class DocumentTurns:

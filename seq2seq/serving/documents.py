@@ -4,7 +4,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +17,7 @@ from starlette.responses import Response
 from seq2seq.constraints.glossary import Glossary
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.document_handle import DocumentHandle
+from seq2seq.serving.document_turns import threads
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.glossaries import build_glossary, require_phrases
 from seq2seq.serving.languages import detect
@@ -28,13 +28,13 @@ from seq2seq.serving.validation import UploadedFile
 from seq2seq.translation.documents import links_of, request_of
 from seq2seq.translation.request import TranslationRequest
 
+OPENING = 300  # seconds in which a file must be read, also if others are read before
 SECONDS = 3600  # in which a document must be translated
 CHARACTERS = 10**6  # of a document
 MAX_PROBLEMS = 20  # of a document that its client is told
 STOPPED = "the server stopped: send it again"
 
 Value = TypeVar("Value")
-thread = ThreadPoolExecutor(1, "documents")  # so that all of them take the time of one at most
 
 
 @dataclass
@@ -80,7 +80,7 @@ async def accept_document(
         raise HTTPError(400, "file should be a part of a form that has a file name")
     work = open_document(service, request.state.client, models, file, terms)
     opening = service.documents.run(explain_cancellation(service, work))
-    await wait_for_answer(opening, request.receive, SECONDS)
+    await wait_for_answer(opening, request.receive, OPENING)
     document = opening.result()
     return document.record, service.documents.run(finish_document(service, document))
 
@@ -234,7 +234,7 @@ async def in_thread(function: Callable[..., Value], *arguments: Any) -> Value:
     """The value of a function that takes some milliseconds. Documents wait for each other, and for
     nobody else.
     """
-    return await asyncio.get_running_loop().run_in_executor(thread, partial(function, *arguments))
+    return await asyncio.get_running_loop().run_in_executor(threads, partial(function, *arguments))
 
 
 async def find_record(service: Service, request: Request) -> Record:

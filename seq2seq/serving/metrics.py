@@ -2,13 +2,21 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from seq2seq.serving.load import digest, resident_memory, waiting_calls
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Service
 
@@ -26,6 +34,14 @@ COUNTERS: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
     "sentences": ("Translated.", lambda m: m.sentences.stats.sentences),
     "tokens": ("Pieces of the best translations.", lambda m: m.sentences.stats.tokens),
     "steps": ("Of the decoder.", lambda m: m.sentences.stats.steps),
+    "queue_wait_seconds": (
+        "Of requests, from their arrival until the engine got their first sentences.",
+        lambda m: m.queue_seconds,
+    ),
+    "decode_seconds": (
+        "Of requests, from then until they were answered or dropped.",
+        lambda m: m.decode_seconds,
+    ),
     "preempted": ("Sentences that had to start again.", lambda m: m.sentences.stats.preempted),
 }
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -61,27 +77,52 @@ class EngineCollector(Collector):
             arithmetic = {name: str(value) for name, value in model.arithmetic._asdict().items()}
             about.add_metric([model.name], arithmetic)
         yield about
+        yield from load_of(self.service)
+
+
+def load_of(service: Service) -> Iterator[Metric]:
+    """Metrics of the documents, the threads and the event loop."""
+    labels = ["client", "state"]
+    documents = GaugeMetricFamily(
+        "seq2seq_documents", "By digest of the key or address.", labels=labels
+    )
+    waiting = service.documents.waiting
+    for client, count in service.documents.count.items():
+        documents.add_metric([digest(client), "waiting"], waiting[client])
+        documents.add_metric([digest(client), "working"], count - waiting[client])
+    yield documents
+    calls = GaugeMetricFamily("seq2seq_pool_queue", "Calls without a thread.", labels=["pool"])
+    for name, executor in service.executors().items():
+        calls.add_metric([name], waiting_calls(executor))
+    yield calls
+    text = "Longest delay of the event loop in the last half minute or minute."
+    yield GaugeMetricFamily("seq2seq_loop_lag_seconds", text, service.lag.seconds)
 
 
 def build_registry(service: Service) -> CollectorRegistry:
-    """A registry with the metrics of the engines."""
+    """A registry with the metrics of the engines, the service and the process."""
     disable_created_metrics()
     registry = CollectorRegistry()
+    ProcessCollector(registry=registry)  # among others, resident memory
     registry.register(EngineCollector(service))
     return registry
 
 
 class MetricsMiddleware:
     """Counts and logs the requests of an application, and adds headers to its answers. The log
-    contains only existing paths, codes and times: no text, no query, no ids.
+    contains only existing paths, codes, times, the load and a digest of the key: no text, no query,
+    no ids.
 
     Args:
+        service: of which the load is logged.
         registry: gets the counts and times of requests.
         paths: that exist.
     """
 
-    def __init__(self, app: ASGIApp, registry: CollectorRegistry, paths: frozenset[str]):
-        self.app, self.paths = app, paths
+    def __init__(
+        self, app: ASGIApp, service: Service, registry: CollectorRegistry, paths: frozenset[str]
+    ):
+        self.app, self.service, self.paths = app, service, paths
         self.requests = Counter(
             "seq2seq_requests", "Requests answered.", ["path", "code"], registry=registry
         )
@@ -118,4 +159,32 @@ class MetricsMiddleware:
             self.requests.labels(path, code).inc()
             self.seconds.labels(path).observe(seconds)
             client = (scope.get("client") or ("-",))[0]
-            log.info("%s %s %s %d %.1f ms", client, scope["method"], path, code, 1000 * seconds)
+            log.info(
+                "%s %s %s %d %.1f ms%s",
+                client,
+                scope["method"],
+                path,
+                code,
+                1000 * seconds,
+                self._load(scope.get("state", {})),
+            )
+
+    def _load(self, state: Mapping[str, Any]) -> str:
+        """What a line of the log says of a request's work, and of the load when it has ended.
+
+        Args:
+            state: of the request: its client and the parts of its work, if it got so far.
+        """
+        text = ""
+        if client := state.get("client"):
+            count, waiting = (
+                each[client]
+                for each in (self.service.documents.count, self.service.documents.waiting)
+            )
+            text = f" key={digest(client)} documents={count - waiting}+{waiting}"
+        if times := [part.seconds for part in state.get("parts", ())]:
+            queued, decoded = map(max, zip(*times, strict=True))
+            text += f" queue={1000 * queued:.1f} decode={1000 * decoded:.1f}"
+        calls = sum(map(waiting_calls, self.service.executors().values()))
+        lag, memory = 1000 * self.service.lag.seconds, resident_memory() / 2**20
+        return f"{text} pool={calls} lag={lag:.1f} memory={memory:.0f}"

@@ -70,6 +70,7 @@ class Server(uvicorn.Server):
             )
         self._loop.add_signal_handler(signal.SIGHUP, self._run, self._load)
         self._run(self._load)
+        self._run(self.service.lag.measure)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.service.draining or not self.started:

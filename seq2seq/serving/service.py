@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from seq2seq.errors import ConfigError, format_count
 from seq2seq.languages import language_code
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.client_request import ClientRequest
-from seq2seq.serving.document_turns import DocumentTurns
+from seq2seq.serving.document_turns import DocumentTurns, threads
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import (
     NO_DETECTOR,
@@ -27,6 +28,7 @@ from seq2seq.serving.languages import (
     english_name,
     load_detector,
 )
+from seq2seq.serving.load import Lag
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.storage import Storage
 from seq2seq.symbols import EOS
@@ -113,6 +115,7 @@ class Service:
         characters: translated since the start.
         documents: those that are being translated.
         grace: seconds for which documents may go on when the server drains.
+        lag: of the event loop.
     """
 
     def __init__(
@@ -131,6 +134,7 @@ class Service:
         self.characters = 0
         self.documents = DocumentTurns()
         self.grace = grace
+        self.lag = Lag()
         self._loading = asyncio.Lock()
 
     async def load(self) -> None:
@@ -173,6 +177,11 @@ class Service:
                 self.keys = read_keys(self.keys_file)
             except (OSError, ConfigError) as error:
                 log.error("keys not read again, so they are as they were: %s", error)
+
+    def executors(self) -> dict[str, Executor | None]:
+        """The threads that work for the event loop, which runs, by a name for operators."""
+        loop = asyncio.get_running_loop()
+        return {"default": getattr(loop, "_default_executor", None), "documents": threads}
 
     async def drain(self) -> None:
         """Answer what was accepted, and refuse everything else. Documents that are not finished
@@ -299,6 +308,7 @@ class Service:
         for model, part in requests.items():
             model.check_room(part, self.limits.queue, seconds)
         self.characters += sum(len(each.text) for text in texts for each in text.sentences)
+        request.state.parts = list(requests.values())
         parts = [model.submit(part) for model, part in requests.items() if part.sentences]
         answer = asyncio.gather(*parts)
         answer.add_done_callback(retrieve_error)

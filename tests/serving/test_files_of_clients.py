@@ -16,7 +16,7 @@ pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 from starlette.testclient import TestClient
 
 from seq2seq.documents.files.formats import FORMATS
-from seq2seq.serving import documents
+from seq2seq.serving import document_process, document_turns, documents
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.routes import build_app
 from seq2seq.serving.service import Limits, Service
@@ -121,7 +121,7 @@ def test_what_is_no_document_is_refused(
 ) -> None:
     answer = send(client, name, data)
     assert answer.status_code == code and message in answer.json()["error"]
-    assert not service.documents
+    assert not service.documents.count
 
 
 def test_a_text_or_several_files_are_no_file(client: TestClient) -> None:
@@ -157,16 +157,19 @@ def test_a_key_may_be_in_the_form(client: TestClient) -> None:
 
 
 def test_a_long_document_lets_others_pass(client: TestClient, service: Service) -> None:
-    long = [upload(client, "a.txt", "\n".join(LINES) * 4) for _ in range(documents.AT_ONCE)]
-    assert "wait for one" in upload(client, "a.txt", LINES[0])["message"]
+    long = [upload(client, "a.txt", "\n".join(LINES) * 4) for _ in range(document_turns.AT_ONCE)]
+    assert "wait until one" in upload(client, "a.txt", LINES[0])["message"]
     model = service.models["demo"]
     for _ in range(3):
         body = {**PAIR, "q": LINES[0]}
         assert client.post("/translate", json=body, headers=KEYS[1]).status_code == 200
         waiting = [len(request.sentences) for request in model.backlog.requests]
-        assert len(waiting) <= documents.AT_ONCE and max(waiting, default=0) <= documents.PORTION
-    assert [wait(client, handle)["status"] for handle in long] == ["done"] * documents.AT_ONCE
-    assert not service.documents
+        assert (
+            len(waiting) <= document_turns.AT_ONCE
+            and max(waiting, default=0) <= document_process.PORTION
+        )
+    assert [wait(client, handle)["status"] for handle in long] == ["done"] * document_turns.AT_ONCE
+    assert not service.documents.count
 
 
 def test_what_goes_wrong_is_the_state_of_the_document(
@@ -181,7 +184,7 @@ def test_what_goes_wrong_is_the_state_of_the_document(
     monkeypatch.setattr(documents, "translate_portions", lambda *_: asyncio.sleep(60))
     monkeypatch.setattr(documents, "SECONDS", 0.05)
     assert "within" in wait(client, upload(client, "a.txt", LINES[0]))["message"]
-    assert not service.documents
+    assert not service.documents.count
 
 
 def test_a_document_of_word_comes_back(client: TestClient) -> None:
