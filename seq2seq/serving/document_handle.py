@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import sys
-from types import TracebackType
 from typing import Any, Self
 
 from seq2seq.errors import DataError
@@ -26,7 +25,6 @@ class DocumentHandle:
 
     def __init__(self, name: str, data: bytes):
         self.name, self.data = name, data
-        self._process: asyncio.subprocess.Process
 
     async def __aenter__(self) -> Self:
         # Its modules are those of this process, and not what happens to be in the current folder.
@@ -37,16 +35,12 @@ class DocumentHandle:
             stderr=asyncio.subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        self._send(pack({"name": self.name}, self.data))
-        self.data = b""
+        assert self._process.stdin and self._process.stdout
+        self._pipe, self._answers = self._process.stdin, self._process.stdout
+        self._pipe.write(pack({"name": self.name}, self.data))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._process.returncode is None:
             self._process.kill()
         await asyncio.shield(self._process.wait())
@@ -57,7 +51,7 @@ class DocumentHandle:
         Raises: DataError or HTTPError if there is none: the file cannot be read, or takes more time
             or memory than a file of its size may.
         """
-        self._send(pack({"verb": verb, **arguments}))
+        self._pipe.write(pack({"verb": verb, **arguments}))
         entry, data = await self._receive(verb)
         if "error" in entry:
             raise DataError(entry["error"])
@@ -68,17 +62,11 @@ class DocumentHandle:
             raise HTTPError(500, "an error of the server: its log says where")
         return entry, data
 
-    def _send(self, message: bytes) -> None:
-        assert self._process.stdin
-        self._process.stdin.write(message)
-
     async def _receive(self, verb: str) -> Message:
-        stream = self._process.stdout
-        assert stream
         try:
-            head = (await stream.readline()).split()
-            text = await stream.readexactly(int(head[0]))
-            return json.loads(text), await stream.readexactly(int(head[1]))
+            head = (await self._answers.readline()).split()
+            text = await self._answers.readexactly(int(head[0]))
+            return json.loads(text), await self._answers.readexactly(int(head[1]))
         except (IndexError, asyncio.IncompleteReadError):  # it has ended
             code = await self._process.wait()
         if code == -signal.SIGXCPU:

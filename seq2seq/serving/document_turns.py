@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -13,7 +12,6 @@ AT_ONCE = 4  # documents of a client
 TOGETHER = 32  # of all clients; from half of it on, a client may have one
 
 Value = TypeVar("Value")
-threads = ThreadPoolExecutor(1, "documents")  # one: all documents take the time of one at most
 
 
 class DocumentTurns:
@@ -31,6 +29,11 @@ class DocumentTurns:
         self.tasks: set[asyncio.Task[Any]] = set()
         self._one = asyncio.Lock()
         self._one_of_client: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def counts(self, client: str) -> dict[str, int]:
+        """How many documents of a client are worked on, and how many wait to be read or written."""
+        waiting = self.waiting[client]
+        return {"working": self.count[client] - waiting, "waiting": waiting}
 
     @contextmanager
     def admit(self, client: str) -> Iterator[None]:

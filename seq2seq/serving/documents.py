@@ -2,8 +2,7 @@
 
 import asyncio
 import secrets
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,16 +16,16 @@ from starlette.responses import Response
 from seq2seq.constraints.glossary import Glossary
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.document_handle import DocumentHandle
-from seq2seq.serving.document_turns import threads
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.glossaries import build_glossary, require_phrases
 from seq2seq.serving.languages import detect
+from seq2seq.serving.load import threads
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Service, wait_for_answer
 from seq2seq.serving.storage import DOCUMENTS, Record, Storage
 from seq2seq.serving.validation import UploadedFile
 from seq2seq.translation.documents import links_of, request_of
-from seq2seq.translation.request import TranslationRequest
+from seq2seq.translation.request import Translation
 
 OPENING = 300  # seconds in which a file must be read, also if others are read before
 SECONDS = 3600  # in which a document must be translated
@@ -79,20 +78,22 @@ async def accept_document(
     if not isinstance(file, UploadedFile):
         raise HTTPError(400, "file should be a part of a form that has a file name")
     work = open_document(service, request.state.client, models, file, terms)
-    opening = service.documents.run(explain_cancellation(service, work))
+    opening = service.documents.run(explain_end(service, work))
     await wait_for_answer(opening, request.receive, OPENING)
     document = opening.result()
     return document.record, service.documents.run(finish_document(service, document))
 
 
-async def explain_cancellation(service: Service, work: Any) -> Any:
-    """Wait for some work. Raises: HTTPError if it is cancelled since the server stops."""
+async def explain_end(service: Service, work: Coroutine[Any, Any, Value]) -> Value:
+    """The result of work on a document. Raises: HTTPError if it fails, or is cancelled."""
     try:
         return await work
+    except TimeoutError:
+        raise HTTPError(504, f"not translated within {SECONDS:,} seconds") from None
     except asyncio.CancelledError:
-        if not service.draining:
-            raise
-        raise HTTPError(503, STOPPED) from None
+        raise HTTPError(503, STOPPED if service.draining else "its client has left") from None
+    except Exception as error:
+        raise HTTPError.from_exception(error) from error
 
 
 async def open_document(
@@ -111,8 +112,7 @@ async def open_document(
         glossary = await in_thread(build_glossary, terms, model.source)
         name = PurePath(file.replace("\\", "/")).name[-100:]
         facts = {"name": name, "key": secrets.token_hex(32), "characters": characters}
-        create = partial(create_record, service.find_storage(), client, facts)
-        record = await asyncio.to_thread(create)
+        record = await asyncio.to_thread(create_record, service.find_storage(), client, facts)
         service.characters += characters
         return OpenDocument(handle, turns.pop_all(), client, model, glossary, record)
     raise AssertionError("unreachable")
@@ -151,31 +151,29 @@ def create_record(storage: Storage, client: str, facts: dict[str, Any]) -> Recor
 
 
 async def finish_document(service: Service, document: OpenDocument) -> Record:
-    """Translate a document, and keep it, or the reason why it is not. Raises: what went wrong."""
-    record, data = document.record, b""
-    facts = {**record.metadata, "status": "error", "message": "its client has left"}
+    """Translate a document, and keep it, or the reason why it is not. Raises: HTTPError."""
+    facts, data = {**document.record.metadata, "status": "error"}, b""
     try:
-        async with document.turns, asyncio.timeout(SECONDS):
-            await translate_portions(service, document)
-            async with service.documents.turn(document.client):
-                written, data = await document.handle.ask("write", target=document.model.target)
-        problems = [*document.problems, *written["problems"]][:MAX_PROBLEMS]
-        facts = {**record.metadata, "status": "done", "problems": problems}
-    except TimeoutError:
-        facts["message"] = f"not translated within {SECONDS:,} seconds"
-        raise HTTPError(504, facts["message"]) from None
-    except asyncio.CancelledError:
-        if not service.draining:
-            raise
-        facts["message"] = STOPPED
-        raise HTTPError(503, STOPPED) from None
-    except Exception as error:
-        facts["message"] = str(HTTPError.from_exception(error))
+        data = await explain_end(service, translate_document(service, document))
+        facts |= {"status": "done", "problems": document.problems[:MAX_PROBLEMS]}
+    except HTTPError as error:
+        facts["message"] = str(error)
         raise
     finally:
-        keep = partial(service.find_storage().update, DOCUMENTS, document.client, record.id)
-        await asyncio.shield(asyncio.to_thread(keep, lambda record: (facts, data)))
-    return record._replace(metadata=facts)
+        update = partial(service.find_storage().update, DOCUMENTS, document.client)
+        keep = asyncio.to_thread(update, document.record.id, lambda record: (facts, data))
+        await asyncio.shield(keep)
+    return document.record._replace(metadata=facts)
+
+
+async def translate_document(service: Service, document: OpenDocument) -> bytes:
+    """The file with its translations."""
+    async with document.turns, asyncio.timeout(SECONDS):
+        await translate_portions(service, document)
+        async with service.documents.turn(document.client):
+            written, data = await document.handle.ask("write", target=document.model.target)
+    document.problems += written["problems"]
+    return data
 
 
 async def translate_portions(service: Service, document: OpenDocument) -> None:
@@ -214,20 +212,12 @@ def answers_of(document: OpenDocument, portion: ClientRequest) -> list[Any]:
     """
     answers: list[Any] = []
     for sentence in portion.sentences:
-        document.problems += problems_of(sentence)
-        if not sentence.result.translations:
-            answers.append((sentence.text, None))
-            continue
-        best = sentence.result.translations[0]
+        problems = sentence.result.problems
+        document.problems += [each.at(sentence.place) for each in problems if each.kind != "parts"]
+        best = (*sentence.result.translations, Translation(sentence.text, 0.0))[0]
         links = links_of(best, document.model.choice)
         answers.append((best.text, links and (*links[:2], list(links.links), links.nearest)))
     return answers
-
-
-def problems_of(sentence: TranslationRequest) -> list[str]:
-    """The problems of a sentence that a reader of its translation should know."""
-    problems = sentence.result.problems
-    return [each.at(sentence.place) for each in problems if each.kind != "parts"]
 
 
 async def in_thread(function: Callable[..., Value], *arguments: Any) -> Value:
@@ -249,14 +239,11 @@ async def find_record(service: Service, request: Request) -> Record:
 
 def read_record(storage: Storage, client: str, document_id: str) -> Record:
     """`find_record`, which waits for the disk."""
-    record = storage.read(DOCUMENTS, client, document_id)
-    facts = record.metadata
-    if facts["status"] != "translating":
-        return record
-    if time.time() - record.created_at < SECONDS and storage.is_running(facts.get("server")):
-        return record
-    if storage.read(DOCUMENTS, client, document_id) != record:  # finished in between
-        return read_record(storage, client, document_id)
+    for _ in range(2):  # it may have been finished while the server was looked for
+        record = storage.read(DOCUMENTS, client, document_id)
+        facts = record.metadata
+        if facts["status"] != "translating" or storage.is_running(facts.get("server", "")):
+            return record
     return record._replace(metadata={**facts, "status": "error", "message": STOPPED})
 
 

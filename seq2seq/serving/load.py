@@ -4,10 +4,11 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from resource import getpagesize
 
+threads = ThreadPoolExecutor(1, "documents")  # one: all documents take the time of one at most
 TICK, WINDOW = 0.1, 30.0  # seconds between two looks, and of the longest delay that is shown
 
 
@@ -54,7 +55,9 @@ def resident_memory() -> int:
         return 0
 
 
-def waiting_calls(executor: Executor | None) -> int:
-    """Calls that wait for one of the threads of an executor, as far as it can be seen."""
-    queue = getattr(executor, "_work_queue", None)
-    return int(queue.qsize()) if queue else 0
+def waiting_calls() -> dict[str, int]:
+    """Calls that wait for a thread, by the name of the threads, as far as that can be seen."""
+    default = getattr(asyncio.get_running_loop(), "_default_executor", None)
+    pools = {"default": default, "documents": threads}
+    queues = {name: getattr(pool, "_work_queue", None) for name, pool in pools.items()}
+    return {name: queue.qsize() if queue else 0 for name, queue in queues.items()}

@@ -82,21 +82,21 @@ class EngineCollector(Collector):
 
 def load_of(service: Service) -> Iterator[Metric]:
     """Metrics of the documents, the threads and the event loop."""
-    labels = ["client", "state"]
     documents = GaugeMetricFamily(
-        "seq2seq_documents", "By digest of the key or address.", labels=labels
+        "seq2seq_documents", "By digest of the key or address.", labels=["client", "state"]
     )
-    waiting = service.documents.waiting
-    for client, count in service.documents.count.items():
-        documents.add_metric([digest(client), "waiting"], waiting[client])
-        documents.add_metric([digest(client), "working"], count - waiting[client])
-    yield documents
+    for client in service.documents.count:
+        for state, count in service.documents.counts(client).items():
+            documents.add_metric([digest(client), state], count)
     calls = GaugeMetricFamily("seq2seq_pool_queue", "Calls without a thread.", labels=["pool"])
-    for name, executor in service.executors().items():
-        calls.add_metric([name], waiting_calls(executor))
-    yield calls
+    for name, count in waiting_calls().items():
+        calls.add_metric([name], count)
     text = "Longest delay of the event loop in the last half minute or minute."
-    yield GaugeMetricFamily("seq2seq_loop_lag_seconds", text, service.lag.seconds)
+    yield from (
+        documents,
+        calls,
+        GaugeMetricFamily("seq2seq_loop_lag_seconds", text, service.lag.seconds),
+    )
 
 
 def build_registry(service: Service) -> CollectorRegistry:
@@ -160,7 +160,7 @@ class MetricsMiddleware:
             self.seconds.labels(path).observe(seconds)
             client = (scope.get("client") or ("-",))[0]
             log.info(
-                "%s %s %s %d %.1f ms%s",
+                "%s %s %s %d %.1f ms %s",
                 client,
                 scope["method"],
                 path,
@@ -175,16 +175,15 @@ class MetricsMiddleware:
         Args:
             state: of the request: its client and the parts of its work, if it got so far.
         """
-        text = ""
+        load = [
+            f"pool={sum(waiting_calls().values())}",
+            f"lag={1000 * self.service.lag.seconds:.1f}",
+        ]
+        load.append(f"memory={resident_memory() / 2**20:.0f}")
         if client := state.get("client"):
-            count, waiting = (
-                each[client]
-                for each in (self.service.documents.count, self.service.documents.waiting)
-            )
-            text = f" key={digest(client)} documents={count - waiting}+{waiting}"
+            counts = self.service.documents.counts(client).values()
+            load += [f"key={digest(client)}", f"documents={'+'.join(map(str, counts))}"]
         if times := [part.seconds for part in state.get("parts", ())]:
             queued, decoded = map(max, zip(*times, strict=True))
-            text += f" queue={1000 * queued:.1f} decode={1000 * decoded:.1f}"
-        calls = sum(map(waiting_calls, self.service.executors().values()))
-        lag, memory = 1000 * self.service.lag.seconds, resident_memory() / 2**20
-        return f"{text} pool={calls} lag={lag:.1f} memory={memory:.0f}"
+            load.append(f"queue={1000 * queued:.1f} decode={1000 * decoded:.1f}")
+        return " ".join(load)

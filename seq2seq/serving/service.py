@@ -4,7 +4,6 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from seq2seq.errors import ConfigError, format_count
 from seq2seq.languages import language_code
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.client_request import ClientRequest
-from seq2seq.serving.document_turns import DocumentTurns, threads
+from seq2seq.serving.document_turns import DocumentTurns
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import (
     NO_DETECTOR,
@@ -177,11 +176,6 @@ class Service:
                 self.keys = read_keys(self.keys_file)
             except (OSError, ConfigError) as error:
                 log.error("keys not read again, so they are as they were: %s", error)
-
-    def executors(self) -> dict[str, Executor | None]:
-        """The threads that work for the event loop, which runs, by a name for operators."""
-        loop = asyncio.get_running_loop()
-        return {"default": getattr(loop, "_default_executor", None), "documents": threads}
 
     async def drain(self) -> None:
         """Answer what was accepted, and refuse everything else. Documents that are not finished

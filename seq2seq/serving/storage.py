@@ -101,9 +101,9 @@ class Storage:
                     fcntl.flock(self._server, fcntl.LOCK_EX)
         return Path(self._server.name).name
 
-    def is_running(self, server_id: str | None) -> bool:
-        """False if a server of this id has ended; None, and a disk without locks, tell nothing."""
-        return server_id is None or is_locked(self.folder / SERVERS / server_id)
+    def is_running(self, server_id: str) -> bool:
+        """Does a server of this id run? True if the disk has no locks, since nobody knows."""
+        return is_locked(self.folder / SERVERS / server_id)
 
     def create(self, kind: Kind, client: str, metadata: dict[str, Any], content: bytes) -> Record:
         """Keep a new record. Raises: ConfigError if there is no room for it."""
