@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError
@@ -86,24 +86,25 @@ class Storage:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self._lock = threading.Lock()
-        self._server: BinaryIO | None = None
+        self._server_id = ""
 
     def server_id(self) -> str:
         """The id of this server among those that share the folder: the name of a file in it, which
         is locked as long as this process lives. Raises: OSError if it cannot be written.
         """
         with self._lock:
-            if self._server is None:
+            if not self._server_id:
                 path = self.folder / SERVERS / str(uuid.uuid4())
                 path.parent.mkdir(mode=0o700, exist_ok=True)
-                self._server = path.open("xb")
+                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)  # stays open
                 with suppress(OSError):  # a disk without locks
-                    fcntl.flock(self._server, fcntl.LOCK_EX)
-        return Path(self._server.name).name
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                self._server_id = path.name
+        return self._server_id
 
     def is_running(self, server_id: str) -> bool:
         """Does a server of this id run? True if the disk has no locks, since nobody knows."""
-        return is_locked(self.folder / SERVERS / server_id)
+        return bool(server_id) and is_locked(self.folder / SERVERS / server_id)
 
     def create(self, kind: Kind, client: str, metadata: dict[str, Any], content: bytes) -> Record:
         """Keep a new record. Raises: ConfigError if there is no room for it."""

@@ -9,6 +9,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -221,9 +222,13 @@ def test_a_file_of_too_much_structure_is_refused_by_name(
     assert not service.documents.count and "my bomb" not in caplog.text
 
 
-def test_a_sentence_without_an_end_is_refused(client: TestClient, service: Service) -> None:
-    answer = send(client, "a.txt", "word " * 5000)
-    assert answer.status_code == 413 and "full stops" in answer.json()["error"]
+def test_a_sentence_without_an_end_is_refused(
+    client: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "limits", replace(service.limits, characters=20))
+    assert send(client, "a.txt", "Ein Hund.\nZwei Katzen.").status_code == 200
+    answer = send(client, "a.txt", "Ein Hund.\nZwei Katzen und ein Pferd.")
+    assert answer.status_code == 413 and "26 characters" in answer.json()["error"]
 
 
 def test_a_document_of_a_server_that_has_ended_has_an_error(
@@ -298,4 +303,4 @@ def test_the_load_is_shown_without_keys_and_texts(
     assert re.search(rf"key={digest} documents=0\+0 queue=\d+\.\d decode=\d+\.\d$", line)
     assert re.search(r" pool=\d+ lag=\d+\.\d memory=[1-9]\d+ ", line)
     logged = caplog.text + shown
-    assert "first" not in logged and LINES[0] not in logged
+    assert "Bearer" not in logged and LINES[0] not in logged and "first" not in caplog.text
