@@ -183,8 +183,8 @@ class Service:
         """
         self.draining = True
         log.info(
-            "draining: %s, which may take %g seconds (--grace); texts that were accepted are "
-            "answered, new ones are refused",
+            "draining: %s in progress, which may take %g s (--grace); accepted texts are answered, "
+            "new ones are refused",
             format_count(len(self.documents.tasks), "document"),
             self.grace,
         )

@@ -143,7 +143,9 @@ def test_a_server_is_known_by_its_lock_as_long_as_it_lives(storage: Storage) -> 
     assert storage.is_running(other.server_id())
     assert not storage.is_running(str(uuid.uuid4()))
     code = "import sys; from pathlib import Path; from seq2seq.serving.storage import Storage\n"
-    code += "kept = Storage(Path(sys.argv[1]))\nprint(kept.server_id(), flush=True); sys.stdin.read()"
+    code += (
+        "kept = Storage(Path(sys.argv[1]))\nprint(kept.server_id(), flush=True); sys.stdin.read()"
+    )
     command = [sys.executable, "-c", code, str(storage.folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:  # type: ignore[call-overload]
