@@ -183,16 +183,21 @@ async def translate_portions(service: Service, document: OpenDocument) -> None:
         portion = ClientRequest(document.client)
         await in_thread(add_sentences, document, portion, sentences, count)
         count += len(sentences)
-        while True:
-            try:
-                model.check_room(portion, service.limits.queue, service.limits.deadline)
-                break
-            except HTTPError as error:
-                if error.status != 429:
-                    raise
-            await asyncio.sleep(1)
-        await model.submit(portion)
+        async with model.document_turn:
+            await wait_for_room(service, model, portion)
+            await model.submit(portion)
         answers = await in_thread(answers_of, document, portion)
+
+
+async def wait_for_room(service: Service, model: ModelWorker, portion: ClientRequest) -> None:
+    """Wait until there is room in the queue for a portion."""
+    while True:
+        try:
+            return model.check_room(portion, service.limits.queue, service.limits.deadline)
+        except HTTPError as error:
+            if error.status != 429:
+                raise
+        await asyncio.sleep(1)
 
 
 def add_sentences(

@@ -75,6 +75,8 @@ class ModelWorker:
         sentences, queue, engine: decode sentences, in an order that is fair; for whole texts.
         choice: the weights that link words; None if none can.
         backlog: what is accepted and not answered yet.
+        document_turn: held while a portion of a document is translated. Many at a time would make
+            steps longer for those who wait for a sentence, and documents hardly faster.
         queue_seconds, decode_seconds: of all requests that were answered or dropped.
     """
 
@@ -113,6 +115,7 @@ class ModelWorker:
         self.labels = self.translator.target.texts()
         self.backlog = Backlog()
         self.queue_seconds = self.decode_seconds = 0.0
+        self.document_turn = asyncio.Semaphore(self.sentences.count)
         self.thread = EngineThread(self.engine, self.sentences, name)
         self._linking = asyncio.Lock()  # words are linked for one request at a time
         try:
