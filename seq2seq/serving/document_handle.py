@@ -38,6 +38,7 @@ class DocumentHandle:
         assert self._process.stdin and self._process.stdout
         self._pipe, self._answers = self._process.stdin, self._process.stdout
         self._pipe.write(pack({"name": self.name}, self.data))
+        self.data = b""
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -35,7 +35,7 @@ PARSING, WRITING = 10, 60  # seconds of computing, at most
 # Bytes of memory, at most: some for each document, and some for each of its unpacked bytes. What
 # the service itself holds of a document comes on top.
 MEMORY, MEMORY_PER_BYTE = 150 * 2**20, 50
-PORTION, PORTION_CHARACTERS = 16, 4000  # sentences, and their characters, that are sent at once
+PORTION, PORTION_CHARACTERS = 8, 2000  # sentences, and their characters, that are sent at once
 SAMPLE = 2000  # characters by which a language is detected
 
 Message = tuple[dict[str, Any], bytes]

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from seq2seq.serving.errors import HTTPError
@@ -86,8 +86,10 @@ class DocumentTurns:
 
         Returns: how many were cancelled.
         """
-        if self.tasks:
-            await asyncio.wait(self.tasks, timeout=seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.tasks or self.count:  # one that was read has no task for a moment
+                    await asyncio.sleep(0.02)
         late = list(self.tasks)
         for task in late:
             task.cancel()

@@ -74,7 +74,7 @@ async def accept_document(
         ClientDisconnect if the client leaves before the file is read.
     """
     service.find_storage()
-    models, file = service.find_models(*languages), entry["file"]
+    models, file = service.find_models(*languages), entry.pop("file")
     if not isinstance(file, UploadedFile):
         raise HTTPError(400, "file should be a part of a form that has a file name")
     work = open_document(service, request.state.client, models, file, terms)
@@ -129,7 +129,8 @@ async def read_document(
     model = models[0]
     if len({each.source for each in models}) > 1:
         sample, _ = await handle.ask("sample")
-        language = detect(sample["sample"], [each.source for each in models]).language
+        sources = [each.source for each in models]
+        language = (await in_thread(detect, sample["sample"], sources)).language
         model = next((each for each in models if each.source == language), model)
     facts, _ = await handle.ask("open", language=model.source, whole=model.choice is not None)
     if facts["characters"] > CHARACTERS:

@@ -5,14 +5,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-)
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -34,14 +29,8 @@ COUNTERS: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
     "sentences": ("Translated.", lambda m: m.sentences.stats.sentences),
     "tokens": ("Pieces of the best translations.", lambda m: m.sentences.stats.tokens),
     "steps": ("Of the decoder.", lambda m: m.sentences.stats.steps),
-    "queue_wait_seconds": (
-        "Of requests, from their arrival until the engine got their first sentences.",
-        lambda m: m.queue_seconds,
-    ),
-    "decode_seconds": (
-        "Of requests, from then until they were answered or dropped.",
-        lambda m: m.decode_seconds,
-    ),
+    "queue_wait_seconds": ("Of requests, before the engine had one.", lambda m: m.queue_seconds),
+    "decode_seconds": ("Of requests, after the engine had one.", lambda m: m.decode_seconds),
     "preempted": ("Sentences that had to start again.", lambda m: m.sentences.stats.preempted),
 }
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -82,9 +71,8 @@ class EngineCollector(Collector):
 
 def load_of(service: Service) -> Iterator[Metric]:
     """Metrics of the documents, the threads and the event loop."""
-    documents = GaugeMetricFamily(
-        "seq2seq_documents", "By digest of the key or address.", labels=["client", "state"]
-    )
+    text, labels = "Of each client, by digest of its key or address.", ["client", "state"]
+    documents = GaugeMetricFamily("seq2seq_documents", text, labels=labels)
     for client in service.documents.count:
         for state, count in service.documents.counts(client).items():
             documents.add_metric([digest(client), state], count)
@@ -92,11 +80,8 @@ def load_of(service: Service) -> Iterator[Metric]:
     for name, count in waiting_calls().items():
         calls.add_metric([name], count)
     text = "Longest delay of the event loop in the last half minute or minute."
-    yield from (
-        documents,
-        calls,
-        GaugeMetricFamily("seq2seq_loop_lag_seconds", text, service.lag.seconds),
-    )
+    yield from (documents, calls)
+    yield GaugeMetricFamily("seq2seq_loop_lag_seconds", text, service.lag.seconds)
 
 
 def build_registry(service: Service) -> CollectorRegistry:
