@@ -175,18 +175,27 @@ def test_what_was_accepted_is_answered_after_sigterm(
     assert server.wait() == 0
 
 
-def upload(server: Running, lines: list[str]) -> tuple[str, dict[str, str]]:
-    """Send a document as DeepL's client does. Returns: its path, and the key to ask for it."""
-    fields = "".join(
+def request_document(
+    server: Running, path: str, lines: list[str], **fields: str
+) -> http.client.HTTPConnection:
+    """Send a document. Returns: the connection, on which the answer comes."""
+    parts = "".join(
         f'--x\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
-        for name, value in (("source_lang", "DE"), ("target_lang", "EN-US"))
+        for name, value in fields.items()
     )
     head = '--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
     body = "\n".join(lines)
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     headers = {"content-type": "multipart/form-data; boundary=x"}
-    form = f"{fields}{head}{body}\r\n--x--\r\n".encode()
-    connection.request("POST", "/v2/document", form, headers)
+    form = f"{parts}{head}{body}\r\n--x--\r\n".encode()
+    connection.request("POST", path, form, headers)
+    return connection
+
+
+def upload(server: Running, lines: list[str]) -> tuple[str, dict[str, str]]:
+    """Send a document as DeepL's client does. Returns: its path, and the key to ask for it."""
+    fields = {"source_lang": "DE", "target_lang": "EN-US"}
+    connection = request_document(server, "/v2/document", lines, **fields)
     handle = json.loads(connection.getresponse().read())
     connection.close()
     return f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
@@ -216,6 +225,29 @@ def test_a_document_of_a_server_that_ends_has_an_error_at_once(
         assert "1 document not finished" in log
     for each in (other, again):
         assert each.end() == 0
+
+
+def children(process: int) -> list[str]:
+    """The commands of the processes that a process has started, and that have not ended."""
+    listed = " ".join(each.read_text() for each in Path(f"/proc/{process}/task").glob("*/children"))
+    return [Path(f"/proc/{child}/cmdline").read_text() for child in listed.split()]
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="the system does not list processes")
+def test_a_client_that_leaves_ends_its_document(
+    path: Path, tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    server = start(path, "--keep-in", tmp_path / "kept")
+    pair = {"source": "de", "target": "en"}
+    connection = request_document(server, "/translate_file", TEXTS * 500, **pair)
+    server.wait_for(lambda: server.gauge("seq2seq_documents"))
+    server.wait_for(
+        lambda: any("document_process" in each for each in children(server.process.pid))
+    )
+    connection.close()
+    server.wait_for(lambda: not server.gauge("seq2seq_documents"))
+    assert not any("document_process" in each for each in children(server.process.pid))
+    assert server.end() == 0
 
 
 def test_a_document_in_time_is_finished_after_sigterm(
