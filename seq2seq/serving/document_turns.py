@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
+from seq2seq.errors import format_count
 from seq2seq.serving.errors import HTTPError
 
 AT_ONCE = 4  # documents of a client
@@ -38,11 +39,14 @@ class DocumentTurns:
     @contextmanager
     def admit(self, client: str) -> Iterator[None]:
         """Count a document. Raises: HTTPError if there are too many."""
-        total = self.count.total()
+        total, own = self.count.total(), self.count[client]
         limit = AT_ONCE if total < TOGETHER // 2 else 1
         wait = {"retry-after": "10"}
-        if self.count[client] >= limit:
-            message = f"{limit} of your documents are being translated: wait until one is finished"
+        if own >= limit:
+            message = (
+                f"you have {format_count(own, 'document')} in progress, and may have {limit} now"
+            )
+            message += ": wait until one is finished"
             raise HTTPError(429, message, wait)
         if total >= TOGETHER:
             message = f"{total} documents are being translated already: try again a little later"
