@@ -21,7 +21,7 @@ def test_a_client_and_all_of_them_have_so_many() -> None:
         for number in range(TOGETHER // 2 // AT_ONCE):
             for _ in range(AT_ONCE):
                 admitted.enter_context(turns.admit(f"many {number}"))
-            with pytest.raises(HTTPError, match=f"may have {AT_ONCE} now") as caught:
+            with pytest.raises(HTTPError, match=f"have {AT_ONCE} documents in progress") as caught:
                 admitted.enter_context(turns.admit(f"many {number}"))
             assert caught.value.status == 429 and caught.value.headers
         for number in range(TOGETHER // 2):  # half of the room is for those who have none
