@@ -5,7 +5,8 @@
     seq2seq serve --demo                                 the model of the demo
 
 Each option may also be an environment variable, such as SEQ2SEQ_SERVE_PORT=8000.
-SIGHUP loads the models again; SIGTERM ends the server when all that was accepted is answered.
+SIGHUP loads the models again; SIGTERM ends the server when all texts that were accepted are
+answered, for which documents have --grace seconds.
 """
 
 import argparse
@@ -41,6 +42,9 @@ REPEATED = {
 LIMITS = {
     "queue": Option(positive, "N", "maximum pieces that wait (%(default)s)", 40_960),
     "deadline": Option(positive, "S", "seconds to wait (%(default)s)", 30),
+    "grace": Option(
+        natural_number, "S", "seconds that documents have after SIGTERM (%(default)s)", 8
+    ),
     "connections": Option(
         positive, "N", "open connections, and requests at once (%(default)s)", 512
     ),
@@ -117,7 +121,7 @@ def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None
     }
     limits = Limits(arguments.queue, arguments.deadline, connections=arguments.connections)
     storage = Storage(arguments.keep_in) if arguments.keep_in else None
-    service = Service(builders, limits, keys, arguments.keys, storage)
+    service = Service(builders, limits, keys, arguments.keys, storage, arguments.grace)
     listening = open_socket(arguments.host, arguments.port)
     tls = (arguments.tls_cert, arguments.tls_key)
     serve(build_server(service, access, tls), listening)

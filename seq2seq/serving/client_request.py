@@ -17,7 +17,8 @@ class ClientRequest:
         pieces: the size of what is not answered yet, in the queue.
         translated: count of sentences.
         rows: hypotheses of its sentences that the engine has.
-        accepted_at: seconds of `time.monotonic`.
+        accepted_at, started_at, ended_at: seconds of `time.monotonic`; 0 = not yet. It starts when
+            the engine gets its first sentence, and ends when it is answered or dropped.
         answer: ends when all sentences have; of the engine's thread.
     """
 
@@ -27,7 +28,16 @@ class ClientRequest:
     translated: int = 0
     rows: int = 0
     accepted_at: float = field(default_factory=time.monotonic)
+    started_at: float = 0.0
+    ended_at: float = 0.0
     answer: "asyncio.Future[None]" = field(init=False)
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Seconds in the queue, and seconds since the engine got its first sentence."""
+        ended_at = self.ended_at or time.monotonic()
+        started_at = self.started_at or ended_at
+        return started_at - self.accepted_at, ended_at - started_at
 
     def finish(self, sentence: TranslationRequest) -> bool:
         """Note that a sentence is translated. Returns: are all of them?"""

@@ -12,6 +12,7 @@ from seq2seq.languages import is_spaceless
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.service import ClientText
 from seq2seq.text_stream import without_marks
+from seq2seq.translation.request import TranslationRequest
 
 MAX_ENTRIES = 10_000  # of a glossary
 MAX_LENGTH = 200  # characters of a term, and of its translation
@@ -69,23 +70,32 @@ def format_entries(entries: Entries) -> str:
     return "\n".join(f"{term}\t{translation}" for term, translation in entries.items())
 
 
-def require_terms(texts: Sequence[ClientText], entries: Iterable[tuple[str, str]]) -> None:
+def require_terms(texts: Sequence[ClientText], entries: Sequence[tuple[str, str]]) -> None:
     """Ask of each sentence of some texts to translate the terms that it has as entries say; terms
     with several translations by one of them.
     """
-    phrases: dict[str, tuple[str, ...]] = {}
-    for pair in entries:
-        term, translation = map(without_marks, pair)
-        phrases[term] = (*phrases.get(term, ()), translation)
     glossaries: dict[str, Glossary] = {}  # by language
     for text in texts:
         language = text.model.source
         if language not in glossaries:
-            spaceless = is_spaceless(language)
-            glossaries[language] = Glossary(list(phrases.items()), spaceless=spaceless)
-        for sentence in text.sentences:
-            found = glossaries[language].alternatives(sentence.text)
-            sentence.must += first_groups(group for group in found if group not in sentence.must)
+            glossaries[language] = build_glossary(entries, language)
+        require_phrases(text.sentences, glossaries[language])
+
+
+def build_glossary(entries: Iterable[tuple[str, str]], language: str) -> Glossary:
+    """The glossary of some terms and their translations, for texts in a language."""
+    phrases: dict[str, tuple[str, ...]] = {}
+    for pair in entries:
+        term, translation = map(without_marks, pair)
+        phrases[term] = (*phrases.get(term, ()), translation)
+    return Glossary(list(phrases.items()), spaceless=is_spaceless(language))
+
+
+def require_phrases(sentences: Iterable[TranslationRequest], glossary: Glossary) -> None:
+    """Ask of each sentence to translate the terms that it has as a glossary says."""
+    for sentence in sentences:
+        found = glossary.alternatives(sentence.text)
+        sentence.must += first_groups(group for group in found if group not in sentence.must)
 
 
 def first_groups(groups: Iterable[tuple[str, ...]]) -> Groups:

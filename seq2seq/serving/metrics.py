@@ -2,13 +2,16 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from seq2seq.serving.load import digest, resident_memory, waiting_calls
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Service
 
@@ -26,6 +29,8 @@ COUNTERS: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
     "sentences": ("Translated.", lambda m: m.sentences.stats.sentences),
     "tokens": ("Pieces of the best translations.", lambda m: m.sentences.stats.tokens),
     "steps": ("Of the decoder.", lambda m: m.sentences.stats.steps),
+    "queue_wait_seconds": ("Of requests, before the engine had one.", lambda m: m.queue_seconds),
+    "decode_seconds": ("Of requests, after the engine had one.", lambda m: m.decode_seconds),
     "preempted": ("Sentences that had to start again.", lambda m: m.sentences.stats.preempted),
 }
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -61,27 +66,48 @@ class EngineCollector(Collector):
             arithmetic = {name: str(value) for name, value in model.arithmetic._asdict().items()}
             about.add_metric([model.name], arithmetic)
         yield about
+        yield from load_of(self.service)
+
+
+def load_of(service: Service) -> Iterator[Metric]:
+    """Metrics of the documents, the threads and the event loop."""
+    text, labels = "Of each client, by digest of its key or address.", ["client", "state"]
+    documents = GaugeMetricFamily("seq2seq_documents", text, labels=labels)
+    for client in service.documents.count:
+        for state, count in service.documents.counts(client).items():
+            documents.add_metric([digest(client), state], count)
+    calls = GaugeMetricFamily("seq2seq_pool_queue", "Calls without a thread.", labels=["pool"])
+    for name, count in waiting_calls().items():
+        calls.add_metric([name], count)
+    text = "Longest delay of the event loop in the last half minute or minute."
+    yield from (documents, calls)
+    yield GaugeMetricFamily("seq2seq_loop_lag_seconds", text, service.lag.seconds)
 
 
 def build_registry(service: Service) -> CollectorRegistry:
-    """A registry with the metrics of the engines."""
+    """A registry with the metrics of the engines, the service and the process."""
     disable_created_metrics()
     registry = CollectorRegistry()
+    ProcessCollector(registry=registry)  # among others, resident memory
     registry.register(EngineCollector(service))
     return registry
 
 
 class MetricsMiddleware:
     """Counts and logs the requests of an application, and adds headers to its answers. The log
-    contains only existing paths, codes and times: no text, no query, no ids.
+    contains only existing paths, codes, times, the load and a digest of the key: no text, no query,
+    no ids.
 
     Args:
+        service: of which the load is logged.
         registry: gets the counts and times of requests.
         paths: that exist.
     """
 
-    def __init__(self, app: ASGIApp, registry: CollectorRegistry, paths: frozenset[str]):
-        self.app, self.paths = app, paths
+    def __init__(
+        self, app: ASGIApp, service: Service, registry: CollectorRegistry, paths: frozenset[str]
+    ):
+        self.app, self.service, self.paths = app, service, paths
         self.requests = Counter(
             "seq2seq_requests", "Requests answered.", ["path", "code"], registry=registry
         )
@@ -118,4 +144,31 @@ class MetricsMiddleware:
             self.requests.labels(path, code).inc()
             self.seconds.labels(path).observe(seconds)
             client = (scope.get("client") or ("-",))[0]
-            log.info("%s %s %s %d %.1f ms", client, scope["method"], path, code, 1000 * seconds)
+            log.info(
+                "%s %s %s %d %.1f ms %s",
+                client,
+                scope["method"],
+                path,
+                code,
+                1000 * seconds,
+                self._load(scope.get("state", {})),
+            )
+
+    def _load(self, state: Mapping[str, Any]) -> str:
+        """What a line of the log says of a request's work, and of the load when it has ended.
+
+        Args:
+            state: of the request: its client and the parts of its work, if it got so far.
+        """
+        load = [
+            f"pool={sum(waiting_calls().values())}",
+            f"lag={1000 * self.service.lag.seconds:.1f}",
+        ]
+        load.append(f"memory={resident_memory() / 2**20:.0f}")
+        if client := state.get("client"):
+            counts = self.service.documents.counts(client).values()
+            load += [f"key={digest(client)}", f"documents={'+'.join(map(str, counts))}"]
+        if times := [part.seconds for part in state.get("parts", ())]:
+            queued, decoded = map(max, zip(*times, strict=True))
+            load.append(f"queue={1000 * queued:.1f} decode={1000 * decoded:.1f}")
+        return " ".join(load)

@@ -75,6 +75,9 @@ class ModelWorker:
         sentences, queue, engine: decode sentences, in an order that is fair; for whole texts.
         choice: the weights that link words; None if none can.
         backlog: what is accepted and not answered yet.
+        document_turn: held while a portion of a document is translated. Many at a time would make
+            steps longer for those who wait for a sentence, and documents hardly faster.
+        queue_seconds, decode_seconds: of all requests that were answered or dropped.
     """
 
     def __init__(
@@ -111,6 +114,8 @@ class ModelWorker:
         self.engine = self.translator.text_engine(self.queue, rules=self.rules)
         self.labels = self.translator.target.texts()
         self.backlog = Backlog()
+        self.queue_seconds = self.decode_seconds = 0.0
+        self.document_turn = asyncio.Semaphore(self.sentences.count)
         self.thread = EngineThread(self.engine, self.sentences, name)
         self._linking = asyncio.Lock()  # words are linked for one request at a time
         try:
@@ -193,6 +198,10 @@ class ModelWorker:
 
     def _leave(self, request: ClientRequest, answer: "asyncio.Future[None]") -> None:
         del self.backlog.requests[request]
+        request.ended_at = time.monotonic()
+        queued, decoded = request.seconds
+        self.queue_seconds += queued
+        self.decode_seconds += decoded
         if answer.cancelled() and self.thread.alive:
             self.thread.call(self.thread.cancel, request)
 

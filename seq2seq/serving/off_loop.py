@@ -9,7 +9,8 @@ from typing import TypeVar
 SMALL = 2000  # characters that are no work: a millisecond or two, where a thread costs as much
 
 Value = TypeVar("Value")
-threads = ThreadPoolExecutor(4, "requests")  # none of them is for documents, or waits for a disk
+# None of them waits for a disk. All documents take the time of one thread at most.
+threads, document_thread = ThreadPoolExecutor(4, "requests"), ThreadPoolExecutor(1, "documents")
 
 
 async def run_off_loop(

@@ -255,6 +255,7 @@ class QueuedEngine(SentenceEngine):
             portion.append((request, beams))
             self._rows += beams
             request.owner.rows += beams
+            request.owner.started_at = request.owner.started_at or time.monotonic()
             if request.owner.rows * 4 >= self.max_rows * 3:
                 self._widest = request.owner
         if portion:

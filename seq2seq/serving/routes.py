@@ -120,7 +120,7 @@ def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: 
     if access.origins:
         app = CORSMiddleware(app, access.origins, allow_methods=METHODS, allow_headers=["*"])
     app = GuardMiddleware(app, access, service.limits.connections)
-    return MetricsMiddleware(app, registry, frozenset({*PATHS, "/"}))
+    return MetricsMiddleware(app, service, registry, frozenset({*PATHS, "/"}))
 
 
 def static_files() -> dict[str, Path]:

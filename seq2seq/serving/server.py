@@ -70,6 +70,7 @@ class Server(uvicorn.Server):
             )
         self._loop.add_signal_handler(signal.SIGHUP, self._run, self._load)
         self._run(self._load)
+        self._run(self.service.lag.measure)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.service.draining or not self.started:
@@ -95,7 +96,6 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
     async def _drain(self) -> None:
-        log.info("draining: accepted requests are answered, new ones are refused")
         await self.service.drain()
         self.should_exit = True
 

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,10 +15,11 @@ from starlette.types import Receive
 from seq2seq.documents.document import Document, Split
 from seq2seq.documents.markup import Reader
 from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
-from seq2seq.errors import ConfigError
+from seq2seq.errors import ConfigError, format_count
 from seq2seq.languages import language_code, likeness, read_language
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.client_request import ClientRequest
+from seq2seq.serving.document_turns import DocumentTurns
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import (
     NO_DETECTOR,
@@ -28,6 +28,7 @@ from seq2seq.serving.languages import (
     english_name,
     load_detector,
 )
+from seq2seq.serving.load import Lag
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.off_loop import Value, run_off_loop
 from seq2seq.serving.storage import Storage
@@ -35,6 +36,7 @@ from seq2seq.symbols import EOS
 from seq2seq.translation.documents import join_translations, requests_of
 from seq2seq.translation.request import Translation, TranslationRequest
 
+GRACE = 8  # seconds: `docker stop` allows 10
 EMPTY = Translation("", 0.0, [EOS], (0.0,))
 
 log = logging.getLogger("seq2seq.serving")
@@ -118,12 +120,15 @@ class Service:
         keys: one of which every client must send; None = nobody needs any.
         keys_file: from which they are read again by each load but the first.
         storage: of what clients give to be kept; None = nothing is.
+        grace: as the attribute.
 
     Attributes:
         models: in the order of the builders; none while they are loaded.
         draining: are new requests refused?
         characters: translated since the start.
-        documents: how many are being translated, by client.
+        documents: those that are being translated.
+        grace: seconds for which documents may go on when the server drains.
+        lag: of the event loop.
     """
 
     def __init__(
@@ -133,13 +138,16 @@ class Service:
         keys: Sequence[bytes] | None = None,
         keys_file: Path | None = None,
         storage: Storage | None = None,
+        grace: float = GRACE,
     ):
         self.builders, self.limits = builders, limits or Limits()
         self.keys, self.keys_file, self.storage = keys, keys_file, storage
         self.models: dict[str, ModelWorker] = {}
         self.draining = False
         self.characters = 0
-        self.documents: Counter[str] = Counter()
+        self.documents = DocumentTurns()
+        self.grace = grace
+        self.lag = Lag()
         self._loading = asyncio.Lock()
         self._preparing = 0  # requests that threads split or encode for a model
 
@@ -186,8 +194,18 @@ class Service:
                 log.error("keys not read again, so they are as they were: %s", error)
 
     async def drain(self) -> None:
-        """Answer what was accepted, and refuse everything else."""
+        """Answer what was accepted, and refuse everything else. Documents that are not finished
+        within `grace` seconds end with an error.
+        """
         self.draining = True
+        log.info(
+            "draining: %s in progress, which may take %g s (--grace); accepted texts are answered, "
+            "new ones are refused",
+            format_count(len(self.documents.tasks), "document"),
+            self.grace,
+        )
+        if late := await self.documents.finish(self.grace):
+            log.warning("%s not finished, and got an error", format_count(late, "document"))
         await self._close(self.models)
 
     async def _close(self, models: Mapping[str, ModelWorker]) -> None:
@@ -290,7 +308,7 @@ class Service:
                 detected = detect(text, [each.source for each in models], html=read is not None)
                 matching = [each for each in models if each.source == detected.language]
                 if not (matching or name):
-                    refusal = foreign_text(text_no, detected, models)
+                    refusal = foreign_text(f"text {text_no}", detected, models)
                     untouched = Document([], [], [], [text], False)
                     client_texts.append(ClientText(model, untouched, [], detected, refusal))
                     continue
@@ -328,6 +346,7 @@ class Service:
         for model, part in requests.items():
             model.check_room(part, self.limits.queue, seconds)
         self.characters += size
+        request.state.parts = list(requests.values())
         parts = [model.submit(part) for model, part in requests.items() if part.sentences]
         answer = asyncio.gather(*parts)
         answer.add_done_callback(retrieve_error)
@@ -351,14 +370,12 @@ def log_variant(wanted: str, offered: str) -> None:
     log.info("%s is answered by the model for %s", wanted, offered)
 
 
-def foreign_text(
-    text_no: int, detected: DetectedLanguage, models: Sequence[ModelWorker]
-) -> HTTPError:
+def foreign_text(what: str, detected: DetectedLanguage, models: Sequence[ModelWorker]) -> HTTPError:
     """The refusal of a text in a language that none of the models translates from."""
     supported = ", ".join(dict.fromkeys(each.source for each in models))
     return HTTPError(
         400,
-        f"text {text_no} seems to be {english_name(detected.language)}, from which nothing is "
+        f"{what} seems to be {english_name(detected.language)}, from which nothing is "
         f"translated here. Supported: {supported}. If it is one of these, name the source language "
         "instead of auto",
     )

@@ -10,6 +10,7 @@ its own. Nothing is held in memory: several servers may share a folder. All meth
 the disk, so call them outside of the event loop: `await asyncio.to_thread(storage.read, ...)`.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -26,6 +27,7 @@ from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError
 
 CLIENTS = 1000  # whose records of a kind are kept
+SERVERS = "servers"  # the folder of what shows that a server runs
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -84,6 +86,25 @@ class Storage:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self._lock = threading.Lock()
+        self._server_id = ""
+
+    def server_id(self) -> str:
+        """The id of this server among those that share the folder: the name of a file in it, which
+        is locked as long as this process lives. Raises: OSError if it cannot be written.
+        """
+        with self._lock:
+            if not self._server_id:
+                path = self.folder / SERVERS / str(uuid.uuid4())
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)  # stays open
+                with suppress(OSError):  # a disk without locks
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                self._server_id = path.name
+        return self._server_id
+
+    def is_running(self, server_id: str) -> bool:
+        """Does a server of this id run? True if the disk has no locks, since nobody knows."""
+        return bool(server_id) and is_locked(self.folder / SERVERS / server_id)
 
     def create(self, kind: Kind, client: str, metadata: dict[str, Any], content: bytes) -> Record:
         """Keep a new record. Raises: ConfigError if there is no room for it."""
@@ -130,7 +151,10 @@ class Storage:
                 yield read_record(path, limit=0)
 
     def expire(self) -> None:
-        """Remove all records that are too old."""
+        """Remove all records that are too old, and what servers left that ended long ago."""
+        for path in record_paths(self.folder / SERVERS):
+            if has_expired(DOCUMENTS, path) and not is_locked(path):
+                path.unlink(missing_ok=True)
         for kind in KINDS:
             for folder in self.folder.glob(f"{kind.name}/*") if kind.seconds else ():
                 with self._lock:
@@ -160,6 +184,18 @@ def record_paths(folder: Path) -> list[Path]:
     """The records of a client, without those that are being written."""
     names = os.listdir(folder) if folder.is_dir() else []
     return [folder / name for name in sorted(names) if ID.fullmatch(name)]
+
+
+def is_locked(path: Path) -> bool:
+    """Does a living process hold the lock of a file? True if nobody can tell."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def has_expired(kind: Kind, path: Path) -> bool:

@@ -20,15 +20,35 @@ def requests_of(
         copies: can the search see to it that translations contain what is copied?
         wishes: fields of every request; `checked`, unless they say otherwise.
     """
-    requests = []
-    for number, sentence in enumerate(document.sentences):
-        request = TranslationRequest(sentence, **({"checked": True} | wishes))
-        if document.elements[number]:
-            request.links, request.units = links, "tokens"
-            copied = document.copies(number) if copies else []
-            request.must = (*request.must, *((text,) for text in copied))
-        requests.append(request)
-    return requests
+    return [
+        request_of(
+            sentence,
+            document.copies(number) if document.elements[number] else None,
+            links,
+            copies,
+            **wishes,
+        )
+        for number, sentence in enumerate(document.sentences)
+    ]
+
+
+def request_of(
+    sentence: str,
+    copied: Sequence[str] | None,
+    links: int = 1,
+    copies: bool = True,
+    **wishes: Any,
+) -> TranslationRequest:
+    """The request for a sentence of a document; other arguments as of `requests_of`.
+
+    Args:
+        copied: the texts in it that are not translated; None if there are no tags inside.
+    """
+    request = TranslationRequest(sentence, **({"checked": True} | wishes))
+    if copied is not None:
+        request.links, request.units = links, "tokens"
+        request.must = (*request.must, *((text,) for text in copied if copies))
+    return request
 
 
 def add_alignments(
@@ -60,14 +80,17 @@ def join_translations(
         choice: the weights that link words.
         target: the language.
     """
-    links = [
-        WordLinks(
-            [(word.start, word.end) for word in each.alignment.source],
-            [(word.start, word.end) for word in each.alignment.target],
-            *each.alignment.best_links(choice),
-        )
-        if each.alignment and choice
-        else None
-        for each in translations
-    ]
+    links = [links_of(each, choice) for each in translations]
     return document.join([each.text for each in translations], target, links)
+
+
+def links_of(translation: Translation, choice: Choice | None) -> WordLinks | None:
+    """The links between the words of a sentence and its translation; None if it is not aligned."""
+    alignment = translation.alignment
+    if not (alignment and choice):
+        return None
+    return WordLinks(
+        [(word.start, word.end) for word in alignment.source],
+        [(word.start, word.end) for word in alignment.target],
+        *alignment.best_links(choice),
+    )

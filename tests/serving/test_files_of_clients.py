@@ -1,10 +1,15 @@
 """Files that clients send: translated, kept for their client alone, and no burden for others."""
 
 import asyncio
+import hashlib
 import io
+import logging
+import re
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +21,11 @@ pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 from starlette.testclient import TestClient
 
 from seq2seq.documents.files.formats import FORMATS
-from seq2seq.serving import documents
+from seq2seq.serving import document_process, document_turns, documents
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.routes import build_app
 from seq2seq.serving.service import Limits, Service
-from seq2seq.serving.storage import Storage
+from seq2seq.serving.storage import DOCUMENTS, Storage
 
 LINES = demo_lines("test", "de", 40)
 MARKDOWN = f"# {LINES[0]}\r\n\r\n{LINES[1]} `code`\r\n"
@@ -121,7 +126,7 @@ def test_what_is_no_document_is_refused(
 ) -> None:
     answer = send(client, name, data)
     assert answer.status_code == code and message in answer.json()["error"]
-    assert not service.documents
+    assert not service.documents.count
 
 
 def test_a_text_or_several_files_are_no_file(client: TestClient) -> None:
@@ -157,16 +162,19 @@ def test_a_key_may_be_in_the_form(client: TestClient) -> None:
 
 
 def test_a_long_document_lets_others_pass(client: TestClient, service: Service) -> None:
-    long = [upload(client, "a.txt", "\n".join(LINES) * 4) for _ in range(documents.AT_ONCE)]
-    assert "wait for one" in upload(client, "a.txt", LINES[0])["message"]
+    long = [upload(client, "a.txt", "\n".join(LINES) * 4) for _ in range(document_turns.AT_ONCE)]
+    assert "wait until one" in upload(client, "a.txt", LINES[0])["message"]
     model = service.models["demo"]
     for _ in range(3):
         body = {**PAIR, "q": LINES[0]}
         assert client.post("/translate", json=body, headers=KEYS[1]).status_code == 200
         waiting = [len(request.sentences) for request in model.backlog.requests]
-        assert len(waiting) <= documents.AT_ONCE and max(waiting, default=0) <= documents.PORTION
-    assert [wait(client, handle)["status"] for handle in long] == ["done"] * documents.AT_ONCE
-    assert not service.documents
+        assert (
+            len(waiting) <= document_turns.AT_ONCE
+            and max(waiting, default=0) <= document_process.PORTION
+        )
+    assert [wait(client, handle)["status"] for handle in long] == ["done"] * document_turns.AT_ONCE
+    assert not service.documents.count
 
 
 def test_what_goes_wrong_is_the_state_of_the_document(
@@ -181,7 +189,7 @@ def test_what_goes_wrong_is_the_state_of_the_document(
     monkeypatch.setattr(documents, "translate_portions", lambda *_: asyncio.sleep(60))
     monkeypatch.setattr(documents, "SECONDS", 0.05)
     assert "within" in wait(client, upload(client, "a.txt", LINES[0]))["message"]
-    assert not service.documents
+    assert not service.documents.count
 
 
 def test_a_document_of_word_comes_back(client: TestClient) -> None:
@@ -198,3 +206,101 @@ def test_the_folder_has_no_names_of_clients(service: Service) -> None:
     assert service.storage
     paths = [str(path) for path in Path(service.storage.folder).rglob("*")]
     assert not any("first" in path or "a.md" in path for path in paths)
+
+
+BOMB = "".join(f"<w:p id='{number}'/>" for number in range(250_000))
+
+
+def test_a_file_of_too_much_structure_is_refused_by_name(
+    client: TestClient, service: Service, caplog: Any
+) -> None:
+    output = io.BytesIO()
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", f"<w:document xmlns:w='a'>{BOMB}</w:document>")
+    answer = send(client, "my bomb.docx", output.getvalue())
+    assert answer.status_code in (400, 413) and "my bomb.docx" in answer.json()["error"]
+    assert not service.documents.count and "my bomb" not in caplog.text
+
+
+def test_a_sentence_without_an_end_is_refused(
+    client: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "limits", replace(service.limits, characters=20))
+    assert send(client, "a.txt", "Ein Hund.\nZwei Katzen.").status_code == 200
+    answer = send(client, "a.txt", "Ein Hund.\nZwei Katzen und ein Pferd.")
+    assert answer.status_code == 413 and "26 characters" in answer.json()["error"]
+
+
+def test_a_document_of_a_server_that_has_ended_has_an_error(
+    client: TestClient, service: Service
+) -> None:
+    storage = service.storage
+    assert storage
+    key = {"document_key": "secret"}
+    facts = {"name": "a.txt", "key": "secret", "characters": 1, "status": "translating"}
+    running, gone = {"server": storage.server_id()}, {"server": "0" * 8}
+    for server, expected in ((running, "translating"), (gone, "error"), ({}, "error")):
+        record = storage.create(DOCUMENTS, "first", facts | server, b"")
+        path = f"/v2/document/{record.id}"
+        status = client.post(path, json=key).json()
+        assert status["status"] == expected
+        assert expected == "translating" or "the server stopped" in status["error_message"]
+        result = client.post(f"{path}/result", json=key)
+        assert result.status_code == 503
+        assert ("stopped" in result.json()["error"]) == (expected == "error")
+        storage.delete(DOCUMENTS, "first", record.id)
+
+
+def test_a_server_that_stops_gives_documents_a_while(
+    client: TestClient, service: Service, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those in time are translated, the others end with an error that their clients see."""
+    caplog.set_level(logging.INFO, logger="seq2seq.serving")
+    monkeypatch.setattr(service, "draining", False)
+    long = upload(client, "long.txt", "\n".join(LINES) * 20)
+    short = upload(client, "short.txt", LINES[0])
+    answers: list[Any] = []
+    waiting = threading.Thread(
+        target=lambda: answers.append(send(client, "long.txt", "\n".join(LINES) * 20))
+    )
+    waiting.start()
+    while service.documents.count["first"] < 2 or wait(client, short)["status"] != "done":
+        time.sleep(0.02)
+    assert client.portal
+    assert client.portal.call(service.documents.finish, 0.0) >= 1
+    monkeypatch.setattr(service, "draining", True)
+    waiting.join()
+    monkeypatch.undo()
+    assert answers[0].status_code in (499, 503)
+    status = wait(client, long)
+    assert status["status"] == "error" and status["error_message"]
+    assert not service.documents.count
+
+
+def test_the_load_is_shown_without_keys_and_texts(
+    client: TestClient, service: Service, caplog: Any
+) -> None:
+    caplog.set_level(logging.INFO, logger="seq2seq.access")
+    handles = [upload(client, "a.txt", "\n".join(LINES) * 4) for _ in range(2)]
+    shown = client.get("/metrics").text
+    digest = hashlib.sha256(b"first").hexdigest()[:12]
+    lines = dict(line.rsplit(" ", 1) for line in shown.splitlines() if line[0] != "#")
+    states = [f'seq2seq_documents{{client="{digest}",state="{s}"}}' for s in ("working", "waiting")]
+    assert sum(float(lines[state]) for state in states) == 2
+    assert float(lines["process_resident_memory_bytes"]) > 2**20
+    assert float(lines['seq2seq_pool_queue{pool="default"}']) >= 0
+    assert float(lines["seq2seq_loop_lag_seconds"]) >= 0
+    for handle in handles:
+        assert wait(client, handle)["status"] == "done"
+    assert client.post("/translate", json={**PAIR, "q": LINES[0]}).status_code == 200
+    times = ('queue_wait_seconds_total{model="demo"}', 'decode_seconds_total{model="demo"}')
+    after = dict(
+        line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if line[0] != "#"
+    )
+    before, now = (sum(float(each[f"seq2seq_{time}"]) for time in times) for each in (lines, after))
+    assert now > before
+    (line,) = [line for line in caplog.messages if " /translate " in line]
+    assert re.search(rf"key={digest} documents=0\+0 queue=\d+\.\d decode=\d+\.\d$", line)
+    assert re.search(r" pool=\d+ lag=\d+\.\d memory=[1-9]\d+ ", line)
+    logged = caplog.text + shown
+    assert "Bearer" not in logged and LINES[0] not in logged and "first" not in caplog.text

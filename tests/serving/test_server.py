@@ -175,6 +175,92 @@ def test_what_was_accepted_is_answered_after_sigterm(
     assert server.wait() == 0
 
 
+def request_document(
+    server: Running, path: str, lines: list[str], **fields: str
+) -> http.client.HTTPConnection:
+    """Send a document. Returns: the connection, on which the answer comes."""
+    parts = "".join(
+        f'--x\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in fields.items()
+    )
+    head = '--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    body = "\n".join(lines)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    headers = {"content-type": "multipart/form-data; boundary=x"}
+    form = f"{parts}{head}{body}\r\n--x--\r\n".encode()
+    connection.request("POST", path, form, headers)
+    return connection
+
+
+def upload(server: Running, lines: list[str]) -> tuple[str, dict[str, str]]:
+    """Send a document as DeepL's client does. Returns: its path, and the key to ask for it."""
+    fields = {"source_lang": "DE", "target_lang": "EN-US"}
+    connection = request_document(server, "/v2/document", lines, **fields)
+    handle = json.loads(connection.getresponse().read())
+    connection.close()
+    return f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_a_document_of_a_server_that_ends_has_an_error_at_once(
+    path: Path, tmp_path: Path, start: Callable[..., Running], end: signal.Signals
+) -> None:
+    server = start(path, "--keep-in", tmp_path / "kept", "--grace", "1")
+    other = start(path, "--keep-in", tmp_path / "kept")
+    handle = upload(server, TEXTS * 500)
+    assert other.ask("POST", *handle, JSON)[1]["status"] == "translating"
+    server.process.send_signal(end)
+    # One that is told to end has a second for it, in which it tells others what became of it.
+    assert server.wait() == (-end if end == signal.SIGKILL else 0)
+    status = other.ask("POST", *handle, JSON)[1]
+    assert status["status"] == "error" and "the server stopped" in status["error_message"]
+    again = start(path, "--keep-in", tmp_path / "kept")
+    assert again.ask("POST", *handle, JSON)[1] == status
+    if end == signal.SIGTERM:
+        log = "".join(server.log)
+        assert "draining: 1 document in progress, which may take 1 s" in log
+        assert "1 document not finished" in log
+    for each in (other, again):
+        assert each.end() == 0
+
+
+def children(process: int) -> list[str]:
+    """The commands of the processes that a process has started, and that have not ended."""
+    listed = " ".join(each.read_text() for each in Path(f"/proc/{process}/task").glob("*/children"))
+    return [Path(f"/proc/{child}/cmdline").read_text() for child in listed.split()]
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="the system does not list processes")
+def test_a_client_that_leaves_ends_its_document(
+    path: Path, tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    server = start(path, "--keep-in", tmp_path / "kept")
+    pair = {"source": "de", "target": "en"}
+    connection = request_document(server, "/translate_file", TEXTS * 500, **pair)
+    server.wait_for(lambda: server.gauge("seq2seq_documents"))
+    server.wait_for(
+        lambda: any("document_process" in each for each in children(server.process.pid))
+    )
+    connection.close()
+    server.wait_for(lambda: not server.gauge("seq2seq_documents"))
+    assert not any("document_process" in each for each in children(server.process.pid))
+    assert server.end() == 0
+
+
+def test_a_document_in_time_is_finished_after_sigterm(
+    path: Path, tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    server = start(path, "--keep-in", tmp_path / "kept", "--grace", "600")
+    other = start(path, "--keep-in", tmp_path / "kept")
+    handle = upload(server, TEXTS * 3)
+    assert server.end() == 0
+    assert other.ask("POST", *handle, JSON)[1]["status"] == "done"
+    assert other.end() == 0
+
+
 def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(
     path: Path, tmp_path: Path, start: Callable[..., Running]
 ) -> None:

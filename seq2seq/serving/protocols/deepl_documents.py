@@ -2,13 +2,12 @@
 
 import asyncio
 import hmac
-import time
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seq2seq.serving.documents import SECONDS, accept_document, find_record, send_document
+from seq2seq.serving.documents import accept_document, find_record, send_document
 from seq2seq.serving.protocols.deepl import read_glossaries
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
@@ -31,12 +30,10 @@ async def get_status(service: Service, request: Request, entry: dict[str, Any]) 
     facts = record.metadata
     status = {"document_id": record.id, "status": facts["status"]}
     if facts["status"] == "done":
-        return status | {"billed_characters": facts["characters"]}
-    if facts["status"] == "translating" and time.time() - record.created_at > SECONDS:
-        facts = {"message": "the server has stopped since: send it again"}
-    if "message" in facts:
-        message = facts["message"]
-        return status | {"status": "error", "message": message, "error_message": message}
+        problems = {"problems": facts["problems"]} if facts.get("problems") else {}
+        return status | {"billed_characters": facts["characters"]} | problems
+    if facts["status"] == "error":
+        return status | {"message": facts["message"], "error_message": facts["message"]}
     return status
 
 

@@ -79,7 +79,9 @@ async def translate_file(service: Service, request: Request, entry: dict[str, An
     record, answer = await accept_document(service, request, entry, languages)
     await wait_for_answer(answer, request.receive, SECONDS)
     path = f"download_file/{record.id}/{quote(record.metadata['name'], safe='')}"
-    return {"translatedFileUrl": f"{request.base_url}{path}"}
+    problems = answer.result().metadata["problems"]
+    url = {"translatedFileUrl": f"{request.base_url}{path}"}
+    return url | ({"problems": problems} if problems else {})
 
 
 async def download_file(service: Service, request: Request) -> Any:

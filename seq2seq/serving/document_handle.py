@@ -1,0 +1,82 @@
+"""A file that is read and written in a process of its own, as the service sees it."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from typing import Any, Self
+
+from seq2seq.errors import DataError
+from seq2seq.serving.document_process import PARSING, WRITING, Message, pack
+from seq2seq.serving.errors import HTTPError
+
+log = logging.getLogger("seq2seq.serving")
+
+
+class DocumentHandle:
+    """Starts the process of a file when it is entered, and kills it when it is left.
+
+    Args:
+        name: of the file.
+        data: its content.
+    """
+
+    def __init__(self, name: str, data: bytes):
+        self.name, self.data = name, data
+
+    async def __aenter__(self) -> Self:
+        # Its modules are those of this process, and not what happens to be in the current folder.
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "seq2seq.serving.document_process"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        assert self._process.stdin and self._process.stdout
+        self._pipe, self._answers = self._process.stdin, self._process.stdout
+        self._pipe.write(pack({"name": self.name}, self.data))
+        self.data = b""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await asyncio.shield(self._process.wait())
+
+    async def ask(self, verb: str, **arguments: Any) -> Message:
+        """The answer to a message.
+
+        Raises: DataError or HTTPError if there is none: the file cannot be read, or takes more time
+            or memory than a file of its size may.
+        """
+        self._pipe.write(pack({"verb": verb, **arguments}))
+        entry, data = await self._receive(verb)
+        if "error" in entry:
+            raise DataError(entry["error"])
+        if "memory" in entry:
+            raise self._refusal("more memory than a file of its size may")
+        if "bug" in entry:
+            log.error("%s", entry["bug"])
+            raise HTTPError(500, "an error of the server: its log says where")
+        return entry, data
+
+    async def _receive(self, verb: str) -> Message:
+        try:
+            head = (await self._answers.readline()).split()
+            text = await self._answers.readexactly(int(head[0]))
+            return json.loads(text), await self._answers.readexactly(int(head[1]))
+        except (IndexError, asyncio.IncompleteReadError):  # it has ended
+            code = await self._process.wait()
+        if code == -signal.SIGXCPU:
+            seconds = WRITING if verb == "write" else PARSING
+            raise self._refusal(f"more than {seconds} seconds of computing")
+        if code == -signal.SIGKILL:
+            raise self._refusal("more memory than there is")
+        log.error("the process of a document has ended with code %d", code)
+        raise HTTPError(500, f"{self.name}: the process that reads it has ended unexpectedly")
+
+    def _refusal(self, what: str) -> HTTPError:
+        return HTTPError(413, f"{self.name} takes {what}: cut it into several files")

@@ -1,0 +1,186 @@
+"""The process that reads one file of a client, and writes it again with its translations.
+
+Files may be hostile, and parsing them is pure Python: here it takes time and memory from nobody
+else. The process has a low priority, so much memory as a file of its size may need, and so much
+computing time; the system ends it if it takes more. The service starts one for each document and
+kills it when nobody waits for the document any more. It imports neither torch nor a model.
+
+Messages go through its standard input and output: a line with the lengths of the two parts that
+follow, a JSON object and bytes. The service sends `open`, then `next` with the translations of the
+sentences that it got, until no sentence is left, and then `write`.
+"""
+
+import io
+import json
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from seq2seq.documents.document import Document
+from seq2seq.documents.files.contents import Contents, Cutter
+from seq2seq.documents.files.formats import LONGEST, open_file
+from seq2seq.documents.placing import WordLinks
+from seq2seq.errors import DataError
+
+PARSING, WRITING = 10, 60  # seconds of computing, at most
+# Bytes of memory, at most: some for each document, and some for each of its unpacked bytes. What
+# the service itself holds of a document comes on top.
+MEMORY, MEMORY_PER_BYTE = 150 * 2**20, 50
+PORTION, PORTION_CHARACTERS = 8, 2000  # sentences, and their characters, that are sent at once
+SAMPLE = 2000  # characters by which a language is detected
+
+Message = tuple[dict[str, Any], bytes]
+
+
+def pack(entry: dict[str, Any], data: bytes = b"") -> bytes:
+    """A message as it is sent."""
+    text = json.dumps(entry).encode()
+    return b"%d %d\n%s%s" % (len(text), len(data), text, data)
+
+
+class DocumentReader:
+    """A file that is read, and what it does for each message.
+
+    Attributes:
+        translations: of the sentences so far, each with the links of its words.
+    """
+
+    def __init__(self, name: str, data: bytes):
+        self.name, self.data = name, data
+        self.contents = Contents([], lambda texts: b"")
+        self.translations: list[tuple[str, WordLinks | None]] = []
+        self._portions: Iterator[list[dict[str, Any]]] = iter(())
+
+    def sample(self) -> Message:
+        """Some text, for detecting its language. Raises: DataError if the file cannot be read."""
+        documents = open_file(self.name, self.data, Cutter(None)).documents[:100]
+        return {"sample": " ".join(" ".join(each.sentences) for each in documents)[:SAMPLE]}, b""
+
+    def open(self, language: str, whole: bool) -> Message:
+        """Read the file; arguments as of `Cutter`. Raises: DataError if it cannot be read."""
+        self.contents = open_file(self.name, self.data, Cutter(language, whole))
+        self._portions = portions_of(self.contents.documents)
+        lengths = [len(each) for document in self.contents.documents for each in document.sentences]
+        return {"characters": sum(lengths), "longest": max(lengths, default=0)}, b""
+
+    def next(self, translations: list[tuple[str, Any]]) -> Message:
+        """The next sentences; none after the last.
+
+        Args:
+            translations: of those that were sent before, with the fields of `WordLinks`.
+        """
+        self.translations += [(text, links and read_links(links)) for text, links in translations]
+        return {"sentences": next(self._portions, [])}, b""
+
+    def write(self, target: str) -> Message:
+        """The file with its translations. Raises: DataError if it cannot be written."""
+        given = iter(self.translations)
+        texts = []
+        for document in self.contents.documents:
+            pairs = [next(given) for _ in document.sentences]
+            texts.append(document.join([text for text, _ in pairs], target, [x for _, x in pairs]))
+        data = self.contents.write(texts)
+        return {"problems": self.contents.problems}, data
+
+
+def portions_of(documents: list[Document]) -> Iterator[list[dict[str, Any]]]:
+    """The sentences of documents, and the texts in them that are copied; None without tags."""
+    portion: list[dict[str, Any]] = []
+    characters = 0
+    for document in documents:
+        for number, text in enumerate(document.sentences):
+            characters += len(text)
+            if portion and (len(portion) == PORTION or characters > PORTION_CHARACTERS):
+                yield portion
+                portion, characters = [], len(text)
+            copied = document.copies(number) if document.elements[number] else None
+            portion.append({"sentence": text, "copied": copied})
+    if portion:
+        yield portion
+
+
+def read_links(fields: list[Any]) -> WordLinks:
+    """Links from the lists that JSON makes of them."""
+    source, target, links, nearest = fields
+    spans = [tuple(each) for each in source], [tuple(each) for each in target]
+    return WordLinks(*spans, {tuple(each) for each in links}, nearest)
+
+
+def unpacked_size(data: bytes) -> int:
+    """The bytes of a file, or of those in an archive as far as they are read."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+    except Exception:  # the reader of its format will say what is wrong
+        size = 0
+    return max(len(data), min(size, LONGEST))
+
+
+def limit_memory(data: bytes) -> None:
+    """Let the process take no more memory than a file may need, where the system can do so."""
+    with suppress(OSError, ValueError):
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        limit = taken + MEMORY + MEMORY_PER_BYTE * unpacked_size(data)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def limit_seconds(seconds: int) -> None:
+    """Let the system end the process if it computes longer from now on."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + seconds, hard))
+
+
+def answer(reader: DocumentReader, verb: str, arguments: dict[str, Any]) -> Message:
+    """The answer to a message, or what is wrong."""
+    try:
+        limit_seconds(WRITING if verb == "write" else PARSING)
+        message: Message = getattr(reader, verb)(**arguments)
+        return message
+    except DataError as error:
+        return {"error": str(error)}, b""
+    except MemoryError:
+        return {"memory": True}, b""
+    except Exception as error:  # the text of an error may be the client's
+        places = "".join(traceback.format_tb(error.__traceback__))
+        return {"bug": f"{type(error).__name__} at\n{places}"}, b""
+
+
+def receive(stream: BinaryIO) -> Message | None:
+    """The next message; None at the end."""
+    head = stream.readline().split()
+    if not head:
+        return None
+    return json.loads(stream.read(int(head[0]))), stream.read(int(head[1]))
+
+
+def main() -> None:
+    """Answer until the service sends no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service decides when to end
+    os.nice(10)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")
+    stream = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever else is printed is no message
+    first = receive(sys.stdin.buffer)
+    if first is None:
+        return
+    entry, data = first
+    limit_memory(data)
+    reader = DocumentReader(entry["name"], data)
+    while message := receive(sys.stdin.buffer):
+        arguments = message[0]
+        stream.write(pack(*answer(reader, arguments.pop("verb"), arguments)))
+        stream.flush()
+
+
+if __name__ == "__main__":
+    main()

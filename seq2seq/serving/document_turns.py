@@ -1,0 +1,101 @@
+"""The documents that are being translated: how many there may be, and whose turn it is."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
+
+from seq2seq.errors import format_count
+from seq2seq.serving.errors import HTTPError
+
+AT_ONCE = 4  # documents of a client
+TOGETHER = 32  # of all clients; from half of it on, a client may have one
+
+Value = TypeVar("Value")
+
+
+class DocumentTurns:
+    """Counts the documents of each client, and lets one at a time be read or written.
+
+    Attributes:
+        count: documents of each client.
+        waiting: those of them that wait to be read or written.
+        tasks: that work on them.
+    """
+
+    def __init__(self) -> None:
+        self.count: Counter[str] = Counter()
+        self.waiting: Counter[str] = Counter()
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self._one = asyncio.Lock()
+        self._one_of_client: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def counts(self, client: str) -> dict[str, int]:
+        """How many documents of a client are worked on, and how many wait to be read or written."""
+        waiting = self.waiting[client]
+        return {"working": self.count[client] - waiting, "waiting": waiting}
+
+    @contextmanager
+    def admit(self, client: str) -> Iterator[None]:
+        """Count a document. Raises: HTTPError if there are too many."""
+        total, own = self.count.total(), self.count[client]
+        limit = AT_ONCE if total < TOGETHER // 2 else 1
+        wait = {"retry-after": "10"}
+        if own >= limit:
+            message = (
+                f"you have {format_count(own, 'document')} in progress, and may have {limit} now"
+            )
+            message += ": wait until one is finished"
+            raise HTTPError(429, message, wait)
+        if total >= TOGETHER:
+            message = f"{total} documents are being translated already: try again a little later"
+            raise HTTPError(429, message, wait)
+        self.count[client] += 1
+        try:
+            yield
+        finally:
+            self.count -= Counter({client: 1})  # a client without documents leaves no trace
+            if not self.count[client]:
+                self._one_of_client.pop(client, None)
+
+    @asynccontextmanager
+    async def turn(self, client: str) -> AsyncIterator[None]:
+        """Wait until this client's document may be read or written. Clients take turns, so that one
+        waits for no more than one document of each other client.
+        """
+        self.waiting[client] += 1
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._one_of_client[client])
+                await stack.enter_async_context(self._one)
+            finally:
+                self.waiting -= Counter({client: 1})
+            yield
+
+    def run(self, work: Coroutine[Any, Any, Value]) -> "asyncio.Task[Value]":
+        """Begin some work on a document, which `finish` waits for."""
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self.tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # else asyncio logs an error that nobody waits for any more
+
+    async def finish(self, seconds: float) -> int:
+        """Wait until all documents are finished, and cancel those that are not in time.
+
+        Returns: how many were cancelled.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.tasks or self.count:  # one that was read has no task for a moment
+                    await asyncio.sleep(0.02)
+        late = list(self.tasks)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        return len(late)
