@@ -11,12 +11,7 @@ from seq2seq.testing.subject import DIM, Subject, make_inputs
 from seq2seq.testing.tensors import assert_equal, randn
 
 # Options that mean the same in every class, with values to compare.
-SHARED_OPTIONS = {
-    "bias": (False, True),
-    "num_heads": (1, 2, 4),
-    "num_kv_heads": (1, 2, 4),
-    "score": tuple(SCORES),
-}
+OPTIONS = {"bias": (False, True), "num_heads": (1, 2), "num_kv_heads": (1, 2), "score": (*SCORES,)}
 
 
 def answers_of(subjects: Sequence[Subject], size: int = 7) -> list[Tensor]:
