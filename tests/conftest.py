@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from chosen_kernels import are_kernels_chosen
 from hypothesis import settings
 
 torch.set_num_threads(1)
@@ -34,6 +35,12 @@ settings.load_profile("any machine")
 # Tests started in the background of a script ignore Ctrl-C; what they start should not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before Triton is imported, by tests of any folder."""
+    if are_kernels_chosen(config) and not torch.cuda.is_available():
+        os.environ["TRITON_INTERPRET"] = "1"
 
 
 # Packages that `make test` or a command of its own installs, and programs of every system. A file
