@@ -40,7 +40,8 @@ def check_dropout(subjects: Sequence[Subject]) -> None:
     Args:
         subjects: one without dropout, then the same with it.
     """
-    assert_equal(*answers_of(subjects, 65))
+    without, idle = answers_of(subjects, 65)
+    assert_equal(idle, without)
     x, source, mask, real = make_inputs(subjects[1], 65)
     attention = subjects[1].build().train()
     once, again = (attention(x, source, mask).out[real] for _ in range(2))
