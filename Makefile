@@ -6,12 +6,24 @@ PYTHONS ?= 3.11 3.13
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install constraints demo check test test-all test-processors test-native test-triton test-gpu dist check-dist matrix site clean
+# Programs that tests use where they are installed, each with its package of Debian.
+PROGRAMS := chromium:chromium nginx:nginx caddy:caddy openssl:openssl msgfmt:gettext
+CLUSTER_PROGRAMS := slurmctld:slurm-wlm munged:munge ip:iproute2
+# Lists which of them are missing, as PROGRAM:PACKAGE.
+MISSING = for each in $(1); do PATH="$$PATH:/usr/sbin" command -v $${each%:*} > /dev/null || echo $$each; done
+# Says so, and goes on: the tests that need them are skipped.
+NAME_MISSING = @for each in $$($(MISSING)); do \
+	echo "== $${each%:*} is not installed, so its tests are skipped: apt-get install $${each\#*:}"; done
+
+.PHONY: help install constraints demo check test test-all test-processors test-services test-cluster install-programs test-native test-triton test-gpu dist check-dist matrix site clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
 	@echo "make test-all the same with the slow tests: more than twice as long"
 	@echo "make test-processors  the tests with the instructions of older processors, then with all of this one"
+	@echo "make test-services  tests of servers, in a browser, under sanitizers, and beside other programs' libraries"
+	@echo "make install-programs  as root, on Debian: the programs that make test-services uses"
+	@echo "make test-cluster  runs over two nodes, in a Slurm and a Ray of this machine"
 	@echo "make test-native  random models through the C of the decoder, under sanitizers"
 	@echo "make test-triton  the kernels for GPUs, in Triton's interpreter where there is no GPU"
 	@echo "make test-gpu  check and measure on a GPU, in at most eight minutes: docs/results/gpu.md"
@@ -57,8 +69,24 @@ test-processors: install
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 $(TEST)
 	$(TEST)
 
+# As root, on Debian. A package that cannot be installed is named by test-services.
+install-programs:
+	timeout 120 apt-get -qq update
+	@for each in $$($(call MISSING,$(PROGRAMS))); do DEBIAN_FRONTEND=noninteractive \
+		timeout 180 apt-get -qq install --no-install-recommends -y $${each\#*:} > /dev/null || true; done
+
+test-services: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test-services]'
+	$(call NAME_MISSING,$(PROGRAMS))
+	$(TEST) -rs -m 'serving or sanitized or extras'
+
+test-cluster: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[ray]'
+	$(call NAME_MISSING,$(CLUSTER_PROGRAMS))
+	$(BIN)/pytest -rs -m cluster
+
 test-native: install
-	$(BIN)/pytest -m sanitized tests/decoding/test_native_fuzz.py
+	$(BIN)/pytest -m sanitized tests/decoding
 
 test-triton: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[triton]'

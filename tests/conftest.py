@@ -7,12 +7,16 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import random
+import re
 import signal
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from chosen_kernels import are_kernels_chosen
 from hypothesis import settings
 
 torch.set_num_threads(1)
@@ -31,6 +35,37 @@ settings.load_profile("any machine")
 # Tests started in the background of a script ignore Ctrl-C; what they start should not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before Triton is imported, by tests of any folder."""
+    if are_kernels_chosen(config) and not torch.cuda.is_available():
+        os.environ["TRITON_INTERPRET"] = "1"
+
+
+# Packages that `make test` or a command of its own installs, and programs of every system. A file
+# that asks for others has tests that only `make test-services` is sure to run.
+INSTALLED = {
+    *("prometheus_client", "py3langid", "safetensors", "sentencepiece", "setuptools"),
+    *("starlette", "triton", "uvicorn"),
+    *("cc", "ip", "openssl", "slurmctld", "unshare"),
+}
+ASKED_FOR = re.compile(
+    r"""(?:importorskip\(\s*f?|which\()["'](\w*)|^import (browser)$|reason="(sentencex)\b""", re.M
+)
+
+
+@cache
+def asks_for_more(path: Path) -> bool:
+    """Does a file of tests use a package or a program that may be missing after `make install`?"""
+    found = ASKED_FOR.findall(path.read_text(encoding="utf-8"))
+    return any("".join(names) not in INSTALLED for names in found)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.suffix == ".py" and asks_for_more(item.path):
+            item.add_marker(pytest.mark.extras)
 
 
 def pytest_collection_finish() -> None:

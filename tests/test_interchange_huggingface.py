@@ -201,6 +201,7 @@ def test_weights_in_several_files_are_refused(folder: Path) -> None:
 
 def test_ids_are_those_of_their_tokenizer(folder: Path) -> None:
     pytest.importorskip("sentencepiece", reason="pip install sentencepiece")
+    pytest.importorskip("sacremoses", reason="pip install sacremoses")  # else it warns
     from transformers import MarianTokenizer
 
     ids = json.loads((folder / "vocab.json").read_text())

@@ -286,3 +286,9 @@ def test_no_file_is_too_long_to_be_read_at_once() -> None:
     lines |= {path: lines_of_c(path) for path in PACKAGE.rglob("*.[ch]")}
     long = {path.name: count for path, count in lines.items() if count > LONGEST_FILE}
     assert not long, f"files of more than {LONGEST_FILE} lines of code: {long}"
+
+
+def test_no_two_files_of_tests_share_a_name() -> None:
+    """pytest imports them by name: the second would end a run that collects both."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []

@@ -160,11 +160,23 @@ for mistaken in Reads, Forgets, Shrinks:
     assert "decoder self-attention, position=rope" in shrinks
 
 
-@pytest.mark.slow
 def test_the_example_package_is_tested_by_its_own_test(site: Path) -> None:
     test = EXAMPLE / "test_sparsemax.py"
     ended = command(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", test)
     assert ended.returncode == 0, ended.stdout
+
+
+@pytest.mark.parametrize(
+    "position",
+    ["alibi", *(pytest.param(name, marks=pytest.mark.slow) for name in ("rope", "transformer_xl"))],
+)
+def test_the_example_package_trains_with_positions(
+    position: str, site: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    short = ("trainer.max_steps=1", "trainer.val_check_interval=1")
+    options = ("attn=sparsemax", f"position={position}", *short)
+    ended = command(site, *train_command(tmp_path_factory.getbasetemp(), tmp_path, *options)[1:])
+    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.slow

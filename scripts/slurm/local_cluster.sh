@@ -17,7 +17,16 @@ stop() {
     done
 }
 
+free_ports() {  # three, held together so that they differ
+    python3 - <<END
+import socket
+held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+print(*(each.getsockname()[1] for each in held))
+END
+}
+
 start() {
+    read -r controller first second < <(free_ports)
     mkdir -p "$folder/state" "$folder/n1" "$folder/n2"
     chmod 755 "$folder"
     export SLURM_CONF=$folder/slurm.conf
@@ -31,7 +40,7 @@ AuthType=auth/munge
 # A credential's life is also how long a job that is queued again must wait.
 AuthInfo=socket=$folder/munge.sock,cred_expire=${CRED_EXPIRE:-5}
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
-SlurmctldPort=26817
+SlurmctldPort=$controller
 StateSaveLocation=$folder/state
 SlurmdSpoolDir=$folder/%n
 SlurmctldPidFile=$folder/slurmctld.pid
@@ -43,7 +52,8 @@ TaskPlugin=task/none
 MpiDefault=none
 ReturnToService=2
 KillWait=${KILL_WAIT:-30}
-NodeName=n[1-2] NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=[26818-26819] CPUs=1
+NodeName=n1 NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=$first CPUs=1
+NodeName=n2 NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=$second CPUs=1
 PartitionName=all Nodes=ALL Default=YES State=UP
 END
     munged --force --socket="$folder/munge.sock" --key-file="$folder/munge.key" --num-threads=2 \

@@ -3,7 +3,7 @@
 It needs no framework: call it in a test of any, or in a script.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
 from seq2seq.attention import Attention, Role
@@ -11,6 +11,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.registry import options_of
 from seq2seq.testing import contract, contract_of_memories
+from seq2seq.testing import contract_of_effects as effects
 from seq2seq.testing.subject import Placed, Subject
 from seq2seq.testing.tensors import poison_memory
 
@@ -59,6 +60,7 @@ CONTRACT: dict[Check, Callable[[Subject], bool]] = {
     contract.check_weights: shows_weights,
     contract.check_asking_for_weights: shows_weights,
     contract.check_refusal_of_weights: lambda subject: not shows_weights(subject),
+    effects.check_groups: reads_source,
     contract_of_memories.check_steps: in_decoder,
     contract_of_memories.check_positions_by_row: in_decoder,
     contract_of_memories.check_fork: in_decoder,
@@ -98,9 +100,9 @@ def find_breaches(
         for check, holds_for in CONTRACT.items():
             if holds_for(subject):
                 yield from run_check(check, subject, str(subject))
-        kernels = list(with_kernels(subject))
-        if len(kernels) > 1:
-            yield from run_check(contract.check_kernels, kernels, str(subject))
+        for comparison, subjects in comparisons(subject):
+            if len(subjects) > 1:
+                yield from run_check(comparison, subjects, str(subjects[-1]))
 
 
 def run_check(check: Check, subject: Any, where: str) -> Iterator[tuple[str, str]]:
@@ -126,13 +128,28 @@ def place(mechanism: type[Attention[Any]], options: dict[str, Any]) -> Iterator[
                 yield other
 
 
-def with_kernels(subject: Placed) -> Iterator[Placed]:
-    """The subject with each of its kernels that its other options allow."""
+def comparisons(subject: Placed) -> Iterator[tuple[Check, list[Placed]]]:
+    """The sentences about several subjects that differ in one thing, with these subjects."""
     option = options_of(subject.mechanism).get("kernel")
-    for kernel in get_args(option.annotation) if option else ():
-        other = subject._replace(options={**subject.options, "kernel": kernel})
-        if is_possible(other):
-            yield other
+    kernels = with_values(subject, "kernel", get_args(option.annotation) if option else ())
+    yield contract.check_kernels, kernels
+    for each in kernels or [subject]:
+        yield effects.check_dropout, with_values(each, "dropout", (0.0, 0.5))
+    if subject.position != "none":
+        yield effects.check_positions, [subject._replace(position="none"), subject]
+        return
+    projected = {name: value for name, value in subject.options.items() if name != "project"}
+    for name, values in effects.OPTIONS.items():
+        others = with_values(subject._replace(options=projected), name, values)
+        yield effects.check_option, others
+
+
+def with_values(subject: Placed, name: str, values: Iterable[Any]) -> list[Placed]:
+    """The subject with each value of an option, if it has it, that its other options allow."""
+    if name not in options_of(subject.mechanism):
+        return []
+    others = [subject._replace(options={**subject.options, name: value}) for value in values]
+    return [each for each in others if is_possible(each)]
 
 
 def is_possible(subject: Placed) -> bool:

@@ -7,7 +7,7 @@ from conf/attn and the tables, see `cases`.
 import pytest
 from cases import BUILT, Case, by_default_kernel
 
-from seq2seq.testing import CONTRACT, Check
+from seq2seq.testing import CONTRACT, Check, comparisons
 from seq2seq.testing.contract import (
     check_asking_for_weights,
     check_autocast,
@@ -18,6 +18,7 @@ from seq2seq.testing.contract import (
     check_precisions,
 )
 from seq2seq.testing.contract_of_memories import check_decoding, check_steps
+from seq2seq.testing.subject import Placed
 
 # They say something about each kernel; the others, about what lies around it.
 OF_KERNELS = {
@@ -58,3 +59,18 @@ def groups_of_kernels() -> list[list[Case]]:
 @pytest.mark.parametrize("group", groups_of_kernels(), ids=lambda group: str(group[0]))
 def test_every_kernel_computes_the_same(group: list[Case]) -> None:
     check_kernels(group)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=str(case), marks=case.marks)
+        for case in BUILT
+        if by_default_kernel(case)
+    ],
+)
+def test_what_is_declared_or_accepted_has_an_effect(case: Case) -> None:
+    placed = Placed(case.mechanism, case.role, case.position, case.options)
+    for check, subjects in comparisons(placed):
+        if check is not check_kernels and len(subjects) > 1:
+            check(subjects)

@@ -213,3 +213,16 @@ def test_the_tasks_of_an_array_translate_a_folder(base: Path, slurm: dict[str, s
     command = [sys.executable, "-m", "seq2seq", "translate", *typed, "--merge"]
     subprocess.run(command, check=True, timeout=60, cwd=REPOSITORY)
     assert (output / "a").read_text() == (output / "b").read_text() != ""
+
+
+def test_two_clusters_of_one_machine_do_not_meet(slurm: dict[str, str], tmp_path: Path) -> None:
+    script, other = str(SLURM / "local_cluster.sh"), tmp_path / "other"
+    subprocess.run([script, "start", str(other)], check=True, timeout=60)
+    try:
+        both = (slurm, {**slurm, "SLURM_CONF": f"{other}/slurm.conf"})
+        nodes = [scontrol(each, "sinfo", "--noheader", "--format=%D %T").split() for each in both]
+        folders = [scontrol(each, "scontrol", "show", "config") for each in both]
+    finally:
+        subprocess.run([script, "stop", str(other)], check=True, timeout=60)
+    assert nodes == [["2", "idle"]] * 2
+    assert f"{other}/state" in folders[1] and f"{other}/state" not in folders[0]

@@ -14,18 +14,15 @@ from typing import Any
 import pytest
 import torch
 from helpers import source_batch
+from native_code import needs_native
 from tiny_runs import TINY_MODEL, save_model, tokenizer
 
 from seq2seq import checkpoint
-from seq2seq.decoding import native
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.precision import with_precision
 from seq2seq.errors import CheckpointError, DataError
 
 PROGRAM = Path(__file__).with_name("doctored.py")
-needs_c = pytest.mark.skipif(
-    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
-)
 
 Edit = Callable[[dict[str, Any]], Any]
 SIZE = tokenizer().size
@@ -79,7 +76,7 @@ def test_a_tokenizer_that_the_model_has_no_rows_for_is_refused_by_name(
         checkpoint.read(tmp_path / "any.ckpt")
 
 
-@needs_c
+@needs_native
 @pytest.mark.parametrize("token", [-1, SIZE, 2**62])
 def test_no_id_beyond_the_rows_reaches_the_c(token: int, model: NativeTransformer) -> None:
     source = source_batch(4, 2)
@@ -91,7 +88,7 @@ def test_no_id_beyond_the_rows_reaches_the_c(token: int, model: NativeTransforme
         model.encode(source)
 
 
-@needs_c
+@needs_native
 def test_no_position_beyond_the_tables_reaches_the_c(model: NativeTransformer) -> None:
     assert model.max_length is not None
     memories = model.memories(model.encode(source_batch(4)), 1)
@@ -112,12 +109,12 @@ def try_edits(first: int, count: int, **environment: str) -> None:
     assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-3000:]
 
 
-@needs_c
+@needs_native
 def test_random_edits_end_in_words_or_in_what_torch_gives() -> None:
     try_edits(0, 3)
 
 
-@needs_c
+@needs_native
 @pytest.mark.slow
 def test_many_random_edits_end_in_words_or_in_what_torch_gives() -> None:
     try_edits(1000, 300)

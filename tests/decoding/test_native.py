@@ -16,6 +16,7 @@ import pytest
 import torch
 from helpers import TARGET_SIZE, small_model, source_batch, translate_copies
 from naive import Case, naive
+from native_code import needs_native
 from torch import Tensor, nn
 from toys import assert_same, next_logp
 
@@ -39,9 +40,7 @@ from seq2seq.models.candidates import CandidateRequest
 from seq2seq.nn.input_scale import set_input_scales
 from seq2seq.symbols import EOS, PAD
 
-pytestmark = pytest.mark.skipif(
-    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
-)
+pytestmark = needs_native
 
 MODELS = (
     "attn=mha",

@@ -11,15 +11,14 @@ from ctypes import CDLL
 from pathlib import Path
 
 import pytest
+from native_code import needs_native
 
 from seq2seq.decoding import native
 from seq2seq.decoding.native import build, prebuilt
 from seq2seq.decoding.native.build import UnavailableError
 from seq2seq.decoding.native.layout import HEADER
 
-pytestmark = pytest.mark.skipif(
-    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
-)
+pytestmark = needs_native
 
 
 @pytest.fixture

@@ -5,15 +5,11 @@ from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p, sizeof
 from pathlib import Path
 
 import pytest
+from native_code import needs_native
 
-from seq2seq.decoding import native
 from seq2seq.decoding.native import build
 from seq2seq.decoding.native.build import SOURCES
 from seq2seq.decoding.native.layout import HEADER, parse_header
-
-needs_c = pytest.mark.skipif(
-    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
-)
 
 TEXT = """
 #include <stdint.h>
@@ -80,7 +76,7 @@ def test_what_the_grammar_lacks_is_refused_with_its_line(line: str, allowed: str
         parse_header(TEXT + line + "\nenum { OTHER };\n")
 
 
-@needs_c
+@needs_native
 def test_structures_have_the_size_that_the_compiler_gives_them(tmp_path: Path) -> None:
     sizes = {name: sizeof(struct) for name, struct in vars(HEADER.structs).items()}
     assert len(sizes) > 5
@@ -95,7 +91,7 @@ def test_structures_have_the_size_that_the_compiler_gives_them(tmp_path: Path) -
     subprocess.run(["cc", "-std=gnu11", f"-I{SOURCES}", "-fsyntax-only", str(source)], check=True)
 
 
-@needs_c
+@needs_native
 def test_only_what_the_header_declares_leaves_the_library() -> None:
     command = ["nm", "--dynamic", "--defined-only", "--format=posix", str(build.build())]
     lines = subprocess.check_output(command, text=True).splitlines()

@@ -2,18 +2,18 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from native_code import needs_native, why_absent
 
 from seq2seq.decoding import native
 from seq2seq.decoding.native import build
 from seq2seq.decoding.native.build import SOURCES, UnavailableError
 
-pytestmark = pytest.mark.skipif(
-    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
-)
+pytestmark = needs_native
 
 
 class Lie(NamedTuple):
@@ -38,6 +38,7 @@ LIES = {
     "rows beyond 13": Lie(EPILOGUE, WIDE, WIDE.replace(SUM, f"{SUM} * (row > 13 ? 1.01f : 1)")),
     "beams of another sentence": Lie(ATTENTION, "r / (rows / index->rows)", "r % index->rows"),
     "no largest score subtracted": Lie(ATTENTION, "load(scores + i) - max", "load(scores + i)"),
+    "scores not scaled": Lie(ATTENTION, "scores[k] = scale *", "scores[k] ="),
     "scores scaled": Lie(ATTENTION, "scores[k] = scale *", "scores[k] = 1.01f * scale *"),
     "masks ignored": Lie(ATTENTION, "if (!mask || mask[i])", "if (1)"),
     "pages ignored": Lie(ATTENTION, "given ? given[i] : i", "given ? given[0] : i"),
@@ -79,6 +80,9 @@ LIES = {
     ),
     "keys in another slot": Lie(STEP, "index->lengths[r] - 1]", "index->lengths[r] / 2]"),
     "norms after, not before": Lie(STEP, "if (!s->is_pre_norm) apply_norm(", "if (0) apply_norm("),
+    "gates of a cell exchanged": Lie(
+        "cells.c", "* load_partial(cell + i, n) + input", "* input + load_partial(cell + i, n)"
+    ),
     "another gate of the unit": Lie(
         "ssru.c", "sigmoid(-g) * load_partial(x", "sigmoid(-1.01f * g) * load_partial(x"
     ),
@@ -98,19 +102,43 @@ def changed_sources(lie: Lie, folder: Path) -> None:
     (folder / lie.file).write_text(text.replace(lie.old, lie.new), encoding="utf-8")
 
 
+@pytest.fixture
+def liar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Puts a compiler first in the PATH that compiles what is said there instead of our C.
+
+    Returns: an empty folder for what it compiles.
+    """
+
+    def lie(name: str) -> Path:
+        changed_sources(LIES[name], tmp_path / "changed")
+        (tmp_path / "bin").mkdir()
+        script = tmp_path / "bin" / "cc"
+        ours, changed = (str(path).replace("/", "\\/") for path in (SOURCES, tmp_path / "changed"))
+        words = f"${{@//{ours}/{changed}}}"
+        script.write_text(f'#!/bin/bash\nexec {shutil.which("cc")} "{words}" -O1\n')
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        return tmp_path / "cache"
+
+    return lie
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LIES)
-def test_a_compiler_that_lies_is_not_believed(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changed_sources(LIES[name], tmp_path / "changed")
-    (tmp_path / "bin").mkdir()
-    script = tmp_path / "bin" / "cc"
-    script.write_text(
-        f'#!/bin/bash\nexec {shutil.which("cc")} "${{@//{str(SOURCES).replace("/", chr(92) + "/")}/'
-        f'{str(tmp_path / "changed").replace("/", chr(92) + "/")}}}" -O1\n'
-    )
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+def test_a_compiler_that_lies_is_not_believed(name: str, liar: Callable[[str], Path]) -> None:
+    folder = liar(name)
     with pytest.raises(UnavailableError, match="the test of the native code failed with code 1"):
-        build.build(tmp_path / "cache")
+        build.build(folder)
+
+
+def test_wrong_native_code_is_no_reason_to_skip_its_tests(
+    liar: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(liar("gates of a cell exchanged")))
+    found = native.load_once.__wrapped__()
+    assert isinstance(found, str) and "the test of the native code failed" in found
+    assert why_absent() is None
+
+
+def test_the_native_code_compiles_and_passes_its_self_test() -> None:
+    assert native.unavailable_reason() is None

@@ -6,18 +6,16 @@ from typing import Any
 import pytest
 import torch
 from helpers import TARGET_SIZE, every_other, small_model, source_batch
+from native_code import needs_native
 
 from seq2seq.attention.page_pool import PagePool
-from seq2seq.decoding import native
 from seq2seq.decoding.native.recurrent import NativeRNN
 from seq2seq.decoding.precision import describe_backend, with_precision
 from seq2seq.errors import DataError
 from seq2seq.models.rnn import Recurrent
 from seq2seq.symbols import PAD
 
-pytestmark = pytest.mark.skipif(
-    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
-)
+pytestmark = needs_native
 MODELS = ("rnn", "rnn model.cell=lstm model.layers=2", "rnn_luong", "rnn_luong model.cell=lstm")
 SCORES = ("additive", "concat", "dot", "scaled_dot", "general")
 

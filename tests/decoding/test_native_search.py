@@ -13,6 +13,7 @@ import pytest
 import torch
 from helpers import SOURCE_SIZE, TARGET_SIZE, model_config, randomised, source_batch
 from naive import Case, naive
+from native_code import needs_native
 from toys import next_logp
 
 from seq2seq.constraints.guide import NextTokens
@@ -24,7 +25,6 @@ from seq2seq.decoding import (
     build_search,
     decode,
     decoding_batch,
-    native,
 )
 from seq2seq.decoding.beam import BeamState
 from seq2seq.decoding.greedy import GreedyState
@@ -33,9 +33,7 @@ from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Seq2Seq, base, build_model
 from seq2seq.symbols import EOS, PAD
 
-pytestmark = pytest.mark.skipif(
-    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
-)
+pytestmark = needs_native
 
 TRANSFORMER, SSRU = ("attn=gqa", "position=rope"), ("attn@decoder_attn=ssru",)
 MODELS = {

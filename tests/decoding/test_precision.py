@@ -3,6 +3,7 @@
 import pytest
 import torch
 from helpers import TARGET_SIZE, presets, small_model, source_batch
+from native_code import needs_native
 from torch import nn
 
 from seq2seq.decoding import Beam, decode, native
@@ -138,9 +139,7 @@ def test_a_layer_whose_sums_may_not_fit_is_refused_in_integers_by_name() -> None
     with_precision(model, "int8")
 
 
-@pytest.mark.skipif(
-    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
-)
+@needs_native
 def test_the_largest_sum_of_integers_that_is_allowed_is_exact() -> None:
     for sign in (1.0, -1.0):
         packed = pack_matrix(

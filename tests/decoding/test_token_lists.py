@@ -10,10 +10,11 @@ import pytest
 import torch
 from helpers import TARGET_SIZE, source_batch, translate_copies
 from naive import Case, naive
+from native_code import needs_native
 from test_native import KINDS, LENGTHS, SEARCHES, Phrase, assert_close, build, build_exact, on_torch
 from toys import NextLogP, next_logp
 
-from seq2seq.decoding import Engine, Hypothesis, SentenceRequest, build_search, native
+from seq2seq.decoding import Engine, Hypothesis, SentenceRequest, build_search
 from seq2seq.decoding.precision import with_precision
 from seq2seq.decoding.workers import Workers
 from seq2seq.models import Ensemble, Seq2Seq
@@ -21,10 +22,6 @@ from seq2seq.models.candidates import CandidateRequest, top_candidates
 from seq2seq.models.token_lists import TokenLists
 from seq2seq.shortlist import Shortlist
 from seq2seq.symbols import EOS, PAD, UNK
-
-needs_c = pytest.mark.skipif(
-    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
-)
 
 
 def random_lists(sources: int = 64, size: int = 3, seed: int = 0) -> Shortlist:
@@ -48,7 +45,7 @@ def translations(
     return list(translate_copies(engine, asked))
 
 
-@needs_c
+@needs_native
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("cache", ["dense", pytest.param("paged", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", KINDS)
@@ -84,7 +81,7 @@ def test_translations_are_those_of_a_naive_search_in_float64(variant: str, searc
         assert_close([found], [expected[: len(found)]])
 
 
-@needs_c
+@needs_native
 @pytest.mark.parametrize("search", ["greedy", "beam", "diverse", "sample"])
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_no_text_and_no_score_depends_on_the_batch(precision: str, search: str) -> None:
@@ -128,7 +125,7 @@ def test_a_translation_consists_of_its_list_its_prefix_and_what_it_must_contain(
             assert 7 in hypothesis.ids or hypothesis.truncated or not request.constraint
 
 
-@needs_c
+@needs_native
 def test_an_ensemble_and_workers_keep_to_the_lists() -> None:
     both = Ensemble([build(KINDS[0]), build(KINDS[1])]).eval()
     lists, asked, search = random_lists(), requests(), build_search(SEARCHES["beam"])

@@ -186,8 +186,9 @@ def test_the_work_of_a_killed_worker_is_done_by_others(echoes: Workers) -> None:
     found = []
     for place, ended in enumerate(echoes.translate(requests(*range(40)))):
         found += firsts_of([ended])
-        if place % 10 == 5:  # at work
-            kill(echoes._workers[place // 10 % 2])
+        if place % 10 == 5:  # at work, or only one: the other may not have been replaced yet
+            for worker in echoes._workers[place // 10 % 2 :][:1]:
+                kill(worker)
     assert found == [*range(40)]
     list(echoes.translate(requests(1, 2, 3, 4)))
     assert len(alive(echoes)) == 2

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from native_code import needs_native
 from tiny_runs import TINY_MODEL, save_model, train_tiny, weights
 
 from seq2seq import checkpoint
@@ -55,6 +56,7 @@ def test_they_stay_one_through_training_and_a_checkpoint(
     assert model.decoder[2] is model.decoder[0]
 
 
+@needs_native
 @pytest.mark.parametrize("attention", ["attn=mha", "attn=ssru"])
 def test_the_decoder_in_c_applies_them_again_too(attention: str, tmp_path: Path) -> None:
     model = build(tmp_path / "a.ckpt", *SHARED, attention)
@@ -77,6 +79,7 @@ def test_two_of_them_translate_together_as_one_does(precision: str, tmp_path: Pa
     assert len(model.cross_attentions) == 3
 
 
+@needs_native
 def test_the_c_reads_as_many_memories_as_it_has_layers(tmp_path: Path) -> None:
     model = with_precision(build(tmp_path / "a.ckpt", *SHARED), "float32")
     sources, pasts = model.memories(model.encode(torch.tensor([[5, 6, EOS]])), 1)

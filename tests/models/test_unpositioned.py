@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 from helpers import SOURCE_SIZE, assert_equal, build_model, model_config, small_model
+from native_code import needs_native
 from torch import Tensor
 
 from seq2seq.data.groups import mark_unpositioned
-from seq2seq.decoding import native
 from seq2seq.decoding.precision import with_precision
 from seq2seq.errors import ConfigError
 from seq2seq.interchange.coverage import check_exportable
@@ -100,7 +100,7 @@ def test_a_source_without_tags_is_read_as_ever(scheme: str) -> None:
     assert_equal(tagged(scheme).encode(SOURCE[2:]).states, plain(scheme).encode(SOURCE[2:]).states)
 
 
-@pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native code")
+@needs_native
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_c_reads_tokens_at_the_same_positions(scheme: str) -> None:
     model = tagged(scheme).float()

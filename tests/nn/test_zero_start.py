@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from native_code import needs_native
 from tiny_runs import TINY_MODEL, save_model, train_tiny, weights
 
 from seq2seq import checkpoint
@@ -37,6 +38,7 @@ def test_weights_that_are_loaded_begin_with_zero_too(tmp_path: Path) -> None:
     assert model.embeddings.target.weight is model.embeddings.output.weight
 
 
+@needs_native
 @pytest.mark.parametrize("attention", ["attn=mha", "attn=ssru"])
 def test_the_decoder_in_c_begins_with_zero(attention: str, tmp_path: Path) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL, ZERO, attention)

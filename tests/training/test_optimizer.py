@@ -2,11 +2,13 @@
 
 import math
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from helpers import model_config, presets, small_model, source_batch
+from tiny_runs import plan_of
 
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
@@ -114,6 +116,21 @@ def test_a_cosine_is_half_at_its_middle_and_nothing_after_its_last_update() -> N
     assert rates[WARMUP + (STEPS - WARMUP) // 3] == pytest.approx(3 / 4)
     assert rates[STEPS - 1] > 0
     assert rates[STEPS:] == pytest.approx([0.0] * len(rates[STEPS:]))
+
+
+def test_a_cosine_of_a_command_line_is_that_of_torch_to_its_end() -> None:
+    """torch's reaches 0 after its last step, ours one update after the last of the run."""
+    updates = 37
+    typed = ("run_name=any", "schedule=cosine", "schedule.warmup=0")
+    schedule = plan_of(Path(), *typed, f"trainer.max_steps={updates}").schedule
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=updates + 1)
+    for update in range(updates + 1):
+        optimizer.step()
+        theirs.step()
+        assert schedule(update) == pytest.approx(theirs.get_last_lr()[0], abs=1e-12)
+    assert schedule(updates - 1) == pytest.approx(math.sin(math.pi / 2 / (updates + 1)) ** 2)
+    assert schedule(updates) == schedule(2 * updates) == 0
 
 
 def test_a_constant_stays_at_its_peak() -> None:

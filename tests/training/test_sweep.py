@@ -57,7 +57,7 @@ def test_jobs_in_processes_of_a_launcher_are_summed_up_too(
         assert ended.returncode == code, ended.stderr
         assert "Traceback" not in ended.stderr
         told = ended.stderr if code else ended.stdout
-        _, _, listed = told.partition(f"sweep of {len(jobs)} jobs")
+        _, _, listed = told.partition(f"sweep of {len(jobs)} job{'s' * (len(jobs) > 1)}")
         assert dict(line.split()[:2] for line in listed.splitlines()[1:]) == jobs, told
 
 

@@ -33,9 +33,9 @@ class Sparsemax(MultiHead):
     ) -> tuple[Tensor, Tensor | None]:
         streams, mask = memory.read()
         k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
+        T, S = q.shape[2], k.shape[2]
+        bias = position_bias(self.place, q, positions, S)  # of queries that are not rotated
         scores = self.score(self.place.rotate(self.score.queries(q), positions), k)  # (N, H, T, S)
-        T, S = scores.shape[2:]
-        bias = position_bias(self.place, positions, S, self.num_heads)
         mask = None if mask is None else mask[:, None, None]
         if self.place.role is Role.DECODER:
             mask = intersect_masks(mask, past_mask(positions, T, S))

@@ -1,0 +1,15 @@
+"""Does this run test the kernels for GPUs? Only then is Triton imported, and told where it runs."""
+
+import pytest
+from _pytest.mark.expression import Expression
+
+
+def are_kernels_chosen(config: pytest.Config) -> bool:
+    """Whether `-m` names the marker `triton` and selects tests that have it."""
+    typed = config.getoption("markexpr")
+    chosen = Expression.compile(typed or "not triton")
+    plain, slow = (
+        chosen.evaluate(lambda name, marks=marks, **_: name in marks)
+        for marks in ({"triton"}, {"triton", "slow"})
+    )
+    return "triton" in typed and (plain or slow)
