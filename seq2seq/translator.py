@@ -13,14 +13,7 @@ from torch import Tensor
 
 from seq2seq import checkpoint
 from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, Units
-from seq2seq.alignment.links import (
-    Span,
-    Word,
-    spans_to_words,
-    word_weights,
-    words,
-    words_and_marks,
-)
+from seq2seq.alignment.links import Span, Word, spans_to_words, word_weights, words, words_and_marks
 from seq2seq.alignment.saved_choice import best_known_choice
 from seq2seq.attention import ATTENTION
 from seq2seq.checkpoint.folder import find_checkpoint

@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seq2seq.data.augmented_text import (
-    KINDS,
-    AugmentOptions,
-    augment,
-    draw_kinds,
-    draw_numbers,
-)
+from seq2seq.data.augmented_text import KINDS, AugmentOptions, augment, draw_kinds, draw_numbers
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.growth import Growth, measure_growth
 from seq2seq.data.piece_links import PieceLinks

@@ -83,11 +83,7 @@ def write_note(note: Path, content: dict[str, Any]) -> None:
 
 def file_entry(path: Path, sha256: Callable[[Path], str] | None = None) -> dict[str, Any]:
     """A file in a ledger; `sha256` is `sha256_of` unless its values are kept."""
-    return {
-        "path": str(path),
-        "sha256": (sha256 or sha256_of)(path),
-        "bytes": path.stat().st_size,
-    }
+    return {"path": str(path), "sha256": (sha256 or sha256_of)(path), "bytes": path.stat().st_size}
 
 
 def sha256_of(path: Path) -> str:

@@ -154,11 +154,7 @@ def read_piece_links(
 
 
 def link_entries(
-    component: Component,
-    file: Path | None,
-    kept: np.ndarray,
-    tokenizers: Tokenizers,
-    to_end: bool,
+    component: Component, file: Path | None, kept: np.ndarray, tokenizers: Tokenizers, to_end: bool
 ) -> Iterator[np.ndarray]:
     """The entries of each pair that is kept, in order. The links were checked by `find_links`."""
     tag = int(component.tag is not None)  # a piece before every source

@@ -33,10 +33,7 @@ class RowLinks:
 
 
 def read_word_links(
-    corpus: Corpus,
-    components: Sequence[Component],
-    files: Sequence[Path | None],
-    cache_dir: Path,
+    corpus: Corpus, components: Sequence[Component], files: Sequence[Path | None], cache_dir: Path
 ) -> RowLinks:
     """The links of a corpus between words, computed once; arguments as of `read_piece_links`."""
 

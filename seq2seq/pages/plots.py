@@ -42,11 +42,7 @@ LARGE, SMALL = 10.5, 3.4
 
 
 def plot_alignment(
-    weights: ArrayLike,
-    source_words: Sequence[str],
-    target_words: Sequence[str],
-    *,
-    path: Path,
+    weights: ArrayLike, source_words: Sequence[str], target_words: Sequence[str], *, path: Path
 ) -> None:
     """Draw a map of attention: a row says where the model looked when it wrote that word.
 
@@ -142,10 +138,7 @@ class MapLayout(NamedTuple):
 
     def size(self) -> tuple[float, float]:
         """Width and height of all maps and the gaps between them."""
-        return (
-            self.columns * (self.width + GAP) - GAP,
-            self.rows * (self.height + GAP) - GAP,
-        )
+        return (self.columns * (self.width + GAP) - GAP, self.rows * (self.height + GAP) - GAP)
 
     def corner(self, head: int) -> tuple[float, float]:
         """Left and lower edge of a map, from the lower left corner of the grid."""
