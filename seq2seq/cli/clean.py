@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     examples = write_kept(outputs, columns, pairs_of(corpora), verdicts, judged)
     entry = write_cleaning(ledger, arguments, read, outputs, verdicts)
     if arguments.page:
-        from seq2seq.pages.cleaning import write_cleaning_page  # only here: torch takes a second
+        from seq2seq.pages.report import write_cleaning_page  # only here: torch takes a second
 
         write_cleaning_page(arguments.page, entry, examples)
     names = ", ".join(map(str, outputs))

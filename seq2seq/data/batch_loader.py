@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from seq2seq.data.augmentation import Augmentation
-from seq2seq.data.batch import Batch, Rows, make_batch
+from seq2seq.data.batch import Batch, Rows, draw_cuts, make_batch
 from seq2seq.data.batching import EpochBatches, batch_ends, epoch_batches, longer_sides
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.epoch_sampling import max_lengths
 from seq2seq.data.prefetch import prefetch
 from seq2seq.data.stages import Stage
 from seq2seq.data.subword_regularization import SubwordRegularization
-from seq2seq.data.token_cutoff import draw_cuts
 from seq2seq.environment import return_memory
 from seq2seq.errors import ConfigError
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seq2seq.data.encoding_stats import EncodingStats
-from seq2seq.data.filtering import KEPT, judge_pair
+from seq2seq.data.encoding_stats import KEPT, EncodingStats, judge_pair
 from seq2seq.data.formats import Pair, hash_pair
 from seq2seq.data.mixture import Component
 from seq2seq.data.ragged_array import RaggedWriter

@@ -1,4 +1,6 @@
-"""Statistics of an encoded text: pairs kept and left out, lengths, unknown pieces."""
+"""Which pairs are left out of a corpus, and statistics of an encoded text: pairs kept and left out,
+lengths, unknown pieces.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq.data.filtering import EMPTY, KEPT, LONG
+from seq2seq.data.formats import Pair
 from seq2seq.errors import format_count
 from seq2seq.symbols import UNK
 
+KEPT, EMPTY, LONG = range(3)  # the outcomes of a pair
 LINES_KEPT = 100
 LINES_SHOWN = 5
 
@@ -113,3 +116,11 @@ class EncodingStats:
         """
         parts = {"empty": LeftOut, "long": LeftOut, "source": PieceStats, "target": PieceStats}
         return cls(**{**values, **{name: part(**values[name]) for name, part in parts.items()}})
+
+
+def judge_pair(pair: Pair, pieces: int, max_length: int) -> int:
+    """KEPT, EMPTY or LONG; `pieces` are those of the longer side, its tag counted, EOS not."""
+    if not (pair[0].strip() and pair[1].strip()):
+        return EMPTY
+    # A row of exactly `max_length` pieces is too long: EOS is one more.
+    return KEPT if pieces < max_length else LONG

@@ -1,6 +1,6 @@
 """Learn the tokenizers of a run on its training text, once per content."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -12,9 +12,13 @@ from seq2seq.data.mixture import Component
 from seq2seq.progress import show_progress
 from seq2seq.tokenization.recipe import Recipe
 from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
-from seq2seq.tokenization.training_text import select_text
 
 MAX_PAIRS = 5_000_000  # more would take minutes, and change few pieces
+# Far above the average length of a piece: a line with more characters than this for every piece
+# allowed is not worth the time, whatever the tokenizer.
+CHARACTERS_PER_PIECE = 20
+# The time to learn merges grows superlinearly in the longest run of characters without a space.
+LONGEST_PART = 1000
 
 
 def sample_step(components: Sequence[Component], memo: FileMemo) -> int:
@@ -56,3 +60,38 @@ def learn_tokenizers(
     if tags:
         learnt[0] = learnt[0].with_tags(tags)
     return Tokenizers(learnt[0], learnt[-1])
+
+
+def select_text(lines: Iterable[str], max_length: int) -> Iterator[str]:
+    """The lines that a tokenizer should be learnt from.
+
+    A line of more than 20 * `max_length` characters is left out: hardly any tokenizer makes at most
+    `max_length` pieces of it. Lines of more than 1,000 characters are cut into parts, before spaces
+    if possible; nothing is lost between them. If all lines are too long, the beginning of the first
+    is used, because a tokenizer is needed to decide which pairs are kept.
+
+    Args:
+        lines: of one or both sides of the training text.
+        max_length: maximum pieces of a sentence, EOS included.
+    """
+    instead, given = "", False
+    for line in lines:
+        if len(line) <= CHARACTERS_PER_PIECE * max_length:
+            given = given or bool(line.strip())
+            yield from cut_line(line)
+        else:
+            instead = instead or line[:LONGEST_PART]
+    if not given and instead:
+        yield instead
+
+
+def cut_line(line: str) -> Iterator[str]:
+    """A line in parts of at most 1,000 characters, as long as possible, cut before spaces."""
+    start = 0
+    while len(line) - start > LONGEST_PART:
+        # Not at the start itself: the part would be empty.
+        space = line.rfind(" ", start + 1, start + LONGEST_PART + 1)
+        end = space if space > start else start + LONGEST_PART
+        yield line[start:end]
+        start = end
+    yield line[start:]

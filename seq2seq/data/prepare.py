@@ -10,14 +10,20 @@ import numpy as np
 
 from seq2seq.data.corpus import Corpus, encode_corpus
 from seq2seq.data.file_memo import FileMemo
-from seq2seq.data.guided_links import NO_LINKS, LinkFiles, find_links, read_piece_links
+from seq2seq.data.guided_links import (
+    NO_LINKS,
+    LinkFiles,
+    RowLinks,
+    find_links,
+    read_piece_links,
+    read_word_links,
+)
 from seq2seq.data.learn_tokenizers import learn_tokenizers, sample_step
 from seq2seq.data.ledger import links_entry, make_ledger, summarize
 from seq2seq.data.mixture import Component, add_directions, find_components
 from seq2seq.data.options import DataOptions
 from seq2seq.data.stages import Stage, find_stages
 from seq2seq.data.text import MissingFileError
-from seq2seq.data.word_links import RowLinks, read_word_links
 from seq2seq.errors import ConfigError
 from seq2seq.languages import read_language
 from seq2seq.progress import show_progress

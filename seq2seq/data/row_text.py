@@ -7,9 +7,8 @@ import numpy as np
 from seq2seq.alignment.links import Links
 from seq2seq.data.augmented_text import SentencePair
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.guided_links import as_entries, project
+from seq2seq.data.guided_links import RowLinks, as_entries, project
 from seq2seq.data.piece_links import ENTRY
-from seq2seq.data.word_links import RowLinks
 from seq2seq.symbols import UNK
 from seq2seq.tokenization.tokenizer import Tokenizers
 

@@ -35,7 +35,7 @@ from seq2seq.tokenization.piece_model import (
     parse_piece_model,
     read_piece_model,
 )
-from seq2seq.tokenization.pretrained import PretrainedTokenizer
+from seq2seq.tokenization.recipe import PretrainedTokenizer
 from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.tokenization.unigram import BYTES, FOREIGN, LESS, MARK
 

@@ -18,7 +18,7 @@ from lightning.pytorch.loggers import Logger
 
 from seq2seq.checkpoint.folder import KEPT
 from seq2seq.errors import ConfigError
-from seq2seq.training.callbacks import MeanLoss, MovingAverage, NextEpoch, RandomState
+from seq2seq.training.callbacks import Int8Passes, MeanLoss, MovingAverage, NextEpoch, RandomState
 from seq2seq.training.checkpointing import (
     AtomicCheckpoints,
     BestCheckpoint,
@@ -28,7 +28,6 @@ from seq2seq.training.checkpointing import (
 from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, TrainerOptions
 from seq2seq.training.config.plan import Plan
-from seq2seq.training.int8_training import Int8Passes
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seq2seq.data.learn_tokenizers import LONGEST_PART, cut_line, select_text
 from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import DataError
-from seq2seq.tokenization.training_text import LONGEST_PART, cut_line, select_text
 
 SHORT = ["ein hund", "", "中文中文"]
 

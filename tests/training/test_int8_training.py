@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from seq2seq.checkpoint.int8 import SHORTEST_ROW
 from seq2seq.errors import ConfigError
-from seq2seq.training.int8_training import Int8Passes
+from seq2seq.training.callbacks import Int8Passes
 
 AWARE = "trainer.precision=int8-aware"
 STEPS = ("data.max_tokens=1024", "schedule.steps=20", "model.dropout=0.1")
