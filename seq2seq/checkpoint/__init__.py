@@ -34,8 +34,13 @@ from seq2seq import __version__
 from seq2seq.attention import ATTENTION
 from seq2seq.checkpoint.archive import load_archive
 from seq2seq.checkpoint.folder import find_checkpoint
-from seq2seq.checkpoint.int8 import check_input_scales, dequantize_weights
-from seq2seq.checkpoint.weights import SkipInit, assign_weights, copy_weights
+from seq2seq.checkpoint.weights import (
+    SkipInit,
+    assign_weights,
+    check_input_scales,
+    copy_weights,
+    dequantize_weights,
+)
 from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.errors import CheckpointError, ConfigError, DataError
 from seq2seq.kernels.launch import check_triton

@@ -10,10 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import tokenizers as library
 
-from seq2seq.data.cache import compute_once, digest
-from seq2seq.data.encode import SIDES, write_corpus
-from seq2seq.data.encoding_stats import KEPT, EncodingStats
-from seq2seq.data.file_memo import FileMemo
+from seq2seq.data.cache import FileMemo, compute_once, digest
+from seq2seq.data.encode import KEPT, SIDES, EncodingStats, write_corpus
 from seq2seq.data.formats import Pair
 from seq2seq.data.mixture import Component
 from seq2seq.data.parallel_encoding import encode_component

@@ -23,9 +23,8 @@ from seq2seq.alignment.links import (
     piece_shares,
     words,
 )
-from seq2seq.data.cache import compute_once, digest
+from seq2seq.data.cache import FileMemo, compute_once, digest
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.mixture import Component
 from seq2seq.data.piece_links import ENTRY, PieceLinks, write_links
 from seq2seq.data.ragged_array import RaggedArray, RaggedWriter

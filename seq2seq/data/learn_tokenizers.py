@@ -6,8 +6,7 @@ from pathlib import Path
 
 import tokenizers as library
 
-from seq2seq.data.cache import compute_once, digest
-from seq2seq.data.file_memo import FileMemo
+from seq2seq.data.cache import FileMemo, compute_once, digest
 from seq2seq.data.mixture import Component
 from seq2seq.progress import show_progress
 from seq2seq.tokenization.recipe import Recipe

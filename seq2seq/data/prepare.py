@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seq2seq.data.cache import FileMemo
 from seq2seq.data.corpus import Corpus, encode_corpus
-from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.guided_links import (
     NO_LINKS,
     LinkFiles,

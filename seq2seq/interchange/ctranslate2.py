@@ -17,9 +17,9 @@ from seq2seq.attention import Role
 from seq2seq.checkpoint import Saved
 from seq2seq.durable import write_text
 from seq2seq.interchange import coverage
-from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import DecoderLayer, Transformer
 from seq2seq.nn.positions import POSITIONS, PositionScheme, Rotary, T5Bias
+from seq2seq.plugins import import_library
 from seq2seq.shortlist import Shortlist
 from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
 

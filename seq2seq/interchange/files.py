@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.errors import DataError
-from seq2seq.interchange.libraries import import_library
+from seq2seq.plugins import import_library
 
 TEXT = 2**26  # bytes of a description or a vocabulary
 WEIGHTS = 2**36  # bytes of all weights

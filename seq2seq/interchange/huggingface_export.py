@@ -20,9 +20,9 @@ from seq2seq.data.padding import pad_rows
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import coverage
 from seq2seq.interchange.huggingface import huggingface_name
-from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.positions import Sinusoidal
+from seq2seq.plugins import import_library
 from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, PAD, UNK
 from seq2seq.tokenization.tokenizer import Tokenizer
 

@@ -13,45 +13,35 @@ from seq2seq.interchange import imported
 from seq2seq.interchange.imported import read_integer, shorten
 
 EPS = 1e-6  # of its norms
+# Options that are supported if they are off.
+OFF = """
+alibi best-deep input-join-fields layer-normalization output-omit-bias right-left
+transformer-alibi-shift transformer-alibi-trainable transformer-disable-position-embeddings
+transformer-no-affine transformer-no-bias transformer-no-projection transformer-pool
+transformer-rnn-projection transformer-train-position-embeddings transformer-train-positions ulr"""
 # Options of which only these values are supported; the first is what is meant without the option.
 ONLY: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(OFF.split(), (False,)),
     "type": ("transformer",),
-    "alibi": (False,),
-    "best-deep": (False,),
     "factors-combine": ("sum",),
     "factors-dim-emb": (0,),
-    "input-join-fields": (False,),
     "input-reorder": ([],),
     "input-types": ([], ["sequence", "sequence"]),
-    "layer-normalization": (False,),
     "lemma-dependency": ("",),
     "lemma-dim-emb": (0,),
     "output-approx-knn": ([],),
-    "output-omit-bias": (False,),
-    "right-left": (False,),
     "special-vocab": ([],),
     "tied-embeddings": (False, True),
     "tied-embeddings-all": (False, True),
     "tied-embeddings-src": (False, True),
-    "transformer-alibi-shift": (False,),
-    "transformer-alibi-trainable": (False,),
     "transformer-attention-mask": ("default",),
     "transformer-decoder-autoreg": ("self-attention", "rnn"),
     "transformer-decoder-dim-ffn": (0,),
     "transformer-decoder-ffn-depth": (0, 2),
-    "transformer-disable-position-embeddings": (False,),
     "transformer-ffn-activation": ("swish", "relu"),
     "transformer-ffn-depth": (2,),
-    "transformer-no-affine": (False,),
-    "transformer-no-bias": (False,),
-    "transformer-no-projection": (False,),
-    "transformer-pool": (False,),
     "transformer-postprocess-emb": ("", "d"),
-    "transformer-rnn-projection": (False,),
     "transformer-tied-layers": ([],),
-    "transformer-train-position-embeddings": (False,),
-    "transformer-train-positions": (False,),
-    "ulr": (False,),
     "word-penalty": (0,),
 }
 NUMBERS = "beam-size dec-depth dim-emb dim-vocabs enc-depth normalize transformer-dim-ffn"

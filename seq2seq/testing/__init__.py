@@ -11,8 +11,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.registry import options_of
 from seq2seq.testing import contract, contract_of_memories
-from seq2seq.testing.subject import Placed, Subject
-from seq2seq.testing.tensors import poison_memory
+from seq2seq.testing.subject import Placed, Subject, poison_memory
 
 __all__ = ["CONTRACT", "check_mechanism"]
 

@@ -11,8 +11,17 @@ from torch import Tensor
 from seq2seq.attention import Cost, Role
 from seq2seq.attention.scores import SCORES
 from seq2seq.registry import options_of
-from seq2seq.testing.subject import DIM, SIZES, Subject, lengths_of, make_inputs
-from seq2seq.testing.tensors import assert_equal, gradients, mask_of, randn
+from seq2seq.testing.subject import (
+    DIM,
+    SIZES,
+    Subject,
+    assert_equal,
+    gradients,
+    lengths_of,
+    make_inputs,
+    mask_of,
+    randn,
+)
 
 # Options that mean the same in every class, with values to compare.
 OPTIONS = {"bias": (False, True), "num_heads": (1, 2), "num_kv_heads": (1, 2), "score": (*SCORES,)}
@@ -47,10 +56,10 @@ def check_shapes(subject: Subject) -> None:
         assert out.dtype is x.dtype, f"outputs are {out.dtype}, not {x.dtype}"
         if need_weights:
             assert weights is not None, "no weights, though `need_weights` asked for them"
-            right = weights.dim() == 4 and weights.shape[0::2] == x.shape[:2]
-            right = right and weights.shape[3] == size
-            wanted = f"({x.shape[0]}, H, {x.shape[1]}, {size})"
-            assert right, f"weights are {tuple(weights.shape)}, not {wanted}"
+            found, (N, T) = tuple(weights.shape), x.shape[:2]
+            assert found == (N, *found[1:2], T, size), (
+                f"weights are {found}, not ({N}, H, {T}, {size})"
+            )
 
 
 def check_padding(subject: Subject) -> None:

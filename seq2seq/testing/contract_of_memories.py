@@ -9,8 +9,7 @@ from seq2seq.attention.base import Encoded, positions_of
 from seq2seq.attention.memory import StateMemory
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.models.state import DecodeState
-from seq2seq.testing.subject import DIM, Subject
-from seq2seq.testing.tensors import assert_equal, mask_of, randn
+from seq2seq.testing.subject import DIM, Subject, assert_equal, mask_of, randn
 
 CPU = torch.device("cpu")
 

@@ -12,6 +12,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from seq2seq.errors import ConfigError, DataError
+from seq2seq.plugins import import_library
 from seq2seq.symbols import NAMES, UNK
 from seq2seq.tokenization.piece_model import (
     ABSENT,
@@ -247,13 +248,7 @@ def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]
 
     Raises: ConfigError if the package sentencepiece is not installed.
     """
-    try:
-        from sentencepiece import SentencePieceProcessor
-    except ImportError as error:
-        raise ConfigError(
-            "the package sentencepiece is not installed: pip install sentencepiece"
-        ) from error
-    judge = SentencePieceProcessor(model_proto=data)
+    judge = import_library("sentencepiece").SentencePieceProcessor(model_proto=data)
     unknown = judge.unk_id()
     texts_of = {name: text for text, name in parse_piece_model(data).names().items()}
     names = [texts_of.get(name, name) for name in tokenizer.symbols()]

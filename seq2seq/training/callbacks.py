@@ -11,7 +11,7 @@ import torch.distributed as dist
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor, nn
 
-from seq2seq.checkpoint.int8 import is_rounded
+from seq2seq.checkpoint.weights import is_rounded
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
 
 

@@ -40,7 +40,6 @@ from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loaders import train_loader
 from seq2seq.training.loggers import set_aside
 from seq2seq.training.module import TrainingModule
-from seq2seq.training.precision import check_same_precision, choose_precision
 from seq2seq.training.resume import (
     agree_on_path,
     check_resumed,
@@ -55,7 +54,13 @@ from seq2seq.training.sweep import (
     needs_fresh_processes,
     run_in_fresh_processes,
 )
-from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
+from seq2seq.training.trainer import (
+    best_checkpoint,
+    build_callbacks,
+    build_trainer,
+    check_same_precision,
+    choose_precision,
+)
 
 # Files to set aside: those of an earlier part of a resumed run, whose metrics Lightning would
 # delete, and those of an earlier run in the same folder.
@@ -220,9 +225,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     }
     update = {
         "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
-        "label_smoothing": plan.loss.label_smoothing,
-        "r_drop": plan.loss.r_drop,
-        "simcut": plan.loss.simcut,
+        **asdict(plan.loss),
         "simcut_p": plan.loss.simcut_p if plan.loss.simcut else None,
         "precision": plan.trainer.precision,
         "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,

@@ -11,7 +11,7 @@ from test_resume import assert_identical, state_of
 from tiny_runs import train_tiny, weights
 from torch import Tensor, nn
 
-from seq2seq.checkpoint.int8 import SHORTEST_ROW
+from seq2seq.checkpoint.weights import SHORTEST_ROW
 from seq2seq.errors import ConfigError
 from seq2seq.training.callbacks import Int8Passes
 
