@@ -16,9 +16,8 @@ import numpy as np
 
 from seq2seq.data.augmentation import Augmentation
 from seq2seq.data.batch import Batch, Rows, draw_cuts, make_batch
-from seq2seq.data.batching import EpochBatches, batch_ends, epoch_batches, longer_sides
+from seq2seq.data.batching import EpochBatches, batch_ends, epoch_batches, longer_sides, max_lengths
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.epoch_sampling import max_lengths
 from seq2seq.data.stages import Stage
 from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.environment import return_memory

@@ -135,7 +135,9 @@ def model_spec(specs: Any, model: Transformer) -> Any:
     spec.encoder.embeddings[0].weight = to_numpy(embeddings.source.weight)
     spec.decoder.embeddings.weight = to_numpy(embeddings.target.weight)
     set_linear(spec.decoder.projection, embeddings.output)
-    spec.decoder.projection.bias = without_symbols(embeddings.output.bias)
+    bias = embeddings.output.bias.detach().clone()
+    bias[list(NEVER_GENERATED)] = NEVER
+    spec.decoder.projection.bias = to_numpy(bias)
     set_stack(specs, spec.encoder, model, "encoder")
     set_stack(specs, spec.decoder, model, "decoder")
     return spec
@@ -208,13 +210,6 @@ def table(position: PositionScheme, dim: int) -> np.ndarray:
     """The vector that a scheme adds at each position, (positions, E)."""
     length = position.max_length or TABLE_ROWS
     return to_numpy(position.embed(torch.zeros(1, length, dim), torch.arange(length))[0])
-
-
-def without_symbols(bias: Tensor) -> np.ndarray:
-    """The output bias, with which pad, bos and unk are never chosen, as in our searches."""
-    changed = bias.detach().clone()
-    changed[list(NEVER_GENERATED)] = NEVER
-    return to_numpy(changed)
 
 
 def to_numpy(weight: Tensor) -> np.ndarray:

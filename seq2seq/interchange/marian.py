@@ -16,10 +16,17 @@ from torch import Tensor
 
 from seq2seq.errors import DataError
 from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, read_npz
-from seq2seq.interchange.imported import NEVER, ImportedModel, Tensors, assemble
+from seq2seq.interchange.imported import (
+    NEVER,
+    ImportedModel,
+    SideVocabulary,
+    Tensors,
+    assemble,
+    check_numbering,
+    read_yaml_ids,
+)
 from seq2seq.interchange.marian_binary import INPUT_MULTIPLIER, is_binary, read_binary
 from seq2seq.interchange.marian_options import convert_options
-from seq2seq.interchange.vocabularies import SideVocabulary, check_numbering, read_yaml_ids
 from seq2seq.symbols import NAMES, UNK
 from seq2seq.tokenization import piece_model
 

@@ -71,7 +71,7 @@ def convert_options(
 
     Raises: DataError naming every option that is not supported, or not known.
     """
-    if wrong := [*find_unknown_options(config), *find_wrong_values(config, sizes)]:
+    if wrong := find_wrong_options(config, sizes):
         raise DataError(f"{where}: not supported: {'; '.join(wrong)}")
     shared = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings-src"))
     tied = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings"))
@@ -98,20 +98,16 @@ def convert_options(
     return nodes | imported.build_other_nodes(languages, 512, beams, penalty)
 
 
-def find_unknown_options(config: Mapping[Any, Any]) -> list[str]:
-    """A remark about each option that is not among those of Marian that are read here or known to
-    change nothing in such a model.
+def find_wrong_options(config: Mapping[Any, Any], sizes: list[int]) -> list[str]:
+    """A remark about each option whose value is not supported, or that is not among those of Marian
+    that are read here or known to change nothing in such a model.
     """
-    return [
+    wrong = [
         f"{name if isinstance(name, str) else shorten(name):.60}={shorten(value)} is not known"
         for name, value in config.items()
         if name not in READ | NOTHING
     ]
-
-
-def find_wrong_values(config: Mapping[str, Any], sizes: list[int]) -> list[str]:
-    """A remark about each option whose value is not supported."""
-    wrong = [
+    wrong += [
         f"{name}={shorten(config[name])} should be {' or '.join(map(repr, known))}"
         for name, known in ONLY.items()
         if config.get(name, known[0]) not in known

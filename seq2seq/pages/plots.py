@@ -22,11 +22,7 @@ from seq2seq.pages.labels import begins_at_the_right, choose_fonts, missing_font
 from seq2seq.pages.page import write_file
 
 # Without date and program name, the same weights give the same bytes.
-METADATA: dict[str, dict[str, None]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None},
-    "pdf": {"CreationDate": None},
-}
+METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 # One hue from white to ink. Equal steps of weight are equal steps of lightness (CIE L*).
 RAMP = LinearSegmentedColormap.from_list(

@@ -188,32 +188,20 @@ class Int8Passes(L.Callback):
         for hook in self.hooks:
             hook.remove()
 
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, *_: Any
-    ) -> None:
-        self._round(pl_module)
-
-    def on_after_backward(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._restore()
-
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._round(pl_module)
-
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._restore()
-
     @torch.no_grad()
-    def _round(self, module: nn.Module) -> None:
-        for weight in filter(is_rounded, module.parameters()):
+    def on_train_batch_start(self, trainer: L.Trainer, pl_module: nn.Module, *_: Any) -> None:
+        for weight in filter(is_rounded, pl_module.parameters()):
             self.weights.append((weight, weight.detach().clone()))
             integers, scales = quantize_matrix(weight)
             weight.copy_(integers * scales)
 
     @torch.no_grad()
-    def _restore(self) -> None:
+    def on_after_backward(self, trainer: L.Trainer, pl_module: nn.Module) -> None:
         for weight, before in self.weights:
             weight.copy_(before)
         self.weights.clear()
+
+    on_validation_start, on_validation_end = on_train_batch_start, on_after_backward
 
 
 def round_input(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:

@@ -21,12 +21,11 @@ from seq2seq.checkpoint.folder import BEST, KEPT, LAST
 from seq2seq.data.augmented_text import AugmentOptions
 from seq2seq.data.batch_loader import EvalBatches
 from seq2seq.data.corpus import Corpus, text_of_rows
-from seq2seq.data.decoding_limit import learn_length_ratio
 from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.mixture import find_components
 from seq2seq.data.options import DataOptions
-from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.data.prepare import Prepared, learn_length_ratio, prepare
 from seq2seq.durable import write_text
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
