@@ -5,7 +5,7 @@ from math import inf
 from pathlib import Path
 
 from seq2seq import checkpoint
-from seq2seq.checkpoint.archive import save_archive
+from seq2seq.checkpoint.folder import save_archive
 from seq2seq.checkpoint.weights import quantize_weights
 from seq2seq.decoding.calibration import input_maxima
 from seq2seq.errors import DataError

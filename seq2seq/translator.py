@@ -279,9 +279,8 @@ class Translator:
             TranslationRequest(text, prefix, place=f"line {n}") if isinstance(text, str) else text
             for n, (text, prefix) in enumerate(pairs, start=1)
         )
-        ended = self.text_engine(engine, max_source, rules).translate(
-            requests, max_unanswered=max_unanswered
-        )
+        translate = self.text_engine(engine, max_source, rules).translate
+        ended = translate(requests, max_unanswered=max_unanswered)
         return (request.result for request in warn_of_problems(ended))
 
     def alternatives(
@@ -386,10 +385,8 @@ class Translator:
             logps = iter(log_probabilities(self.model, [p for p in window if p.refusal is None]))
             for pair in window:
                 if pair.refusal is None:
-                    values = next(logps).tolist()
-                    yield TranslationScore.of(
-                        [*self.target.pieces(pair.target), NAMES[EOS]], values
-                    )
+                    pieces = [*self.target.pieces(pair.target), NAMES[EOS]]
+                    yield TranslationScore.of(pieces, next(logps).tolist())
                 else:
                     yield TranslationScore(None, [], pair.refusal)
 

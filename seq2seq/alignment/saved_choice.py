@@ -43,13 +43,9 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
 
     Raises: OSError if it cannot be written.
     """
-    entry = {
-        "checkpoint": checkpoint.name,
-        "sha256": checksum(checkpoint),
-        **choice_options(choice),
-    }
+    entry = {"checkpoint": checkpoint.name, "sha256": checksum(checkpoint)}
     path = choice_file(checkpoint)
-    write_text(path, json.dumps({**entry, **known}, indent=1) + "\n")
+    write_text(path, json.dumps(entry | choice_options(choice) | known, indent=1) + "\n")
     return path
 
 

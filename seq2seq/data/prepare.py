@@ -122,10 +122,9 @@ def prepare(
     report.append(about)
     for part, files in links_of_parts.items():
         corpus, of_part = corpora[part], components[part]
-        links = read_piece_links(
+        corpus.links = links = read_piece_links(
             corpus, of_part, files, tokenizers, to_end=link_files.to_end, cache_dir=cache
         )
-        corpus.links = links
         report.append(
             f"{part}: links for {np.count_nonzero(links.linked):,} of {len(corpus):,} pairs"
         )

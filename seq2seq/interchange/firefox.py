@@ -209,11 +209,8 @@ def build_items(
         for name, largest in input_maxima(model, rows).items()
     }
     for name, weight in sorted(weights.items()):
-        yield (
-            quantize(name, weight)
-            if name in maxima or EMBEDDING in name
-            else of_floats(name, weight)
-        )
+        store = quantize if name in maxima or EMBEDDING in name else of_floats
+        yield store(name, weight)
     for name, largest in sorted(maxima.items()):
         multiplier = np.array([LARGEST / (largest or LARGEST)])
         if EMBEDDING in name:  # in both ways in which engines look for that of the output

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
-from seq2seq.checkpoint.archive import save_archive
+from seq2seq.checkpoint.folder import save_archive
 from seq2seq.errors import DataError
 from seq2seq.interchange.files import Folder
 from seq2seq.models import Seq2Seq, build_model

@@ -128,9 +128,8 @@ def mask_of(lengths: Sequence[int], size: int) -> Tensor:
 def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     """d loss / d input, zeros for an input that the loss does not depend on."""
     slopes = torch.autograd.grad(loss, inputs, allow_unused=True)
-    return tuple(
-        torch.zeros_like(x) if g is None else g for x, g in zip(inputs, slopes, strict=True)
-    )
+    pairs = zip(inputs, slopes, strict=True)
+    return tuple(torch.zeros_like(x) if g is None else g for x, g in pairs)
 
 
 def randomise(module: M, size: float = 0.3) -> M:

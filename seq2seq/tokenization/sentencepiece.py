@@ -67,11 +67,8 @@ def build_tokenizer(
     names = [*NAMES, *(tags.get(n) or known.get(n) or mark_absent(n) for n in listed)]
     symbols = [Piece(name, 0.0, CONTROL) for name in NAMES]
     found = [*symbols, *(of_model.get(name, Piece(name, 0.0, UNUSED)) for name in listed)]
-    library = tokenizers.Tokenizer(
-        bpe_model(names, found, model.has_bytes)
-        if model.algorithm == BPE
-        else unigram_model(names, found, model.has_bytes)
-    )
+    build_model = bpe_model if model.algorithm == BPE else unigram_model
+    library = tokenizers.Tokenizer(build_model(names, found, model.has_bytes))
     library.add_special_tokens([*NAMES, *tags.values()])
     lacking = [name for name in listed if name not in of_model and name not in tags]
     library.normalizer = normalizers.Sequence(normal_steps(model) + lookup_steps(model, lacking))

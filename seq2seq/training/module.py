@@ -178,11 +178,8 @@ class TrainingModule(L.LightningModule):
         # One pass over memory instead of several; but it cannot unscale float16 gradients.
         fused = self.trainer.precision != "16-mixed"
         optimizer = build_optimizer(self.model, self.plan.optimizer, fused)
-        scheduler = LambdaLR(optimizer, self.plan.schedule)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        scheduler = {"scheduler": LambdaLR(optimizer, self.plan.schedule), "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         # Not by Lightning, which refuses to clip for a fused optimizer under mixed precision. That

@@ -12,10 +12,7 @@ from seq2seq.models import Seq2Seq
 from seq2seq.registry import Table, check_options, check_range
 from seq2seq.training.config.options import OptimizerOptions
 
-OPTIMIZERS: dict[str, type[torch.optim.Adam]] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-}
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 def build_optimizer(

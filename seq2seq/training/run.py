@@ -145,10 +145,8 @@ def train(
         set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
-        print(
-            "\n".join((*prepared.report, *told, headline(plan, model, trainer.world_size))),
-            flush=True,
-        )
+        lines = *prepared.report, *told, headline(plan, model, trainer.world_size)
+        print("\n".join(lines), flush=True)
     rank, world = trainer.global_rank, trainer.world_size
     trainer.fit(
         module,
@@ -236,9 +234,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     if plan.data.stages is not None:
         order["stages"] = plan.data.stages
     if any(component.is_augmented for component in prepared.components):
-        order["augment"] = [
-            asdict(AugmentOptions(**component.augment)) for component in prepared.components
-        ]
+        order["augment"] = [asdict(AugmentOptions(**each.augment)) for each in prepared.components]
     guided = None
     if plan.guide is not None:
         order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
