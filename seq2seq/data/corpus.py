@@ -155,9 +155,8 @@ def encode_corpus(
 
 def load_corpus(folder: Path, weights: Sequence[float], key: str) -> Corpus:
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    source, target = (
-        RaggedArray(folder, side, kind) for side, kind in zip(SIDES, note["types"], strict=True)
-    )
+    sides = zip(SIDES, note["types"], strict=True)
+    source, target = (RaggedArray(folder, side, kind) for side, kind in sides)
     return Corpus(
         source,
         target,

@@ -208,10 +208,8 @@ def build_model_nodes(
         "bias": True,
         "dropout": attention_dropout,
     }
-    attention = {
-        role: {**shared, "num_heads": count, "num_kv_heads": count}
-        for role, count in zip(("encoder", "decoder", "cross"), [*heads, heads[-1]], strict=True)
-    }
+    counts = zip(("encoder", "decoder", "cross"), [*heads, heads[-1]], strict=True)
+    attention = {role: {**shared, "num_heads": n, "num_kv_heads": n} for role, n in counts}
     described = {
         "name": "transformer",
         "num_heads": heads[0],

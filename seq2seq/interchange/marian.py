@@ -88,9 +88,8 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary
 
 def number_pieces(model: piece_model.PieceModel, where: str) -> Mapping[str, int]:
     """The places of all pieces, which are ids in Marian, too."""
-    names = [
-        NAMES[UNK] if piece.kind == piece_model.UNKNOWN else piece.text for piece in model.pieces
-    ]
+    unknown = piece_model.UNKNOWN
+    names = [NAMES[UNK] if kind == unknown else text for text, _, kind in model.pieces]
     return check_numbering({name: i for i, name in enumerate(names)}, where)
 
 

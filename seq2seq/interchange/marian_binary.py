@@ -176,6 +176,5 @@ def serialize_items(items: Iterable[BinaryItem]) -> bytes:
     parts += [struct.pack(f"<{len(item.shape)}i", *item.shape) for item in padded]
     begun = b"".join(parts)
     padding = -(len(begun) + 8) % ALIGNMENT
-    return b"".join(
-        [begun, struct.pack("<Q", padding), bytes(padding), *(item.data for item in padded)]
-    )
+    data = b"".join(item.data for item in padded)
+    return begun + struct.pack("<Q", padding) + bytes(padding) + data

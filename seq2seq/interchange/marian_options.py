@@ -19,6 +19,7 @@ alibi best-deep input-join-fields layer-normalization output-omit-bias right-lef
 transformer-alibi-shift transformer-alibi-trainable transformer-disable-position-embeddings
 transformer-no-affine transformer-no-bias transformer-no-projection transformer-pool
 transformer-rnn-projection transformer-train-position-embeddings transformer-train-positions ulr"""
+EITHER = "tied-embeddings tied-embeddings-all tied-embeddings-src"  # on or off
 # Options of which only these values are supported; the first is what is meant without the option.
 ONLY: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(OFF.split(), (False,)),
@@ -31,9 +32,7 @@ ONLY: dict[str, tuple[Any, ...]] = {
     "lemma-dim-emb": (0,),
     "output-approx-knn": ([],),
     "special-vocab": ([],),
-    "tied-embeddings": (False, True),
-    "tied-embeddings-all": (False, True),
-    "tied-embeddings-src": (False, True),
+    **dict.fromkeys(EITHER.split(), (False, True)),
     "transformer-attention-mask": ("default",),
     "transformer-decoder-autoreg": ("self-attention", "rnn"),
     "transformer-decoder-dim-ffn": (0,),

@@ -168,8 +168,7 @@ class SymbolErrorRate(SymbolMetric):
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
         pairs = [(count_edits(hypothesis, r), len(r.split())) for r in ref_kwargs["references"]]
-        nearest = min(pairs, key=lambda pair: pair[0])
-        return list(nearest)
+        return list(min(pairs, key=lambda pair: pair[0]))
 
 
 def count_edits(hypothesis: str, reference: str) -> int:

@@ -164,11 +164,15 @@ def sentence_item(judged: SentenceQuality) -> str:
         ("translation", judged.hypothesis or "(empty)"),
         ("reference", judged.reference),
     )
-    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{to_html(value)}</dd>' for name, value in texts)
-    return (
-        f'<li><div class="mark"><b>{judged.quality:.0f}</b> chrF{confidence}'
-        f"<br>line {judged.line_no:,}</div><dl>{rows}</dl></li>"
-    )
+    mark = f"<b>{judged.quality:.0f}</b> chrF{confidence}<br>line {judged.line_no:,}"
+    return list_item(mark, texts)
+
+
+def list_item(mark: str, texts: Iterable[tuple[str, str]]) -> str:
+    """Texts under their names, beside the HTML `mark`."""
+    texts = ((to_html(name), to_html(text)) for name, text in texts)
+    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text}</dd>' for name, text in texts)
+    return f'<li><div class="mark">{mark}</div><dl>{rows}</dl></li>'
 
 
 def ledger_table(ledger: Mapping[str, Any]) -> str:
@@ -237,21 +241,12 @@ def write_cleaning_page(
         f"<h1>{to_html(title)}</h1>",
         '<p class="lead">A pair is left out for the first rule that it breaks.</p>',
         figure_list(figures),
-        f'<section class="part"><h2>Rules</h2>{html_table(("", "Limit", "Left out"), rows, (2,))}',
-        "</section>",
+        section("Rules", html_table(("", "Limit", "Left out"), rows, (2,)), str),
     ]
     for name, pairs in examples.items():
-        if pairs:
-            items = "".join(pair_item(number, texts, ledger["columns"]) for number, texts in pairs)
-            body.append(f'<section class="part"><h2>{name}</h2><ul class="sentences">{items}</ul>')
-            body.append("</section>")
+        named = ((n, zip(ledger["columns"], texts, strict=True)) for n, texts in pairs)
+        items = "".join(list_item(f"pair {n:,}", texts) for n, texts in named)
+        if items:
+            body.append(section(name, f'<ul class="sentences">{items}</ul>', str))
     html = build_page(escape(title), "\n".join(body), {}, ("theme.css", "report.css"), ())
     write_file(path, html.encode(), "page")
-
-
-def pair_item(number: int, texts: Sequence[str], columns: Sequence[str]) -> str:
-    rows = "".join(
-        f'<dt>{to_html(column)}</dt><dd dir="auto">{to_html(text)}</dd>'
-        for column, text in zip(columns, texts, strict=True)
-    )
-    return f'<li><div class="mark">pair {number:,}</div><dl>{rows}</dl></li>'

@@ -56,10 +56,9 @@ def check_shapes(subject: Subject) -> None:
         assert out.dtype is x.dtype, f"outputs are {out.dtype}, not {x.dtype}"
         if need_weights:
             assert weights is not None, "no weights, though `need_weights` asked for them"
-            found, (N, T) = tuple(weights.shape), x.shape[:2]
-            assert found == (N, *found[1:2], T, size), (
-                f"weights are {found}, not ({N}, H, {T}, {size})"
-            )
+            (N, T), H = x.shape[:2], weights.shape[1:2]
+            right = weights.shape == (N, *H, T, size)
+            assert right, f"weights are {tuple(weights.shape)}, not ({N}, H, {T}, {size})"
 
 
 def check_padding(subject: Subject) -> None:

@@ -32,6 +32,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.plugins import record_plugins
 from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.training import sweep
 from seq2seq.training.command_score import run_score_command, trial_of
 from seq2seq.training.config.options import InitOptions
 from seq2seq.training.config.plan import Plan, check_config
@@ -46,13 +47,6 @@ from seq2seq.training.resume import (
     read_tokenizers,
 )
 from seq2seq.training.run_folder import lock_run, write_record
-from seq2seq.training.sweep import (
-    RESULT,
-    check_processes,
-    leave_process_group,
-    needs_fresh_processes,
-    run_in_fresh_processes,
-)
 from seq2seq.training.trainer import (
     best_checkpoint,
     build_callbacks,
@@ -65,7 +59,7 @@ from seq2seq.training.trainer import (
 # delete, and those of an earlier run in the same folder.
 METRICS = "metrics.csv"
 WRITTEN_BY_COMMANDS = ("report.html", "map.png")
-FILES_OF_RUN = (METRICS, BEST, LAST, KEPT, "samples.txt", RESULT, *WRITTEN_BY_COMMANDS)
+FILES_OF_RUN = (METRICS, BEST, LAST, KEPT, "samples.txt", sweep.RESULT, *WRITTEN_BY_COMMANDS)
 
 
 def fit(config: DictConfig) -> float | None:
@@ -75,9 +69,9 @@ def fit(config: DictConfig) -> float | None:
     """
     plan = check_config(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
     if not plan.run.dry_run:
-        check_processes(plan.trainer)
-    if not plan.run.dry_run and needs_fresh_processes(plan.trainer):
-        return run_in_fresh_processes()
+        sweep.check_processes(plan.trainer)
+        if sweep.needs_fresh_processes(plan.trainer):
+            return sweep.run_in_fresh_processes()
     with nullcontext() if plan.run.dry_run else lock_run(plan.folder):
         given = read_tokenizers(plan.tokenizer, plan.resume or plan.init.checkpoint)
         prepared = prepare(plan.data, plan.tokenizer, given, plan.link_files)
@@ -158,7 +152,7 @@ def train(
     score = None if best.best_model_score is None else best.best_model_score.item()
     if trainer.is_global_zero:
         report_end(plan, trainer, timer, best, score)
-    leave_process_group()
+    sweep.leave_process_group()
     return score
 
 
@@ -206,7 +200,7 @@ def report_end(
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
-    write_text(plan.folder / RESULT, json.dumps(result) + "\n")
+    write_text(plan.folder / sweep.RESULT, json.dumps(result) + "\n")
 
 
 def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
