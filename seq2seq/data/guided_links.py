@@ -136,10 +136,8 @@ def read_piece_links(
     """
 
     def write(folder: Path) -> None:
-        of_components = (
-            link_entries(component, file, kept, tokenizers, to_end)
-            for component, file, kept in zip(components, files, corpus.pair_masks(), strict=True)
-        )
+        parts = zip(components, files, corpus.pair_masks(), strict=True)
+        of_components = (link_entries(*part, tokenizers, to_end) for part in parts)
         with show_progress("dividing the links among pieces", "pairs", len(corpus)) as tally:
             write_links(folder, tally.count(chain.from_iterable(of_components)))
 

@@ -153,9 +153,8 @@ def set_stack(specs: Any, spec: Any, model: Transformer, side: str) -> None:
     if isinstance(norm, nn.LayerNorm | nn.RMSNorm):
         set_norm(spec.layer_norm, norm)
     for layer_spec, layer in zip(spec.layer, layers, strict=True):
-        layer_spec.self_attention = attention_spec(
-            specs, layer.attention, layer.around_attention.norm, position
-        )
+        inner = layer.around_attention.norm
+        layer_spec.self_attention = attention_spec(specs, layer.attention, inner, position)
         if isinstance(layer, DecoderLayer):
             layer_spec.attention = attention_spec(specs, layer.cross, layer.around_cross.norm, None)
         set_linear(layer_spec.ffn.linear_0, layer.feed.up)

@@ -198,9 +198,8 @@ def renumber_tokenizer(tokenizer: Tokenizer, network: Transformer) -> dict[str, 
     else:
         model["vocab"] = place
     added = [token for token in content["added_tokens"] if token["content"] in place]
-    content["added_tokens"] = sorted(
-        ({**token, "id": place[token["content"]]} for token in added), key=lambda t: t["id"]
-    )
+    numbered = ({**token, "id": place[token["content"]]} for token in added)
+    content["added_tokens"] = sorted(numbered, key=lambda token: token["id"])
     end = {"SpecialToken": {"id": NAMES[EOS], "type_id": 0}}
     text, second = ({"Sequence": {"id": i, "type_id": 0}} for i in "AB")
     of_end = {"id": NAMES[EOS], "ids": [place[NAMES[EOS]]], "tokens": [NAMES[EOS]]}

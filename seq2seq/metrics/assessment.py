@@ -61,13 +61,10 @@ class Assessor:
         self.metrics = build_metrics(self.kinds, self.references, self.languages[1])
 
     def assess(self, hypotheses: Sequence[str]) -> Assessment:
-        return Assessment(
-            corpus_scores(hypotheses, self.metrics, self.resamples),
-            length_unit(self.languages[0]),
-            score_by_length(
-                self.source, hypotheses, self.references, self._first, self.languages[0]
-            ),
-        )
+        scores = corpus_scores(hypotheses, self.metrics, self.resamples)
+        language = self.languages[0]
+        lengths = score_by_length(self.source, hypotheses, self.references, self._first, language)
+        return Assessment(scores, length_unit(language), lengths)
 
     def _first(self, hypotheses: list[str], references: References) -> float:
         """The first of the scores, of some of the sentences."""
