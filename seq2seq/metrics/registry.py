@@ -168,7 +168,8 @@ class SymbolErrorRate(SymbolMetric):
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
         pairs = [(count_edits(hypothesis, r), len(r.split())) for r in ref_kwargs["references"]]
-        return list(min(pairs, key=lambda pair: pair[0]))
+        nearest = min(pairs, key=lambda pair: pair[0])
+        return list(nearest)
 
 
 def count_edits(hypothesis: str, reference: str) -> int:
