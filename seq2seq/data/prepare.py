@@ -37,10 +37,12 @@ MAX_PAIRS = 5_000_000  # more would take minutes, and change few pieces
 CHARACTERS_PER_PIECE = 20
 # The time to learn merges grows superlinearly in the longest run of characters without a space.
 LONGEST_PART = 1000
+# Of the length that a translation may need, see `learn_length_ratio`.
 COVERED = 0.999  # share of the pairs; the rest may not be translations of each other
 ROOM = 1.25
 MIN_RATIO = 1.5  # where all pairs are short, `extra` hides how lengths grow
 SAMPLE = 2**20  # maximum pairs examined
+
 PUBLISHED = "docs/data.md says where to get it and how to name the files."
 MULTI30K = "To download it: python scripts/prepare_multi30k.py --languages {} {}"
 WHERE_TO_GET = {
