@@ -44,8 +44,7 @@ from decoding_bench.measure import Protocol
 from decoding_bench.report import Line, lines, record, section
 
 from seq2seq import checkpoint
-from seq2seq.checkpoint.archive import load_archive
-from seq2seq.checkpoint.folder import find_checkpoint
+from seq2seq.checkpoint.folder import find_checkpoint, load_archive
 from seq2seq.data.text import read_lines
 from seq2seq.errors import ConfigError
 from seq2seq.interchange.ctranslate2 import NEVER, export

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seq2seq import checkpoint
-from seq2seq.checkpoint.archive import save_archive
 from seq2seq.checkpoint.differences import RUNTIME_OPTIONS, find_differences
-from seq2seq.checkpoint.folder import KEPT, find_checkpoint
+from seq2seq.checkpoint.folder import KEPT, find_checkpoint, save_archive
 from seq2seq.errors import CheckpointError
 
 

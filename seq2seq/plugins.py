@@ -10,6 +10,7 @@ file can name a module. Presets are files of the plug-in's package, `conf/attn/l
 
 import re
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -193,3 +194,17 @@ def is_release(text: str) -> bool:
     for more?
     """
     return bool(re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99} [A-Za-z0-9][\w.+!-]{0,99}", text, re.A))
+
+
+def import_library(name: str) -> Any:
+    """A package that only some exports and imports need, or a module of it.
+
+    Raises: ConfigError with what to type if it is missing.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ConfigError(
+            f"the package {package} is not installed: pip install {package}"
+        ) from error

@@ -5,8 +5,8 @@ from math import inf
 from pathlib import Path
 
 from seq2seq import checkpoint
-from seq2seq.checkpoint.archive import save_archive
-from seq2seq.checkpoint.int8 import quantize_weights
+from seq2seq.checkpoint.folder import save_archive
+from seq2seq.checkpoint.weights import quantize_weights
 from seq2seq.decoding.calibration import input_maxima
 from seq2seq.errors import DataError
 from seq2seq.functional.int8 import LEVELS

@@ -13,14 +13,7 @@ from torch import Tensor
 
 from seq2seq import checkpoint
 from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, Units
-from seq2seq.alignment.links import (
-    Span,
-    Word,
-    spans_to_words,
-    word_weights,
-    words,
-    words_and_marks,
-)
+from seq2seq.alignment.links import Span, Word, spans_to_words, word_weights, words, words_and_marks
 from seq2seq.alignment.saved_choice import best_known_choice
 from seq2seq.attention import ATTENTION
 from seq2seq.checkpoint.folder import find_checkpoint
@@ -286,9 +279,8 @@ class Translator:
             TranslationRequest(text, prefix, place=f"line {n}") if isinstance(text, str) else text
             for n, (text, prefix) in enumerate(pairs, start=1)
         )
-        ended = self.text_engine(engine, max_source, rules).translate(
-            requests, max_unanswered=max_unanswered
-        )
+        translate = self.text_engine(engine, max_source, rules).translate
+        ended = translate(requests, max_unanswered=max_unanswered)
         return (request.result for request in warn_of_problems(ended))
 
     def alternatives(
@@ -393,10 +385,8 @@ class Translator:
             logps = iter(log_probabilities(self.model, [p for p in window if p.refusal is None]))
             for pair in window:
                 if pair.refusal is None:
-                    values = next(logps).tolist()
-                    yield TranslationScore.of(
-                        [*self.target.pieces(pair.target), NAMES[EOS]], values
-                    )
+                    pieces = [*self.target.pieces(pair.target), NAMES[EOS]]
+                    yield TranslationScore.of(pieces, next(logps).tolist())
                 else:
                     yield TranslationScore(None, [], pair.refusal)
 

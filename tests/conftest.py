@@ -85,7 +85,7 @@ def pytest_runtest_setup() -> None:
 @pytest.fixture
 def poisoned_memory() -> Iterator[None]:
     """Uninitialised memory holds NaN, so that reading unwritten memory cannot go unnoticed."""
-    from seq2seq.testing.tensors import poison_memory
+    from seq2seq.testing.subject import poison_memory
 
     with poison_memory():
         yield

@@ -19,10 +19,10 @@ from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.models import MODELS, Seq2Seq, build_model
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.symbols import EOS, PAD
-from seq2seq.testing.tensors import assert_equal as assert_equal
-from seq2seq.testing.tensors import gradients as gradients
-from seq2seq.testing.tensors import mask_of as mask_of
-from seq2seq.testing.tensors import randomise as randomised
+from seq2seq.testing.subject import assert_equal as assert_equal
+from seq2seq.testing.subject import gradients as gradients
+from seq2seq.testing.subject import mask_of as mask_of
+from seq2seq.testing.subject import randomise as randomised
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 NODES = ("model", "position", "attn", "encoder_attn", "decoder_attn", "cross_attn")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.encoding_stats import EncodingStats
+from seq2seq.data.encode import EncodingStats
 from seq2seq.data.ragged_array import RaggedArray
 from seq2seq.tokenization.bpe import ByteLevelBPE
 from seq2seq.tokenization.tokenizer import Tokenizer

@@ -20,7 +20,7 @@ from seq2seq import durable
 from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli import sharded
 from seq2seq.cli import shards as shards_module
-from seq2seq.data.file_memo import sha256_of
+from seq2seq.data.cache import sha256_of
 from seq2seq.data.provenance import find_provenance
 
 run, seq2seq = test_cli.run, test_cli.seq2seq

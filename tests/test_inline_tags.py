@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.alignment.best_links import NEAREST, NEIGHBOUR, BestLinks
+from seq2seq.alignment.choice import NEAREST, NEIGHBOUR, BestLinks
 from seq2seq.alignment.links import words_and_marks
 from seq2seq.documents.document import Document, spans_of
 from seq2seq.documents.html_markup import read_html

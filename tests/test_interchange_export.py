@@ -22,8 +22,8 @@ from seq2seq.interchange.argos import export as export_argos
 from seq2seq.interchange.coverage import check_exportable
 from seq2seq.interchange.huggingface import read_folder
 from seq2seq.interchange.huggingface_export import HuggingFace, export, list_marian_gaps
-from seq2seq.interchange.libraries import import_library
 from seq2seq.models import build_model
+from seq2seq.plugins import import_library
 from seq2seq.symbols import BOS, PAD, UNK
 from seq2seq.tokenization import piece_model, sentencepiece
 from seq2seq.tokenization.tokenizer import Tokenizer

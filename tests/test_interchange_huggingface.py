@@ -16,8 +16,7 @@ from seq2seq.errors import DataError
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange.files import Folder
 from seq2seq.interchange.huggingface import read_folder, read_vocabularies
-from seq2seq.interchange.imported import ImportedModel
-from seq2seq.interchange.vocabularies import build_side_tokenizer, merge_if_shared
+from seq2seq.interchange.imported import ImportedModel, build_side_tokenizer, merge_if_shared
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 

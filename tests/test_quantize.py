@@ -14,7 +14,7 @@ from test_cli import Command, refused
 from tiny_runs import TINY_MODEL, save_model
 
 from seq2seq import checkpoint
-from seq2seq.checkpoint.archive import load_archive, save_archive
+from seq2seq.checkpoint.folder import load_archive, save_archive
 from seq2seq.decoding.calibration import input_maxima
 from seq2seq.errors import CheckpointError, DataError
 from seq2seq.functional.int8 import quantize_matrix

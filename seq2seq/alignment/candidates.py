@@ -34,9 +34,8 @@ class CandidateCounts:
 
     def __init__(self, layers: int, heads: int):
         self.heads: list[int | None] = [None, *range(heads)] if heads > 1 else [None]
-        self.counts = torch.zeros(
-            3, len(NEAR), len(THRESHOLDS), len(SHIFTS), layers, len(self.heads), dtype=torch.long
-        )
+        shape = 3, len(NEAR), len(THRESHOLDS), len(SHIFTS), layers, len(self.heads)
+        self.counts = torch.zeros(shape, dtype=torch.long)
         self.sure = 0
 
     def add(self, alignment: Alignment, reference: Links) -> None:

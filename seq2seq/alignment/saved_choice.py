@@ -15,13 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from seq2seq.alignment.choice import (
-    SHIFTS,
-    Alignment,
-    Choice,
-    choice_of_guided_head,
-    guess_choice,
-)
+from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, choice_of_guided_head, guess_choice
 from seq2seq.durable import write_text
 from seq2seq.errors import DataError
 from seq2seq.registry import matches
@@ -49,13 +43,9 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
 
     Raises: OSError if it cannot be written.
     """
-    entry = {
-        "checkpoint": checkpoint.name,
-        "sha256": checksum(checkpoint),
-        **choice_options(choice),
-    }
+    entry = {"checkpoint": checkpoint.name, "sha256": checksum(checkpoint)}
     path = choice_file(checkpoint)
-    write_text(path, json.dumps({**entry, **known}, indent=1) + "\n")
+    write_text(path, json.dumps(entry | choice_options(choice) | known, indent=1) + "\n")
     return path
 
 

@@ -32,10 +32,14 @@ from torch.nn.modules.module import (
 
 from seq2seq import __version__
 from seq2seq.attention import ATTENTION
-from seq2seq.checkpoint.archive import load_archive
-from seq2seq.checkpoint.folder import find_checkpoint
-from seq2seq.checkpoint.int8 import check_input_scales, dequantize_weights
-from seq2seq.checkpoint.weights import SkipInit, assign_weights, copy_weights
+from seq2seq.checkpoint.folder import find_checkpoint, load_archive
+from seq2seq.checkpoint.weights import (
+    SkipInit,
+    assign_weights,
+    check_input_scales,
+    copy_weights,
+    dequantize_weights,
+)
 from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.errors import CheckpointError, ConfigError, DataError
 from seq2seq.kernels.launch import check_triton
@@ -160,9 +164,7 @@ def limit_size_to(weights: Mapping[str, Tensor]) -> Iterator[None]:
     """
     tensors = 2 * len(weights)
     # Not the product of a shape: a tensor may repeat the few elements that it stores.
-    stored = (
-        value.untyped_storage().nbytes() // value.element_size() for value in weights.values()
-    )
+    stored = (each.untyped_storage().nbytes() // each.element_size() for each in weights.values())
     elements = 2 * sum(stored)
 
     larger = CheckpointError("it describes a larger model than the file has weights for")

@@ -1,17 +1,26 @@
-"""The files of models in a run's folder, and the one that a path means."""
+"""The files of models in a run's folder, and the one that a path means: zip archives by torch, of
+numbers and text, read and written whole.
+"""
 
 import os
+import zipfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from typing import Any, BinaryIO
 
+import torch
+
+from seq2seq.durable import replacing
 from seq2seq.errors import CheckpointError
 
 BEST = "best.ckpt"  # the model of the best validation
 LAST = "last.ckpt"  # the state of the training
 KEPT = "kept"  # a folder with the weights of several validations
+EXPANSION = 20  # times the size of a file is in it at most: weights can hardly be compressed
 MAX_ENTRIES = 10_000  # of folders, in the search for a run
 
 
@@ -49,3 +58,83 @@ def runs_below(folder: Path) -> Iterator[Path]:
                     yield Path(entry.path)
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(Path(entry.path))
+
+
+def load_archive(file: Path) -> Any:
+    """The content of a file that torch wrote, if that is only numbers and text. Its tensors lie in
+    the mapped file: the state of a training, which nobody reads, takes no memory.
+
+    The file is opened once, so that what was verified is what is loaded, even if a run replaces
+    the file meanwhile.
+
+    Raises: CheckpointError if there is more in it, or if torch did not write it.
+    """
+    with file.open("rb") as stream:
+        if not zipfile.is_zipfile(stream):
+            raise CheckpointError(
+                f"{file} is not a checkpoint, or only the first part of one: it is not a zip "
+                "archive. Give a .ckpt file or the folder of a run; if this is one, copy it again"
+            )
+        try:
+            archive = zipfile.ZipFile(stream)
+            damage = find_damage(archive, os.fstat(stream.fileno()).st_size)
+            content = None if damage else load_open(stream, archive)
+        # For a damaged file torch raises almost anything: it takes the bytes for text, for numbers,
+        # and for names of functions.
+        except Exception as error:
+            raise CheckpointError(
+                f"{file} is not a checkpoint of seq2seq: it is damaged, or holds more than numbers "
+                "and text"
+            ) from error
+    if damage:
+        raise CheckpointError(f"{file} is damaged: {damage}. If it is a copy, copy it again")
+    return content
+
+
+def find_damage(archive: zipfile.ZipFile, size: int) -> str | None:
+    """The damage of an archive whose file has `size` bytes, if any; torch verifies no checksums."""
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > EXPANSION * size:
+        return f"{size:,} bytes would become {unpacked:,}"
+    part = archive.testzip()
+    return None if part is None else f"its part {part} does not match its checksum"
+
+
+def load_open(stream: BinaryIO, archive: zipfile.ZipFile) -> Any:
+    """Map an open file; one that somebody has compressed is read instead."""
+    is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
+    path = f"/dev/fd/{stream.fileno()}"  # this file, even if its name is another's by now
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=is_plain)
+
+
+def save_archive(content: Mapping[str, Any], path: Path, *, compressed: bool = False) -> None:
+    """Write a checkpoint; if that fails, the file stays as it was.
+
+    Args:
+        compressed: smaller, but read into memory where another is mapped.
+
+    Raises: CheckpointError if it cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is not a file, so it cannot hold a model: give another name")
+    try:
+        with replacing(path) as file:
+            if compressed:
+                write_compressed(content, file)
+            else:
+                torch.save(content, file)
+    except (RuntimeError, OSError) as error:
+        # When a write fails, torch raises an error of its own, whose context is the reason.
+        reason = error if isinstance(error, OSError) else error.__context__ or error
+        words = getattr(reason, "strerror", None) or str(reason).partition("\n")[0]
+        before = ", and is as it was" if path.exists() else ""
+        raise CheckpointError(f"{path} cannot be written{before}: {words}") from error
+
+
+def write_compressed(content: Mapping[str, Any], file: BinaryIO) -> None:
+    plain = BytesIO()
+    torch.save(content, plain)
+    with zipfile.ZipFile(plain) as parts, zipfile.ZipFile(file, "w") as archive:
+        for name in parts.namelist():
+            # Without the time of day, so that equal weights are equal files.
+            archive.writestr(zipfile.ZipInfo(name), parts.read(name), zipfile.ZIP_DEFLATED)

@@ -1,5 +1,9 @@
-"""The weights of a file as those of a model: read once, initialised never, in memory once."""
+"""The weights of a file as those of a model: read once, initialised never, in memory once.
 
+Matrices in 8 bits are int8 in a file, with a float32 scale for each row, and float32 in a model.
+"""
+
+import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import pairwise
@@ -10,7 +14,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from seq2seq.errors import CheckpointError
+from seq2seq.functional.int8 import quantize_matrix
 
+SHORTEST_ROW = 16  # numbers: a scale for fewer would take a good part of what they save
 # All that draws numbers for a tensor: the other functions of `nn.init` call these methods.
 RANDOM = {nn.init.kaiming_uniform_, nn.init.uniform_, nn.init.normal_}
 RANDOM |= {Tensor.uniform_, Tensor.normal_}
@@ -72,3 +78,76 @@ def assign_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         module, _, last = name.rpartition(".")
         parameter.data = model.get_parameter(name).data
         setattr(model.get_submodule(module), last, parameter)
+
+
+def is_rounded(parameter: Tensor) -> bool:
+    """Is it a matrix that 8 bits are for?"""
+    return parameter.dim() >= 2 and parameter.shape[-1] >= SHORTEST_ROW
+
+
+def quantize_weights(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The state of a model with its matrices in int8, (..., O, K), and their scales, (..., O), by
+    name: of linear maps, embeddings, cells, scores. Tied ones stay tied; all else stays as it is.
+
+    Raises: CheckpointError for a matrix with an infinity or a NaN.
+    """
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    state: dict[str, Tensor] = model.state_dict()
+    scales: dict[str, Tensor] = {}
+    pairs: dict[int, tuple[Tensor, Tensor]] = {}  # by the memory of the matrix
+    for name, value in state.items():
+        if name not in parameters or not is_rounded(value):
+            continue
+        if value.data_ptr() not in pairs:
+            integers, scale = quantize_matrix(value)
+            pairs[value.data_ptr()] = integers, scale.squeeze(-1)
+        state[name], scales[name] = pairs[value.data_ptr()]
+        if not scales[name].isfinite().all():
+            raise CheckpointError(f"{name} cannot be rounded: not all of its numbers are finite")
+    return state, scales
+
+
+def dequantize_weights(state: Mapping[str, Tensor], scales: Any) -> dict[str, Tensor]:
+    """The reverse: matrices in float32, of which `quantize_weights` makes the same integers and
+    scales. Tied ones stay tied.
+
+    Args:
+        scales: whatever a file holds in their place.
+
+    Raises: CheckpointError if integers and scales do not fit together.
+    """
+    scales = copy_weights(scales)
+    names = [name for name, value in state.items() if value.dtype == torch.int8]
+    if scales.keys() != set(names):
+        raise CheckpointError("its matrices in 8 bits are not those that have scales")
+    weights = dict(state)
+    matrices: dict[int, Tensor] = {}  # by the memory of the integers
+    for name in names:
+        integers, scale = state[name], scales[name]
+        memory = integers.untyped_storage()
+        known = matrices.get(memory.data_ptr())
+        # A view of other integers could be one of many, each of which takes memory.
+        is_whole = integers.is_contiguous() and memory.nbytes() == integers.numel()
+        if (
+            not (is_whole and scale.shape == integers.shape[:-1])
+            or (known is not None and known.shape != integers.shape)
+            or not (scale.dtype == torch.float32 and scale.isfinite().all() and (scale > 0).all())
+        ):
+            raise CheckpointError(f"{name} in 8 bits and its scales do not fit together")
+        if known is None:
+            matrices[memory.data_ptr()] = known = integers * scale[..., None]
+        weights[name] = known
+    return weights
+
+
+def check_input_scales(scales: Any) -> dict[str, float]:
+    """The scales of the inputs of linear layers, by name.
+
+    Raises: CheckpointError if what a file holds in their place is something else.
+    """
+    if not isinstance(scales, dict) or not all(
+        isinstance(name, str) and isinstance(scale, float) and 0 < scale < math.inf
+        for name, scale in scales.items()
+    ):
+        raise CheckpointError("its scales of inputs are no numbers by the names of layers")
+    return scales

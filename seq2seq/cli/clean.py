@@ -28,8 +28,7 @@ from seq2seq.languages import LANGUAGE_CODES, language_code, read_language
 from seq2seq.progress import Tally, show_tally
 
 if TYPE_CHECKING:
-    from seq2seq.cleaning.output import Examples
-    from seq2seq.cleaning.verdicts import Verdicts
+    from seq2seq.cleaning.verdicts import Examples, Verdicts
 
 HELP = "leave out pairs of parallel text that break a rule"
 CORPUS = "as data.train of a training: my/train, my/train.tsv, my/train.jsonl, [a.txt,b.txt]"
@@ -88,8 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     corpora = find_corpora(arguments)
     read = [file for text in corpora for file in text.files]
     outputs, ledger = find_outputs(arguments, read)
-    from seq2seq.cleaning.output import write_kept
-    from seq2seq.data.file_memo import file_state
+    from seq2seq.cleaning.verdicts import write_kept
+    from seq2seq.data.cache import file_state
 
     judged = {path: file_state(path) for path in read}
     verdicts = judge_corpora(arguments, corpora)
@@ -97,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     examples = write_kept(outputs, columns, pairs_of(corpora), verdicts, judged)
     entry = write_cleaning(ledger, arguments, read, outputs, verdicts)
     if arguments.page:
-        from seq2seq.pages.cleaning import write_cleaning_page  # only here: torch takes a second
+        from seq2seq.pages.report import write_cleaning_page  # only here: torch takes a second
 
         write_cleaning_page(arguments.page, entry, examples)
     names = ", ".join(map(str, outputs))
@@ -123,7 +122,7 @@ def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None
 
 def find_outputs(arguments: argparse.Namespace, read: Sequence[Path]) -> tuple[list[Path], Path]:
     """The files of the kept pairs, and the ledger. Raises: ConfigError if one cannot be written."""
-    from seq2seq.cleaning.output import output_paths
+    from seq2seq.cleaning.verdicts import output_paths
     from seq2seq.data.provenance import check_ledger
 
     check_uncompressed(arguments.output)
@@ -147,7 +146,7 @@ def write_cleaning(
     verdicts: "Verdicts",
 ) -> dict[str, Any]:
     """Write the ledger: which files, by which rules, and what went."""
-    from seq2seq.cleaning.output import count_outcomes
+    from seq2seq.cleaning.verdicts import count_outcomes
     from seq2seq.data.provenance import describe_provenance, write_provenance
 
     left_out = count_outcomes(verdicts)

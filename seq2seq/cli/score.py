@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import MEAN, add_ensemble, add_model, model_paths, open_models
-from seq2seq.data.file_memo import file_entry
+from seq2seq.data.cache import file_entry
 from seq2seq.data.provenance import check_ledger, describe_provenance, write_provenance
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError, DataError

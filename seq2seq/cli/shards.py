@@ -145,7 +145,7 @@ def record_options(arguments: argparse.Namespace) -> None:
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
     """
-    from seq2seq.data.file_memo import sha256_of
+    from seq2seq.data.cache import sha256_of
     from seq2seq.shortlist.file import path_of
 
     values = {name: getattr(arguments, name) for name in DECISIVE}
@@ -182,6 +182,6 @@ def check_same_options(arguments: argparse.Namespace, now: Mapping[str, Any]) ->
 
 def hash_models(arguments: argparse.Namespace) -> list[str]:
     from seq2seq.checkpoint.folder import find_checkpoint
-    from seq2seq.data.file_memo import sha256_of
+    from seq2seq.data.cache import sha256_of
 
     return [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]

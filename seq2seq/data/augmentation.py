@@ -9,17 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seq2seq.alignment.links import Links
 from seq2seq.data.augmented_text import (
     KINDS,
     AugmentOptions,
+    SentencePair,
     augment,
     draw_kinds,
     draw_numbers,
 )
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.growth import Growth, measure_growth
-from seq2seq.data.piece_links import PieceLinks
-from seq2seq.data.row_text import RowText
+from seq2seq.data.guided_links import RowLinks, as_entries, project
+from seq2seq.data.piece_links import ENTRY, PieceLinks
 from seq2seq.data.subword_regularization import (
     CACHED,
     SAMPLE,
@@ -28,8 +29,74 @@ from seq2seq.data.subword_regularization import (
     max_pieces_of,
 )
 from seq2seq.symbols import UNK
+from seq2seq.tokenization.tokenizer import Tokenizers
 
 CHUNK = 2**18  # rows whose kinds are drawn together
+FITTING = 0.98  # the part of the rows that have no more pieces than expected
+
+
+class TaggedPair(NamedTuple):
+    """A pair, and the tag before its source if there is one."""
+
+    tag: list[int]
+    pair: SentencePair
+
+
+class RowText:
+    """Reads the text of rows from their pieces, and encodes text as it was encoded for them.
+
+    Args:
+        corpus: of pieces, without subword regularization.
+        tokenizers: those of the corpus.
+        links: between the words of the rows; None: there are none.
+        to_end: see `project`.
+    """
+
+    def __init__(
+        self, corpus: Corpus, tokenizers: Tokenizers, links: RowLinks | None, to_end: bool
+    ):
+        self._sides, self._tokenizers = (corpus.source, corpus.target), tokenizers
+        self._links, self._to_end = links, to_end
+
+    def read(self, row: int) -> TaggedPair | None:
+        """The text of a row; None if its pieces do not say it exactly: if they are others when it
+        is encoded again, or if the row's links are of other words.
+        """
+        tag: list[int] = []
+        texts: list[str] = []
+        for read, tokenizer in zip(self._sides, self._tokenizers, strict=True):
+            ids = read(row).tolist()
+            (text,) = tokenizer.decode_batch([ids])
+            (again,) = tokenizer.encode_batch([text])
+            if not texts:  # no target has a tag
+                tag = ids[: min(1, len(ids) - len(again))]
+                again = [*tag, *again]
+            if UNK in ids or again != ids:
+                return None
+            texts.append(text)
+        source, target = texts
+        links = Links(set(), set())
+        if self._links is not None:
+            of_row = self._links.of_texts(row, source, target)
+            if of_row is None:
+                return None
+            links = of_row
+        return TaggedPair(tag, SentencePair(source, target, links))
+
+    def encode(self, text: TaggedPair) -> list[list[int]]:
+        """The pieces of a source with its tag, and of a target."""
+        (source,) = self._tokenizers.source.encode_batch([text.pair.source])
+        (target,) = self._tokenizers.target.encode_batch([text.pair.target])
+        return [[*text.tag, *source], target]
+
+    def project(self, text: TaggedPair) -> np.ndarray:
+        """The links of a pair between its pieces; none if the corpus has no links."""
+        if self._links is None:
+            return np.empty(0, ENTRY)
+        source, target, links = text.pair
+        spans = self._tokenizers.source.spans(source), self._tokenizers.target.spans(target)
+        shares = project(links, source, target, *spans, to_end=self._to_end)
+        return as_entries(shares, len(text.tag))
 
 
 class Variant(NamedTuple):
@@ -37,6 +104,15 @@ class Variant(NamedTuple):
 
     sides: list[list[int]]
     links: np.ndarray
+
+
+class Growth(NamedTuple):
+    """Pieces of a row of length n: `factor` n on average, at most `factor` (n + `spread` sqrt n) in
+    nearly all cases.
+    """
+
+    factor: float = 1.0
+    spread: float = 0.0
 
 
 class Augmentation:
@@ -206,3 +282,22 @@ class AugmentedLinks(PieceLinks):
     def count(self, rows: np.ndarray) -> int:
         """Target pieces of some rows that have links."""
         return sum(len(np.unique(self.row(int(row))["target"])) for row in rows)
+
+
+def measure_growth(text: RowText, rows: Sequence[int], kind: int) -> list[Growth]:
+    """The growth of sources and of targets by one kind of augmentation, from some rows."""
+    pieces = []  # (2 before and after, 2 source and target) of each row
+    for row in rows:
+        before = text.read(row)
+        if before is not None:
+            pair = augment(before.pair, kind, draw_numbers(0, 0, row))
+            pairs = before, before._replace(pair=pair)
+            pieces.append([[len(ids) for ids in text.encode(each)] for each in pairs])
+    if not pieces:
+        return [Growth(), Growth()]
+    growths = []
+    for plain, grown in np.array(pieces, np.float64).transpose(2, 1, 0):
+        factor = max(1.0, float(grown.sum() / plain.sum()))
+        spread = float(np.quantile((grown / factor - plain) / np.sqrt(plain), FITTING))
+        growths.append(Growth(factor, max(0.0, spread)))
+    return growths

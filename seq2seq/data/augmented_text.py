@@ -153,9 +153,8 @@ def add_noise(pair: SentencePair, numbers: Iterator[int]) -> SentencePair:
     """
     first, count = EMOJI
     kind, number = next(numbers) % 3, next(numbers)
-    noise = (str(number % 10_000), SYMBOLS[number % len(SYMBOLS)], chr(first + number % count))[
-        kind
-    ]
+    kinds = str(number % 10_000), SYMBOLS[number % len(SYMBOLS)], chr(first + number % count)
+    noise = kinds[kind]
     source, target, links = pair
     at_end = next(numbers) % 2 == 1
     link = (len(words(source)), len(words(target))) if at_end else (0, 0)

@@ -1,29 +1,31 @@
 """Load batches for training and evaluation.
 
 The global batch of a step is formed first and then cut for ranks and accumulation steps, so the
-data of a step does not depend on the number of devices.
+data of a step does not depend on the number of devices. Batches are made in a thread, some
+ahead of the one that is used.
 """
 
-from collections.abc import Iterator, Sequence
+import atexit
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from queue import SimpleQueue
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from seq2seq.data.augmentation import Augmentation
-from seq2seq.data.batch import Batch, Rows, make_batch
-from seq2seq.data.batching import EpochBatches, batch_ends, epoch_batches, longer_sides
+from seq2seq.data.batch import Batch, Rows, draw_cuts, make_batch
+from seq2seq.data.batching import EpochBatches, batch_ends, epoch_batches, longer_sides, max_lengths
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.epoch_sampling import max_lengths
-from seq2seq.data.prefetch import prefetch
 from seq2seq.data.stages import Stage
 from seq2seq.data.subword_regularization import SubwordRegularization
-from seq2seq.data.token_cutoff import draw_cuts
 from seq2seq.environment import return_memory
 from seq2seq.errors import ConfigError
 
 PREFETCHED = 4  # batches made before they are used
 READ_AHEAD = 16  # batches of which the disk is told before they are made
+T = TypeVar("T")
 
 
 def select_share(batch: np.ndarray, rank: int, world: int, step: int, steps: int) -> np.ndarray:
@@ -252,3 +254,43 @@ def count_targets(rows: Rows, batch: np.ndarray) -> tuple[int, int]:
     pieces that have links.
     """
     return rows.count_tokens(batch), rows.links.count(batch) if rows.links else 0
+
+
+def prefetch(items: Iterable[T], count: int) -> Generator[T, None, None]:
+    """The same items in the same order, up to `count` made ahead.
+
+    The thread ends with the last item, or when this iterator is closed.
+
+    Raises: what `items` raises, after the items before it.
+    """
+    made: SimpleQueue[T | BaseException | None] = SimpleQueue()
+    room, closed = threading.Semaphore(count), threading.Event()
+
+    def make() -> None:
+        try:
+            for item in items:
+                made.put(item)
+                room.acquire()
+                if closed.is_set():
+                    return
+            made.put(None)
+        except BaseException as error:
+            made.put(error)
+
+    def stop() -> None:
+        closed.set()
+        room.release()
+        thread.join()
+
+    thread = threading.Thread(target=make, daemon=True)
+    thread.start()
+    atexit.register(stop)  # a thread that runs when Python has ended aborts the process
+    try:
+        while (item := made.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            room.release()
+            yield item
+    finally:
+        atexit.unregister(stop)
+        stop()

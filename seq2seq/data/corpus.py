@@ -10,17 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import tokenizers as library
 
-from seq2seq.data.cache import compute_once, digest
-from seq2seq.data.encode import SIDES, write_corpus
-from seq2seq.data.encoding_stats import EncodingStats
-from seq2seq.data.file_array import map_array, release_memory
-from seq2seq.data.file_memo import FileMemo
-from seq2seq.data.filtering import KEPT
+from seq2seq.data.cache import FileMemo, compute_once, digest
+from seq2seq.data.encode import KEPT, SIDES, EncodingStats, write_corpus
 from seq2seq.data.formats import Pair
 from seq2seq.data.mixture import Component
 from seq2seq.data.parallel_encoding import encode_component
 from seq2seq.data.piece_links import PieceLinks
-from seq2seq.data.ragged_array import RaggedArray
+from seq2seq.data.ragged_array import RaggedArray, map_array, release_memory
 from seq2seq.errors import DataError
 from seq2seq.progress import show_progress
 from seq2seq.tokenization.tokenizer import Tokenizers
@@ -159,9 +155,8 @@ def encode_corpus(
 
 def load_corpus(folder: Path, weights: Sequence[float], key: str) -> Corpus:
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    source, target = (
-        RaggedArray(folder, side, kind) for side, kind in zip(SIDES, note["types"], strict=True)
-    )
+    sides = zip(SIDES, note["types"], strict=True)
+    source, target = (RaggedArray(folder, side, kind) for side, kind in sides)
     return Corpus(
         source,
         target,

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from seq2seq.data.file_memo import FileMemo
+from seq2seq.data.cache import FileMemo
 from seq2seq.data.text import (
     MissingFileError,
     check_parallel,

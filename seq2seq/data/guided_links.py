@@ -1,6 +1,9 @@
-"""Links between words, from files beside a corpus: check, project onto pieces, and cache."""
+"""Links between words, from files beside a corpus: check, project onto pieces, and cache, also as
+they are, since those of changed text are projected anew.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import chain, compress, repeat
 from pathlib import Path
@@ -20,11 +23,11 @@ from seq2seq.alignment.links import (
     piece_shares,
     words,
 )
-from seq2seq.data.cache import compute_once, digest
+from seq2seq.data.cache import FileMemo, compute_once, digest
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.mixture import Component
 from seq2seq.data.piece_links import ENTRY, PieceLinks, write_links
+from seq2seq.data.ragged_array import RaggedArray, RaggedWriter
 from seq2seq.data.text import (
     MissingFileError,
     check_rereadable,
@@ -39,6 +42,7 @@ from seq2seq.tokenization.tokenizer import Tokenizers
 
 WINDOW = 4096  # pairs tokenized together
 FORMAT = "2"  # part of every cache's name: raise it when the entries change their format
+WORD_ENTRY = np.dtype([("source", "<i4"), ("target", "<i4"), ("sure", "?")])
 
 
 class LinkFiles(NamedTuple):
@@ -132,10 +136,8 @@ def read_piece_links(
     """
 
     def write(folder: Path) -> None:
-        of_components = (
-            link_entries(component, file, kept, tokenizers, to_end)
-            for component, file, kept in zip(components, files, corpus.pair_masks(), strict=True)
-        )
+        parts = zip(components, files, corpus.pair_masks(), strict=True)
+        of_components = (link_entries(*part, tokenizers, to_end) for part in parts)
         with show_progress("dividing the links among pieces", "pairs", len(corpus)) as tally:
             write_links(folder, tally.count(chain.from_iterable(of_components)))
 
@@ -154,11 +156,7 @@ def read_piece_links(
 
 
 def link_entries(
-    component: Component,
-    file: Path | None,
-    kept: np.ndarray,
-    tokenizers: Tokenizers,
-    to_end: bool,
+    component: Component, file: Path | None, kept: np.ndarray, tokenizers: Tokenizers, to_end: bool
 ) -> Iterator[np.ndarray]:
     """The entries of each pair that is kept, in order. The links were checked by `find_links`."""
     tag = int(component.tag is not None)  # a piece before every source
@@ -218,3 +216,38 @@ def as_entries(shares: Tensor, prefix: int) -> np.ndarray:
     links["target"], links["source"] = places[:, 0].numpy(), places[:, 1].numpy() + prefix
     links["share"] = shares[shares > 0].numpy()
     return links
+
+
+class RowLinks:
+    """The links of all rows of a corpus; the first entry of a row holds its numbers of words."""
+
+    def __init__(self, folder: Path):
+        self._entries = RaggedArray(folder, "words", WORD_ENTRY)
+
+    def of_texts(self, row: int, source: str, target: str) -> Links | None:
+        """The links of a row; None if its texts, read from pieces, have other words."""
+        (*sizes, _), *entries = self._entries[row].tolist()
+        if sizes != [len(words(source)), len(words(target))]:
+            return None
+        return Links({(i, j) for i, j, sure in entries if sure}, {(i, j) for i, j, _ in entries})
+
+
+def read_word_links(
+    corpus: Corpus, components: Sequence[Component], files: Sequence[Path | None], cache_dir: Path
+) -> RowLinks:
+    """The links of a corpus between words, computed once; arguments as of `read_piece_links`."""
+
+    def write(folder: Path) -> None:
+        with ExitStack() as stack:
+            writer = RaggedWriter(stack, folder, "words")
+            for component, file, kept in zip(components, files, corpus.pair_masks(), strict=True):
+                for source, target, line in compress(pairs_with_links(component, file), kept):
+                    links = parse_links(line)
+                    entries = [(*link, link in links.sure) for link in sorted(links.possible)]
+                    sizes = len(words(source)), len(words(target)), False
+                    row = np.array([sizes, *entries], WORD_ENTRY)
+                    writer.append(row, np.array([len(row)]))
+
+    memo = FileMemo(cache_dir)
+    settings = [corpus.key, *("" if file is None else memo.sha256(file) for file in files)]
+    return RowLinks(compute_once(cache_dir, f"word-links-{digest(settings)}", write))

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from seq2seq.data.cache import FileMemo, file_entry
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.encoding_stats import EncodingStats, PieceStats
-from seq2seq.data.file_memo import FileMemo, file_entry
+from seq2seq.data.encode import EncodingStats, PieceStats
 from seq2seq.data.mixture import Component
 from seq2seq.data.provenance import find_provenance
 from seq2seq.durable import write_text

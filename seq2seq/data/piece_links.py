@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.data.file_array import map_array
-from seq2seq.data.ragged_array import RaggedArray, RaggedWriter
+from seq2seq.data.ragged_array import RaggedArray, RaggedWriter, map_array
 
 # One entry: a target piece, a source piece, and the share of the target piece it accounts for.
 ENTRY = np.dtype([("target", "<i4"), ("source", "<i4"), ("share", "<f4")])

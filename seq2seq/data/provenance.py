@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq import __version__
-from seq2seq.data.file_memo import file_entry
+from seq2seq.data.cache import file_entry
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError
 

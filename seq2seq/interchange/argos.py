@@ -34,30 +34,25 @@ def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
     model = sentencepiece.piece_model_of(saved.source)
     pieces = piece_model.serialize(model)
     names = [*NAMES, *(piece.text for piece in model.pieces[3:])]
-    codes = [str(saved.config["data"][side]) for side in ("source", "target")]
+    source, target = (str(saved.config["data"][side]) for side in ("source", "target"))
+    metadata = {
+        "package_version": "1.0",
+        "argos_version": VERSION,
+        "type": "translate",
+        "from_code": source,
+        "from_name": source,  # for want of another
+        "to_code": target,
+        "to_name": target,
+    }
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         ctranslate2.export(saved, folder / "model", names)
         engine = ctranslate2.CTranslate2(saved, folder / "model", names)
         agreements = compare_translations(saved, engine.translate, rows)
         (folder / "sentencepiece.model").write_bytes(pieces)
-        content = json.dumps(build_metadata(*codes), indent=1)
-        (folder / "metadata.json").write_text(content, encoding="utf-8")
-        write_archive(folder, f"translate-{codes[0]}_{codes[1]}-1_0", path)
+        (folder / "metadata.json").write_text(json.dumps(metadata, indent=1), encoding="utf-8")
+        write_archive(folder, f"translate-{source}_{target}-1_0", path)
     return agreements
-
-
-def build_metadata(source: str, target: str) -> dict[str, str]:
-    """The entries of `metadata.json`; the code of a language stands for its name, too."""
-    return {
-        "package_version": "1.0",
-        "argos_version": VERSION,
-        "type": "translate",
-        "from_code": source,
-        "from_name": source,
-        "to_code": target,
-        "to_name": target,
-    }
 
 
 def write_archive(folder: Path, name: str, path: Path) -> None:

@@ -17,9 +17,9 @@ from seq2seq.attention import Role
 from seq2seq.checkpoint import Saved
 from seq2seq.durable import write_text
 from seq2seq.interchange import coverage
-from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import DecoderLayer, Transformer
 from seq2seq.nn.positions import POSITIONS, PositionScheme, Rotary, T5Bias
+from seq2seq.plugins import import_library
 from seq2seq.shortlist import Shortlist
 from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
 
@@ -135,7 +135,9 @@ def model_spec(specs: Any, model: Transformer) -> Any:
     spec.encoder.embeddings[0].weight = to_numpy(embeddings.source.weight)
     spec.decoder.embeddings.weight = to_numpy(embeddings.target.weight)
     set_linear(spec.decoder.projection, embeddings.output)
-    spec.decoder.projection.bias = without_symbols(embeddings.output.bias)
+    bias = embeddings.output.bias.detach().clone()
+    bias[list(NEVER_GENERATED)] = NEVER
+    spec.decoder.projection.bias = to_numpy(bias)
     set_stack(specs, spec.encoder, model, "encoder")
     set_stack(specs, spec.decoder, model, "decoder")
     return spec
@@ -151,9 +153,8 @@ def set_stack(specs: Any, spec: Any, model: Transformer, side: str) -> None:
     if isinstance(norm, nn.LayerNorm | nn.RMSNorm):
         set_norm(spec.layer_norm, norm)
     for layer_spec, layer in zip(spec.layer, layers, strict=True):
-        layer_spec.self_attention = attention_spec(
-            specs, layer.attention, layer.around_attention.norm, position
-        )
+        inner = layer.around_attention.norm
+        layer_spec.self_attention = attention_spec(specs, layer.attention, inner, position)
         if isinstance(layer, DecoderLayer):
             layer_spec.attention = attention_spec(specs, layer.cross, layer.around_cross.norm, None)
         set_linear(layer_spec.ffn.linear_0, layer.feed.up)
@@ -208,13 +209,6 @@ def table(position: PositionScheme, dim: int) -> np.ndarray:
     """The vector that a scheme adds at each position, (positions, E)."""
     length = position.max_length or TABLE_ROWS
     return to_numpy(position.embed(torch.zeros(1, length, dim), torch.arange(length))[0])
-
-
-def without_symbols(bias: Tensor) -> np.ndarray:
-    """The output bias, with which pad, bos and unk are never chosen, as in our searches."""
-    changed = bias.detach().clone()
-    changed[list(NEVER_GENERATED)] = NEVER
-    return to_numpy(changed)
 
 
 def to_numpy(weight: Tensor) -> np.ndarray:

@@ -3,7 +3,6 @@
 import json
 import pickletools
 import zipfile
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seq2seq.data.cache import sha256_of
 from seq2seq.errors import DataError
-from seq2seq.interchange.libraries import import_library
+from seq2seq.plugins import import_library
 
 TEXT = 2**26  # bytes of a description or a vocabulary
 WEIGHTS = 2**36  # bytes of all weights
@@ -45,8 +45,7 @@ class Folder:
             raise DataError(f"{path} is a link out of its folder: copy what is meant (cp -rL)")
         if (size := path.stat().st_size) > largest:
             raise DataError(f"{path} has {size:,} bytes; expected {largest:,} or less")
-        with path.open("rb") as file:
-            self.read[name] = file_digest(file, "sha256").hexdigest()
+        self.read[name] = sha256_of(path)
         return path
 
     def json(self, name: str) -> dict[str, Any]:

@@ -49,22 +49,9 @@ from seq2seq.tokenization.piece_model import CONTROL, UNKNOWN, UNUSED, Piece
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 DEPTH, WIDTH = 64, 8  # the inputs and the outputs of a product are multiples of these
-OPTIONS = files("seq2seq.interchange").joinpath("firefox_options.txt")
-SETTINGS = """\
-beam-size: 1
-normalize: 1.0
-word-penalty: 0
-max-length-break: 128
-mini-batch-words: 1024
-workspace: 128
-max-length-factor: 2.0
-skip-cost: true
-cpu-threads: 0
-quiet: true
-quiet-translation: true
-gemm-precision: int8shiftAlphaAll
-alignment: soft
-"""
+FILES = files("seq2seq.interchange")
+OPTIONS = FILES.joinpath("firefox_options.txt").read_text(encoding="utf-8")
+SETTINGS = FILES.joinpath("firefox_settings.txt").read_text(encoding="utf-8")
 
 
 def export(
@@ -222,11 +209,8 @@ def build_items(
         for name, largest in input_maxima(model, rows).items()
     }
     for name, weight in sorted(weights.items()):
-        yield (
-            quantize(name, weight)
-            if name in maxima or EMBEDDING in name
-            else of_floats(name, weight)
-        )
+        store = quantize if name in maxima or EMBEDDING in name else of_floats
+        yield store(name, weight)
     for name, largest in sorted(maxima.items()):
         multiplier = np.array([LARGEST / (largest or LARGEST)])
         if EMBEDDING in name:  # in both ways in which engines look for that of the output
@@ -234,9 +218,7 @@ def build_items(
             yield quantize(f"{name}{INPUT_MULTIPLIER}", multiplier)
         else:
             yield of_floats(f"{name}{INPUT_MULTIPLIER}", multiplier)
-    yield describe(
-        DESCRIPTION, OPTIONS.read_text(encoding="utf-8") + describe_architecture(model, saved)
-    )
+    yield describe(DESCRIPTION, OPTIONS + describe_architecture(model, saved))
 
 
 def marian_weights(config: Mapping[str, Any], model: Transformer) -> dict[str, np.ndarray]:

@@ -12,8 +12,14 @@ from seq2seq.errors import DataError
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import imported
 from seq2seq.interchange.files import WEIGHTS, Folder, read_safetensors, read_torch_tensors
-from seq2seq.interchange.imported import ImportedModel, Tensors, read_integer, shorten
-from seq2seq.interchange.vocabularies import SideVocabulary, check_numbering
+from seq2seq.interchange.imported import (
+    ImportedModel,
+    SideVocabulary,
+    Tensors,
+    check_numbering,
+    read_integer,
+    shorten,
+)
 from seq2seq.symbols import EOS, NAMES, PAD
 from seq2seq.tokenization import piece_model
 

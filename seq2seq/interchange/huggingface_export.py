@@ -20,9 +20,9 @@ from seq2seq.data.padding import pad_rows
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import coverage
 from seq2seq.interchange.huggingface import huggingface_name
-from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.positions import Sinusoidal
+from seq2seq.plugins import import_library
 from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, PAD, UNK
 from seq2seq.tokenization.tokenizer import Tokenizer
 
@@ -51,9 +51,7 @@ def export(saved: Saved, folder: Path) -> None:
     )
     sides = {"tokenizer": saved.source, "target_tokenizer": saved.target}
     for name, tokenizer in sides.items():
-        write_json(
-            folder / f"{name}.json", renumber_tokenizer(tokenizer, our_ids(model, tokenizer.size))
-        )
+        write_json(folder / f"{name}.json", renumber_tokenizer(tokenizer, model))
     write_json(
         folder / "tokenizer_config.json",
         {
@@ -187,12 +185,12 @@ def reorder_rows(model: Transformer, table: Tensor) -> Tensor:
     return table.detach()[our_ids(model, len(table))].contiguous()
 
 
-def renumber_tokenizer(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any]:
-    """The description of a tokenizer with these ids in this order, and `</s>` after a text."""
+def renumber_tokenizer(tokenizer: Tokenizer, network: Transformer) -> dict[str, Any]:
+    """The description of a tokenizer with the ids of `our_ids`, and `</s>` after a text."""
     content: dict[str, Any] = json.loads(tokenizer.to_json())
     names, model = tokenizer.symbols(), content["model"]
     names[PAD], names[BOS] = names[BOS], names[PAD]
-    place = {names[i]: new for new, i in enumerate(ids)}
+    place = {names[i]: new for new, i in enumerate(our_ids(network, tokenizer.size))}
     if model["type"] == "Unigram":
         scores = dict(model["vocab"])
         model["vocab"] = [[name, scores.get(name, 0.0)] for name in place]
@@ -200,9 +198,8 @@ def renumber_tokenizer(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, An
     else:
         model["vocab"] = place
     added = [token for token in content["added_tokens"] if token["content"] in place]
-    content["added_tokens"] = sorted(
-        ({**token, "id": place[token["content"]]} for token in added), key=lambda t: t["id"]
-    )
+    numbered = ({**token, "id": place[token["content"]]} for token in added)
+    content["added_tokens"] = sorted(numbered, key=lambda token: token["id"])
     end = {"SpecialToken": {"id": NAMES[EOS], "type_id": 0}}
     text, second = ({"Sequence": {"id": i, "type_id": 0}} for i in "AB")
     of_end = {"id": NAMES[EOS], "ids": [place[NAMES[EOS]]], "tokens": [NAMES[EOS]]}

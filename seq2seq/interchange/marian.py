@@ -16,10 +16,17 @@ from torch import Tensor
 
 from seq2seq.errors import DataError
 from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, read_npz
-from seq2seq.interchange.imported import NEVER, ImportedModel, Tensors, assemble
+from seq2seq.interchange.imported import (
+    NEVER,
+    ImportedModel,
+    SideVocabulary,
+    Tensors,
+    assemble,
+    check_numbering,
+    read_yaml_ids,
+)
 from seq2seq.interchange.marian_binary import INPUT_MULTIPLIER, is_binary, read_binary
 from seq2seq.interchange.marian_options import convert_options
-from seq2seq.interchange.vocabularies import SideVocabulary, check_numbering, read_yaml_ids
 from seq2seq.symbols import NAMES, UNK
 from seq2seq.tokenization import piece_model
 
@@ -81,9 +88,8 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary
 
 def number_pieces(model: piece_model.PieceModel, where: str) -> Mapping[str, int]:
     """The places of all pieces, which are ids in Marian, too."""
-    names = [
-        NAMES[UNK] if piece.kind == piece_model.UNKNOWN else piece.text for piece in model.pieces
-    ]
+    unknown = piece_model.UNKNOWN
+    names = [NAMES[UNK] if kind == unknown else text for text, _, kind in model.pieces]
     return check_numbering({name: i for i, name in enumerate(names)}, where)
 
 

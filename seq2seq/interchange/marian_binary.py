@@ -168,7 +168,7 @@ def describe(name: str, text: str) -> BinaryItem:
 
 def serialize_items(items: Iterable[BinaryItem]) -> bytes:
     """The bytes of a file, as `read_items` reads them; data begin at multiples of 256."""
-    padded = [item._replace(data=pad(item.data)) for item in items]
+    padded = [item._replace(data=item.data + bytes(-len(item.data) % ALIGNMENT)) for item in items]
     parts = [BINARY, struct.pack("<Q", len(padded))]
     for name, kind, shape, data in padded:
         parts.append(struct.pack("<4Q", len(name) + 1, kind, len(shape), len(data)))
@@ -176,10 +176,5 @@ def serialize_items(items: Iterable[BinaryItem]) -> bytes:
     parts += [struct.pack(f"<{len(item.shape)}i", *item.shape) for item in padded]
     begun = b"".join(parts)
     padding = -(len(begun) + 8) % ALIGNMENT
-    return b"".join(
-        [begun, struct.pack("<Q", padding), bytes(padding), *(item.data for item in padded)]
-    )
-
-
-def pad(data: bytes) -> bytes:
-    return data + bytes(-len(data) % ALIGNMENT)
+    data = b"".join(item.data for item in padded)
+    return begun + struct.pack("<Q", padding) + bytes(padding) + data

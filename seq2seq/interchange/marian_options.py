@@ -13,45 +13,34 @@ from seq2seq.interchange import imported
 from seq2seq.interchange.imported import read_integer, shorten
 
 EPS = 1e-6  # of its norms
+# Options that are supported if they are off.
+OFF = """
+alibi best-deep input-join-fields layer-normalization output-omit-bias right-left
+transformer-alibi-shift transformer-alibi-trainable transformer-disable-position-embeddings
+transformer-no-affine transformer-no-bias transformer-no-projection transformer-pool
+transformer-rnn-projection transformer-train-position-embeddings transformer-train-positions ulr"""
+EITHER = "tied-embeddings tied-embeddings-all tied-embeddings-src"  # on or off
 # Options of which only these values are supported; the first is what is meant without the option.
 ONLY: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(OFF.split(), (False,)),
     "type": ("transformer",),
-    "alibi": (False,),
-    "best-deep": (False,),
     "factors-combine": ("sum",),
     "factors-dim-emb": (0,),
-    "input-join-fields": (False,),
     "input-reorder": ([],),
     "input-types": ([], ["sequence", "sequence"]),
-    "layer-normalization": (False,),
     "lemma-dependency": ("",),
     "lemma-dim-emb": (0,),
     "output-approx-knn": ([],),
-    "output-omit-bias": (False,),
-    "right-left": (False,),
     "special-vocab": ([],),
-    "tied-embeddings": (False, True),
-    "tied-embeddings-all": (False, True),
-    "tied-embeddings-src": (False, True),
-    "transformer-alibi-shift": (False,),
-    "transformer-alibi-trainable": (False,),
+    **dict.fromkeys(EITHER.split(), (False, True)),
     "transformer-attention-mask": ("default",),
     "transformer-decoder-autoreg": ("self-attention", "rnn"),
     "transformer-decoder-dim-ffn": (0,),
     "transformer-decoder-ffn-depth": (0, 2),
-    "transformer-disable-position-embeddings": (False,),
     "transformer-ffn-activation": ("swish", "relu"),
     "transformer-ffn-depth": (2,),
-    "transformer-no-affine": (False,),
-    "transformer-no-bias": (False,),
-    "transformer-no-projection": (False,),
-    "transformer-pool": (False,),
     "transformer-postprocess-emb": ("", "d"),
-    "transformer-rnn-projection": (False,),
     "transformer-tied-layers": ([],),
-    "transformer-train-position-embeddings": (False,),
-    "transformer-train-positions": (False,),
-    "ulr": (False,),
     "word-penalty": (0,),
 }
 NUMBERS = "beam-size dec-depth dim-emb dim-vocabs enc-depth normalize transformer-dim-ffn"
@@ -81,7 +70,7 @@ def convert_options(
 
     Raises: DataError naming every option that is not supported, or not known.
     """
-    if wrong := [*find_unknown_options(config), *find_wrong_values(config, sizes)]:
+    if wrong := find_wrong_options(config, sizes):
         raise DataError(f"{where}: not supported: {'; '.join(wrong)}")
     shared = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings-src"))
     tied = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings"))
@@ -108,20 +97,16 @@ def convert_options(
     return nodes | imported.build_other_nodes(languages, 512, beams, penalty)
 
 
-def find_unknown_options(config: Mapping[Any, Any]) -> list[str]:
-    """A remark about each option that is not among those of Marian that are read here or known to
-    change nothing in such a model.
+def find_wrong_options(config: Mapping[Any, Any], sizes: list[int]) -> list[str]:
+    """A remark about each option whose value is not supported, or that is not among those of Marian
+    that are read here or known to change nothing in such a model.
     """
-    return [
+    wrong = [
         f"{name if isinstance(name, str) else shorten(name):.60}={shorten(value)} is not known"
         for name, value in config.items()
         if name not in READ | NOTHING
     ]
-
-
-def find_wrong_values(config: Mapping[str, Any], sizes: list[int]) -> list[str]:
-    """A remark about each option whose value is not supported."""
-    wrong = [
+    wrong += [
         f"{name}={shorten(config[name])} should be {' or '.join(map(repr, known))}"
         for name, known in ONLY.items()
         if config.get(name, known[0]) not in known

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq.errors import DataError
-from seq2seq.interchange.vocabularies import VocabularyMap
+from seq2seq.interchange.imported import VocabularyMap
 from seq2seq.shortlist import Shortlist
 from seq2seq.symbols import EOS, NAMES, NEVER_GENERATED
 

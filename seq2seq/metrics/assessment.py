@@ -1,13 +1,32 @@
-"""All scores of a system's translations of a test set."""
+"""All scores of a system's translations of a test set, also by the length of the source, which the
+score of a corpus hides. That idea is from compare-mt, Neubig et al. 2019, arXiv:1903.07926.
+"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sacrebleu.metrics.base import Metric
 
-from seq2seq.metrics.buckets import LengthBucket, length_unit, score_by_length
+from seq2seq.languages import is_spaceless
 from seq2seq.metrics.registry import MetricKind, References, build_metrics
 from seq2seq.metrics.scores import CorpusScore, corpus_scores
+
+LENGTHS = (0, 11, 21, 31, 41, 51)  # where each bucket begins
+
+
+class LengthBucket(NamedTuple):
+    """The score of the sentences whose source has from `low` to `high` words."""
+
+    low: int
+    high: int | None  # None: no limit
+    sentences: int
+    score: float
+
+    @property
+    def range(self) -> str:
+        """Its lengths as text: `11-20`, or `51+`."""
+        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
 
 
 @dataclass(frozen=True)
@@ -42,15 +61,43 @@ class Assessor:
         self.metrics = build_metrics(self.kinds, self.references, self.languages[1])
 
     def assess(self, hypotheses: Sequence[str]) -> Assessment:
-        return Assessment(
-            corpus_scores(hypotheses, self.metrics, self.resamples),
-            length_unit(self.languages[0]),
-            score_by_length(
-                self.source, hypotheses, self.references, self._first, self.languages[0]
-            ),
-        )
+        scores = corpus_scores(hypotheses, self.metrics, self.resamples)
+        language = self.languages[0]
+        lengths = score_by_length(self.source, hypotheses, self.references, self._first, language)
+        return Assessment(scores, length_unit(language), lengths)
 
     def _first(self, hypotheses: list[str], references: References) -> float:
         """The first of the scores, of some of the sentences."""
         metrics = build_metrics(self.kinds[:1], references, self.languages[1])
         return corpus_scores(hypotheses, metrics)[0].value
+
+
+def length_unit(language: str | None) -> str:
+    """The unit in which sources of this language are measured."""
+    return "characters" if is_spaceless(language) else "words"
+
+
+def score_by_length(
+    source: Sequence[str],
+    hypotheses: Sequence[str],
+    references: References,
+    score: Callable[[list[str], References], float],
+    language: str | None = None,
+) -> list[LengthBucket]:
+    """A score for the sentences of each range of source lengths that occurs.
+
+    Args:
+        score: of hypotheses and references.
+        language: of the source: characters are counted where no spaces separate words.
+    """
+    spaceless = is_spaceless(language)
+    lengths = [len("".join(s.split())) if spaceless else len(s.split()) for s in source]
+    buckets = []
+    ends = [start - 1 for start in LENGTHS[1:]]
+    for low, high in zip(LENGTHS, [*ends, None], strict=True):
+        rows = [i for i, n in enumerate(lengths) if n >= low and (high is None or n <= high)]
+        if rows:
+            some = [[stream[i] for i in rows] for stream in references]
+            value = score([hypotheses[i] for i in rows], some)
+            buckets.append(LengthBucket(low, high, len(rows), value))
+    return buckets

@@ -49,10 +49,7 @@ def build_bleu(
         tokenizer = "char"
     # `force` silences the advice to detokenise: `seq2seq.metrics.text_checks` gives better.
     return BLEU(
-        tokenize=tokenize or tokenizer,
-        max_ngram_order=ORDER,
-        force=True,
-        references=references,
+        tokenize=tokenize or tokenizer, max_ngram_order=ORDER, force=True, references=references
     )
 
 

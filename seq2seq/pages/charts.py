@@ -55,11 +55,8 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str
         line = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in each.points)
         kind, name = series_class(n), to_label(each.name, NAME)
         named = 1 < len(series) <= NAMES
-        title = (
-            ""
-            if len(series) == 1 or (named and name == each.name)
-            else f"<title>{escape(each.name)}</title>"
-        )
+        is_told = len(series) == 1 or (named and name == each.name)
+        title = "" if is_told else f"<title>{escape(each.name)}</title>"
         drawn.append(f'<polyline class="line {kind}" points="{line}">{title}</polyline>')
         if each.best:
             step, value = each.best

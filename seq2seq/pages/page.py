@@ -56,11 +56,7 @@ def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str,
 
 
 def build_page(
-    title: str,
-    body: str,
-    data: Mapping[str, Any],
-    styles: Sequence[str],
-    scripts: Sequence[str],
+    title: str, body: str, data: Mapping[str, Any], styles: Sequence[str], scripts: Sequence[str]
 ) -> str:
     """A whole HTML document.
 

@@ -4,11 +4,9 @@ import io
 import math
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
@@ -22,17 +20,20 @@ from seq2seq.pages.labels import begins_at_the_right, choose_fonts, missing_font
 from seq2seq.pages.page import write_file
 
 # Without date and program name, the same weights give the same bytes.
-METADATA: dict[str, dict[str, None]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None},
-    "pdf": {"CreationDate": None},
-}
+METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 # One hue from white to ink. Equal steps of weight are equal steps of lightness (CIE L*).
 RAMP = LinearSegmentedColormap.from_list(
     "attention", ["#ffffff", "#c5daf3", "#8eb5e6", "#5e90d2", "#376cb4", "#1c498c", "#0b2a5c"]
 )
 INK, QUIET, RULE = "#1f2328", "#6e7781", "#e4e8ee"
+SETTINGS: dict[str, Any] = {
+    "text.color": INK,
+    # Words stay words in vector pictures: they can be searched and copied.
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "attention",  # without it, identifiers in SVG are random
+}
 
 # Inches: largest side of all maps, largest cell of a single map and of one of several, gap between
 # maps, width of the scale.
@@ -42,11 +43,7 @@ LARGE, SMALL = 10.5, 3.4
 
 
 def plot_alignment(
-    weights: ArrayLike,
-    source_words: Sequence[str],
-    target_words: Sequence[str],
-    *,
-    path: Path,
+    weights: ArrayLike, source_words: Sequence[str], target_words: Sequence[str], *, path: Path
 ) -> None:
     """Draw a map of attention: a row says where the model looked when it wrote that word.
 
@@ -72,7 +69,8 @@ def plot_alignment(
     text = "".join([*source, *target, *heads])
     families, missing = choose_fonts(text)
     picture = io.BytesIO()
-    with warnings.catch_warnings(), style.context("default"), drawing_settings(families):
+    fonts = {"font.family": [*families, "sans-serif"], "font.sans-serif": families}
+    with warnings.catch_warnings(), style.context(["default", SETTINGS | fonts]):
         # Reported once, below.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
         figure = draw_all(grid.reshape(-1, *grid.shape[-2:]), source, target, heads)
@@ -142,30 +140,12 @@ class MapLayout(NamedTuple):
 
     def size(self) -> tuple[float, float]:
         """Width and height of all maps and the gaps between them."""
-        return (
-            self.columns * (self.width + GAP) - GAP,
-            self.rows * (self.height + GAP) - GAP,
-        )
+        return (self.columns * (self.width + GAP) - GAP, self.rows * (self.height + GAP) - GAP)
 
     def corner(self, head: int) -> tuple[float, float]:
         """Left and lower edge of a map, from the lower left corner of the grid."""
         row, column = divmod(head, self.columns)
         return column * (self.width + GAP), (self.rows - 1 - row) * (self.height + GAP)
-
-
-def drawing_settings(families: list[str]) -> AbstractContextManager[None]:
-    return matplotlib.rc_context(
-        {
-            "font.family": [*families, "sans-serif"],
-            "font.sans-serif": families,
-            "text.color": INK,
-            # Words stay words in vector pictures: they can be searched and copied.
-            "svg.fonttype": "none",
-            "pdf.fonttype": 42,
-            # Without it, identifiers in SVG are random.
-            "svg.hashsalt": "attention",
-        }
-    )
 
 
 def draw_all(weights: np.ndarray, source: list[str], target: list[str], heads: list[str]) -> Figure:

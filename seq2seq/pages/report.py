@@ -1,6 +1,7 @@
 """A run as one HTML page: how it learnt, how well it translates, where it fails, on what data.
 
-Each part is independent: without its input it says what is missing, and the others are shown.
+Each part is independent: without its input it says what is missing, and the others are shown. A
+cleaned corpus has a page, too: how much each rule left out, and examples.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from seq2seq.pages.page import build_page, read_part, write_file
 SHOWN = 8  # of the best sentences, and of the worst
 LONGEST = 1500  # characters of a sentence
 COUNTS = ("Read", "Kept", "Empty", "Too long", "Twice", "In train")
+Examples = Sequence[tuple[int, tuple[str, str]]]
 T = TypeVar("T")
 
 
@@ -162,11 +164,15 @@ def sentence_item(judged: SentenceQuality) -> str:
         ("translation", judged.hypothesis or "(empty)"),
         ("reference", judged.reference),
     )
-    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{to_html(value)}</dd>' for name, value in texts)
-    return (
-        f'<li><div class="mark"><b>{judged.quality:.0f}</b> chrF{confidence}'
-        f"<br>line {judged.line_no:,}</div><dl>{rows}</dl></li>"
-    )
+    mark = f"<b>{judged.quality:.0f}</b> chrF{confidence}<br>line {judged.line_no:,}"
+    return list_item(mark, texts)
+
+
+def list_item(mark: str, texts: Iterable[tuple[str, str]]) -> str:
+    """Texts under their names, beside the HTML `mark`."""
+    texts = ((to_html(name), to_html(text)) for name, text in texts)
+    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text}</dd>' for name, text in texts)
+    return f'<li><div class="mark">{mark}</div><dl>{rows}</dl></li>'
 
 
 def ledger_table(ledger: Mapping[str, Any]) -> str:
@@ -212,3 +218,35 @@ def file_list(files: list[Mapping[str, Any]]) -> str:
     names = (escape(to_label(Path(file["path"]).name, 60)) for file in files)
     sums = (escape(file["sha256"][:12]) for file in files)
     return "<br>".join(f"{name} <code>{sha}</code>" for name, sha in zip(names, sums, strict=True))
+
+
+def write_cleaning_page(
+    path: Path, ledger: Mapping[str, Any], examples: Mapping[str, Examples]
+) -> None:
+    """Write a page for any browser, without a network.
+
+    Args:
+        ledger: of `seq2seq clean`.
+        examples: by rule, and of what was kept: the numbers of some pairs, and their texts.
+
+    Raises: ConfigError if the file cannot be written.
+    """
+    title = "Cleaning of " + ", ".join(ledger["corpora"])
+    figures = [("read", f"{ledger['read']:,}"), ("kept", f"{ledger['kept']:,}")]
+    rules, counts = ledger["rules"], {n: each["count"] for n, each in ledger["left_out"].items()}
+    rows = [
+        (name, to_html(str(limit)), f"{counts.get(name, 0):,}") for name, limit in rules.items()
+    ]
+    body = [
+        f"<h1>{to_html(title)}</h1>",
+        '<p class="lead">A pair is left out for the first rule that it breaks.</p>',
+        figure_list(figures),
+        section("Rules", html_table(("", "Limit", "Left out"), rows, (2,)), str),
+    ]
+    for name, pairs in examples.items():
+        named = ((n, zip(ledger["columns"], texts, strict=True)) for n, texts in pairs)
+        items = "".join(list_item(f"pair {n:,}", texts) for n, texts in named)
+        if items:
+            body.append(section(name, f'<ul class="sentences">{items}</ul>', str))
+    html = build_page(escape(title), "\n".join(body), {}, ("theme.css", "report.css"), ())
+    write_file(path, html.encode(), "page")

@@ -11,9 +11,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.registry import options_of
 from seq2seq.testing import contract, contract_of_memories
-from seq2seq.testing import contract_of_effects as effects
-from seq2seq.testing.subject import Placed, Subject
-from seq2seq.testing.tensors import poison_memory
+from seq2seq.testing.subject import Placed, Subject, poison_memory
 
 __all__ = ["CONTRACT", "check_mechanism"]
 
@@ -60,7 +58,7 @@ CONTRACT: dict[Check, Callable[[Subject], bool]] = {
     contract.check_weights: shows_weights,
     contract.check_asking_for_weights: shows_weights,
     contract.check_refusal_of_weights: lambda subject: not shows_weights(subject),
-    effects.check_groups: reads_source,
+    contract.check_groups: reads_source,
     contract_of_memories.check_steps: in_decoder,
     contract_of_memories.check_positions_by_row: in_decoder,
     contract_of_memories.check_fork: in_decoder,
@@ -134,14 +132,14 @@ def comparisons(subject: Placed) -> Iterator[tuple[Check, list[Placed]]]:
     kernels = with_values(subject, "kernel", get_args(option.annotation) if option else ())
     yield contract.check_kernels, kernels
     for each in kernels or [subject]:
-        yield effects.check_dropout, with_values(each, "dropout", (0.0, 0.5))
+        yield contract.check_dropout, with_values(each, "dropout", (0.0, 0.5))
     if subject.position != "none":
-        yield effects.check_positions, [subject._replace(position="none"), subject]
+        yield contract.check_positions, [subject._replace(position="none"), subject]
         return
     projected = {name: value for name, value in subject.options.items() if name != "project"}
-    for name, values in effects.OPTIONS.items():
+    for name, values in contract.OPTIONS.items():
         others = with_values(subject._replace(options=projected), name, values)
-        yield effects.check_option, others
+        yield contract.check_option, others
 
 
 def with_values(subject: Placed, name: str, values: Iterable[Any]) -> list[Placed]:

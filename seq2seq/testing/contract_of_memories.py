@@ -9,8 +9,7 @@ from seq2seq.attention.base import Encoded, positions_of
 from seq2seq.attention.memory import StateMemory
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.models.state import DecodeState
-from seq2seq.testing.subject import DIM, Subject
-from seq2seq.testing.tensors import assert_equal, mask_of, randn
+from seq2seq.testing.subject import DIM, Subject, assert_equal, mask_of, randn
 
 CPU = torch.device("cpu")
 
@@ -81,9 +80,8 @@ def check_kept_source(subject: Subject) -> None:
     assert memory.rows == 3, f"a memory of three sources says that it has {memory.rows}"
     memory.keep(rows)
     assert memory.rows == 2, f"{memory.rows} rows after `keep` of 2"
-    assert_equal(
-        attention.attend(x, memory, positions_of(x)).out, attention(x, source[rows], mask[rows]).out
-    )
+    expected = attention(x, source[rows], mask[rows]).out
+    assert_equal(attention.attend(x, memory, positions_of(x)).out, expected)
 
 
 @torch.no_grad()
@@ -92,9 +90,8 @@ def check_beams_as_queries(subject: Subject) -> None:
     attention, K, n = subject.build(), 3, 4
     source, mask, x = randn(2, 7, DIM), mask_of([7, 3], 7), randn(2 * K, n, DIM)
     memory = attention.memory_of(Encoded(source, mask))
-    tiled = attention.memory_of(
-        Encoded(source.repeat_interleave(K, 0), mask.repeat_interleave(K, 0))
-    )
+    for_each_beam = Encoded(source.repeat_interleave(K, 0), mask.repeat_interleave(K, 0))
+    tiled = attention.memory_of(for_each_beam)
     positions = torch.arange(5, 5 + n)
     need_weights = attention.shows_weights
     beams = attention.attend_beams(x, memory, positions, need_weights)

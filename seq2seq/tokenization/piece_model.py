@@ -14,7 +14,7 @@ from tokenizers import normalizers
 
 from seq2seq.errors import DataError
 from seq2seq.tokenization import protobuf
-from seq2seq.tokenization.pretrained import LARGEST
+from seq2seq.tokenization.recipe import LARGEST
 from seq2seq.tokenization.unigram import LESS, LITERAL_MARK
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of pieces

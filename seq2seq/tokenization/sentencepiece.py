@@ -12,6 +12,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from seq2seq.errors import ConfigError, DataError
+from seq2seq.plugins import import_library
 from seq2seq.symbols import NAMES, UNK
 from seq2seq.tokenization.piece_model import (
     ABSENT,
@@ -35,7 +36,7 @@ from seq2seq.tokenization.piece_model import (
     parse_piece_model,
     read_piece_model,
 )
-from seq2seq.tokenization.pretrained import PretrainedTokenizer
+from seq2seq.tokenization.recipe import PretrainedTokenizer
 from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.tokenization.unigram import BYTES, FOREIGN, LESS, MARK
 
@@ -66,11 +67,8 @@ def build_tokenizer(
     names = [*NAMES, *(tags.get(n) or known.get(n) or mark_absent(n) for n in listed)]
     symbols = [Piece(name, 0.0, CONTROL) for name in NAMES]
     found = [*symbols, *(of_model.get(name, Piece(name, 0.0, UNUSED)) for name in listed)]
-    library = tokenizers.Tokenizer(
-        bpe_model(names, found, model.has_bytes)
-        if model.algorithm == BPE
-        else unigram_model(names, found, model.has_bytes)
-    )
+    build_model = bpe_model if model.algorithm == BPE else unigram_model
+    library = tokenizers.Tokenizer(build_model(names, found, model.has_bytes))
     library.add_special_tokens([*NAMES, *tags.values()])
     lacking = [name for name in listed if name not in of_model and name not in tags]
     library.normalizer = normalizers.Sequence(normal_steps(model) + lookup_steps(model, lacking))
@@ -247,13 +245,7 @@ def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]
 
     Raises: ConfigError if the package sentencepiece is not installed.
     """
-    try:
-        from sentencepiece import SentencePieceProcessor
-    except ImportError as error:
-        raise ConfigError(
-            "the package sentencepiece is not installed: pip install sentencepiece"
-        ) from error
-    judge = SentencePieceProcessor(model_proto=data)
+    judge = import_library("sentencepiece").SentencePieceProcessor(model_proto=data)
     unknown = judge.unk_id()
     texts_of = {name: text for text, name in parse_piece_model(data).names().items()}
     names = [texts_of.get(name, name) for name in tokenizer.symbols()]

@@ -12,7 +12,7 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from seq2seq.errors import DataError
 from seq2seq.symbols import NAMES, UNK
-from seq2seq.tokenization.pretrained import PretrainedTokenizer
+from seq2seq.tokenization.recipe import PretrainedTokenizer
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 END = "</w>"  # of the last piece of a word

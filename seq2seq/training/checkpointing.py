@@ -9,8 +9,7 @@ from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 from lightning.pytorch.utilities import rank_zero_only
 
-from seq2seq.checkpoint.archive import save_archive
-from seq2seq.checkpoint.folder import LAST
+from seq2seq.checkpoint.folder import LAST, save_archive
 from seq2seq.durable import replacing
 from seq2seq.errors import CheckpointError
 from seq2seq.training.callbacks import ends_update

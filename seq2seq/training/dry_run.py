@@ -31,12 +31,8 @@ ROUNDS = 2  # the first warms up
 SHAPES = 12
 # Measured bounds on the memory of a CPU run relative to its dry run. A run meets more shapes, which
 # fragment memory; in 16 bits oneDNN compiles a kernel for each.
-GROWTH = {
-    "32-true": (1.0, 1.45),
-    INT8_AWARE: (1.0, 1.45),
-    "bf16-mixed": (1.15, 1.65),
-    "16-mixed": (1.15, 1.65),
-}
+FULL, HALF = (1.0, 1.45), (1.15, 1.65)
+GROWTH = {"32-true": FULL, INT8_AWARE: FULL, "bf16-mixed": HALF, "16-mixed": HALF}
 GB = 2**30
 
 

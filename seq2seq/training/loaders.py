@@ -2,11 +2,10 @@
 processes there are.
 """
 
-from seq2seq.data.augmentation import Augmentation
+from seq2seq.data.augmentation import Augmentation, RowText
 from seq2seq.data.augmented_text import AugmentOptions
 from seq2seq.data.batch_loader import BatchLoader
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.row_text import RowText
 from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.training.config.plan import Plan
 

@@ -22,11 +22,6 @@ from seq2seq.registry import Table, check_options
 LoggerBuilder = Callable[[Path, str], list[Logger]]  # of a run's folder and its name
 
 
-def log_nothing(folder: Path, run_name: str) -> list[Logger]:
-    """No metrics at all."""
-    return []
-
-
 def log_to_csv(folder: Path, run_name: str) -> list[Logger]:
     """metrics.csv in the run's folder."""
     return [CSVLogger(folder, name="", version="", flush_logs_every_n_steps=1)]
@@ -53,7 +48,7 @@ def log_to_mlflow(folder: Path, run_name: str, *, experiment: str, uri: str) -> 
 LOGGERS: Table[Callable[..., list[Logger]]] = Table(
     "logger",
     {
-        "none": log_nothing,
+        "none": lambda folder, run_name: [],
         "csv": log_to_csv,
         "tensorboard": log_to_tensorboard,
         "wandb": log_to_wandb,

@@ -88,8 +88,8 @@ def cross_entropy(
         output: the vocabulary layer, V x E.
         target: (R,) ids.
         smoothing: 0 <= smoothing < 1.
-        chunk: rows at a time, None for what suits the device (`choose_chunk`); the result depends
-            on it by rounding only.
+        chunk: rows at a time, None for what suits the device (`apply_in_chunks`); the result
+            depends on it by rounding only.
 
     Source: Szegedy et al. 2016, arXiv:1512.00567, for the smoothing.
     """
@@ -213,7 +213,11 @@ def add_r_drop(chunk: LossChunk, alpha: float, smoothing: float) -> None:
         slope = p * (1 + alpha / 2 * (1 + d - divergence)) - alpha / 2 * p.flip(0)
         slope -= smoothing / len(weight)
         slope.scatter_add_(-1, right, slope.new_full(right.shape, smoothing - 1))
-        add_gradients(chunk, slope)
+        of_hidden, of_weight, of_bias = gradients
+        low = slope.to(weight.dtype)
+        of_hidden[:] = low @ weight
+        of_weight += low.flatten(0, 1).t() @ hidden.flatten(0, 1)
+        of_bias += slope.sum((0, 1))
 
 
 def simcut(
@@ -278,30 +282,17 @@ def add_simcut(chunk: LossChunk, alpha: float, smoothing: float) -> None:
         of_bias += (rows @ scale.to(weight.dtype).flatten(0, 1)).squeeze(1)
 
 
-def add_gradients(chunk: LossChunk, slope: Tensor) -> None:
-    """From the gradient of the scores, (K, R', V), those of what they are made of."""
-    of_hidden, of_weight, of_bias = chunk.gradients
-    low = slope.to(chunk.weight.dtype)
-    of_hidden[:] = low @ chunk.weight
-    of_weight += low.flatten(0, 1).t() @ chunk.hidden.flatten(0, 1)
-    of_bias += slope.sum((0, 1))
-
-
 def apply_in_chunks(
     hidden: Tensor, output: nn.Linear, target: Tensor, chunk: int | None, *ways: Any
 ) -> Loss:
-    apply: Callable[..., tuple[Tensor, Tensor]] = ChunkedLoss.apply
-    size = chunk or choose_chunk(hidden, output)
-    needed = torch.is_grad_enabled()
-    return Loss(*apply(hidden, output.weight, output.bias, needed, target, size, *ways))
-
-
-def choose_chunk(hidden: Tensor, output: nn.Linear) -> int:
-    """Tokens at a time, for hidden states (K, R, E): few enough that a processor's caches hold
-    their scores, and on a GPU, where each chunk costs twenty launches, a quarter of a gigabyte.
+    """The loss of hidden states (K, R, E). Without `chunk`, so few tokens at a time that the caches
+    of a processor hold their scores, and on a GPU, where each chunk costs twenty launches, a
+    quarter of a gigabyte.
     """
+    apply: Callable[..., tuple[Tensor, Tensor]] = ChunkedLoss.apply
     rows = 256 if hidden.device.type == "cpu" else max(256, 2**26 // output.out_features)
-    return rows // len(hidden)
+    size, needed = chunk or rows // len(hidden), torch.is_grad_enabled()
+    return Loss(*apply(hidden, output.weight, output.bias, needed, target, size, *ways))
 
 
 class ChunkedLoss(Function):
@@ -335,9 +326,8 @@ class ChunkedLoss(Function):
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         with torch.autocast(device, enabled=False):
             w, b = weight.to(low or weight.dtype), bias.to(low or bias.dtype)
-            gradients = (
-                [torch.zeros_like(x) for x in (hidden, weight, bias)] if with_gradient else []
-            )
+            learning = (hidden, weight, bias) if with_gradient else ()
+            gradients = [torch.zeros_like(x) for x in learning]
             wide = torch.promote_types(w.dtype, torch.float32)
             sums = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
             for start in range(0, len(target), size):

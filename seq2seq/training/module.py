@@ -1,13 +1,17 @@
-"""The Lightning module: what one step of training and of validation is."""
+"""The Lightning module: what one step of training and of validation is. The states of its metrics
+are sums, so that they are the same on any number of devices.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 import lightning as L
 import torch
+from sacrebleu.metrics.base import Metric as Scorer
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
+from torchmetrics import Metric
 
 from seq2seq import checkpoint
 from seq2seq.data.batch import Batch
@@ -19,10 +23,64 @@ from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.training.callbacks import replace_by_average
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.loss import batch_loss
-from seq2seq.training.metrics import SummedScore, TokenMean
 from seq2seq.training.optimizer import build_optimizer
 
 SYMBOL_METRICS = ("exact", "ser")  # computed only where they choose: each takes time
+
+
+class SummedScore(Metric):
+    """A corpus score of sacreBLEU, 0 to 100, from counts that add up over sentences, and so over
+    devices.
+
+    Args:
+        scorer: BLEU or chrF.
+    """
+
+    full_state_update = False
+    higher_is_better = True
+    counts: Tensor
+
+    def __init__(self, scorer: Scorer):
+        super().__init__()
+        self.scorer = scorer
+        none = torch.tensor(self._count([""], [""]), dtype=torch.float64).zero_()
+        self.add_state("counts", none, dist_reduce_fx="sum")
+
+    def update(self, hypotheses: list[str], references: list[str]) -> None:
+        """One or more translations, detokenised, and as many references."""
+        counts = self._count(hypotheses, references)
+        self.counts += torch.tensor(counts, dtype=torch.float64, device=self.counts.device)
+
+    def compute(self) -> Tensor:
+        counts = [int(x) for x in self.counts.tolist()]
+        value = self.scorer._compute_score_from_stats(counts).score
+        return torch.tensor(value, dtype=torch.float32)
+
+    def _count(self, hypotheses: list[str], references: list[str]) -> list[int]:
+        # sacreBLEU has the counts of a corpus only under this name; the tests compare with its
+        # score.
+        rows = self.scorer._extract_corpus_statistics(hypotheses, [references])
+        return [sum(column) for column in zip(*rows, strict=True)]
+
+
+class TokenMean(Metric):
+    """A sum over tokens divided by their count, such as the loss."""
+
+    full_state_update = False
+    total: Tensor
+    tokens: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("tokens", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, total: Tensor, tokens: int) -> None:
+        self.total += total.double()
+        self.tokens += tokens
+
+    def compute(self) -> Tensor:
+        return (self.total / self.tokens).float()
 
 
 class TrainingModule(L.LightningModule):
@@ -120,11 +178,8 @@ class TrainingModule(L.LightningModule):
         # One pass over memory instead of several; but it cannot unscale float16 gradients.
         fused = self.trainer.precision != "16-mixed"
         optimizer = build_optimizer(self.model, self.plan.optimizer, fused)
-        scheduler = LambdaLR(optimizer, self.plan.schedule)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
-        }
+        scheduler = {"scheduler": LambdaLR(optimizer, self.plan.schedule), "interval": "step"}
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         # Not by Lightning, which refuses to clip for a fused optimizer under mixed precision. That

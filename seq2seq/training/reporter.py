@@ -60,9 +60,8 @@ class Reporter(L.Callback):
         if self.seconds:
             pl_module.log("train/tokens_per_second", self.tokens / self.seconds, prog_bar=True)
         if self.is_silent(trainer):
-            self.print_line(
-                f"{self.describe_step(trainer)}{self.describe_speed()}{self.describe_time_left(trainer)}"
-            )
+            step, left = self.describe_step(trainer), self.describe_time_left(trainer)
+            self.print_line(f"{step}{self.describe_speed()}{left}")
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: L.LightningModule) -> None:
         """Logs the seconds of the training so far, earlier parts of a resumed run included."""
@@ -77,10 +76,8 @@ class Reporter(L.Callback):
         self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, index: int, *_: Any
     ) -> None:
         if self.is_silent(trainer):
-            (count,) = trainer.num_val_batches
-            self.print_line(
-                f"{self.describe_step(trainer)}  validation batch {index + 1:,} of {count:,}"
-            )
+            step, (count,) = self.describe_step(trainer), trainer.num_val_batches
+            self.print_line(f"{step}  validation batch {index + 1:,} of {count:,}")
         translations = outputs["translations"].items()
         self.samples |= {row: pair for row, pair in translations if row < len(self.sources)}
 

@@ -1,6 +1,7 @@
 """Resuming a run from its checkpoint, or starting a new one from the weights of another.
 
-Both compare first: what must be the same, and how to type it.
+Both compare first: what must be the same, and how to type it. Weights can be carried over to
+another vocabulary.
 """
 
 import os
@@ -17,11 +18,12 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq import checkpoint
 from seq2seq.attention.multihead import MultiHead
+from seq2seq.checkpoint import SIDES, Saved
 from seq2seq.checkpoint.differences import MODEL_NODES, RUNTIME_OPTIONS, find_differences
-from seq2seq.checkpoint.vocabulary import map_vocabulary
+from seq2seq.constraints.spelling import Spelling
 from seq2seq.errors import ConfigError, escape
 from seq2seq.models import Seq2Seq
-from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
 from seq2seq.training.config.options import COMMAND, FROM_CHECKPOINT, InitOptions
 from seq2seq.training.run_folder import RECORD
 
@@ -29,6 +31,8 @@ AGREED_PATH = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the fi
 SHOWN = 3  # differences named in a message
 # Options in which a run may differ from the model it starts from.
 MAY_DIFFER = (*RUNTIME_OPTIONS, "num_kv_heads", "length", "groups", "sentence_separator")
+OF_VOCABULARY, OF_SOURCE = "embeddings.", "embeddings.source."  # weights with a row for each piece
+Sources = list[list[int]]  # of each new piece, the old ones whose mean it begins as
 # Entries that are compared under another name than their option's.
 OPTIONS = {
     "order.seed": "seed",
@@ -208,3 +212,61 @@ def mean_of_groups(rows: Tensor, groups: int, width: int) -> Tensor:
         )
     shared: Tensor = rows.reshape(groups, -1, width, *rows.shape[1:]).mean(1).flatten(0, 1)
     return shared
+
+
+def map_vocabulary(saved: Saved, now: Saved) -> tuple[Saved, list[str]]:
+    """A model with the pieces of another one, to go on training with.
+
+    A piece that writes the same bytes keeps its row of every matrix over the vocabulary and its
+    bias, bit by bit. Any other begins as the mean of the fewest old pieces that spell it, and one
+    that they cannot spell as in a new run. Control symbols and tags go by their names.
+
+    Args:
+        saved: the trained model; it is not changed.
+        now: a new model with other tokenizers.
+
+    Returns: the model, and for each side in words how its pieces begin.
+    Raises: ConfigError for tokenizer=subword_nmt, whose pieces do not say what follows them.
+    """
+    sources = {side: find_sources(getattr(saved, side), getattr(now, side)) for side in SIDES}
+    weights = {
+        name: map_rows(value, now.weights[name], sources[SIDES[not name.startswith(OF_SOURCE)]])
+        if name.startswith(OF_VOCABULARY) and name in now.weights
+        else value
+        for name, value in saved.weights.items()
+    }
+    mapped = saved._replace(source=now.source, target=now.target, weights=weights)
+    told = [f"{side} vocabulary: {describe_sources(each)}" for side, each in sources.items()]
+    return mapped, told
+
+
+def find_sources(old: Tokenizer, new: Tokenizer) -> Sources:
+    """The old pieces whose mean each new one begins as: one that writes the same, or the fewest
+    that spell it, or none.
+    """
+    of_old, of_new = Spelling(old), Spelling(new)
+    ids = {named: i for i, named in enumerate(zip(old.symbols(), of_old.writes, strict=True))}
+    return [
+        [ids[named]] if named in ids else of_old.fewest_pieces(named[1])
+        for named in zip(new.symbols(), of_new.writes, strict=True)
+    ]
+
+
+def map_rows(old: Tensor, new: Tensor, sources: Sources) -> Tensor:
+    """The rows of old (V, ...) by which those of new (W, ...) begin, which stay where there are no
+    sources.
+    """
+    mapped = new.clone()
+    for row, ids in enumerate(sources):
+        if ids:
+            mapped[row] = old[ids].mean(0)
+    return mapped
+
+
+def describe_sources(sources: Sources) -> str:
+    kept = sum(len(ids) == 1 for ids in sources)
+    spelled = sum(len(ids) > 1 for ids in sources)
+    return (
+        f"{len(sources):,} pieces, of which {kept:,} keep their rows, {spelled:,} begin as the "
+        f"mean of those that spell them, {len(sources) - kept - spelled:,} anew"
+    )

@@ -21,18 +21,18 @@ from seq2seq.checkpoint.folder import BEST, KEPT, LAST
 from seq2seq.data.augmented_text import AugmentOptions
 from seq2seq.data.batch_loader import EvalBatches
 from seq2seq.data.corpus import Corpus, text_of_rows
-from seq2seq.data.decoding_limit import learn_length_ratio
 from seq2seq.data.groups import group_marks, mark_unpositioned
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.mixture import find_components
 from seq2seq.data.options import DataOptions
-from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.data.prepare import Prepared, learn_length_ratio, prepare
 from seq2seq.durable import write_text
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.plugins import record_plugins
 from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.training import sweep
 from seq2seq.training.command_score import run_score_command, trial_of
 from seq2seq.training.config.options import InitOptions
 from seq2seq.training.config.plan import Plan, check_config
@@ -40,7 +40,6 @@ from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loaders import train_loader
 from seq2seq.training.loggers import set_aside
 from seq2seq.training.module import TrainingModule
-from seq2seq.training.precision import check_same_precision, choose_precision
 from seq2seq.training.resume import (
     agree_on_path,
     check_resumed,
@@ -48,20 +47,19 @@ from seq2seq.training.resume import (
     read_tokenizers,
 )
 from seq2seq.training.run_folder import lock_run, write_record
-from seq2seq.training.sweep import (
-    RESULT,
-    check_processes,
-    leave_process_group,
-    needs_fresh_processes,
-    run_in_fresh_processes,
+from seq2seq.training.trainer import (
+    best_checkpoint,
+    build_callbacks,
+    build_trainer,
+    check_same_precision,
+    choose_precision,
 )
-from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
 
 # Files to set aside: those of an earlier part of a resumed run, whose metrics Lightning would
 # delete, and those of an earlier run in the same folder.
 METRICS = "metrics.csv"
 WRITTEN_BY_COMMANDS = ("report.html", "map.png")
-FILES_OF_RUN = (METRICS, BEST, LAST, KEPT, "samples.txt", RESULT, *WRITTEN_BY_COMMANDS)
+FILES_OF_RUN = (METRICS, BEST, LAST, KEPT, "samples.txt", sweep.RESULT, *WRITTEN_BY_COMMANDS)
 
 
 def fit(config: DictConfig) -> float | None:
@@ -71,9 +69,9 @@ def fit(config: DictConfig) -> float | None:
     """
     plan = check_config(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
     if not plan.run.dry_run:
-        check_processes(plan.trainer)
-    if not plan.run.dry_run and needs_fresh_processes(plan.trainer):
-        return run_in_fresh_processes()
+        sweep.check_processes(plan.trainer)
+        if sweep.needs_fresh_processes(plan.trainer):
+            return sweep.run_in_fresh_processes()
     with nullcontext() if plan.run.dry_run else lock_run(plan.folder):
         given = read_tokenizers(plan.tokenizer, plan.resume or plan.init.checkpoint)
         prepared = prepare(plan.data, plan.tokenizer, given, plan.link_files)
@@ -141,10 +139,8 @@ def train(
         set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
-        print(
-            "\n".join((*prepared.report, *told, headline(plan, model, trainer.world_size))),
-            flush=True,
-        )
+        lines = *prepared.report, *told, headline(plan, model, trainer.world_size)
+        print("\n".join(lines), flush=True)
     rank, world = trainer.global_rank, trainer.world_size
     trainer.fit(
         module,
@@ -156,7 +152,7 @@ def train(
     score = None if best.best_model_score is None else best.best_model_score.item()
     if trainer.is_global_zero:
         report_end(plan, trainer, timer, best, score)
-    leave_process_group()
+    sweep.leave_process_group()
     return score
 
 
@@ -204,7 +200,7 @@ def report_end(
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
-    write_text(plan.folder / RESULT, json.dumps(result) + "\n")
+    write_text(plan.folder / sweep.RESULT, json.dumps(result) + "\n")
 
 
 def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
@@ -220,9 +216,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     }
     update = {
         "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
-        "label_smoothing": plan.loss.label_smoothing,
-        "r_drop": plan.loss.r_drop,
-        "simcut": plan.loss.simcut,
+        **asdict(plan.loss),
         "simcut_p": plan.loss.simcut_p if plan.loss.simcut else None,
         "precision": plan.trainer.precision,
         "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
@@ -234,9 +228,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     if plan.data.stages is not None:
         order["stages"] = plan.data.stages
     if any(component.is_augmented for component in prepared.components):
-        order["augment"] = [
-            asdict(AugmentOptions(**component.augment)) for component in prepared.components
-        ]
+        order["augment"] = [asdict(AugmentOptions(**each.augment)) for each in prepared.components]
     guided = None
     if plan.guide is not None:
         order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]

@@ -53,11 +53,6 @@ class StopOnSignal(L.Callback):
         elif time.monotonic() - self.told_at > TOGETHER:
             raise SystemExit(128 + signum)
 
-    def _restore(self) -> None:
-        for signum, handler in self.before.items():
-            signal.signal(signum, signal.SIG_DFL if handler is None else handler)
-        self.before = {}
-
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
@@ -83,7 +78,9 @@ class StopOnSignal(L.Callback):
         raise SystemExit(128 + signum)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        self._restore()
+        for signum, handler in self.before.items():
+            signal.signal(signum, signal.SIG_DFL if handler is None else handler)
+        self.before = {}
 
 
 class Patience(EarlyStopping):
@@ -120,24 +117,19 @@ class StopOnDivergence(L.Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
         if ends_update(trainer, index) and trainer.global_step % self.every == 0:
-            self._check_weights(trainer, pl_module)
-
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._check_weights(trainer, pl_module)
+            self.on_validation_start(trainer, pl_module)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not trainer.callback_metrics["valid/loss"].isfinite():
             self._end(trainer, "the validation loss is")
 
-    def on_save_checkpoint(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, content: dict[str, Any]
-    ) -> None:
-        self._check_weights(trainer, pl_module)
-
-    def _check_weights(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        weights = [parameter.detach() for parameter in module.parameters()]
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        weights = [parameter.detach() for parameter in pl_module.parameters()]
         if not torch.nn.utils.get_total_norm(weights, float("inf")).isfinite():
             self._end(trainer, "weights are")
+
+    def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, _: Any) -> None:
+        self.on_validation_start(trainer, pl_module)
 
     def _end(self, trainer: L.Trainer, what: str) -> None:
         if not trainer.is_global_zero:

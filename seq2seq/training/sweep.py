@@ -74,9 +74,8 @@ def describe_outcome(path: Path) -> str:
     if path.name == ERROR:
         return "failed: " + text.partition("\n")[0]
     result = json.loads(text)
-    return (
-        "no validation" if result["value"] is None else f"{result['monitor']} {result['value']:.2f}"
-    )
+    value = result["value"]
+    return "no validation" if value is None else f"{result['monitor']} {value:.2f}"
 
 
 def is_job() -> bool:

@@ -24,7 +24,7 @@ from seq2seq.testing import shows_weights as shows_weights
 from seq2seq.testing.subject import DIM
 from seq2seq.testing.subject import SIZES as SIZES
 from seq2seq.testing.subject import lengths_of as lengths_of
-from seq2seq.testing.tensors import randn as randn
+from seq2seq.testing.subject import randn as randn
 
 # Of the softmax family: shared keys, a hidden layer, a bias of keys.
 WITH_POSITIONS = ("gqa", "additive", "gaussian")

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.cleaning.output import count_outcomes, example_rows
 from seq2seq.cleaning.rules import RULES, TextPair, first_broken
 from seq2seq.cleaning.scores import dual_cross_entropy
-from seq2seq.cleaning.verdicts import OUTCOMES, judge
+from seq2seq.cleaning.verdicts import OUTCOMES, count_outcomes, example_rows, judge
 from seq2seq.errors import DataError
 
 LIMITS = {name: rule.default for name, rule in RULES.items() if rule.default != "off"}

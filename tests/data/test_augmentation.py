@@ -10,6 +10,7 @@ import torch
 from tiny_runs import corpus, demo_lines, plan_of, prepared_for, tiny_overrides
 
 from seq2seq.alignment.links import parse_links
+from seq2seq.data.augmentation import RowText
 from seq2seq.data.augmented_text import (
     AugmentOptions,
     SentencePair,
@@ -21,7 +22,6 @@ from seq2seq.data.batch import Batch
 from seq2seq.data.batch_loader import BatchLoader
 from seq2seq.data.guided_links import project
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.row_text import RowText
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 from seq2seq.training.config.plan import Plan

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batch_loader import BatchLoader, EvalBatches, select_share
+from seq2seq.data.batch_loader import BatchLoader, EvalBatches, prefetch, select_share
 from seq2seq.data.batching import batch_ends, epoch_batches, stable_argsort
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.prefetch import prefetch
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import PAD
 
@@ -277,7 +276,7 @@ def test_the_thread_has_ended_when_the_process_does() -> None:
     """Else Python aborts, if the thread is busy."""
     script = """if True:
         import atexit, itertools, sys, threading
-        from seq2seq.data.prefetch import prefetch
+        from seq2seq.data.batch_loader import prefetch
 
         atexit.register(lambda: print(threading.active_count()))  # the last to be called
         ahead = prefetch(itertools.count(), 3)

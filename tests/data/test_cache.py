@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from machines import can_isolate, run_on_two
 
-from seq2seq.data.cache import compute_once, digest, is_sealed
-from seq2seq.data.file_memo import FileMemo
+from seq2seq.data.cache import FileMemo, compute_once, digest, is_sealed
 from seq2seq.errors import DataError
 
 

@@ -19,8 +19,7 @@ from small_corpora import ENGLISH, GERMAN
 from seq2seq.data import corpus as corpus_module
 from seq2seq.data import encode, parallel_encoding
 from seq2seq.data.corpus import Corpus, encode_corpus, text_of_rows
-from seq2seq.data.encode import Block
-from seq2seq.data.encoding_stats import EncodingStats, LeftOut, PieceStats
+from seq2seq.data.encode import Block, EncodingStats, LeftOut, PieceStats
 from seq2seq.data.formats import TwoFiles
 from seq2seq.data.mixture import Component
 from seq2seq.errors import DataError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seq2seq.data.decoding_limit import learn_length_ratio
+from seq2seq.data.prepare import learn_length_ratio
 from seq2seq.decoding import Greedy
 
 

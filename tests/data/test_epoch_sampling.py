@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_corpora import corpus_in_memory
 
-from seq2seq.data import epoch_sampling
+from seq2seq.data import batching
 from seq2seq.data.batch_loader import BatchLoader
-from seq2seq.data.batching import batch_ends, epoch_batches
+from seq2seq.data.batching import batch_ends, chunks, epoch_batches, max_lengths, sample
 from seq2seq.data.corpus import Corpus, Share
-from seq2seq.data.epoch_sampling import chunks, max_lengths, sample
 
 weights = st.sampled_from([0.001, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.3])
 
@@ -140,8 +139,8 @@ def test_an_epoch_is_the_plain_sort_cut_and_shuffled(
     if shuffle:
         expected = [expected[i] for i in random.permutation(len(expected))]
     # In one part, and in many.
-    for size in (epoch_sampling.CHUNK, 7):
-        monkeypatch.setattr(epoch_sampling, "CHUNK", size)
+    for size in (batching.CHUNK, 7):
+        monkeypatch.setattr(batching, "CHUNK", size)
         batches = epoch_batches(source, target, **limits, shuffle=shuffle, shares=shares)
         assert [batch.tolist() for batch in batches] == expected
         assert len(batches) == len(expected)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data import file_memo
-from seq2seq.data.file_memo import FileMemo
+from seq2seq.data import cache
+from seq2seq.data.cache import FileMemo
 from seq2seq.data.text import count_lines
 from seq2seq.errors import DataError
 
@@ -13,7 +13,7 @@ from seq2seq.errors import DataError
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that counts as old."""
-    monkeypatch.setattr(file_memo, "SETTLED_NS", -(10**9))
+    monkeypatch.setattr(cache, "SETTLED_NS", -(10**9))
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\n")
     return path

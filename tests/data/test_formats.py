@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data.file_memo import FileMemo
+from seq2seq.data.cache import FileMemo
 from seq2seq.data.formats import JsonLines, TabTable, TextFormat, TwoFiles, find_format
 from seq2seq.errors import ConfigError, DataError
 

@@ -102,7 +102,7 @@ def test_a_ledger_counts_unknown_pieces(made: Callable[..., Prepared]) -> None:
 def test_the_second_ledger_is_the_first_and_reads_no_text(
     made: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2seq.data.file_memo.SETTLED_NS", -(10**9))
+    monkeypatch.setattr("seq2seq.data.cache.SETTLED_NS", -(10**9))
     first = made().ledger
 
     def refuse(path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_second_ledger_is_the_first_and_reads_no_text(
 
     monkeypatch.setattr(formats, "read_lines", refuse)
     monkeypatch.setattr(formats, "count_lines", refuse)
-    monkeypatch.setattr("seq2seq.data.file_memo.sha256_of", refuse)
+    monkeypatch.setattr("seq2seq.data.cache.sha256_of", refuse)
     assert made().ledger == first
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from seq2seq.data import learn_tokenizers
 from seq2seq.data import prepare as prepare_module
 from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import Prepared, prepare
@@ -261,7 +260,7 @@ def test_of_very_many_pairs_a_stated_sample_teaches_the_tokenizer(
     source = ["ein hund", "zzz zzz", "zzz", "die katze", "zzz", "zzz zzz"]
     parallel("train", source, [line.replace("z", "y") for line in source])
     every = prepare(options(), {**BPE, "vocab_size": 290})
-    monkeypatch.setattr(learn_tokenizers, "MAX_PAIRS", 2)
+    monkeypatch.setattr(prepare_module, "MAX_PAIRS", 2)
     some = prepare(options(), {**BPE, "vocab_size": 290})
     assert "learnt" not in every.report[-1] + str(every.ledger["tokenizer"])
     assert some.report[-1].endswith("learnt from one of every 3 pairs")

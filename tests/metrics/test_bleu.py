@@ -8,7 +8,7 @@ from sacrebleu.metrics.ter import TER
 from seq2seq.errors import DataError
 from seq2seq.metrics.registry import build_bleu
 from seq2seq.metrics.scores import score_corpus
-from seq2seq.training.metrics import SummedScore
+from seq2seq.training.module import SummedScore
 
 REFERENCES = [
     "The cat sat on the mat, and it slept.",

@@ -2,7 +2,7 @@
 
 from sacrebleu.metrics.bleu import BLEU
 
-from seq2seq.metrics.buckets import length_unit, score_by_length
+from seq2seq.metrics.assessment import length_unit, score_by_length
 from seq2seq.metrics.registry import References
 
 

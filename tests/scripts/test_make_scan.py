@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_runs import plan_of
 
-from seq2seq.data.decoding_limit import learn_length_ratio
+from seq2seq.data.prepare import learn_length_ratio
 
 PARTS = ("train", "valid", "test")
 EXAMPLES = {

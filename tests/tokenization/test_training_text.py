@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.data.options import DataOptions
-from seq2seq.data.prepare import prepare
+from seq2seq.data.prepare import LONGEST_PART, cut_line, prepare, select_text
 from seq2seq.errors import DataError
-from seq2seq.tokenization.training_text import LONGEST_PART, cut_line, select_text
 
 SHORT = ["ein hund", "", "中文中文"]
 
@@ -52,7 +51,7 @@ def test_no_run_that_a_tokenizer_is_given_is_longer_than_a_part(
         seen.extend(len(line) for line in kept)
         return kept
 
-    monkeypatch.setattr("seq2seq.data.learn_tokenizers.select_text", watched)
+    monkeypatch.setattr("seq2seq.data.prepare.select_text", watched)
     (tmp_path / "train.de").write_text("hund\n" + "x" * 4000 + "\n" + "y" * 50_000 + "\n")
     (tmp_path / "train.en").write_text("dog\nz\nz\n")
     prepared = prepare(options(tmp_path, 256), {"name": name, "joint": True})

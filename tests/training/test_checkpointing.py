@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tiny_runs import tiny_overrides, train_again, train_tiny
 
-from seq2seq.checkpoint.archive import load_archive
+from seq2seq.checkpoint.folder import load_archive
 from seq2seq.errors import CheckpointError
 from seq2seq.training.checkpointing import AtomicCheckpoints, Trainer
 

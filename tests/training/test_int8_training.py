@@ -11,9 +11,9 @@ from test_resume import assert_identical, state_of
 from tiny_runs import train_tiny, weights
 from torch import Tensor, nn
 
-from seq2seq.checkpoint.int8 import SHORTEST_ROW
+from seq2seq.checkpoint.weights import SHORTEST_ROW
 from seq2seq.errors import ConfigError
-from seq2seq.training.int8_training import Int8Passes
+from seq2seq.training.callbacks import Int8Passes
 
 AWARE = "trainer.precision=int8-aware"
 STEPS = ("data.max_tokens=1024", "schedule.steps=20", "model.dropout=0.1")

@@ -9,11 +9,11 @@ from test_resume import assert_identical
 from tiny_runs import demo_lines, demo_run, train_tiny, weights
 
 from seq2seq import checkpoint
-from seq2seq.checkpoint.vocabulary import find_sources
 from seq2seq.constraints.spelling import Spelling
 from seq2seq.errors import ConfigError
 from seq2seq.tokenization.registry import build_recipe
 from seq2seq.tokenization.tokenizer import Tokenizer
+from seq2seq.training.resume import find_sources
 
 STILL = ("optimizer.lr=0", "trainer.max_steps=1")
 NEW_SCRIPT = ["Собака бежит по улице.", "Две собаки играют на траве."] * 40

@@ -9,7 +9,7 @@ from sacrebleu.metrics.chrf import CHRF
 from torchmetrics import Metric
 
 from seq2seq.metrics.registry import build_bleu
-from seq2seq.training.metrics import SummedScore, TokenMean
+from seq2seq.training.module import SummedScore, TokenMean
 
 HYPOTHESES = ["the dog runs in the park .", "a cat", "", "the bird sings a long song today"]
 REFERENCES = ["the dog runs through the park .", "a cat sleeps", "yes", "the bird sings a song"]

@@ -10,8 +10,8 @@ from tiny_runs import demo_run, plan_of, tiny_overrides, train_tiny
 
 from seq2seq import checkpoint
 from seq2seq.errors import ConfigError
-from seq2seq.training import precision as module
-from seq2seq.training.precision import check_same_precision, choose_precision, find_cpu_bfloat16
+from seq2seq.training import trainer as module
+from seq2seq.training.trainer import check_same_precision, choose_precision, find_cpu_bfloat16
 
 # Lines of /proc/cpuinfo, each of a machine's.
 SAPPHIRE_RAPIDS = "flags\t\t: fpu avx2 avx512f avx512_bf16 avx512_fp16 amx_bf16 amx_tile amx_int8\n"

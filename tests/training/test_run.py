@@ -23,7 +23,7 @@ from tiny_runs import (
 
 from seq2seq import checkpoint
 from seq2seq.cli.files import find_run
-from seq2seq.data import file_memo, formats, text
+from seq2seq.data import cache, formats, text
 from seq2seq.data.prepare import prepare
 from seq2seq.data.ragged_array import RaggedArray
 from seq2seq.errors import ConfigError, DataError
@@ -139,7 +139,7 @@ class BegunError(Exception):
 
 def test_setting_up_a_run_walks_its_text_once(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a warm cache: the validation text is read for its references, and nothing else."""
-    monkeypatch.setattr(file_memo, "SETTLED_NS", -1)  # files may be remembered at once
+    monkeypatch.setattr(cache, "SETTLED_NS", -1)  # files may be remembered at once
     train_tiny(base, "trainer.max_steps=1")
     read, rows = Counter[str](), Counter[tuple[int, int, int]]()
     read_lines, row = text.read_lines, RaggedArray.__getitem__

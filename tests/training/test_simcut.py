@@ -16,10 +16,9 @@ from test_r_drop import E, Largest, R, V, batch_of, problem
 from tiny_runs import metrics, tiny_overrides, train_again, train_command, train_tiny, weights
 from torch import Tensor, nn
 
-from seq2seq.data.batch import make_batch
+from seq2seq.data.batch import draw_cuts, make_batch
 from seq2seq.data.batch_loader import BatchLoader
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.token_cutoff import draw_cuts
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.symbols import EOS, PAD
 from seq2seq.training.guided import GuidedHead, align_loss

@@ -12,8 +12,7 @@ import torch
 from test_resume import LONG, assert_identical, state_of
 from tiny_runs import tiny_overrides, train_again, train_command, train_tiny, weights
 
-from seq2seq.training.metrics import TokenMean
-from seq2seq.training.module import TrainingModule
+from seq2seq.training.module import TokenMean, TrainingModule
 from seq2seq.training.stopping import DivergedError
 from seq2seq.training.trainer import silence_advice, slurm_environment
 

@@ -277,9 +277,8 @@ def check_length(position: Mapping[str, Any], max_length: int) -> None:
 
 def check_r_drop(r_drop: float, model: Mapping[str, Any]) -> None:
     """Raises: ConfigError for R-Drop of a model that drops nothing."""
-    of_model = (
-        model["model"].get(name) for name in ("dropout", "activation_dropout", "word_dropout")
-    )
+    names = ("dropout", "activation_dropout", "word_dropout")
+    of_model = (model["model"].get(name) for name in names)
     of_weights = (options.get("dropout") for options in model["attention"].values())
     if r_drop and not any((*of_model, *of_weights)):
         raise ConfigError(
@@ -299,9 +298,8 @@ def check_precision(precision: str, ema: float | None) -> None:
 
 def check_readers(roles: Mapping[Role, Assignment], groups: str) -> None:
     """Raises: ConfigError for groups that no attention to the source reads."""
-    mechanisms = [
-        ATTENTION.find(c.options["name"]) for r, c in roles.items() if r is not Role.DECODER
-    ]
+    readers_of_source = (choice for role, choice in roles.items() if role is not Role.DECODER)
+    mechanisms = [ATTENTION.find(choice.options["name"]) for choice in readers_of_source]
     if groups != "none" and not any(mechanism.reads_groups for mechanism in mechanisms):
         readers = ", ".join(sorted(name for name, m in ATTENTION.items() if m.reads_groups))
         raise ConfigError(
