@@ -11,7 +11,7 @@ from test_files import CATALOG, read, translate
 
 from seq2seq.documents.files.contents import Cutter
 from seq2seq.documents.files.formats import open_file
-from seq2seq.documents.files.po import find_directives
+from seq2seq.documents.files.messages import find_directives
 from seq2seq.documents.limits import MAX_ELEMENTS
 from seq2seq.errors import DataError
 

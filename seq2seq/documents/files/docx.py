@@ -41,8 +41,7 @@ class WordPart:
 
     def __init__(self, data: bytes, cut: Cutter):
         self._file = EncodedText.read(data, XML)
-        self._text = self._file.text
-        tree = parse_xml(self._text, WORD, "w:")
+        tree = parse_xml(self._file.text, WORD, "w:")
         if not any(node.name.startswith("w:") for node in tree.children):
             raise DataError("it is not in the vocabulary of Word")
         nodes = [node for node in walk(tree) if node.name]
@@ -53,18 +52,18 @@ class WordPart:
 
     def write(self, translated: Sequence[str]) -> bytes:
         """The file with the texts of its paragraphs as they are translated."""
-        return self._file.encode(self._render(translated, 0, len(self._text)))
+        return self._file.encode(self._render(translated, 0, len(self._file.text)))
 
     def _render(self, translated: Sequence[str], begin: int, end: int) -> str:
         """A span of the file, with the paragraphs that begin in it as they are translated."""
-        parts, place = [], begin
+        text, parts, place = self._file.text, [], begin
         for k in range(bisect_left(self._begins, begin), bisect_left(self._begins, end)):
             paragraph = self.paragraphs[k]
             if paragraph.node.begin >= place:  # else it is in the one before
                 new = paragraph.write(translated[k], partial(self._render, translated))
-                parts += [self._text[place : paragraph.node.begin], new]
+                parts += [text[place : paragraph.node.begin], new]
                 place = paragraph.node.end
-        return "".join([*parts, self._text[place:end]])
+        return "".join([*parts, text[place:end]])
 
 
 def open_docx(data: bytes, cut: Cutter) -> Contents:
@@ -101,8 +100,8 @@ def related_parts(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> I
     folder, name = posixpath.split(part)
     file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")
     for node in walk(parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS)):
-        is_inside = node.attribute("TargetMode") != "External" if node.name else False
-        if is_inside and node.attribute("Type").rpartition("/")[2] in kinds:
+        kind = node.attribute("Type").rpartition("/")[2] if node.name else ""
+        if kind in kinds and node.attribute("TargetMode") != "External":
             path = posixpath.join("/", folder, unquote(node.attribute("Target")))
             yield posixpath.normpath(path).lstrip("/")
 

@@ -17,13 +17,11 @@ MARKS += [("<?".encode(codec), codec) for codec in UNICODE[-2:]]
 # Declarations: the group is the name of the encoding. A match without it is a comment.
 XML_DECLARATION = re.compile(r"""\A\ufeff?\s*<\?xml\s[^<>]*?\bencoding\s*=\s*["']\s*([\w.:-]+)""")
 HTML_DECLARATION = re.compile(
-    r"""<!--.*?(?:-->|\Z)|(?:<meta\s[^<>]*?\bcharset|\A\s*<\?xml\s[^<>]*?\bencoding)"""
-    r"""\s*+=\s*+["']?\s*+([\w.:-]+)""",
-    re.I | re.S,
+    r"""(?is)<!--.*?(?:-->|\Z)|(?:<meta\s[^<>]*?\bcharset|\A\s*<\?xml\s[^<>]*?\bencoding)"""
+    r"""\s*+=\s*+["']?\s*+([\w.:-]+)"""
 )
 CATALOG_DECLARATION = re.compile(
-    r"""^(?!\#)[^\n]*?\bContent-Type:[ \t]*+[\w/.+-]*+[ \t]*+;[ \t"\r\n]*charset=([\w.:-]+)""",
-    re.I | re.M,
+    r"""(?im)^(?!\#)[^\n]*?\bContent-Type:[ \t]*+[\w/.+-]*+[ \t]*+;[ \t"\r\n]*charset=([\w.:-]+)"""
 )
 # The codecs by which browsers read some encodings: https://encoding.spec.whatwg.org
 BROWSER_CODECS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254"}

@@ -7,7 +7,7 @@ placeholders.
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
@@ -20,9 +20,8 @@ from seq2seq.documents.placeholders import find_placeholders
 
 # A message is read as HTML if it has one of these; `prog <file>` is none.
 HAS_TAGS = re.compile(
-    r"</(?:\d+|[A-Za-z][\w:.-]*)\s*>|<(?:\d+|[A-Za-z][\w:.-]*)\s*/>|"
-    r"<(?:a|b|br|div|em|font|hr|i|img|input|li|p|span|strong|u|wbr)\b[^<>]*+>",
-    re.I,
+    r"(?i)<(?:/(?:\d+|[a-z][\w:.-]*)\s*|(?:\d+|[a-z][\w:.-]*)\s*/|"
+    r"(?:a|b|br|div|em|font|hr|i|img|input|li|p|span|strong|u|wbr)\b[^<>]*+)>"
 )
 # Tags of i18next such as <0>, and letters that make no name of HTML, as which they are read.
 NUMBERED_TAG = re.compile(r"</?\d+\s*/?>")
@@ -32,6 +31,12 @@ SHORTCUT = re.compile(r"(?:^|(?<=\s))(&)(?=[^\W\d_])(?!\w+;)")  # before its let
 LINE_END = re.compile(r"([\t\n]+)")  # or that of a cell
 # The beginning of a choice of ICU: {count, plural, one {# file} other {# files}}.
 CHOICE = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
+# The flags of languages with the directives of printf, where a % without one is an error; and those
+# directives, which translations must have in the same order unless they are numbered or named.
+PERCENT_FORMAT = re.compile(r"(?:c|objc|python|perl|php|awk|lua|tcl|ruby|object-pascal)-format")
+DIRECTIVE = re.compile(
+    r"%(?P<key>\d+\$|\(\w+\)|<\w+>)?+[-+ #0'I*.\d]*+(?:hh?|ll?|[Lqjzt])?[A-Za-z@%]?"
+)
 
 
 class Message(NamedTuple):
@@ -42,7 +47,7 @@ class Message(NamedTuple):
             plural, all get a translation, or none does.
         source, text: its text, and the same with tags.
         written: its text as it stands in the file.
-        compare: finds what a translation, as the file is to have it, has lost or added.
+        formats: the flags that say which placeholders it has, such as c-format.
         fill: makes the changes of the file that put a translation into it.
     """
 
@@ -50,25 +55,19 @@ class Message(NamedTuple):
     source: str
     text: NumberedText
     written: str
-    compare: Callable[[str], list[str]]
+    formats: Set[str]
     fill: Callable[[str], list[Change]]
 
 
-def open_messages(
-    file: str, messages: Sequence[Message], cut: Cutter, encode: Callable[[str], str]
-) -> Contents:
-    """The contents of a file with messages; `encode` writes text as such a file has it."""
+def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Contents:
+    """The contents of a file with messages."""
     problems: list[str] = []
-    write = partial(write_messages, file, messages, encode, problems)
+    write = partial(write_messages, file, messages, problems)
     return Contents([message.text.cut(cut) for message in messages], write, problems)
 
 
 def write_messages(
-    file: str,
-    messages: Sequence[Message],
-    encode: Callable[[str], str],
-    problems: list[str],
-    translated: Sequence[str],
+    file: str, messages: Sequence[Message], problems: list[str], translated: Sequence[str]
 ) -> bytes:
     """The file with translations. `problems` names those that a program could not use, which are
     left out.
@@ -78,7 +77,7 @@ def write_messages(
     problems.clear()
     pairs = zip(messages, translated, strict=True)
     for begin, group in groupby(pairs, lambda pair: pair[0].entry):
-        entry = [(message, render_message(message, new, encode)) for message, new in group]
+        entry = [(message, render_message(message, new)) for message, new in group]
         line, place = line + file.count("\n", place, begin), begin
         if lost := [fault for message, new in entry for fault in find_faults(message, new)]:
             problems.append(
@@ -91,11 +90,35 @@ def write_messages(
 
 
 def find_faults(message: Message, new: str) -> list[str]:
-    """What makes a translation unusable. A choice that is left as it is waits for a person."""
-    return CHOICE.findall(message.written) if new == message.written else message.compare(new)
+    """What makes a translation, as the file is to have it, unusable: placeholders that it has lost
+    or added, of all kinds if a flag says that the message has some, else those in braces. A choice
+    that is left as it is waits for a person.
+    """
+    if new == message.written:
+        return CHOICE.findall(new)
+    # Lisp's placeholders begin with ~, and in Java an apostrophe makes text of what follows it.
+    signs = "{}~'" if "java-format" in message.formats else "{}~"
+    before, after = (
+        find_placeholders(text) + Counter({sign: text.count(sign) for sign in signs})
+        for text in (message.written, new)
+    )
+    changed = [*(before - after), *(after - before)]
+    if not message.formats:
+        return [each for each in changed if "{" in each or "}" in each]
+    if any(map(PERCENT_FORMAT.fullmatch, message.formats)):
+        wanted, found = find_directives(message.written), find_directives(new)
+        changed += [] if wanted == found else [*wanted, *found]
+    return changed
 
 
-def render_message(message: Message, translated: str, encode: Callable[[str], str]) -> str:
+def find_directives(text: str) -> list[str]:
+    """The directives of printf in a text, in their order, if that matters."""
+    found = [match for match in DIRECTIVE.finditer(text) if match[0] != "%%"]
+    directives = [match[0] for match in found]
+    return sorted(directives) if all(match["key"] for match in found) else directives
+
+
+def render_message(message: Message, translated: str) -> str:
     """Write the translation of a message. Characters that the message writes as entities are
     entities in it too, and all others stand as they are.
     """
@@ -104,39 +127,23 @@ def render_message(message: Message, translated: str, encode: Callable[[str], st
     found = {html.unescape(entity): entity for entity in ENTITY.findall(message.source)}
     entities = {ord(plain): entity for plain, entity in found.items() if len(plain) == 1}
     return "".join(
-        encode(part.translate(entities)) if isinstance(part, str) else part.markup
+        message.text.encode(part.translate(entities)) if isinstance(part, str) else part.markup
         for part in message.text.parts(translated)
     )
 
 
-def differences(message: str, translation: str, signs: str) -> list[str]:
-    """The placeholders and signs that a message and its translation do not have equally often."""
-    before, after = (
-        find_placeholders(text) + Counter({sign: text.count(sign) for sign in signs})
-        for text in (message, translation)
-    )
-    return [*(before - after), *(after - before)]
-
-
-def add_message(
-    text: NumberedText, message: str, has_tags: bool, encode: Callable[[str], str] = str
-) -> None:
-    """Add a message, or a part of one, to a text.
-
-    Args:
-        has_tags: whether it is read as HTML.
-        encode: writes markup of the message as the file has it.
-    """
+def add_message(text: NumberedText, message: str, has_tags: bool) -> None:
+    """Add a message, or a part of one, to a text; `has_tags` says whether it is read as HTML."""
     read = NUMBERED_TAG.sub(lambda match: match[0].translate(LETTERS), message)
     tokens = read_html(read) if has_tags else [Token("text", 0, len(message))]
     for token in tokens:
         part = message[token.begin : token.end]
         if token.kind != "text":
-            text.add_tag(Tag(token.kind, encode(part), f"html {token.name}"), token.text)
+            text.add_tag(Tag(token.kind, text.encode(part), f"html {token.name}"), token.text)
             continue
         for k, piece in enumerate(SHORTCUT.split(part)):
             if k % 2:
-                text.add_tag(Tag("alone", encode(piece)))
+                text.add_tag(Tag("alone", text.encode(piece)))
             else:
                 text.add_text(ENTITY.sub(lambda match: html.unescape(match[0]), piece))
 

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from seq2seq.documents.document import Document, escape_text
@@ -27,11 +27,17 @@ class Tag(NamedTuple):
 
 
 class NumberedText:
-    """A text with numbered tags, to which parts are added in their order."""
+    """A text with numbered tags, to which parts are added in their order.
 
-    __slots__ = ("_parts", "_tokens", "tags")
+    Attributes:
+        encode: writes a text as the file has it.
+        tags: the tags, by their numbers.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_parts", "_tokens", "encode", "tags")
+
+    def __init__(self, encode: Callable[[str], str] = str) -> None:
+        self.encode = encode
         self.tags: list[Tag] = []
         self._parts: list[str] = []
         self._tokens: list[Token] = []

@@ -5,9 +5,9 @@ stands unless it belongs to an element of another formatting.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
+from statistics import mode
 from typing import NamedTuple
 
 from seq2seq.documents.document import sentences_of
@@ -20,7 +20,8 @@ AROUND = re.compile("w:(?:hyperlink|ins|moveTo|smartTag|customXml|dir|bdo|sdt)")
 BREAKS = {"w:tab", "w:br", "w:cr"}
 PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
 LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # the instruction of a field with a text
-UNFORMATTED = {"w:lang", "w:noProof"}  # what spell checkers leave in runs is no formatting, ...
+# What has no name, such as white space, and what spell checkers leave in runs is no formatting, ...
+UNFORMATTED = {"", "w:lang", "w:noProof"}
 # ... nor are the numbers of the sessions in which Word saved them.
 SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
 Render = Callable[[int, int], str]  # of a span of the file
@@ -30,7 +31,7 @@ class Item(NamedTuple):
     """A text, or a tag with the text that stands for it."""
 
     text: str
-    format: int = -1
+    format: int = 0
     tag: Tag | None = None
 
 
@@ -91,12 +92,9 @@ class Paragraph:
             self._add_tag("block", node.begin, node.end)
             return
         properties = node.child("w:rPr")
-        formatting = [
-            each.markup
-            for each in (properties.children if properties else ())
-            if each.name and each.name not in UNFORMATTED
-        ]
-        key = "".join([SESSIONS.sub("", node.opening), *formatting])
+        formatting = properties.children if properties else []
+        marks = [each.markup for each in formatting if each.name not in UNFORMATTED]
+        key = "".join([SESSIONS.sub("", node.opening), *marks])
         format = self._formats.setdefault(key, len(self._formats))
         self._runs += [node] if format == len(self._runs) else []
         for child in node.children:
@@ -124,10 +122,10 @@ class Paragraph:
         """
         plain = "".join(item.text for item in self._items)
         formats = [item.format for item in self._items for _ in item.text]
-        most = most_common(formats)
+        most = mode(formats or [0])
         bases = [most] * len(plain)
         for begin, end in sentences_of(plain, language, "sentences"):
-            bases[begin:end] = [most_common(formats[begin:end])] * (end - begin)
+            bases[begin:end] = [mode(formats[begin:end])] * (end - begin)
         text, place = NumberedText(), 0
         around: list[int] = []  # formats with open tags
         for item in self._items:
@@ -138,9 +136,8 @@ class Paragraph:
                 text.add_tag(item.tag, item.text)
                 continue
             for base, span in groupby(range(begin, place), bases.__getitem__):
-                path = [most, base, item.format]
-                changes = [new for before, new in pairwise(path) if new != before]
-                set_formats(text, around, changes)
+                path = pairwise([most, base, item.format])
+                set_formats(text, around, [inner for outer, inner in path if inner != outer])
                 text.add_text("".join(plain[k] for k in span))
         set_formats(text, around, [])
         self._most = most
@@ -188,12 +185,6 @@ def set_formats(text: NumberedText, around: list[int], formats: list[int]) -> No
     for number in formats[len(around) :]:
         text.add_tag(Tag("open", "", f"format {number}"))
         around.append(number)
-
-
-def most_common(formats: Sequence[int]) -> int:
-    """The format of most characters; -1 if there are none."""
-    counts = Counter(each for each in formats if each >= 0).most_common(1)
-    return counts[0][0] if counts else -1
 
 
 def field_ends(run: Node) -> list[str]:

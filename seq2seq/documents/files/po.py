@@ -1,38 +1,29 @@
 """PO, the catalogs of gettext: messages without a translation get one."""
 
 import re
-from collections.abc import Set
 from functools import partial
 
 from seq2seq.documents.files.contents import Change, Contents, Cutter, decode_file
-from seq2seq.documents.files.messages import Message, differences, open_messages, read_message
+from seq2seq.documents.files.messages import Message, open_messages, read_message
 from seq2seq.documents.limits import check_count
 
 STRING = re.compile(r'"(?:[^"\\\r\n]|\\.)*+"')
 # A keyword with its strings. Those of obsolete messages stand after `#~`, and are none.
 FIELD = re.compile(
-    r"^[ \t]*(msgctxt|msgid_plural|msgid|msgstr)(?:\[\d+\])?[ \t]*"
-    rf"({STRING.pattern}(?:[ \t]*+(?:\r?\n[ \t]*+)?+{STRING.pattern})*+)",
-    re.M,
+    r"(?m)^[ \t]*(msgctxt|msgid_plural|msgid|msgstr)(?:\[\d+\])?[ \t]*"
+    rf"({STRING.pattern}(?:[ \t]*+(?:\r?\n[ \t]*+)?+{STRING.pattern})*+)"
 )
 FLAGS = re.compile(r"^#[,=](.*)", re.M)
 ESCAPE = re.compile(r"\\(.)")
 SPECIAL = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 ESCAPED = str.maketrans({character: rf"\{name}" for name, character in SPECIAL.items()})
-# The flags that say which placeholders a message has; and those of languages with the directives of
-# printf, where a % without one is an error.
-FORMAT = re.compile(r"(?!no-|impossible-).*-format")
-PERCENT_FORMAT = re.compile(r"(?:c|objc|python|perl|php|awk|lua|tcl|ruby|object-pascal)-format")
-# Translations must have directives in the same order unless they are numbered or named.
-DIRECTIVE = re.compile(
-    r"%(?P<key>\d+\$|\(\w+\)|<\w+>)?+[-+ #0'I*.\d]*+(?:hh?|ll?|[Lqjzt])?[A-Za-z@%]?"
-)
+FORMAT = re.compile(r"(?!no-|impossible-).*-format")  # flags that say which placeholders there are
 
 
 def open_catalog(data: bytes, cut: Cutter) -> Contents:
     """Raises: DataError if the data is not text, or has too many messages."""
     text = decode_file(data)
-    return open_messages(text, find_messages(text, cut.fuzzy), cut, str)
+    return open_messages(text, find_messages(text, cut.fuzzy), cut)
 
 
 def find_messages(text: str, is_fuzzy: bool = False) -> list[Message]:
@@ -64,10 +55,9 @@ def find_messages(text: str, is_fuzzy: bool = False) -> list[Message]:
         for number, form in enumerate(forms):
             source = strings["msgid"] if number == 0 and len(forms) > 1 else plural
             if not read_string(form[2]):
-                compare = partial(find_differences, source, formats)
                 fill = partial(fill_form, marks, form.span(2), end_of_line)
                 numbered, place = read_message(source), forms[0].start(2)
-                messages.append(Message(place, source, numbered, source, compare, fill))
+                messages.append(Message(place, source, numbered, source, formats, fill))
                 marks = []
     return messages
 
@@ -87,26 +77,6 @@ def read_string(quoted: str) -> str:
     """The text of quoted strings in C's manner, one after another."""
     text = "".join(string[1:-1] for string in STRING.findall(quoted))
     return ESCAPE.sub(lambda match: SPECIAL.get(match[1], match[1]), text)
-
-
-def find_differences(source: str, formats: Set[str], translation: str) -> list[str]:
-    """The placeholders that a message and its translation do not share, if a flag says that it has
-    some: a program could not use the translation.
-    """
-    # Lisp's placeholders begin with ~, and in Java an apostrophe makes text of what follows it.
-    signs = "{}~'" if "java-format" in formats else "{}~"
-    changed = differences(source, translation, signs) if formats else []
-    if any(map(PERCENT_FORMAT.fullmatch, formats)):
-        wanted, found = find_directives(source), find_directives(translation)
-        changed += [] if wanted == found else [*wanted, *found]
-    return changed
-
-
-def find_directives(text: str) -> list[str]:
-    """The directives of printf in a text, in their order, if that matters."""
-    found = [match for match in DIRECTIVE.finditer(text) if match[0] != "%%"]
-    directives = [match[0] for match in found]
-    return sorted(directives) if all(match["key"] for match in found) else directives
 
 
 def fill_form(

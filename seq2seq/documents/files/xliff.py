@@ -5,13 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from seq2seq.documents.files.contents import Change, Contents, Cutter, decode_file
-from seq2seq.documents.files.messages import (
-    HAS_TAGS,
-    Message,
-    add_message,
-    differences,
-    open_messages,
-)
+from seq2seq.documents.files.messages import HAS_TAGS, Message, add_message, open_messages
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.files.xml_tree import Node, change_attributes, escape_xml, parse_xml
 from seq2seq.documents.html_markup import MAX_COPIED
@@ -21,13 +15,13 @@ XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also withou
 UNITS = {"trans-unit", "segment"}  # of versions 1 and 2
 AROUND = {"g", "mrk", "pc"}  # elements around text; the text of all others is code
 # Codes that open and close what is around text in pieces, and what begins the names of Angular's.
-SIDES: dict[str, Kind] = {
-    **dict.fromkeys(["bpt", "bx", "sc", "sm", "START"], "open"),
-    **dict.fromkeys(["ept", "ex", "ec", "em", "CLOSE"], "close"),
-}
-# States of targets that people have finished, and of those that wait for a translation.
-FINISHED = {"translated", "reviewed", "signed-off", "final"}
-WAITING = {"new", "needs-translation", "initial"}
+OPENING, CLOSING = {"bpt", "bx", "sc", "sm", "START"}, {"ept", "ex", "ec", "em", "CLOSE"}
+# The states of targets that people have finished, and of those that wait for a translation.
+STATE = r"""\s(?:state|subState)\s*=\s*["'](?:[^\s"']*:|x-)?"""
+FINISHED = re.compile(
+    rf"""{STATE}(?:translated|reviewed|signed-off|final)["']|\sapproved\s*=\s*["']yes["']"""
+)
+WAITING = re.compile(rf"""{STATE}(?:new|needs-translation|initial)["']""")
 
 
 def open_xliff(data: bytes, cut: Cutter) -> Contents:
@@ -36,7 +30,7 @@ def open_xliff(data: bytes, cut: Cutter) -> Contents:
     root = parse_xml(text, XLIFF)
     if not root.child("xliff"):
         raise DataError("it is no XLIFF file: its first element is not <xliff>")
-    return open_messages(text, find_units(root), cut, escape_xml)
+    return open_messages(text, find_units(root), cut)
 
 
 def find_units(root: Node) -> list[Message]:
@@ -62,24 +56,19 @@ def is_done(node: Node, source: Node, target: Node | None) -> bool:
     """
     if target is None:
         return False
-    states = {
-        re.split(r"x-|:", each.attribute(name))[-1]
-        for each in (node, target)
-        for name in ("state", "subState")
-    }
-    if states & FINISHED or node.attribute("approved") == "yes":
-        return True
+    opening = node.opening + target.opening
     content = target.content.strip()
-    return content not in ("", source.content.strip()) and not states & WAITING
+    is_translated = content not in ("", source.content.strip())
+    return bool(FINISHED.search(opening)) or (is_translated and not WAITING.search(opening))
 
 
 def read_unit(node: Node, source: Node, target: Node | None) -> Message:
     """A unit as a message, with tags for what is in its source."""
-    text, content = NumberedText(), source.content
+    text, content = NumberedText(escape_xml), source.content
     add_nodes(text, source.children, HAS_TAGS.search(content) is not None)
     written = source.text[source.inner : source.stop]
     fill = partial(fill_unit, node, source, target)
-    return Message(node.begin, content, text, written, partial(compare_braces, written), fill)
+    return Message(node.begin, content, text, written, set(), fill)
 
 
 def add_nodes(text: NumberedText, nodes: Sequence[Node], has_tags: bool) -> None:
@@ -87,7 +76,7 @@ def add_nodes(text: NumberedText, nodes: Sequence[Node], has_tags: bool) -> None
     for node in nodes:
         is_kept = node.translate == "no" or node.attribute("mtype") == "protected"
         if not node.name and node.content:
-            add_message(text, node.content, has_tags, escape_xml)
+            add_message(text, node.content, has_tags)
         elif node.name in AROUND and not is_kept:
             text.add_tag(Tag("open", node.opening, node.name))
             add_nodes(text, node.children, has_tags)
@@ -103,15 +92,9 @@ def read_code(node: Node) -> tuple[Kind, str]:
     """What a code is, and the key by which it finds its partner."""
     key = node.attribute("rid") or node.attribute("startRef") or node.attribute("id")
     side, _, name = key.partition("_")
-    if node.name == "x" and side in SIDES:
-        return SIDES[side], name
-    return SIDES.get(node.name, "alone"), key
-
-
-def compare_braces(source: str, translation: str) -> list[str]:
-    """The placeholders in braces that a source and its target do not share."""
-    changed = differences(source, translation, "{}")
-    return [each for each in changed if "{" in each or "}" in each]
+    is_named = node.name == "x" and side in OPENING | CLOSING
+    code, key = (side, name) if is_named else (node.name, key)
+    return "open" if code in OPENING else "close" if code in CLOSING else "alone", key
 
 
 def fill_unit(node: Node, source: Node, target: Node | None, inner: str) -> list[Change]:

@@ -72,8 +72,7 @@ class Node:
 
     def child(self, *names: str) -> "Node | None":
         """The first child with one of some names; the earlier names take precedence."""
-        found = (each for name in names for each in self.children if each.name == name)
-        return next(found, None)
+        return next((each for name in names for each in self.children if each.name == name), None)
 
     def attribute(self, name: str) -> str:
         """The value of an attribute, whatever its prefix; empty if there is none."""
@@ -95,15 +94,9 @@ def change_attributes(opening: str, **values: str) -> str:
     those whose value is empty are removed.
     """
 
-    def change(match: re.Match[str]) -> str:
-        if match[1] not in values:
-            return match[0]
-        value = values.pop(match[1])
-        return f' {match[1]}="{value}"' if value else ""
-
-    opening = ATTRIBUTE.sub(change, opening)
+    kept = ATTRIBUTE.sub(lambda match: "" if match[1] in values else match[0], opening)
     added = "".join(f' {name}="{value}"' for name, value in values.items() if value)
-    return opening.removesuffix(">").removesuffix("/").rstrip() + added + ">"
+    return kept.removesuffix(">").removesuffix("/").rstrip() + added + ">"
 
 
 def walk(node: Node) -> Iterator[Node]:
