@@ -73,10 +73,12 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
     if sum(map(len, files.values())) > LONGEST:
         raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it")
     parts: dict[str, WordPart] = {}
+    count = 0
     for name, file in files.items():
         try:
             parts[name] = WordPart(file, cut)
-            check_count(sum(part.count for part in parts.values()))
+            count += parts[name].count
+            check_count(count)
         except DataError as error:
             raise DataError(f"{name} in it: {error}") from None
     documents = [each.document for part in parts.values() for each in part.paragraphs]

@@ -25,10 +25,9 @@ CATALOG_DECLARATION = re.compile(
 )
 # The codecs by which browsers read some encodings: https://encoding.spec.whatwg.org
 BROWSER_CODECS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254"}
-BROWSER_CODECS |= {"iso8859-11": "cp874", "tis-620": "cp874", "shift_jis": "cp932"}
-BROWSER_CODECS |= {"euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}
+BROWSER_CODECS |= {"shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}
 # Decoded as itself by every encoding in which a declaration can be read. UTF-7 and the encodings of
-# domains, and of escaped characters, take one of its ends, or what is in the middle, as others.
+# domains, and of escaped characters, read a part of it as something else.
 ASCII = bytes(range(128)).replace(b"\\", rb"\u0041") + b"+AGE-.xn--4ca."
 
 
@@ -62,10 +61,10 @@ class EncodedText(NamedTuple):
     text: str
     codec: str
     label: str
-    format: "TextFormat"
+    format: TextFormat
 
     @classmethod
-    def read(cls, data: bytes, format: "TextFormat") -> "EncodedText":
+    def read(cls, data: bytes, format: TextFormat) -> "EncodedText":
         """Decode a file by its byte order mark, else by its declaration, else as UTF-8.
 
         Raises: DataError if the bytes are not text in this encoding: none are replaced, since

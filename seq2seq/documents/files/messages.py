@@ -8,7 +8,6 @@ import html
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
-from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -60,33 +59,30 @@ class Message(NamedTuple):
 
 
 def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Contents:
-    """The contents of a file with messages."""
-    problems: list[str] = []
-    write = partial(write_messages, file, messages, problems)
-    return Contents([message.text.cut(cut) for message in messages], write, problems)
-
-
-def write_messages(
-    file: str, messages: Sequence[Message], problems: list[str], translated: Sequence[str]
-) -> bytes:
-    """The file with translations. `problems` names those that a program could not use, which are
-    left out.
+    """The contents of a file with messages. Translations that a program could not use are left out
+    of the file, and `problems` names them.
     """
-    changes: list[Change] = []
-    line, place = 1, 0
-    problems.clear()
-    pairs = zip(messages, translated, strict=True)
-    for begin, group in groupby(pairs, lambda pair: pair[0].entry):
-        entry = [(message, render_message(message, new)) for message, new in group]
-        line, place = line + file.count("\n", place, begin), begin
-        if lost := [fault for message, new in entry for fault in find_faults(message, new)]:
+    problems: list[str] = []
+
+    def write(translated: Sequence[str]) -> bytes:
+        changes: list[Change] = []
+        line, place = 1, 0
+        problems.clear()
+        pairs = zip(messages, translated, strict=True)
+        for begin, group in groupby(pairs, lambda pair: pair[0].entry):
+            entry = [(message, render_message(message, new)) for message, new in group]
+            line, place = line + file.count("\n", place, begin), begin
+            lost = [fault for message, new in entry for fault in find_faults(message, new)]
+            if not lost:
+                changes += [change for message, new in entry for change in message.fill(new)]
+                continue
             problems.append(
                 f"line {line}: {entry[0][0].source[:60]!r} stays without a translation: a person "
                 f"should see to {', '.join(dict.fromkeys(lost))}"
             )
-        else:
-            changes += [change for message, new in entry for change in message.fill(new)]
-    return splice(file, changes).encode()
+        return splice(file, changes).encode()
+
+    return Contents([message.text.cut(cut) for message in messages], write, problems)
 
 
 def find_faults(message: Message, new: str) -> list[str]:

@@ -19,6 +19,7 @@ from seq2seq.documents.files.xml_tree import Node, escape_xml
 AROUND = re.compile("w:(?:hyperlink|ins|moveTo|smartTag|customXml|dir|bdo|sdt)")
 BREAKS = {"w:tab", "w:br", "w:cr"}
 PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
+ENDS: dict[str, Kind] = {"Start": "open", "End": "close"}
 LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # the instruction of a field with a text
 # What has no name, such as white space, and what spell checkers leave in runs is no formatting, ...
 UNFORMATTED = {"", "w:lang", "w:noProof"}
@@ -106,12 +107,9 @@ class Paragraph:
 
     def _add_mark(self, node: Node) -> None:
         """Add what stands between runs: alone, or as one end of a pair."""
-        if match := PAIRS.fullmatch(node.name):
-            kind: Kind = "open" if match[2] == "Start" else "close"
-            name = f"{match[1]} {node.attribute('id')}"
-            self._add_tag(kind, node.begin, node.end, name)
-        else:
-            self._add_tag("alone", node.begin, node.end)
+        match = PAIRS.fullmatch(node.name)
+        name = f"{match[1]} {node.attribute('id')}" if match else ""
+        self._add_tag(ENDS[match[2]] if match else "alone", node.begin, node.end, name)
 
     def _add_tag(self, kind: Kind, begin: int, end: int, name: str = "", text: str = "") -> None:
         self._items.append(Item(text, tag=Tag(kind, self.node.text[begin:end], name, begin)))

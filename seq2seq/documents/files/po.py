@@ -56,8 +56,8 @@ def find_messages(text: str, is_fuzzy: bool = False) -> list[Message]:
             source = strings["msgid"] if number == 0 and len(forms) > 1 else plural
             if not read_string(form[2]):
                 fill = partial(fill_form, marks, form.span(2), end_of_line)
-                numbered, place = read_message(source), forms[0].start(2)
-                messages.append(Message(place, source, numbered, source, formats, fill))
+                numbered, first = read_message(source), forms[0].start(2)
+                messages.append(Message(first, source, numbered, source, formats, fill))
                 marks = []
     return messages
 

@@ -1,7 +1,7 @@
 """XLIFF 1.2 and 2.0: the text of each source is translated into its target."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from seq2seq.documents.files.contents import Change, Contents, Cutter, decode_file
@@ -30,22 +30,20 @@ def open_xliff(data: bytes, cut: Cutter) -> Contents:
     root = parse_xml(text, XLIFF)
     if not root.child("xliff"):
         raise DataError("it is no XLIFF file: its first element is not <xliff>")
-    return open_messages(text, find_units(root), cut)
+    return open_messages(text, list(find_units(root)), cut)
 
 
-def find_units(root: Node) -> list[Message]:
-    """The units to translate."""
-    messages = []
-    waiting = [(root, True)]
-    while waiting:
-        node, is_translated = waiting.pop()
-        is_translated = node.translate != "no" if node.translate else is_translated
-        source, target = node.child("seg-source", "source"), node.child("target")
-        if node.name not in UNITS:
-            waiting += [(child, is_translated) for child in node.children[::-1]]
-        elif is_translated and source and source.children and not is_done(node, source, target):
-            messages.append(read_unit(node, source, target))
-    return messages
+def find_units(node: Node, is_translated: bool = True) -> Iterator[Message]:
+    """The units to translate in an element; `is_translated` says whether it is without a word of
+    its own on that.
+    """
+    is_translated = node.translate != "no" if node.translate else is_translated
+    source, target = node.child("seg-source", "source"), node.child("target")
+    if node.name not in UNITS:
+        for child in node.children:
+            yield from find_units(child, is_translated)
+    elif is_translated and source and source.children and not is_done(node, source, target):
+        yield read_unit(node, source, target)
 
 
 def is_done(node: Node, source: Node, target: Node | None) -> bool:

@@ -93,7 +93,6 @@ def change_attributes(opening: str, **values: str) -> str:
     """An opening tag, instead of an opening or single one, with other values of some attributes;
     those whose value is empty are removed.
     """
-
     kept = ATTRIBUTE.sub(lambda match: "" if match[1] in values else match[0], opening)
     added = "".join(f' {name}="{value}"' for name, value in values.items() if value)
     return kept.removesuffix(">").removesuffix("/").rstrip() + added + ">"
