@@ -69,7 +69,11 @@ class WordPart:
 def open_docx(data: bytes, cut: Cutter) -> Contents:
     """Raises: DataError if the data is not a .docx file, and for what `read_archive` refuses."""
     archive = read_archive(data)
-    files = {name: archive[name] for name in find_parts(archive) if name in archive}
+    main = next(related_parts(archive, "", {"officeDocument"}), MAIN)
+    if main not in archive:
+        raise DataError(f"it is no .docx file: there is no {main} in it")
+    others = [*related_parts(archive, main, OTHERS)] or filter(PARTS.fullmatch, archive)
+    files = {name: archive[name] for name in (main, *others) if name in archive}
     if sum(map(len, files.values())) > LONGEST:
         raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it")
     parts: dict[str, WordPart] = {}
@@ -83,18 +87,6 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
             raise DataError(f"{name} in it: {error}") from None
     documents = [each.document for part in parts.values() for each in part.paragraphs]
     return Contents(documents, partial(write_docx, data, parts))
-
-
-def find_parts(archive: Mapping[str, bytes]) -> list[str]:
-    """The names of the files with the text, the main part first.
-
-    Raises: DataError if there is no main part.
-    """
-    main = next(related_parts(archive, "", {"officeDocument"}), MAIN)
-    if main not in archive:
-        raise DataError(f"it is no .docx file: there is no {main} in it")
-    others = [*related_parts(archive, main, OTHERS)] or filter(PARTS.fullmatch, archive)
-    return list(dict.fromkeys([main, *others]))
 
 
 def related_parts(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:

@@ -63,6 +63,8 @@ class Paragraph:
             node, end = nodes[k], fields.get(k, k)
             if k in fields:
                 self._read_field(nodes[k : end + 1])
+            elif field_ends(node):  # of a field that goes on in another paragraph
+                self._add_tag("block", node.begin, node.end)
             elif node.name == "w:r" and node.children:
                 self._read_run(node)
             elif AROUND.fullmatch(node.name):
@@ -89,9 +91,6 @@ class Paragraph:
             self._add_tag("alone", begin, end)
 
     def _read_run(self, node: Node) -> None:
-        if field_ends(node):  # of a field that goes on in another paragraph
-            self._add_tag("block", node.begin, node.end)
-            return
         properties = node.child("w:rPr")
         formatting = properties.children if properties else []
         marks = [each.markup for each in formatting if each.name not in UNFORMATTED]
