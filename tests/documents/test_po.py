@@ -124,6 +124,15 @@ def test_a_message_with_a_format_needs_the_same_placeholders(
     assert contents.problems == []
 
 
+def test_without_a_format_only_placeholders_in_braces_must_stay() -> None:
+    data = one("Der Hund {name} %s")
+    contents = read("a.po", data)
+    assert translation_of(contents.write(["The dog {name}"])) == "The dog {name}"
+    assert contents.problems == []
+    assert contents.write(["The dog %s"]) == data
+    assert len(contents.problems) == 1 and "{name}" in contents.problems[0]
+
+
 def test_of_plural_forms_all_or_none_are_filled(tmp_path: Path) -> None:
     head = HEADER.replace('8\\n"', '8\\n"\n"Plural-Forms: nplurals=2; plural=n != 1;\\n"')
     data = (
