@@ -169,6 +169,14 @@ def test_the_elements_of_all_parts_count_together() -> None:
         read("a.docx", word(half, ("word/header1.xml", header)))
 
 
+def test_a_field_in_one_run_stands_inside_its_sentence() -> None:
+    parts = [f'<w:fldChar w:fldCharType="{kind}"/>' for kind in ("begin", "separate", "end")]
+    field = f"<w:r>{'<w:instrText> PAGE </w:instrText>'.join(parts)}</w:r>"
+    contents = read("a.docx", word(f"<w:p>{run('On ')}{field}{run(' it goes on.')}</w:p>"))
+    assert [len(document.sentences) for document in contents.documents] == [1]
+    assert field in main_xml(contents.write(["x <0>"]))
+
+
 def test_python_docx_opens_what_is_written() -> None:
     package = pytest.importorskip("docx")
     document = package.Document()

@@ -11,7 +11,7 @@ from test_files import CATALOG, read, translate
 
 from seq2seq.documents.files.contents import Cutter
 from seq2seq.documents.files.formats import open_file
-from seq2seq.documents.files.po import find_directives
+from seq2seq.documents.files.messages import find_directives
 from seq2seq.documents.limits import MAX_ELEMENTS
 from seq2seq.errors import DataError
 
@@ -122,6 +122,15 @@ def test_a_message_with_a_format_needs_the_same_placeholders(
     # Each call says what is wrong with its own texts.
     contents.write([message])
     assert contents.problems == []
+
+
+def test_without_a_format_only_placeholders_in_braces_must_stay() -> None:
+    data = one("Der Hund {name} %s")
+    contents = read("a.po", data)
+    assert translation_of(contents.write(["The dog {name}"])) == "The dog {name}"
+    assert contents.problems == []
+    assert contents.write(["The dog %s"]) == data
+    assert len(contents.problems) == 1 and "{name}" in contents.problems[0]
 
 
 def test_of_plural_forms_all_or_none_are_filled(tmp_path: Path) -> None:

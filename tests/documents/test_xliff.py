@@ -198,7 +198,7 @@ def test_too_many_elements_are_refused(around: str) -> None:
 def test_attributes_are_changed_added_and_removed() -> None:
     opening = "<a b='1' c=\"state='2'\" d:e='3'>"
     assert change_attributes(opening, state="x", b="") == "<a c=\"state='2'\" d:e='3' state=\"x\">"
-    assert change_attributes("<a b='1' />", b="2") == '<a b="2"/>'
+    assert change_attributes("<a b='1' />", b="2") == '<a b="2">'
 
 
 def test_other_programs_read_what_is_written() -> None:

@@ -7,6 +7,8 @@ from seq2seq.documents.document import Document
 from seq2seq.documents.markup import Reader
 from seq2seq.errors import DataError
 
+Change = tuple[int, int, str]  # the begin and end of a span of a text, and what is to stand there
+
 
 @dataclass(frozen=True)
 class Contents:
@@ -41,21 +43,26 @@ class Cutter:
         return Document.of(text, self.language, read=read, whole=self.whole)
 
 
-def decode_file(data: bytes) -> str:
+def decode_file(data: bytes, codec: str = "utf-8", name: str = "UTF-8") -> str:
     """The text of a file, with its line ends and its byte order mark.
 
-    Raises: DataError if it is not UTF-8: nothing is replaced, since all must come back.
+    Args:
+        codec: Python's name of its encoding.
+        name: the encoding in messages.
+
+    Raises: DataError that names the first byte that is not in this encoding: nothing is replaced,
+        since all must come back.
     """
     try:
-        return data.decode()
+        return data.decode(codec)
     except UnicodeDecodeError as error:
         raise DataError(
-            f"byte {error.start:,} (0x{data[error.start]:02x}) is not UTF-8. If the text is in "
+            f"byte {error.start:,} (0x{data[error.start]:02x}) is not {name}. If the text is in "
             "another encoding: iconv -f ENCODING -t UTF-8 OLD > NEW"
         ) from None
 
 
-def splice(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
+def splice(text: str, changes: Sequence[Change]) -> str:
     """A text with other texts in place of some of its spans, which follow one another."""
     parts, place = [], 0
     for begin, end, new in changes:

@@ -22,8 +22,7 @@ WORD = re.compile(
 )
 RELATIONSHIPS = re.compile("http://schemas.openxmlformats.org/package/2006/relationships")
 MAIN = "word/document.xml"
-# Beside the main part, by the ends of the types of relationships; and by name in an archive without
-# a list of relationships.
+# Beside the main part, by the ends of the types of relationships; or by name if there are none.
 OTHERS = {"header", "footer", "footnotes", "endnotes"}
 PARTS = re.compile(r"word/(?:header|footer|footnotes|endnotes)\d*\.xml")
 LONGEST = 2**24  # bytes of XML that is read in all
@@ -33,87 +32,71 @@ class WordPart:
     """An XML file with paragraphs. They may stand in one another, as those of a box do in the one
     that the box is anchored in.
 
-    Args:
-        count: elements of other parts.
+    Attributes:
+        paragraphs: those with sentences.
+        count: of its elements.
 
     Raises: DataError if it is not such a file, or not well-formed, and for too many elements.
     """
 
-    def __init__(self, data: bytes, cut: Cutter, count: int):
+    def __init__(self, data: bytes, cut: Cutter):
         self._file = EncodedText.read(data, XML)
-        self._text = self._file.text
-        tree = parse_xml(self._text, WORD, "w:")
+        tree = parse_xml(self._file.text, WORD, "w:")
         if not any(node.name.startswith("w:") for node in tree.children):
             raise DataError("it is not in the vocabulary of Word")
         nodes = [node for node in walk(tree) if node.name]
-        self.count = count + len(nodes)
-        check_count(self.count)
+        self.count = len(nodes)
         paragraphs = (Paragraph(node, cut) for node in nodes if node.name == "w:p")
         self.paragraphs = [each for each in paragraphs if each.document.sentences]
         self._begins = [each.node.begin for each in self.paragraphs]
 
     def write(self, translated: Sequence[str]) -> bytes:
         """The file with the texts of its paragraphs as they are translated."""
-        return self._file.encode(self._render(translated, 0, len(self._text)))
+        return self._file.encode(self._render(translated, 0, len(self._file.text)))
 
     def _render(self, translated: Sequence[str], begin: int, end: int) -> str:
         """A span of the file, with the paragraphs that begin in it as they are translated."""
-        parts, place = [], begin
+        text, parts, place = self._file.text, [], begin
         for k in range(bisect_left(self._begins, begin), bisect_left(self._begins, end)):
             paragraph = self.paragraphs[k]
             if paragraph.node.begin >= place:  # else it is in the one before
                 new = paragraph.write(translated[k], partial(self._render, translated))
-                parts += [self._text[place : paragraph.node.begin], new]
+                parts += [text[place : paragraph.node.begin], new]
                 place = paragraph.node.end
-        return "".join([*parts, self._text[place:end]])
+        return "".join([*parts, text[place:end]])
 
 
 def open_docx(data: bytes, cut: Cutter) -> Contents:
     """Raises: DataError if the data is not a .docx file, and for what `read_archive` refuses."""
     archive = read_archive(data)
-    files = {name: archive[name] for name in find_parts(archive) if name in archive}
+    main = next(related_parts(archive, "", {"officeDocument"}), MAIN)
+    if main not in archive:
+        raise DataError(f"it is no .docx file: there is no {main} in it")
+    others = [*related_parts(archive, main, OTHERS)] or filter(PARTS.fullmatch, archive)
+    files = {name: archive[name] for name in (main, *others) if name in archive}
     if sum(map(len, files.values())) > LONGEST:
         raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it")
     parts: dict[str, WordPart] = {}
     count = 0
     for name, file in files.items():
         try:
-            parts[name] = WordPart(file, cut, count)
+            parts[name] = WordPart(file, cut)
+            count += parts[name].count
+            check_count(count)
         except DataError as error:
             raise DataError(f"{name} in it: {error}") from None
-        count = parts[name].count
     documents = [each.document for part in parts.values() for each in part.paragraphs]
     return Contents(documents, partial(write_docx, data, parts))
 
 
-def find_parts(archive: Mapping[str, bytes]) -> list[str]:
-    """The names of the files with the text, the main part first.
-
-    Raises: DataError if there is no main part.
-    """
-    main = next(related_parts(archive, "", {"officeDocument"}), MAIN)
-    if main not in archive:
-        raise DataError(f"it is no .docx file: there is no {main} in it")
-    if relationships_of(main) in archive:
-        others = related_parts(archive, main, OTHERS)
-    else:
-        others = filter(PARTS.fullmatch, archive)
-    return list(dict.fromkeys([main, *others]))
-
-
-def relationships_of(part: str) -> str:
-    """The name of the file that lists the relationships of a part; of all, for an empty name."""
-    folder, name = posixpath.split(part)
-    return posixpath.join(folder, "_rels", f"{name}.rels")
-
-
 def related_parts(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:
-    """The parts to which another part has relationships of some kinds."""
-    listed = EncodedText.read(archive.get(relationships_of(part), b"<none/>"), XML)
-    for node in walk(parse_xml(listed.text, RELATIONSHIPS)):
-        is_inside = node.attribute("TargetMode") != "External" if node.name else False
-        if is_inside and node.attribute("Type").rpartition("/")[2] in kinds:
-            path = posixpath.join("/", posixpath.dirname(part), unquote(node.attribute("Target")))
+    """The parts to which another part, or for an empty name the archive, has some relationships."""
+    folder, name = posixpath.split(part)
+    file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")
+    for node in walk(parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS)):
+        kind = node.attribute("Type").rpartition("/")[2] if node.name else ""
+        if kind in kinds and node.attribute("TargetMode") != "External":
+            path = posixpath.join("/", folder, unquote(node.attribute("Target")))
             yield posixpath.normpath(path).lstrip("/")
 
 

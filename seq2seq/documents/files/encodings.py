@@ -17,20 +17,18 @@ MARKS += [("<?".encode(codec), codec) for codec in UNICODE[-2:]]
 # Declarations: the group is the name of the encoding. A match without it is a comment.
 XML_DECLARATION = re.compile(r"""\A\ufeff?\s*<\?xml\s[^<>]*?\bencoding\s*=\s*["']\s*([\w.:-]+)""")
 HTML_DECLARATION = re.compile(
-    r"""<!--.*?(?:-->|\Z)|(?:<meta\s[^<>]*?\bcharset|\A\s*<\?xml\s[^<>]*?\bencoding)"""
-    r"""\s*+=\s*+["']?\s*+([\w.:-]+)""",
-    re.I | re.S,
+    r"""(?is)<!--.*?(?:-->|\Z)|(?:<meta\s[^<>]*?\bcharset|\A\s*<\?xml\s[^<>]*?\bencoding)"""
+    r"""\s*+=\s*+["']?\s*+([\w.:-]+)"""
 )
 CATALOG_DECLARATION = re.compile(
-    r"""^(?!\#)[^\n]*?\bContent-Type:[ \t]*+[\w/.+-]*+[ \t]*+;[ \t"\r\n]*charset=([\w.:-]+)""",
-    re.I | re.M,
+    r"""(?im)^(?!\#)[^\n]*?\bContent-Type:[ \t]*+[\w/.+-]*+[ \t]*+;[ \t"\r\n]*charset=([\w.:-]+)"""
 )
 # The codecs by which browsers read some encodings: https://encoding.spec.whatwg.org
 BROWSER_CODECS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254"}
-BROWSER_CODECS |= {"iso8859-11": "cp874", "tis-620": "cp874", "shift_jis": "cp932"}
-BROWSER_CODECS |= {"euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}
-# Decoded as itself by every encoding in which a declaration can be read.
-ASCII = bytes(range(128)) + b"+AGE-"
+BROWSER_CODECS |= {"shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}
+# Decoded as itself by every encoding in which a declaration can be read. UTF-7 and the encodings of
+# domains, and of escaped characters, read a part of it as something else.
+ASCII = bytes(range(128)).replace(b"\\", rb"\u0041") + b"+AGE-.xn--4ca."
 
 
 class TextFormat(NamedTuple):
@@ -63,34 +61,29 @@ class EncodedText(NamedTuple):
     text: str
     codec: str
     label: str
-    format: "TextFormat"
+    format: TextFormat
 
     @classmethod
-    def read(cls, data: bytes, format: "TextFormat") -> "EncodedText":
+    def read(cls, data: bytes, format: TextFormat) -> "EncodedText":
         """Decode a file by its byte order mark, else by its declaration, else as UTF-8.
 
         Raises: DataError if the bytes are not text in this encoding: none are replaced, since
             everything must come back.
         """
-        codec = next((codec for mark, codec in MARKS if data.startswith(mark)), "")
-        head = data[:HEAD].decode(codec or "latin-1", "replace")
+        marked = next((codec for mark, codec in MARKS if data.startswith(mark)), "")
+        head = data[:HEAD].decode(marked or "latin-1", "replace")
         declared = next(filter(None, format.declaration.findall(head)), "")
-        if codec:
-            is_right = declared.lower()[:6] in ("", codec[:6])
-            text = decode_as(codec, data, f"{codec.upper()}, as its first bytes say")
-            return cls(data, text, codec, "" if is_right else codec[:6].strip("-"), format)
-        codec = find_codec(declared) if declared else ""
+        if marked:
+            text = decode_file(data, marked, f"{marked.upper()}, as its first bytes say")
+            is_right = declared.lower()[:6] in ("", marked[:6])
+            return cls(data, text, marked, "" if is_right else marked[:6].strip("-"), format)
+        codec = find_codec(declared)
         is_page = format.declaration is HTML_DECLARATION
         with suppress(UnicodeDecodeError, LookupError):
             text = data.decode(BROWSER_CODECS.get(codec, codec) if is_page else codec)
             return cls(data, text, codec, "", format)
-        with suppress(UnicodeDecodeError):
-            label = "UTF-8" if declared else ""
-            return cls(data, data.decode(), "utf-8", label, format)
-        if not declared:
-            decode_file(data)  # says what is wrong
-        text = decode_as(codec or "ascii", data, f"{declared}, which it declares, and not UTF-8")
-        return cls(data, text, codec, "", format)
+        name = f"{declared}, which it declares, and not UTF-8" if declared else "UTF-8"
+        return cls(data, decode_file(data, name=name), "utf-8", declared and "UTF-8", format)
 
     def encode(self, text: str) -> bytes:
         """Encode a new text of the file: in the encoding that it has, with this declared, or in
@@ -111,13 +104,13 @@ class EncodedText(NamedTuple):
 
     def _declare(self, text: str, label: str) -> str:
         """A text with another name of its encoding in its declarations; empty = the same."""
-        if not label:
-            return text
 
         def change(match: re.Match[str]) -> str:
-            return match[0].removesuffix(match[1]) + label if match[1] else match[0]
+            name = match[1] or ""  # a comment has none
+            return match[0].removesuffix(name) + (name and label)
 
-        return self.format.declaration.sub(change, text[:HEAD]) + text[HEAD:]
+        head = self.format.declaration.sub(change, text[:HEAD]) if label else text[:HEAD]
+        return head + text[HEAD:]
 
 
 def find_codec(label: str) -> str:
@@ -126,19 +119,6 @@ def find_codec(label: str) -> str:
     """
     with suppress(LookupError, UnicodeError):
         name = codecs.lookup(label.lower().removeprefix("x-")).name
-        is_text = name != "idna" and "escape" not in name
-        if is_text and ASCII.decode(name) == ASCII.decode():
+        if ASCII.decode(name) == ASCII.decode():
             return name
     return ""
-
-
-def decode_as(codec: str, data: bytes, what: str) -> str:
-    """Decode a file. Raises: DataError that names the first byte that is not in its encoding."""
-    try:
-        return data.decode(codec)
-    except UnicodeDecodeError as error:
-        byte = f"byte {error.start:,} (0x{data[error.start]:02x})"
-        raise DataError(
-            f"{byte} is not {what}. If the text is in another encoding: "
-            "iconv -f ENCODING -t UTF-8 OLD > NEW, and declare UTF-8"
-        ) from None

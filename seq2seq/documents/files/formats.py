@@ -61,9 +61,7 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     if not suffix:
         raise DataError(f"{name} has none of the formats {', '.join(FORMATS)}")
     if len(data) > LONGEST:
-        raise DataError(
-            f"{name} has {len(data):,} bytes; at most {LONGEST:,} are translated, in memory: cut it"
-        )
+        raise DataError(f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it")
     opener = FORMATS[suffix]
     try:
         if opener == open_docx:  # an archive, of files that have encodings of their own

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from seq2seq.documents.document import Document, escape_text
@@ -27,15 +27,20 @@ class Tag(NamedTuple):
 
 
 class NumberedText:
-    """A text with numbered tags, to which parts are added in their order."""
+    """A text with numbered tags, to which parts are added in their order.
 
-    __slots__ = ("_length", "_parts", "_tokens", "tags")
+    Attributes:
+        encode: writes a text as the file has it.
+        tags: the tags, by their numbers.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_parts", "_tokens", "encode", "tags")
+
+    def __init__(self, encode: Callable[[str], str] = str) -> None:
+        self.encode = encode
         self.tags: list[Tag] = []
         self._parts: list[str] = []
         self._tokens: list[Token] = []
-        self._length = 0
 
     def __str__(self) -> str:
         return "".join(self._parts)
@@ -47,14 +52,13 @@ class NumberedText:
     def add_tag(self, tag: Tag, text: str = "") -> None:
         """Add a tag; `text` is that of its token. Raises: DataError if there are too many."""
         check_count(len(self.tags), "tags in one text")
-        number = f"<{len(self.tags)}>"
+        self._add(Token(tag.kind, 0, 0, tag.name, text), f"<{len(self.tags)}>")
         self.tags.append(tag)
-        self._add(Token(tag.kind, 0, 0, tag.name, text), number)
 
     def _add(self, token: Token, part: str) -> None:
-        begin, self._length = self._length, self._length + len(part)
+        begin = self._tokens[-1].end if self._tokens else 0
         self._parts.append(part)
-        self._tokens.append(token._replace(begin=begin, end=self._length))
+        self._tokens.append(token._replace(begin=begin, end=begin + len(part)))
 
     def cut(self, cutter: Cutter) -> Document:
         return cutter(str(self), lambda _: self._tokens)
@@ -65,21 +69,17 @@ class NumberedText:
         Of a pair around several sentences each tag moves for itself. So a tag that closes stands
         for the one of the pair that is to be closed there.
         """
-        tokens = [token for token in self._tokens if token.kind != "text"]
-        partners = pair_tags(tokens)
+        partners = pair_tags([token for token in self._tokens if token.kind != "text"])
         around: list[int] = []  # open pairs
         for place, part in enumerate(NUMBER.split(translated)):
             if place % 2 == 0:
-                if part:
-                    yield html.unescape(part)
-                continue
-            tag, partner = self.tags[int(part)], partners.get(int(part))
-            if tag.kind == "close" and partner is not None:
-                if around:
-                    yield self.tags[partners[around.pop()]]
-                continue
-            if partner is not None:
+                yield from [html.unescape(part)] if part else []
+            elif int(part) not in partners:
+                yield self.tags[int(part)]
+            elif self.tags[int(part)].kind == "open":
                 around.append(int(part))
-            yield tag
+                yield self.tags[int(part)]
+            elif around:
+                yield self.tags[partners[around.pop()]]
         while around:
             yield self.tags[partners[around.pop()]]

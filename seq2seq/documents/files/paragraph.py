@@ -5,9 +5,9 @@ stands unless it belongs to an element of another formatting.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
+from statistics import mode
 from typing import NamedTuple
 
 from seq2seq.documents.document import sentences_of
@@ -16,18 +16,13 @@ from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.files.xml_tree import Node, escape_xml
 
 # Elements around runs.
-AROUND = {
-    "w:hyperlink",
-    "w:ins",
-    "w:moveTo",
-    "w:smartTag",
-    "w:customXml",
-    "w:dir",
-    "w:bdo",
-}
+AROUND = re.compile("w:(?:hyperlink|ins|moveTo|smartTag|customXml|dir|bdo|sdt)")
 BREAKS = {"w:tab", "w:br", "w:cr"}
 PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
-UNFORMATTED = {"w:lang", "w:noProof"}  # what spell checkers leave in runs is no formatting, ...
+ENDS: dict[str, Kind] = {"Start": "open", "End": "close"}
+LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # the instruction of a field with a text
+# What has no name, such as white space, and what spell checkers leave in runs is no formatting, ...
+UNFORMATTED = {"", "w:lang", "w:noProof"}
 # ... nor are the numbers of the sessions in which Word saved them.
 SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
 Render = Callable[[int, int], str]  # of a span of the file
@@ -37,7 +32,7 @@ class Item(NamedTuple):
     """A text, or a tag with the text that stands for it."""
 
     text: str
-    format: int = -1
+    format: int = 0
     tag: Tag | None = None
 
 
@@ -65,59 +60,41 @@ class Paragraph:
         fields = find_fields(nodes)
         k = 0
         while k < len(nodes):
-            node, end = nodes[k], fields.get(k)
-            if end is not None:
+            node, end = nodes[k], fields.get(k, k)
+            if k in fields:
                 self._read_field(nodes[k : end + 1])
-                k = end
-            elif node.name == "w:r":
+            elif field_ends(node):  # of a field that goes on in another paragraph
+                self._add_tag("block", node.begin, node.end)
+            elif node.name == "w:r" and node.children:
                 self._read_run(node)
-            elif node.name in AROUND:
-                self._read_around(node, node)
-            elif node.name == "w:sdt" and (inside := node.child("w:sdtContent")):
-                self._read_around(node, inside)
+            elif AROUND.fullmatch(node.name):
+                inside = node.child("w:sdtContent") or node
+                self._add_tag("open", node.begin, inside.inner, node.name)
+                self._read(inside.children)
+                self._add_tag("close", inside.stop, node.end, node.name)
             elif node.name and node.name != "w:pPr":
                 self._add_mark(node)
-            k += 1
-
-    def _read_around(self, node: Node, inside: Node) -> None:
-        """Add an element and what is in it, or in an element of it."""
-        if inside.is_single:
-            self._add_tag("alone", node.begin, node.end)
-            return
-        self._add_tag("open", node.begin, inside.inner, node.name)
-        self._read(inside.children)
-        self._add_tag("close", inside.stop, node.end, node.name)
+            k = end + 1
 
     def _read_field(self, nodes: Sequence[Node]) -> None:
         """Add a field: the text of a link, of which the field is around; else it stands alone."""
-        first, last = nodes[0], nodes[-1]
-        kinds = [field_ends(node) for node in nodes]
-        is_link = any(
-            each.name == "w:instrText" and each.content.split()[:1] == ["HYPERLINK"]
-            for node in nodes
-            for each in node.children
-        )
-        if not is_link or ["separate"] not in kinds or sum(kinds, []).count("begin") > 1:
-            self._add_tag("alone", first.begin, last.end)
-            return
-        middle = kinds.index(["separate"])
-        self._add_tag("open", first.begin, nodes[middle].end, "field")
-        self._read(nodes[middle + 1 : -1])
-        self._add_tag("close", last.begin, last.end, "field")
+        begin, end = nodes[0].begin, nodes[-1].end
+        runs = [k for k, node in enumerate(nodes) if field_ends(node)]
+        kinds = [field_ends(nodes[k]) for k in runs]
+        middle = runs[len(runs) // 2]
+        is_link = LINK.search(self.node.text, begin, nodes[middle].begin)
+        if is_link and kinds == [["begin"], ["separate"], ["end"]]:
+            self._add_tag("open", begin, nodes[middle].end, "field")
+            self._read(nodes[middle + 1 : -1])
+            self._add_tag("close", nodes[-1].begin, end, "field")
+        else:
+            self._add_tag("alone", begin, end)
 
     def _read_run(self, node: Node) -> None:
-        if field_ends(node):  # of a field that goes on in another paragraph
-            self._add_tag("block", node.begin, node.end)
-            return
-        if node.is_single:
-            return
         properties = node.child("w:rPr")
-        formatting = [
-            each.markup
-            for each in (properties.children if properties else ())
-            if each.name and each.name not in UNFORMATTED
-        ]
-        key = "".join([SESSIONS.sub("", node.opening), *formatting])
+        formatting = properties.children if properties else []
+        marks = [each.markup for each in formatting if each.name not in UNFORMATTED]
+        key = "".join([SESSIONS.sub("", node.opening), *marks])
         format = self._formats.setdefault(key, len(self._formats))
         self._runs += [node] if format == len(self._runs) else []
         for child in node.children:
@@ -129,12 +106,9 @@ class Paragraph:
 
     def _add_mark(self, node: Node) -> None:
         """Add what stands between runs: alone, or as one end of a pair."""
-        match, number = PAIRS.fullmatch(node.name), node.attribute("id")
-        kind: Kind = "alone"
-        if match and number:
-            kind = "open" if match[2] == "Start" else "close"
-        name = f"{match[1]} {number}" if match and number else ""
-        self._add_tag(kind, node.begin, node.end, name)
+        match = PAIRS.fullmatch(node.name)
+        name = f"{match[1]} {node.attribute('id')}" if match else ""
+        self._add_tag(ENDS[match[2]] if match else "alone", node.begin, node.end, name)
 
     def _add_tag(self, kind: Kind, begin: int, end: int, name: str = "", text: str = "") -> None:
         self._items.append(Item(text, tag=Tag(kind, self.node.text[begin:end], name, begin)))
@@ -145,25 +119,24 @@ class Paragraph:
         """
         plain = "".join(item.text for item in self._items)
         formats = [item.format for item in self._items for _ in item.text]
-        most = most_common(formats)
+        most = mode(formats or [0])
         bases = [most] * len(plain)
         for begin, end in sentences_of(plain, language, "sentences"):
-            bases[begin:end] = [most_common(formats[begin:end])] * (end - begin)
-        text, place = FormattedText(), 0
+            bases[begin:end] = [mode(formats[begin:end])] * (end - begin)
+        text, place = NumberedText(), 0
+        around: list[int] = []  # formats with open tags
         for item in self._items:
-            places = range(place, place + len(item.text))
-            place += len(item.text)
+            begin, place = place, place + len(item.text)
             if item.tag:
                 if item.tag.kind != "alone":
-                    text.set_formats([])
+                    set_formats(text, around, [])
                 text.add_tag(item.tag, item.text)
                 continue
-            for base, group in groupby(places, bases.__getitem__):
-                span = list(group)
-                outer = [base] if base != most else []
-                text.set_formats([*outer, item.format] if item.format != base else outer)
-                text.add_text(plain[span[0] : span[-1] + 1])
-        text.set_formats([])
+            for base, span in groupby(range(begin, place), bases.__getitem__):
+                path = pairwise([most, base, item.format])
+                set_formats(text, around, [inner for outer, inner in path if inner != outer])
+                text.add_text("".join(plain[k] for k in span))
+        set_formats(text, around, [])
         self._most = most
         return text
 
@@ -195,35 +168,20 @@ class Paragraph:
 
     def _write_run(self, format: int, markup: str) -> str:
         """A run of a format, with the attributes of the first one."""
-        if format < 0:
-            return f"<{self.node.prefix}r>{markup}</{self.node.prefix}r>"
         run = self._runs[format]
         properties = run.child("w:rPr")
         return f"{run.opening}{properties.markup if properties else ''}{markup}{run.closing}"
 
 
-class FormattedText(NumberedText):
-    """A text with tags where the formatting of characters changes."""
-
-    __slots__ = ("_around",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._around: list[int] = []
-
-    def set_formats(self, formats: list[int]) -> None:
-        """Let these formats, the innermost last, be around what is added next."""
-        while self._around != formats[: len(self._around)]:
-            self.add_tag(Tag("close", "", f"format {self._around.pop()}"))
-        for number in formats[len(self._around) :]:
-            self.add_tag(Tag("open", "", f"format {number}"))
-            self._around.append(number)
-
-
-def most_common(formats: Sequence[int]) -> int:
-    """The format of most characters; -1 if there are none."""
-    counts = Counter(each for each in formats if each >= 0).most_common(1)
-    return counts[0][0] if counts else -1
+def set_formats(text: NumberedText, around: list[int], formats: list[int]) -> None:
+    """Let some formats, the innermost last, be around what is added next to a text; `around` are
+    those that are.
+    """
+    while around != formats[: len(around)]:
+        text.add_tag(Tag("close", "", f"format {around.pop()}"))
+    for number in formats[len(around) :]:
+        text.add_tag(Tag("open", "", f"format {number}"))
+        around.append(number)
 
 
 def field_ends(run: Node) -> list[str]:
@@ -236,11 +194,10 @@ def find_fields(nodes: Sequence[Node]) -> dict[int, int]:
     """The first and last runs of fields that begin and end among some elements."""
     begins: list[int] = []
     fields = {}
-    for k, node in enumerate(nodes):
-        for kind in field_ends(node):
-            if kind == "begin":
-                begins.append(k)
-            elif kind == "end" and begins:
-                begin = begins.pop()
-                fields[begin] = k
+    ends = ((k, kind) for k, node in enumerate(nodes) for kind in field_ends(node))
+    for k, kind in ends:
+        if kind == "begin":
+            begins.append(k)
+        elif kind == "end" and begins:
+            fields[begins.pop()] = k
     return fields

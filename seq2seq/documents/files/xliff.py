@@ -1,12 +1,11 @@
 """XLIFF 1.2 and 2.0: the text of each source is translated into its target."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
-from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.documents.files.messages import HAS_TAGS, add_message, differences, render_message
+from seq2seq.documents.files.contents import Change, Contents, Cutter, decode_file
+from seq2seq.documents.files.messages import HAS_TAGS, Message, add_message, open_messages
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.files.xml_tree import Node, change_attributes, escape_xml, parse_xml
 from seq2seq.documents.html_markup import MAX_COPIED
@@ -15,47 +14,14 @@ from seq2seq.errors import DataError
 XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also without a namespace
 UNITS = {"trans-unit", "segment"}  # of versions 1 and 2
 AROUND = {"g", "mrk", "pc"}  # elements around text; the text of all others is code
-# Codes that open and close what is around text in pieces.
-OPENING, CLOSING = {"bpt", "bx", "sc", "sm"}, {"ept", "ex", "ec", "em"}
-# States of targets that people have finished, and of those that wait for a translation.
-FINISHED = {"translated", "reviewed", "signed-off", "final"}
-WAITING = {"new", "needs-translation", "initial"}
-
-
-class Unit(NamedTuple):
-    """A text of the file.
-
-    Attributes:
-        node: the element with its source and target.
-        target: None if there is none.
-        place: where a target can be put.
-        text: of the source.
-    """
-
-    node: Node
-    source: Node
-    target: Node | None
-    place: int
-    text: NumberedText
-
-    @property
-    def is_done(self) -> bool:
-        """Whether its target is the work of a person, or of another program, that must stay.
-
-        That is so if its state says so, and if there is a translation whose state does not say that
-        it waits for one.
-        """
-        if self.target is None:
-            return False
-        states = {
-            re.split(r"x-|:", node.attribute(name))[-1]
-            for node in (self.node, self.target)
-            for name in ("state", "subState")
-        }
-        if states & FINISHED or self.node.attribute("approved") == "yes":
-            return True
-        content = self.target.content.strip()
-        return content not in ("", self.source.content.strip()) and not states & WAITING
+# Codes that open and close what is around text in pieces, and what begins the names of Angular's.
+OPENING, CLOSING = {"bpt", "bx", "sc", "sm", "START"}, {"ept", "ex", "ec", "em", "CLOSE"}
+# The states of targets that people have finished, and of those that wait for a translation.
+STATE = r"""\s(?:state|subState)\s*=\s*["'](?:[^\s"']*:|x-)?"""
+FINISHED = re.compile(
+    rf"""{STATE}(?:translated|reviewed|signed-off|final)["']|\sapproved\s*=\s*["']yes["']"""
+)
+WAITING = re.compile(rf"""{STATE}(?:new|needs-translation|initial)["']""")
 
 
 def open_xliff(data: bytes, cut: Cutter) -> Contents:
@@ -64,34 +30,43 @@ def open_xliff(data: bytes, cut: Cutter) -> Contents:
     root = parse_xml(text, XLIFF)
     if not root.child("xliff"):
         raise DataError("it is no XLIFF file: its first element is not <xliff>")
-    units = find_units(root)
-    problems: list[str] = []
-    write = partial(write_xliff, text, units, problems)
-    return Contents([unit.text.cut(cut) for unit in units], write, problems)
+    return open_messages(text, list(find_units(root)), cut)
 
 
-def find_units(root: Node) -> list[Unit]:
-    """The units to translate."""
-    units = []
-    waiting = [(root, True)]
-    while waiting:
-        node, is_translated = waiting.pop()
-        is_translated = node.translate != "no" if node.translate else is_translated
-        source = node.child("seg-source", "source")
-        if node.name not in UNITS:
-            waiting += [(child, is_translated) for child in node.children[::-1]]
-        elif is_translated and source and source.children:
-            place = max(each.end for each in node.children if each.name.endswith("source"))
-            unit = Unit(node, source, node.child("target"), place, read_source(source))
-            units += [] if unit.is_done else [unit]
-    return units
+def find_units(node: Node, is_translated: bool = True) -> Iterator[Message]:
+    """The units to translate in an element; `is_translated` says whether it is without a word of
+    its own on that.
+    """
+    is_translated = node.translate != "no" if node.translate else is_translated
+    source, target = node.child("seg-source", "source"), node.child("target")
+    if node.name not in UNITS:
+        for child in node.children:
+            yield from find_units(child, is_translated)
+    elif is_translated and source and source.children and not is_done(node, source, target):
+        yield read_unit(node, source, target)
 
 
-def read_source(source: Node) -> NumberedText:
-    """The text of a source, with tags for what is in it."""
-    text = NumberedText()
-    add_nodes(text, source.children, HAS_TAGS.search(source.content) is not None)
-    return text
+def is_done(node: Node, source: Node, target: Node | None) -> bool:
+    """Whether the target of a unit is the work of a person, or of another program, that must stay.
+
+    That is so if its state says so, and if there is a translation whose state does not say that it
+    waits for one.
+    """
+    if target is None:
+        return False
+    opening = node.opening + target.opening
+    content = target.content.strip()
+    is_translated = content not in ("", source.content.strip())
+    return bool(FINISHED.search(opening)) or (is_translated and not WAITING.search(opening))
+
+
+def read_unit(node: Node, source: Node, target: Node | None) -> Message:
+    """A unit as a message, with tags for what is in its source."""
+    text, content = NumberedText(escape_xml), source.content
+    add_nodes(text, source.children, HAS_TAGS.search(content) is not None)
+    written = source.text[source.inner : source.stop]
+    fill = partial(fill_unit, node, source, target)
+    return Message(node.begin, content, text, written, set(), fill)
 
 
 def add_nodes(text: NumberedText, nodes: Sequence[Node], has_tags: bool) -> None:
@@ -99,7 +74,7 @@ def add_nodes(text: NumberedText, nodes: Sequence[Node], has_tags: bool) -> None
     for node in nodes:
         is_kept = node.translate == "no" or node.attribute("mtype") == "protected"
         if not node.name and node.content:
-            add_message(text, node.content, has_tags, escape_xml)
+            add_message(text, node.content, has_tags)
         elif node.name in AROUND and not is_kept:
             text.add_tag(Tag("open", node.opening, node.name))
             add_nodes(text, node.children, has_tags)
@@ -114,51 +89,25 @@ def add_nodes(text: NumberedText, nodes: Sequence[Node], has_tags: bool) -> None
 def read_code(node: Node) -> tuple[Kind, str]:
     """What a code is, and the key by which it finds its partner."""
     key = node.attribute("rid") or node.attribute("startRef") or node.attribute("id")
-    side = key.partition("_")[0] if node.name == "x" else ""
-    if side in ("START", "CLOSE"):  # as Angular writes tags
-        return "open" if side == "START" else "close", key.removeprefix(f"{side}_")
-    return "open" if node.name in OPENING else "close" if node.name in CLOSING else "alone", key
+    side, _, name = key.partition("_")
+    is_named = node.name == "x" and side in OPENING | CLOSING
+    code, key = (side, name) if is_named else (node.name, key)
+    return "open" if code in OPENING else "close" if code in CLOSING else "alone", key
 
 
-def write_xliff(
-    text: str, units: Sequence[Unit], problems: list[str], translated: Sequence[str]
-) -> bytes:
-    """The file with targets. Units whose placeholders in braces would not be those of their source
-    stay as they are, and `problems` names them.
-    """
-    changes: list[tuple[int, int, str]] = []
-    problems.clear()
-    for unit, new in zip(units, translated, strict=True):
-        inner = text[unit.source.inner : unit.source.stop]
-        if new != str(unit.text):
-            inner = render_message(unit.text, unit.source.content, new, escape_xml)
-        changed = differences(text[unit.source.inner : unit.source.stop], inner)
-        if lost := [each for each in changed if "{" in each or "}" in each]:
-            problems.append(
-                f"{unit.source.content[:60]!r} stays without a translation: a person should "
-                f"see to {', '.join(lost)}"
-            )
-        else:
-            changes += fill_unit(unit, inner)
-    return splice(text, changes).encode()
-
-
-def fill_unit(unit: Unit, inner: str) -> list[tuple[int, int, str]]:
+def fill_unit(node: Node, source: Node, target: Node | None, inner: str) -> list[Change]:
     """The changes of a file that give a unit a target, which a person should review."""
-    node, source, target = unit.node, unit.source, unit.target
-    states = {"state": "needs-review-translation", "state-qualifier": ""}
     changes = []
+    states = {"state": "needs-review-translation", "state-qualifier": ""}
     if node.name == "segment":
-        new = change_attributes(node.opening, state="translated", subState="")
-        changes.append((node.begin, node.inner, new))
+        opening = change_attributes(node.opening, state="translated", subState="")
+        changes.append((node.begin, node.inner, opening))
         states = {}
-    if target is None:
-        space = source.text[source.text.rfind(">", 0, source.begin) + 1 : source.begin]
-        name = f"{source.prefix}target"
-        opening = change_attributes(f"<{name}>", **states)
-        return [*changes, (unit.place, unit.place, f"{space}{opening}{inner}</{name}>")]
-    opening = change_attributes(target.opening, **states)
-    if target.is_single:
-        opening = opening.removesuffix("/>").rstrip() + ">"
-        inner = f"{inner}</{target.prefix}target>"
-    return [*changes, (target.begin, target.inner, opening), (target.inner, target.stop, inner)]
+    name = f"{(target or source).prefix}target"
+    opening = change_attributes(target.opening if target else f"<{name}>", **states)
+    filled = f"{opening}{inner}</{name}>"
+    if target:
+        return [*changes, (target.begin, target.end, filled)]
+    space = source.text[source.text.rfind(">", 0, source.begin) + 1 : source.begin]
+    place = max(each.end for each in node.children if each.name.endswith("source"))
+    return [*changes, (place, place, space + filled)]

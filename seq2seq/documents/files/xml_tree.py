@@ -1,7 +1,6 @@
 """XML as a tree of places in its text."""
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.parsers import expat
@@ -16,7 +15,7 @@ MAX_DEPTH = 200  # of elements in one another
 # Characters that XML cannot hold, not even as references.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 CDATA, CDATA_END = "<![CDATA[", "]]>"
-TAG_NAME = re.compile(r"</?([^\s/>]+)")
+PREFIX = re.compile(r"<([^\s/>:]+:)?")
 ATTRIBUTE = re.compile(r"""\s([^\s=<>"']++)\s*+=\s*+("[^"]*"|'[^']*')""")
 
 
@@ -27,7 +26,8 @@ class Node:
     Attributes:
         text: the text of the file.
         name: of an element. The prefix of a vocabulary that the caller of `parse_xml` names is the
-            one that it gave, whatever the file has; names of others begin with {namespace}.
+            one that it gave, whatever the file has; names of others begin with their namespace and
+            a space.
         begin, end: the place of all of it.
         inner, stop: the end of the opening tag and the begin of the closing tag; both are `end` for
             a single tag.
@@ -48,11 +48,6 @@ class Node:
         return self.text[self.begin : self.end]
 
     @property
-    def is_single(self) -> bool:
-        """Whether this is an element of a single tag, `<x/>`."""
-        return self.inner == self.end
-
-    @property
     def opening(self) -> str:
         return self.text[self.begin : self.inner]
 
@@ -63,9 +58,8 @@ class Node:
     @property
     def prefix(self) -> str:
         """The prefix of the tag in the file, with its colon; empty if it has none."""
-        match = TAG_NAME.match(self.text, self.begin)
-        prefix, colon, _ = match[1].rpartition(":") if match else ("", "", "")
-        return prefix + colon
+        match = PREFIX.match(self.text, self.begin)
+        return (match and match[1]) or ""
 
     @property
     def content(self) -> str:
@@ -78,17 +72,16 @@ class Node:
 
     def child(self, *names: str) -> "Node | None":
         """The first child with one of some names; the earlier names take precedence."""
-        found = (each for name in names for each in self.children if each.name == name)
-        return next(found, None)
+        return next((each for name in names for each in self.children if each.name == name), None)
 
     def attribute(self, name: str) -> str:
         """The value of an attribute, whatever its prefix; empty if there is none."""
-        found = (
-            match[2][1:-1]
+        values = {
+            match[1].rpartition(":")[2]: match[2][1:-1]
             for match in ATTRIBUTE.finditer(self.text, self.begin, self.inner)
-            if match[1].rpartition(":")[2] == name and not match[1].startswith("xmlns:")
-        )
-        return unescape(next(found, ""))[0]
+            if not match[1].startswith("xmlns:")
+        }
+        return unescape(values.get(name, ""))[0]
 
 
 def escape_xml(text: str) -> str:
@@ -97,18 +90,12 @@ def escape_xml(text: str) -> str:
 
 
 def change_attributes(opening: str, **values: str) -> str:
-    """Give an opening or single tag other attributes; those whose value is empty are removed."""
-
-    def change(match: re.Match[str]) -> str:
-        if match[1] not in values:
-            return match[0]
-        value = values.pop(match[1])
-        return f' {match[1]}="{value}"' if value else ""
-
-    opening = ATTRIBUTE.sub(change, opening)
+    """An opening tag, instead of an opening or single one, with other values of some attributes;
+    those whose value is empty are removed.
+    """
+    kept = ATTRIBUTE.sub(lambda match: "" if match[1] in values else match[0], opening)
     added = "".join(f' {name}="{value}"' for name, value in values.items() if value)
-    end = "/>" if opening.endswith("/>") else ">"
-    return opening.removesuffix(end).rstrip() + added + end
+    return kept.removesuffix(">").removesuffix("/").rstrip() + added + ">"
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -129,9 +116,8 @@ def check_well_formed(text: str) -> None:
     """
     parser = expat.ParserCreate("utf-8", " ")
     parser.StartDoctypeDeclHandler = refuse_declarations
-    match = PROLOG.match(text)
     try:
-        parser.Parse(text[match.end() if match else 0 :].encode(), True)
+        parser.Parse(PROLOG.sub("", text, count=1).encode(), True)
     except (expat.ExpatError, UnicodeEncodeError) as error:
         raise DataError(f"this is not well-formed XML: {error}") from None
 
@@ -149,10 +135,10 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
     Raises: DataError if it is not well-formed, declares entities, is too deep, or has too many
         elements: then the rest of it is not read.
     """
-    match = PROLOG.match(text)
-    start = match.end() if match else 0
     check_well_formed(text)
-    marks = find_marks(text[start:], " ")
+    body = PROLOG.sub("", text, count=1)
+    start = len(text) - len(body)
+    marks = find_marks(body, " ")
     root = Node(text, "", 0, len(text), 0, len(text))
     around = [root]
     ends = [*(start + mark.begin for mark in marks[1:]), len(text)]
@@ -169,6 +155,5 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
             if len(around) > MAX_DEPTH:
                 raise DataError(f"elements stand more than {MAX_DEPTH} deep in one another")
             space, _, local = mark.name.rpartition(" ")
-            known = prefix if vocabulary.fullmatch(space) else f"{{{space}}}" if space else ""
-            node.name = sys.intern(known + local)
+            node.name = prefix + local if vocabulary.fullmatch(space) else mark.name
     return root
