@@ -1,15 +1,15 @@
 """Completion of the command line in a shell, printed from what the parser knows."""
 
-import argparse
+from argparse import Action, ArgumentParser
 from typing import Any
 
 SHELLS = ("bash", "zsh", "tcsh")
 
 
-class PrintCompletion(argparse.Action):
+class PrintCompletion(Action):
     """Prints the completion for a shell, and ends the program."""
 
-    def __call__(self, parser: argparse.ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
+    def __call__(self, parser: ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
         try:
             import shtab
         except ModuleNotFoundError:

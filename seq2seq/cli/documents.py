@@ -1,11 +1,11 @@
 """`translate --document`: whole texts and files, in which only the sentences change."""
 
-import argparse
 import io
 import os
 import re
 import sys
 import warnings
+from argparse import Namespace
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -61,7 +61,7 @@ MARKUP = re.compile(rb"\s*(?:\{\\rtf|<\?xml|<!doctype|<html|webvtt|\d+\s+\d+:\d+
 OF_SENTENCES = ("nbest", "json", "json_input", "prefix")
 
 
-def check_documents(arguments: argparse.Namespace) -> None:
+def check_documents(arguments: Namespace) -> None:
     """Find out which file is the document, if any: `arguments.file`.
 
     Raises: ConfigError for an option that needs another, or is of single sentences; for a file that
@@ -84,7 +84,7 @@ def check_documents(arguments: argparse.Namespace) -> None:
     check_output(arguments)
 
 
-def choose_file(arguments: argparse.Namespace) -> None:
+def choose_file(arguments: Namespace) -> None:
     """Take an argument or the input for a file whose name says its format.
 
     Raises: ConfigError if an argument is the name of anything else, or there are several.
@@ -122,7 +122,7 @@ def is_name(text: str) -> bool:
     return NAME.fullmatch(text.strip()) is not None
 
 
-def check_output(arguments: argparse.Namespace) -> None:
+def check_output(arguments: Namespace) -> None:
     """Raises: ConfigError if the name of the output says another format than it will have."""
     path, source = arguments.output, arguments.file or arguments.input
     made = (
@@ -136,7 +136,7 @@ def check_output(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
 
 
-def keep_placeholders(arguments: argparse.Namespace, search: "Search") -> None:
+def keep_placeholders(arguments: Namespace, search: "Search") -> None:
     """Let a search that can do so keep the placeholders of documents."""
     from seq2seq.decoding import check_required
 
@@ -145,9 +145,7 @@ def keep_placeholders(arguments: argparse.Namespace, search: "Search") -> None:
         arguments.keep = "placeholders"
 
 
-def translate_documents(
-    arguments: argparse.Namespace, translator: "Translator", texts: "TextEngine"
-) -> int:
+def translate_documents(arguments: Namespace, translator: "Translator", texts: "TextEngine") -> int:
     """Write the texts, or what the input holds, with their sentences translated.
 
     A sentence without a translation stays as it is. Returns: the exit code.
@@ -194,7 +192,7 @@ def translate_documents(
     return int(bool(contents.problems) or any(request.is_flawed for request in requests))
 
 
-def read_contents(arguments: argparse.Namespace, cut: Cutter) -> Contents:
+def read_contents(arguments: Namespace, cut: Cutter) -> Contents:
     """The contents of the file, the texts or the input.
 
     Raises: DataError if they cannot be read.
@@ -226,7 +224,7 @@ def write_contents(path: Path | None, data: bytes) -> None:
         file.write(data)
 
 
-def read_document(arguments: argparse.Namespace) -> str:
+def read_document(arguments: Namespace) -> str:
     """The whole input, with its line ends.
 
     Raises: DataError for more than 16 MiB, and for what is no text.

@@ -6,7 +6,7 @@ seq2seq export PATH --format argos -o de_en.argosmodel
 seq2seq export PATH --format firefox -o FOLDER         for the engines of Firefox, in 8 bits
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers)
     print(target.decode([target.token_to_id(piece) for piece in result.hypotheses[0]]))"""
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add = command.add_argument
     add("path", type=InputPath, metavar="PATH", help="a checkpoint, or the folder of a run")
     add("--format", required=True, choices=list(WRITERS), help="the format to write")
@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--sentences", type=positive, default=64, metavar="N", help="compare on N (%(default)s)")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     output: Path = arguments.output
     check_written(None, *inputs_of(arguments))
     if output.exists() and (not output.is_dir() or any(output.iterdir())):

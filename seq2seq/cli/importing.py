@@ -5,9 +5,9 @@ seq2seq import model.npz --vocab vocab.spm -o RUN        a model of Marian
 seq2seq import model.deen.intgemm.alphas.bin --vocab vocab.deen.spm -o RUN        one of Firefox
 """
 
-import argparse
 import json
 import shlex
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HELP = "make a run of a model of another program"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add = command.add_argument
     model = "a folder of Hugging Face, or a .npz or .bin of Marian"
     add("path", metavar="PATH", type=InputPath, help=model)
@@ -33,7 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--shortlist", type=InputPath, metavar="FILE", help=lists)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     folder: Path = arguments.output
     check_written(None, *inputs_of(arguments))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -1,9 +1,9 @@
 """Train sequence-to-sequence models, translate with them, and evaluate them."""
 
-import argparse
 import os
 import sys
 import warnings
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import NoReturn
 
 from seq2seq import __version__
@@ -86,14 +86,14 @@ def run_command() -> int:
     return code
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(ArgumentParser):
     """Escapes control characters in the arguments that it quotes."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 
 
-def parse_arguments(words: list[str]) -> argparse.Namespace:
+def parse_arguments(words: list[str]) -> Namespace:
     """Parse a command line, with options before, after or between the texts."""
     if words and words[0] in COMMANDS:
         # argparse can intermix options and texts only in a parser without subcommands.
@@ -104,7 +104,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     return whole_parser().parse_args(words)
 
 
-def whole_parser() -> argparse.ArgumentParser:
+def whole_parser() -> ArgumentParser:
     """For help, mistakes and completion: it knows all commands, but cannot intermix."""
     root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
@@ -117,12 +117,12 @@ def whole_parser() -> argparse.ArgumentParser:
     return root
 
 
-def command_parser(name: str) -> argparse.ArgumentParser:
+def command_parser(name: str) -> ArgumentParser:
     module = COMMANDS[name]
     parser = Parser(
         prog=f"seq2seq {name}",
         description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the line breaks
+        formatter_class=RawDescriptionHelpFormatter,  # keeps the line breaks
     )
     module.add_arguments(parser)
     parser.set_defaults(run=module.run)

@@ -1,8 +1,8 @@
 """Options that several commands share."""
 
-import argparse
 import re
 import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ActionsContainer
 from collections.abc import Callable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -27,9 +27,9 @@ def numeric(text: str) -> float:
 def positive(text: str) -> int:
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} should be at least 1")
+        raise ArgumentTypeError(f"{value} should be at least 1")
     if value >= 2**31:
-        raise argparse.ArgumentTypeError(f"{value} is too large")
+        raise ArgumentTypeError(f"{value} is too large")
     return value
 
 
@@ -41,7 +41,7 @@ def weight_list(text: str) -> list[float]:
     try:
         return [numeric(weight) for weight in text.split(",")]
     except ValueError as error:
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"{text!r} should be numbers with commas between them: 0.7,0.3"
         ) from error
 
@@ -51,7 +51,7 @@ def workers(text: str) -> int | str:
         return text
     count, cores = positive(text), usable_cores()
     if count > max(2, cores):  # two are allowed on one core, for a try
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
         )
     return count
@@ -111,9 +111,7 @@ REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr")
 ENSEMBLE = ("with", *MEAN)
 
 
-def add_options(
-    group: argparse._ActionsContainer, options: Mapping[str, Option], **more: Any
-) -> None:
+def add_options(group: _ActionsContainer, options: Mapping[str, Option], **more: Any) -> None:
     """Add options to a command, or to a group of its options; `more` is for `add_argument`."""
     for name, (kind, metavar, text, default) in options.items():
         values: dict[str, Any] = {"type": kind, "metavar": metavar}
@@ -122,27 +120,27 @@ def add_options(
         group.add_argument(option_name(name), help=text, **{"default": default, **values, **more})
 
 
-def add_model(command: argparse.ArgumentParser, **more: Any) -> None:
+def add_model(command: ArgumentParser, **more: Any) -> None:
     """The model, and options of all that reads one; `more` is for `add_argument`."""
     path = "a checkpoint, or the folder of a run"
     command.add_argument("path", type=InputPath, metavar="PATH", help=path, **more)
     add_device(command)
 
 
-def add_device(command: argparse.ArgumentParser) -> None:
+def add_device(command: ArgumentParser) -> None:
     """The device, and the tag of a corpus."""
     command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
     command.add_argument("--tag", help="translate like the training corpus with this tag")
 
 
-def add_ensemble(command: argparse.ArgumentParser) -> None:
+def add_ensemble(command: ArgumentParser) -> None:
     group = command.add_argument_group("ensemble")
     others = "a model with the same pieces, joined with the first; may be repeated"
     group.add_argument("--with", type=InputPath, action="append", metavar="PATH", help=others)
     add_options(group, MEAN)
 
 
-def add_decoding(command: argparse.ArgumentParser) -> None:
+def add_decoding(command: ArgumentParser) -> None:
     group = command.add_argument_group("search")
     add_options(group, {**BEAM, **ANY})
     group.add_argument("--sample", action="store_true", help="sample, do not search for the best")
@@ -152,7 +150,7 @@ def add_decoding(command: argparse.ArgumentParser) -> None:
     group.add_argument("--stats", action="store_true", help="print engine statistics to stderr")
 
 
-def decoding_arguments(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+def decoding_arguments(arguments: Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of `Translator.search` and of `Translator.engine`, before torch is imported.
 
     Raises: ConfigError for options that exclude each other, and for --workers on a GPU.
@@ -176,7 +174,7 @@ def decoding_arguments(arguments: argparse.Namespace) -> tuple[dict[str, Any], d
     return given, {name: getattr(arguments, name) for name in ENGINE}
 
 
-def model_paths(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
+def model_paths(path: str | Path, arguments: Namespace) -> list[Path]:
     """A model and those that are joined with it. Called before torch is imported.
 
     Raises: ConfigError for options of an ensemble without another model.
@@ -188,7 +186,7 @@ def model_paths(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
     return [Path(path), *others]
 
 
-def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator":
+def open_models(path: str | Path, arguments: Namespace) -> "Translator":
     """The model, or the ensemble, that the arguments say."""
     paths = model_paths(path, arguments)
     with defer_collection():
@@ -216,7 +214,7 @@ def choose_shortlist(path: Path, given: Path | None) -> Path | None:
     return found.absolute()
 
 
-def options_of_models(arguments: argparse.Namespace) -> list[str]:
+def options_of_models(arguments: Namespace) -> list[str]:
     """The options that were given and that only models understand."""
     tables = (REQUIREMENTS, ENSEMBLE, ANY, BEAM, SAMPLE, ENGINE)
     names = ["device", "tag", "sample", "stats", *chain.from_iterable(tables)]
@@ -230,7 +228,7 @@ def option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def with_typed_options(message: str, arguments: argparse.Namespace) -> str:
+def with_typed_options(message: str, arguments: Namespace) -> str:
     """A message with the options of conf/decode named as this command names them."""
 
     def option(match: re.Match[str]) -> str:

@@ -5,9 +5,9 @@ The test set is --source and --reference, else that of the run (`data.test`), el
 set. A section whose input is missing says so; the others are written all the same.
 """
 
-import argparse
 import csv
 import json
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -46,7 +46,7 @@ class TestText(NamedTuple):
     tag: str | None
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
     add("-o", "--output", type=Path, help="the page (report.html in the folder of the run)")
@@ -55,7 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--sentences", "-n", type=positive, default=SENTENCES, metavar="N", help=first)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     if (arguments.source is None) != (arguments.reference is None):
         raise ConfigError("--source FILE and --reference FILE belong together: give both, or none")
     path = Path(arguments.path)
@@ -123,7 +123,7 @@ def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
     return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
 
 
-def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestText:
+def find_test(arguments: Namespace, data: Mapping[str, Any]) -> TestText:
     """The given files, else the run's test set, else its validation set."""
     if arguments.source:
         files = arguments.source, arguments.reference

@@ -5,12 +5,12 @@ with a checksum, so a command that was killed is typed again and does what is mi
 holds a hash of its lines: where a file has changed, its shards are missing.
 """
 
-import argparse
 import gzip
 import os
 import re
 import sys
 import warnings
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -56,7 +56,7 @@ class IncompleteError(Exception):
     """A file of which shards are missing."""
 
 
-def add_files(command: argparse.ArgumentParser) -> None:
+def add_files(command: ArgumentParser) -> None:
     group = command.add_argument_group("many files")
     folder = "translate all files in FOLDER, plain or .gz"
     group.add_argument("--files", type=InputPath, metavar="FOLDER", help=folder)
@@ -68,7 +68,7 @@ def add_files(command: argparse.ArgumentParser) -> None:
 def parse_part(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise argparse.ArgumentTypeError(f"{text!r} should be like 1/8, 2/8, ..., 8/8")
+        raise ArgumentTypeError(f"{text!r} should be like 1/8, 2/8, ..., 8/8")
     return int(match[1]), int(match[2])
 
 
@@ -106,7 +106,7 @@ def part_of_array() -> tuple[int, int]:
     return part, count
 
 
-def check_files(arguments: argparse.Namespace) -> None:
+def check_files(arguments: Namespace) -> None:
     """Raises: ConfigError for options that need or exclude another, and for folders that cannot be
     read or written; DataError for a file that is not text.
     """
@@ -154,11 +154,7 @@ def check_files(arguments: argparse.Namespace) -> None:
             check_parallel(file, arguments.nearest / file.relative_to(folder), "choosing by")
 
 
-def translate_files(
-    arguments: argparse.Namespace,
-    translator: "Translator",
-    texts: "TextEngine",
-) -> int:
+def translate_files(arguments: Namespace, translator: "Translator", texts: "TextEngine") -> int:
     """Translate the shards of this machine's part that are missing; join all if it does them all.
 
     Returns: the exit code. Raises: ConfigError if shards were made by other options; as `merge`.
@@ -169,7 +165,7 @@ def translate_files(
     return finish(arguments, translate_shards(wanted, arguments, translator, texts, bar))
 
 
-def begin_files(arguments: argparse.Namespace) -> InputFiles:
+def begin_files(arguments: Namespace) -> InputFiles:
     """The files, cut as the options say that all machines translate them with.
 
     Raises: as `record_options`.
@@ -178,15 +174,13 @@ def begin_files(arguments: argparse.Namespace) -> InputFiles:
     return input_files(arguments)
 
 
-def input_files(arguments: argparse.Namespace) -> InputFiles:
+def input_files(arguments: Namespace) -> InputFiles:
     nearest = arguments.nearest or read_options(arguments.output_dir).get("nearest")
     references = Path(nearest) if nearest else None
     return InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments), references)
 
 
-def missing_shards(
-    arguments: argparse.Namespace, files: InputFiles
-) -> Iterator[tuple[Shard, Lines]]:
+def missing_shards(arguments: Namespace, files: InputFiles) -> Iterator[tuple[Shard, Lines]]:
     """The shards of this machine's part that are not there, and their lines."""
     part, parts = arguments.shard or part_of_array()
     shards = (each for file in files.files for each in files.shards(file))
@@ -195,7 +189,7 @@ def missing_shards(
             yield shard, block
 
 
-def finish(arguments: argparse.Namespace, results: Iterable[tuple[Shard, bool]]) -> int:
+def finish(arguments: Namespace, results: Iterable[tuple[Shard, bool]]) -> int:
     """Wait for the shards of this machine's part; join all if it does them all.
 
     Args:
@@ -214,7 +208,7 @@ def finish(arguments: argparse.Namespace, results: Iterable[tuple[Shard, bool]])
 
 def translate_shards(
     wanted: Iterable[tuple[Shard, Lines]],
-    arguments: argparse.Namespace,
+    arguments: Namespace,
     translator: "Translator",
     texts: "TextEngine",
     read: status.Input | None = None,
@@ -258,7 +252,7 @@ def translate_shards(
         yield shard, failed
 
 
-def merge(arguments: argparse.Namespace) -> int:
+def merge(arguments: Namespace) -> int:
     """Check that all shards are there with all their lines, and join them to a file for each file;
     gzip for gzip.
 
@@ -304,12 +298,12 @@ def merge(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def ledger_of(arguments: argparse.Namespace) -> Path:
+def ledger_of(arguments: Namespace) -> Path:
     """The file beside the folder of translations that says how they were made."""
     return Path(f"{arguments.output_dir.resolve()}.json")
 
 
-def name_orphans(arguments: argparse.Namespace) -> None:
+def name_orphans(arguments: Namespace) -> None:
     """Warn of files that were joined once, and of which the source is gone."""
     folder, output = arguments.files, arguments.output_dir
     orphans = [

@@ -2,12 +2,12 @@
 them were translated with.
 """
 
-import argparse
 import gzip
 import hashlib
 import json
 import os
 import zlib
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, islice
@@ -135,12 +135,12 @@ def read_options(output: Path) -> dict[str, Any]:
     return {}
 
 
-def shard_lines(arguments: argparse.Namespace) -> int:
+def shard_lines(arguments: Namespace) -> int:
     lines = arguments.shard_lines or read_options(arguments.output_dir).get("shard_lines")
     return int(lines or LINES)
 
 
-def record_options(arguments: argparse.Namespace) -> None:
+def record_options(arguments: Namespace) -> None:
     """Write down what translations depend on, once: other machines read it.
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
@@ -167,7 +167,7 @@ def record_options(arguments: argparse.Namespace) -> None:
     check_same_options(arguments, now)
 
 
-def check_same_options(arguments: argparse.Namespace, now: Mapping[str, Any]) -> None:
+def check_same_options(arguments: Namespace, now: Mapping[str, Any]) -> None:
     """Raises: ConfigError unless these are all options that shards were translated with."""
     known = read_options(arguments.output_dir)
     if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
@@ -180,7 +180,7 @@ def check_same_options(arguments: argparse.Namespace, now: Mapping[str, Any]) ->
         )
 
 
-def hash_models(arguments: argparse.Namespace) -> list[str]:
+def hash_models(arguments: Namespace) -> list[str]:
     from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.data.file_memo import sha256_of
 

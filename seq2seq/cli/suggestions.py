@@ -5,7 +5,7 @@
 Of several suggestions for one text, the last one is taken. White space is made single spaces.
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,14 +22,14 @@ KEYS = ("text", "translation")
 Rows = list[tuple[str, str, int]]  # text, translation, and how many suggestions there were
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add = command.add_argument
     add("folder", type=InputPath, metavar="FOLDER", help="that of serve --keep-in")
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="a .jsonl or .tsv file")
     add("--languages", metavar="DE-EN", help="source and target, if there are several pairs")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     output: Path = arguments.output
     if output.suffix not in FORMATS:
         raise ConfigError(f"-o {output} should end with .jsonl or .tsv: -o corrections.jsonl")

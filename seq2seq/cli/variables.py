@@ -1,14 +1,14 @@
 """Options of a command from environment variables, as containers and services set them."""
 
-import argparse
 import shlex
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 
 from seq2seq.errors import ConfigError
 
 
 def read_variables(
-    parser: argparse.ArgumentParser, prefix: str, environment: Mapping[str, str]
+    parser: ArgumentParser, prefix: str, environment: Mapping[str, str]
 ) -> Iterator[str]:
     """The words that say the same on a command line: `--port=80` for PREFIX_PORT=80.
 

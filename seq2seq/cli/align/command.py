@@ -13,7 +13,7 @@ Without TGT the model translates SRC first. In files, a pair that cannot be alig
 line and sets the exit code to 1.
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of, warn_of_files
@@ -25,7 +25,7 @@ LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
 HELP = "align the words of sentences and translations: a picture, or links"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add_model(command, nargs="?")
     add = command.add_argument
     add("source", nargs="?", metavar="SRC", help="a sentence")
@@ -67,7 +67,7 @@ DIRECTIONS = {
 }
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     check_one_input(arguments)
     if arguments.source is not None:
         arguments.source = as_utf8(arguments.source, "SRC")
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     return files.align_files(arguments)
 
 
-def check_one_input(arguments: argparse.Namespace) -> None:
+def check_one_input(arguments: Namespace) -> None:
     """Raises: ConfigError unless there is exactly one thing to align."""
     files = arguments.source_file, arguments.target_file
     if arguments.links:
@@ -123,7 +123,7 @@ def check_one_input(arguments: argparse.Namespace) -> None:
         raise ConfigError("one of two files is missing: give both --source FILE and --target FILE")
 
 
-def check_output(arguments: argparse.Namespace) -> None:
+def check_output(arguments: Namespace) -> None:
     """Raises: ConfigError unless there is one thing to make of the alignments."""
     output: Path | None = arguments.output
     if output is not None and output.suffix == PAGE:
@@ -138,7 +138,7 @@ def check_output(arguments: argparse.Namespace) -> None:
         )
 
 
-def check_link_options(arguments: argparse.Namespace) -> None:
+def check_link_options(arguments: Namespace) -> None:
     """Raises: ConfigError unless links are chosen by, written to a .align file, or scored."""
     output: Path | None = arguments.output
     links = arguments.links or ()
@@ -165,7 +165,7 @@ def check_link_options(arguments: argparse.Namespace) -> None:
         )
 
 
-def check_page(arguments: argparse.Namespace) -> None:
+def check_page(arguments: Namespace) -> None:
     """Raises: ConfigError for options that are for links."""
     for option in ("gold", "choose", "reverse", "links", "json"):
         if getattr(arguments, option):

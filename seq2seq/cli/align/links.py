@@ -1,7 +1,7 @@
 """Links of whole files, by models or any aligner: symmetrized, written, and scored."""
 
-import argparse
 import json
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -54,7 +54,7 @@ def rates_table(rows: Mapping[str, LinkCounts]) -> list[str]:
     return lines
 
 
-def name_files(arguments: argparse.Namespace) -> str:
+def name_files(arguments: Namespace) -> str:
     """The files of the pairs, for messages."""
     return f"{arguments.source_file} and {arguments.target_file}"
 
@@ -70,7 +70,7 @@ def read_links(path: Path, count: int, of: str) -> list[Links]:
     return links
 
 
-def read_link_files(arguments: argparse.Namespace, paths: Sequence[Path]) -> list[list[Links]]:
+def read_link_files(arguments: Namespace, paths: Sequence[Path]) -> list[list[Links]]:
     """The links of files, checked against the two files of text if these are given.
 
     Raises: DataError as `read_links`, and for a link to a word that is not there.
@@ -95,9 +95,7 @@ def count_pair_words(source: Path, target: Path) -> list[tuple[int, int]]:
 
 
 def combine_directions(
-    arguments: argparse.Namespace,
-    directions: Sequence[Iterable[PairLinks]],
-    reference: Sequence[Links],
+    arguments: Namespace, directions: Sequence[Iterable[PairLinks]], reference: Sequence[Links]
 ) -> tuple[bool, dict[str, LinkCounts]]:
     """Write a line for each pair if there is an output, and score if there is a reference.
 
@@ -141,9 +139,7 @@ def describe_rates(rates: Mapping[str, LinkCounts]) -> list[str]:
     return [f"{name}: {line}", *rates_table(rates)] if len(rates) > 1 else [line]
 
 
-def print_results(
-    arguments: argparse.Namespace, words: Sequence[str], summary: dict[str, Any]
-) -> None:
+def print_results(arguments: Namespace, words: Sequence[str], summary: dict[str, Any]) -> None:
     """Print the words or, with --json, the summary."""
     if arguments.json:
         print(json.dumps(summary, ensure_ascii=False))
@@ -152,7 +148,7 @@ def print_results(
             print(printable(text))
 
 
-def outcome_entry(arguments: argparse.Namespace, rates: Mapping[str, LinkCounts]) -> dict[str, Any]:
+def outcome_entry(arguments: Namespace, rates: Mapping[str, LinkCounts]) -> dict[str, Any]:
     """For JSON: the output and the rates."""
     fields: dict[str, Any] = {"output": str(arguments.output) if arguments.output else None}
     entries = {name: rates_entry(counts) for name, counts in rates.items()}
@@ -164,7 +160,7 @@ def outcome_entry(arguments: argparse.Namespace, rates: Mapping[str, LinkCounts]
     return {**fields, "symmetrize": first, **entries[first], "all": entries}
 
 
-def align_links(arguments: argparse.Namespace) -> int:
+def align_links(arguments: Namespace) -> int:
     """`seq2seq align --links`. Returns: 0."""
     links = read_link_files(arguments, [*arguments.links, *filter(None, [arguments.gold])])
     count, reference = len(links[0]), links.pop() if arguments.gold else []

@@ -5,9 +5,9 @@ A PATH is a checkpoint, the folder of a run, or a file of translations, one sent
 Several are compared; the first is the baseline.
 """
 
-import argparse
 import json
 import warnings
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ HELP = "score translations of a test set"
 MAX_RESAMPLES = 100_000  # each takes an index per sentence
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     command.usage = f"{USAGE} [options]"
     add = command.add_argument
     add(
@@ -63,15 +63,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def resamples(text: str) -> int:
     value = int(text)
     if value < 0 or value == 1 or value > MAX_RESAMPLES:
-        raise argparse.ArgumentTypeError(
-            f"{value} should be 0, or 2 to {MAX_RESAMPLES:,}; usually 1000"
-        )
+        raise ArgumentTypeError(f"{value} should be 0, or 2 to {MAX_RESAMPLES:,}; usually 1000")
     return value
 
 
 def language(text: str) -> str:
     if not read_language(text).is_known:
-        raise argparse.ArgumentTypeError(f"{text} is the code of no language: {LANGUAGE_CODES}")
+        raise ArgumentTypeError(f"{text} is the code of no language: {LANGUAGE_CODES}")
     return text
 
 
@@ -86,7 +84,7 @@ SCORES = {
 }
 
 
-def check_arguments(arguments: argparse.Namespace, paths: list[Path]) -> None:
+def check_arguments(arguments: Namespace, paths: list[Path]) -> None:
     """Raises: ConfigError for options that cannot work."""
     decoding_arguments(arguments)
     check_requirements(arguments)
@@ -112,7 +110,7 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path]) -> None:
         find_metrics(arguments.metrics)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     paths, files = split_files(arguments)
     check_arguments(arguments, paths)
     test_set = read_test_set(*files)
@@ -139,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def evaluate(
-    systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
+    systems: list[System], test_set: TestSet, names: list[str], arguments: Namespace
 ) -> Findings:
     """Score the systems, and compare them as the arguments say."""
     from seq2seq.metrics.assessment import Assessor

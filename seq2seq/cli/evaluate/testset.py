@@ -1,6 +1,6 @@
 """The sentences and references that systems are scored on, checked before a model is loaded."""
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class TestSet(NamedTuple):
         return [reference or "" for reference in self.references[0]]
 
 
-def split_files(arguments: argparse.Namespace) -> tuple[list[Path], list[Path]]:
+def split_files(arguments: Namespace) -> tuple[list[Path], list[Path]]:
     """The systems, and the two files of the test set.
 
     Raises: ConfigError if there are too few files, or in the wrong order.
