@@ -1,8 +1,9 @@
 """Options that several commands share."""
 
+import argparse
 import re
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ActionsContainer
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -111,7 +112,9 @@ REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr")
 ENSEMBLE = ("with", *MEAN)
 
 
-def add_options(group: _ActionsContainer, options: Mapping[str, Option], **more: Any) -> None:
+def add_options(
+    group: argparse._ActionsContainer, options: Mapping[str, Option], **more: Any
+) -> None:
     """Add options to a command, or to a group of its options; `more` is for `add_argument`."""
     for name, (kind, metavar, text, default) in options.items():
         values: dict[str, Any] = {"type": kind, "metavar": metavar}

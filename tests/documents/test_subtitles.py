@@ -2,6 +2,7 @@
 
 import re
 import time
+import tracemalloc
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -271,6 +272,21 @@ def test_cues_and_tags_are_counted_while_they_are_read(monkeypatch: pytest.Monke
     assert time.process_time() - begun < 10
 
 
+def test_tags_and_lines_are_counted_before_memory_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        pytest.fail("something was made of a tag or line before all were counted")
+
+    monkeypatch.setattr("seq2seq.documents.files.subtitles.tag_of", refuse)
+    head = "1\n0:0:1,0 --> 0:0:2,0\n"
+    for cue in ("<i>a</i> " * 101_000, "[a] \\N" * 67_000, "a\r\n" * 201_000, "a\r" * 201_000):
+        text = f"{head}{cue}\n\n{head}z"
+        tracemalloc.start()
+        with pytest.raises(DataError, match="more than 200,000 tags and lines"):
+            read("a.srt", text)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(text)
+        tracemalloc.stop()
+
+
 UNITS = [
     "1\n0:0:1,0 --> 0:0:2,0\nA.\n\n",
     "1\n0:0:1,0 --> 0:0:2,0\na <i>b</i>\n\n",
@@ -279,6 +295,7 @@ UNITS = [
     "0:0:1,0 -->\n",
     "<i>a ",
     "a ",
+    " ",
     " \n",
     "<00:01.0",
     "- ",
@@ -291,7 +308,7 @@ UNITS = [
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
 def test_time_grows_with_the_file(name: str, unit: str) -> None:
     def cost(count: int) -> float:
-        text = "WEBVTT\n\n" * (name == "a.vtt") + "1\n0:0:1,0 --> 0:0:2,0\n" + unit * count
+        text = "WEBVTT\n\n" * (name == "a.vtt") + "1\n0:0:1,0 --> 0:0:2,0\n" + unit * count + "z"
         begun = time.process_time()
         translate(name, text)
         return time.process_time() - begun
