@@ -114,11 +114,10 @@ def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None
         if 2 * found["count"] > entry["read"] and name != "best":
             share = f"{found['count']:,} of {entry['read']:,} pairs, more than half"
             advice = "If these are good, change its limit, or name the --languages"
-            shown = (
-                printable(f"{n:,}: {' | '.join(pair)}"[:200]) for n, pair in examples[name][:3]
-            )
+            shown = (f"{number:,}: {' | '.join(pair)}" for number, pair in examples[name][:3])
             words = f"{option_name(name)} left out {share}. {advice}:"
-            warnings.warn("\n  ".join([words, *shown]), stacklevel=1)
+            lines = [words, *(printable(each[:200]) for each in shown)]
+            warnings.warn("\n  ".join(lines), stacklevel=1)
 
 
 def find_outputs(arguments: Namespace, read: Sequence[Path]) -> tuple[list[Path], Path]:
@@ -181,7 +180,7 @@ def find_corpora(arguments: Namespace) -> list[TextFormat]:
         raise ConfigError("--best needs scores: add --scores FILE, with a line for each pair")
     if len(arguments.scores) > 2 or (arguments.scores and not is_scored):
         raise ConfigError(
-            "--scores takes a file, or one for each direction, for --best or --duplicates target"
+            "--scores takes a file for each direction, for --best or --duplicates target"
         )
     corpora = []
     for given in arguments.corpora:
@@ -203,9 +202,7 @@ def languages_of(arguments: Namespace) -> Pair:
         return arguments.source, arguments.target
     languages = arguments.languages.split("," if "," in arguments.languages else "-")
     if len(languages) != 2 or not all(languages):
-        raise ConfigError(
-            f"--languages {arguments.languages} should be two: --languages de-en, or pt-BR,en"
-        )
+        raise ConfigError(f"--languages {arguments.languages} should be two: de-en, or pt-BR,en")
     return languages[0], languages[1]
 
 
@@ -239,9 +236,8 @@ def judge_corpora(arguments: Namespace, corpora: Sequence[TextFormat]) -> "Verdi
     scores = read_scores(arguments.scores) if arguments.scores else None
     tally = Tally("cleaning", "pairs")
     with show_tally(tally, sys.stderr) if sys.stderr else nullcontext():
-        return judge(
-            tally.count(pairs_of(corpora)), languages, limits, arguments.duplicates, scores, best
-        )
+        pairs = tally.count(pairs_of(corpora))
+        return judge(pairs, languages, limits, arguments.duplicates, scores, best)
 
 
 def identifier(languages: Pair) -> Callable[[str, str], str]:

@@ -50,8 +50,7 @@ def run(arguments: Namespace) -> int:
         imported = marian.read_marian(arguments.path, arguments.vocab, languages)
     elif arguments.vocab is not None or arguments.shortlist is not None:
         raise ConfigError(
-            "--vocab and --shortlist are for a .npz or .bin of Marian, and not for "
-            f"{arguments.path}: a folder has vocabularies"
+            "--vocab and --shortlist are for a .npz or .bin of Marian, not for a folder"
         )
     else:
         imported = huggingface.read_folder(arguments.path, languages)
@@ -75,10 +74,8 @@ def compare_pieces(imported: "ImportedModel") -> list[str]:
     from seq2seq.tokenization.piece_model import parse_piece_model
     from seq2seq.tokenization.sentencepiece import compare_with_library, probe_texts
 
-    lines, sides = [], (imported.source, imported.target)
-    for side, tokenizer, data in zip(
-        ("source", "target"), sides, imported.piece_models, strict=True
-    ):
+    lines, sides = [], {"source": imported.source, "target": imported.target}
+    for (side, tokenizer), data in zip(sides.items(), imported.piece_models, strict=True):
         texts = probe_texts(parse_piece_model(data))
         try:
             others = compare_with_library(tokenizer, data, texts)
@@ -108,6 +105,5 @@ def finetune_command(imported: "ImportedModel", folder: Path) -> str:
 
 def overrides(node: str, values: dict[str, Any], without: tuple[str, ...]) -> list[str]:
     """Options as they are typed."""
-    typed = ((name, value) for name, value in values.items() if name not in without)
-    texts = ((name, v if isinstance(v, str) else json.dumps(v)) for name, v in typed)
-    return [f"{node}.{name}={text}" for name, text in texts]
+    texts = {n: v if isinstance(v, str) else json.dumps(v) for n, v in values.items()}
+    return [f"{node}.{name}={text}" for name, text in texts.items() if name not in without]

@@ -1,10 +1,9 @@
 """Options that several commands share."""
 
 import argparse
-import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,9 +41,7 @@ def weight_list(text: str) -> list[float]:
     try:
         return [numeric(weight) for weight in text.split(",")]
     except ValueError as error:
-        raise ArgumentTypeError(
-            f"{text!r} should be numbers with commas between them: 0.7,0.3"
-        ) from error
+        raise ArgumentTypeError(f"{text!r} should be numbers with commas: 0.7,0.3") from error
 
 
 def workers(text: str) -> int | str:
@@ -103,9 +100,7 @@ ENGINE = {
 }
 MEANS = ("probabilities", "log-probabilities")
 MEAN = {
-    "weights": Option(
-        weight_list, "W,W", "of the first model and of each --with; by default equal"
-    ),
+    "weights": Option(weight_list, "W,W", "of the first model and of each --with (all equal)"),
     "mean": Option(MEANS, None, "what is averaged, for each next piece (probabilities)"),
 }
 REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr")
@@ -164,16 +159,13 @@ def decoding_arguments(arguments: Namespace) -> tuple[dict[str, Any], dict[str, 
     drawn = ["--sample"] * arguments.sample + sample
     if beam and drawn:
         raise ConfigError(
-            f"{beam[0]} belongs to a search for the best, {drawn[0]} draws at random: leave one out"
+            f"{beam[0]} belongs to a search for the best, {drawn[0]} to random draws: leave one out"
         )
     if drawn or (arguments.mbr and not beam):
         given = {"name": "sample", "samples": arguments.mbr, **given}
     several = isinstance(arguments.workers, int) and arguments.workers > 1
     if several and arguments.device.startswith("cuda"):
-        raise ConfigError(
-            "--workers are processes on CPU cores; a GPU takes one: leave it out, or add "
-            "--device cpu"
-        )
+        raise ConfigError("--workers are processes on CPU cores: leave it out, or add --device cpu")
     return given, {name: getattr(arguments, name) for name in ENGINE}
 
 
@@ -226,6 +218,11 @@ def options_of_models(arguments: Namespace) -> list[str]:
     return [option_name(n) for n, v in values if not (v is None or v is False or v == "auto")]
 
 
+def given_options(arguments: Namespace, names: Iterable[str]) -> list[str]:
+    """Those of some options that were given, as they are typed; not those that a 0 turns off."""
+    return [option_name(name) for name in names if getattr(arguments, name)]
+
+
 def option_name(name: str) -> str:
     """An option as it is typed."""
     return f"--{name.replace('_', '-')}"
@@ -233,13 +230,10 @@ def option_name(name: str) -> str:
 
 def with_typed_options(message: str, arguments: Namespace) -> str:
     """A message with the options of conf/decode named as this command names them."""
-
-    def option(match: re.Match[str]) -> str:
-        name = "nbest" if match[1] == "samples" else match[1]
-        return f"{option_name(name)} " if hasattr(arguments, name) else match[0]
-
-    if hasattr(arguments, "beam_size"):
-        message = message.replace("decode=greedy", "--beam-size 1")
+    typed = {f"decode.{name}=": f"{option_name(name)} " for name in vars(arguments)}
+    typed |= {"decode.samples=": "--nbest ", "decode=greedy": "--beam-size 1"}
     if hasattr(arguments, "corpora"):
-        message = re.sub(r"\bdata\.(source|target)=", r"--\1 ", message)
-    return re.sub(r"\bdecode\.(\w+)=", option, message)
+        typed |= {"data.source=": "--source ", "data.target=": "--target "}
+    for option, here in typed.items():
+        message = message.replace(option, here)
+    return message

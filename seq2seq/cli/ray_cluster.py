@@ -54,17 +54,6 @@ class ShardTranslator:
         return shard, failed, [str(each.message) for each in told]
 
 
-def translate_on_ray(arguments: Namespace, open_model: Open) -> int:
-    """As `translate_files`; `open_model` is called by each actor.
-
-    Raises: ConfigError if Ray is not installed or no cluster answers; DataError that names the
-        shards that were given up.
-    """
-    with mute_ray():
-        connect(arguments.ray)
-        return translate_on_cluster(arguments, open_model)
-
-
 @contextmanager
 def mute_ray() -> Iterator[None]:
     """Keep to ourselves what Ray prints here, in threads and from C++; its logs have it, too."""
@@ -83,12 +72,17 @@ def mute_ray() -> Iterator[None]:
         os.close(ours)
 
 
-def translate_on_cluster(arguments: Namespace, open_model: Open) -> int:
-    """`translate_on_ray` on the cluster that Ray knows."""
+@mute_ray()
+def translate_on_ray(arguments: Namespace, open_model: Open) -> int:
+    """As `translate_files`; `open_model` is called by each actor.
+
+    Raises: ConfigError if Ray is not installed or no cluster answers; DataError that names the
+        shards that were given up.
+    """
+    connect(arguments.ray)
     import ray
 
     arguments = Namespace(**{k: absolute(v) for k, v in vars(arguments).items()})
-    arguments.path = absolute(Path(arguments.path))
     files, lost = begin_files(arguments), list[Shard]()
     results = shards_done(arguments, files, open_model, lost)
     if not arguments.quiet and sys.stderr is not None:

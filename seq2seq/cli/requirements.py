@@ -25,10 +25,7 @@ OPTIONS = {
     "keep": Option(str, "REGEX", KEEP),
     "mbr": Option(positive, "N", "choose among N by minimum Bayes risk"),
 }
-TOO_LONG = (
-    f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: is there one sentence per "
-    "line?"
-)
+TOO_LONG = f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: cut it into sentences"
 
 
 def add_requirements(command: ArgumentParser) -> None:
@@ -53,10 +50,7 @@ def check_beams(arguments: Namespace, search: "Search") -> None:
         if (number := getattr(arguments, name, None) or 0) > search.beams:
             raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")
     if getattr(arguments, "nearest", None) and search.beams == 1:
-        raise ConfigError(
-            "--nearest chooses among translations, and there is one: add --beam-size 8, or --nbest "
-            "8 to --sample"
-        )
+        raise ConfigError("--nearest chooses among several: add --beam-size 8")
 
 
 def rules_of(arguments: Namespace, translator: "Translator", search: "Search") -> "Rules | None":
@@ -128,10 +122,8 @@ def put_best_first(
     from seq2seq.metrics.mbr import minimum_bayes_risk
     from seq2seq.metrics.sentence_quality import nearest_to
 
-    unsatisfied = translations[0].unsatisfied
-    places = [
-        i for i, t in enumerate(translations[: arguments.mbr]) if t.unsatisfied == unsatisfied
-    ]
+    least = translations[0].unsatisfied
+    places = [i for i, t in enumerate(translations[: arguments.mbr]) if t.unsatisfied == least]
     texts = [translations[i].text for i in places]
     best = minimum_bayes_risk(texts).best if reference is None else nearest_to(texts, reference)
     translations.insert(0, translations.pop(places[best]))

@@ -82,10 +82,9 @@ def describe_scores(arguments: Namespace, ledger: Path) -> dict[str, Any]:
         with suppress(OSError, ValueError):
             known = {**json.loads(ledger.read_text(encoding="utf-8")), "outputs": []}
         if known != entry:
-            reason = f"says {ledger}" if known else f"or {ledger}, which would say so, is gone"
             raise ConfigError(
-                f"-o {output} holds something else than scores of this model for these files, "
-                f"{reason}: give another name, or delete it"
+                f"-o {output} holds something else than scores of this model for these files, or "
+                f"{ledger}, which would say so, is gone: give another name, or delete it"
             )
     return entry
 

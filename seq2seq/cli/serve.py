@@ -42,12 +42,8 @@ REPEATED = {
 LIMITS = {
     "queue": Option(positive, "N", "maximum pieces that wait (%(default)s)", 40_960),
     "deadline": Option(positive, "S", "seconds to wait (%(default)s)", 30),
-    "grace": Option(
-        natural_number, "S", "seconds that documents have after SIGTERM (%(default)s)", 8
-    ),
-    "connections": Option(
-        positive, "N", "open connections, and requests at once (%(default)s)", 512
-    ),
+    "grace": Option(natural_number, "S", "seconds for documents after SIGTERM (%(default)s)", 8),
+    "connections": Option(positive, "N", "open connections, and requests (%(default)s)", 512),
 }
 PACKAGES = ("starlette", "uvicorn", "prometheus_client", "python_multipart", "yaml")
 NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention-zoo[serve]'"
@@ -81,9 +77,8 @@ def run(arguments: Namespace) -> int:
         raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    logging.getLogger("python_multipart").setLevel(
-        logging.CRITICAL
-    )  # it warns of what clients send
+    # It warns of what clients send.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     try:
         serve_models(arguments, models)
     except ModuleNotFoundError as error:
@@ -98,8 +93,7 @@ def serve_models(arguments: Namespace, models: dict[str, Path]) -> None:
 
     if not (arguments.keys or arguments.no_auth or is_loopback(arguments.host)):
         raise ConfigError(
-            f"at {arguments.host}, others reach the server: give a file with keys, --keys FILE; "
-            "or let everyone translate, --no-auth"
+            f"others reach {arguments.host}: add --keys FILE, or let everyone translate, --no-auth"
         )
     keys = read_keys(arguments.keys) if arguments.keys else None
     access = access_of(arguments, keys)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from seq2seq.cli import status
 from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.lines import format_of
-from seq2seq.cli.options import Option, add_options, model_paths, option_name, positive
+from seq2seq.cli.options import Option, add_options, given_options, model_paths, positive
 from seq2seq.cli.requirements import put_best_first, request_of
 from seq2seq.cli.shards import (
     LINES,
@@ -76,9 +76,7 @@ NEAREST = "for --files: of all beams, what is nearest to the references in FOLDE
 RAY = "for --files: on all cores of a Ray cluster: auto, local, or HOST:PORT"
 OF_FILES = {
     "output_dir": Option(Path, "FOLDER", "for --files: where they are written"),
-    "shard": Option(
-        parse_part, "I/N", "for --files: part I of N; by default that of a Slurm array"
-    ),
+    "shard": Option(parse_part, "I/N", "for --files: part I of N (that of a Slurm array)"),
     "shard_lines": Option(positive, "N", f"for --files: lines of a shard ({LINES})"),
     "ray": Option(str, "ADDRESS", RAY),
     "nearest": Option(InputPath, "FOLDER", NEAREST),
@@ -92,16 +90,14 @@ def part_of_array() -> tuple[int, int]:
     """
     if "SLURM_ARRAY_TASK_ID" not in os.environ:
         return 1, 1
-    names, usual = ("ID", "MIN", "STEP", "COUNT"), (1, 1, 1, 1)
     number, first, step, count = (
-        int(os.environ.get(f"SLURM_ARRAY_TASK_{name}", value))
-        for name, value in zip(names, usual, strict=True)
+        int(os.environ.get(f"SLURM_ARRAY_TASK_{name}", 1))
+        for name in ("ID", "MIN", "STEP", "COUNT")
     )
     part = (number - first) // step + 1
     if part > count:
         raise ConfigError(
-            f"task {number} is not one of {count} without gaps: sbatch --array=1-{count}, or say "
-            "what it does: --shard I/N"
+            f"task {number} is not one of {count} without gaps: sbatch --array=1-{count}"
         )
     return part, count
 
@@ -112,12 +108,10 @@ def check_files(arguments: Namespace) -> None:
     """
     folder, output = arguments.files, arguments.output_dir
     if folder is None:
-        if given := [
-            option_name(name) for name in (*OF_FILES, "merge") if getattr(arguments, name)
-        ]:
+        if given := given_options(arguments, (*OF_FILES, "merge")):
             raise ConfigError(f"{given[0]} is for many files: add --files FOLDER")
         return
-    if given := [option_name(name) for name in OF_OTHERS if getattr(arguments, name)]:
+    if given := given_options(arguments, OF_OTHERS):
         what = "texts" if given[0] == "--texts" else given[0]
         raise ConfigError(f"{what} cannot be joined with --files: leave one out")
     if arguments.nearest and arguments.mbr:
@@ -141,8 +135,7 @@ def check_files(arguments: Namespace) -> None:
     read = inputs_of(arguments)
     if inside := [path for path in read if target in path.resolve().parents]:
         raise ConfigError(
-            f"{inside[0]} is read, and is in --output-dir {output}, where other files are written: "
-            "give another folder"
+            f"{inside[0]} is read, but is in --output-dir {output}: give another folder"
         )
     outputs = (output / file.relative_to(folder) for file in files)
     check_apart(outputs, f"--output-dir {output}", [*read, *files])
@@ -262,7 +255,6 @@ def merge(arguments: Namespace) -> int:
     if options := read_options(arguments.output_dir):  # those of a model, which the ledger names
         check_same_options(arguments, {**options, "path": hash_models(arguments)})
     name_orphans(arguments)
-    several = bool(options.get("nbest"))
     files = input_files(arguments)
     absent: list[str] = []
     for file in files.files:
@@ -272,7 +264,7 @@ def merge(arguments: Namespace) -> int:
             warnings.simplefilter("ignore")  # of lines: whoever translated them was told
             before = len(absent)
             for shard, _ in files.shards(file):
-                text = read_shard(shard, several)
+                text = read_shard(shard, several="nbest" in options)
                 if text is None:
                     absent.append(f"{file}, line {shard.first}")
                 elif len(absent) == before:
@@ -282,10 +274,8 @@ def merge(arguments: Namespace) -> int:
             if path.suffix == ".gz" and not output.tell():
                 output.write(gzip.compress(b""))
     if absent:
-        more = ", ..." if len(absent) > NAMED else ""
         raise DataError(
-            f"{format_count(len(absent), 'shard')} missing or damaged: "
-            f"{'; '.join(absent[:NAMED])}{more}. "
+            f"{format_count(len(absent), 'shard')} missing or damaged: {name_some(absent, '; ')}. "
             "The same command without --merge translates them"
         )
     outputs = [arguments.output_dir / file.relative_to(arguments.files) for file in files.files]
@@ -306,15 +296,16 @@ def ledger_of(arguments: Namespace) -> Path:
 def name_orphans(arguments: Namespace) -> None:
     """Warn of files that were joined once, and of which the source is gone."""
     folder, output = arguments.files, arguments.output_dir
-    orphans = [
-        str(path)
-        for path in sorted(files_below(output))
-        if not (folder / path.relative_to(output)).is_file()
-    ]
+    paths = sorted(files_below(output))
+    orphans = [str(p) for p in paths if not (folder / p.relative_to(output)).is_file()]
     if orphans:
-        more = ", ..." if len(orphans) > NAMED else ""
         warnings.warn(
             f"{format_count(len(orphans), 'file')} without a source in {folder}: "
-            f"{', '.join(orphans[:NAMED])}{more}. Delete what is no longer wanted",
+            f"{name_some(orphans, ', ')}. Delete what is no longer wanted",
             stacklevel=2,
         )
+
+
+def name_some(names: list[str], separator: str) -> str:
+    """The first names of a list that may be long."""
+    return separator.join(names[:NAMED]) + ", ..." * (len(names) > NAMED)

@@ -129,8 +129,7 @@ def read_options(output: Path) -> dict[str, Any]:
                 return dict(json.loads(path.read_bytes()))
             except (ValueError, TypeError) as error:
                 raise DataError(
-                    f"{path} is damaged, so nobody knows how the shards beside it were translated: "
-                    f"delete {output / SHARDS} to translate all again"
+                    f"{path} is damaged: delete {output / SHARDS} to translate all again"
                 ) from error
     return {}
 
@@ -171,13 +170,9 @@ def check_same_options(arguments: Namespace, now: Mapping[str, Any]) -> None:
     """Raises: ConfigError unless these are all options that shards were translated with."""
     known = read_options(arguments.output_dir)
     if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
-        names = ", ".join(
-            "the model" if name == "path" else option_name(name) for name in differing
-        )
-        raise ConfigError(
-            f"--output-dir {arguments.output_dir} was begun with other options ({names}): type "
-            "those, or another folder"
-        )
+        named = ["the model" if name == "path" else option_name(name) for name in differing]
+        begun = f"--output-dir {arguments.output_dir} was begun with other options"
+        raise ConfigError(f"{begun} ({', '.join(named)}): type those, or another folder")
 
 
 def hash_models(arguments: Namespace) -> list[str]:

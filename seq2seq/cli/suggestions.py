@@ -37,8 +37,7 @@ def run(arguments: Namespace) -> int:
     folder: Path = arguments.folder
     if not (folder / SUGGESTIONS.name).is_dir():
         raise ConfigError(
-            f"{folder} has no suggestions: give the folder of seq2seq serve --keep-in FOLDER, once "
-            "somebody has sent some"
+            f"{folder} has no suggestions: give the folder of seq2seq serve --keep-in FOLDER"
         )
     records = sorted(Storage(folder).list_all(SUGGESTIONS), key=lambda each: each.created_at)
     pair = choose_pair(records, arguments.languages)

@@ -173,13 +173,8 @@ def decoding_options(arguments: Namespace) -> tuple[dict[str, Any], dict[str, An
         if arguments.texts:
             raise ConfigError("give texts or --input, not both")
         check_input(arguments.input)
-    elif (
-        not (arguments.texts or arguments.file or arguments.files) and sys.stdin is None
-    ):  # as after `<&-`
-        raise ConfigError(
-            "there is nothing to translate: standard input is closed. Give texts, or a file: "
-            f"seq2seq translate {arguments.path} < FILE"
-        )
+    elif not (arguments.texts or arguments.file or arguments.files or sys.stdin):  # after `<&-`
+        raise ConfigError("there is nothing to translate: standard input is closed: add -i FILE")
     arguments.texts = [as_utf8(text, f"text {n}") for n, text in enumerate(arguments.texts, 1)]
     if arguments.prefix:
         arguments.prefix = as_utf8(arguments.prefix, "--prefix")

@@ -27,6 +27,7 @@ GUESS = (
 
 FIRST = 200  # pairs that the guess of a layer is based on
 READ = ("layer", "heads", "shift")
+Alignments = Iterator[Alignment | None]  # None of a pair that cannot be aligned
 Shape = tuple[int, int]  # decoder layers of a model, heads of each
 
 
@@ -83,11 +84,8 @@ def select_choice(
 
 
 def choose_reading(
-    options: Namespace,
-    checkpoint: Path,
-    config: Mapping[str, Any],
-    alignments: Iterator[Alignment | None],
-) -> tuple[ExplainedChoice | None, Iterator[Alignment | None]]:
+    options: Namespace, checkpoint: Path, config: Mapping[str, Any], alignments: Alignments
+) -> tuple[ExplainedChoice | None, Alignments]:
     """`select_choice` by the first alignments, None if no pair can be aligned; and all of them."""
     first: list[Alignment | None] = []
     while not any(first) and (more := list(islice(alignments, FIRST))):
@@ -151,6 +149,5 @@ def check_choice_can_be_saved(checkpoint: Path) -> None:
     """Raises: ConfigError if nothing can be saved beside the checkpoint."""
     if not os.access(checkpoint.parent, os.W_OK):
         raise ConfigError(
-            f"--choose saves its result in {checkpoint.parent}, which is not writable: copy the "
-            "checkpoint to another folder"
+            f"--choose saves its result in {checkpoint.parent}, which is not writable: copy it"
         )

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of, warn_of_files
 from seq2seq.cli.lines import as_utf8
-from seq2seq.cli.options import Option, add_model, add_options, positive
+from seq2seq.cli.options import Option, add_model, add_options, given_options, positive
 from seq2seq.errors import ConfigError
 
 LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
@@ -75,10 +75,8 @@ def run(arguments: Namespace) -> int:
         arguments.output = arguments.output or folder_of(Path(arguments.path)) / "map.png"
     output: Path | None = arguments.output
     check_written(output, *inputs_of(arguments))
-    warn_of_files(
-        (arguments.source, arguments.target),
-        "To align whole files: --source FILE --target FILE -o FILE.align",
-    )
+    mend = "To align whole files: --source FILE --target FILE -o FILE.align"
+    warn_of_files((arguments.source, arguments.target), mend)
     check_output(arguments)
     if arguments.links:
         from seq2seq.cli.align.links import align_links  # only here: torch takes a second
@@ -99,15 +97,9 @@ def check_one_input(arguments: Namespace) -> None:
     if arguments.links:
         read = arguments.layer, arguments.heads, arguments.shift
         if arguments.path or arguments.reverse or arguments.choose or read != (None, None, None):
-            raise ConfigError(
-                "links from files need no model: leave out PATH, --reverse, --choose, "
-                "--layer, --heads and --shift, or else --links"
-            )
+            raise ConfigError("--links need no model: leave PATH and options of models out")
     elif arguments.path is None:
-        raise ConfigError(
-            "no model is given: give a .ckpt file or the folder of a run; or --links FILE, written "
-            "by any aligner"
-        )
+        raise ConfigError("no model is given: add a checkpoint, a run, or --links FILE")
     elif arguments.source is not None:
         of_files = arguments.gold, arguments.reverse, arguments.choose, arguments.json
         if any((*files, *of_files)):
@@ -116,9 +108,7 @@ def check_one_input(arguments: Namespace) -> None:
                 "and --json are for files: give SRC and TGT, or --source FILE and --target FILE"
             )
     elif not any(files):
-        raise ConfigError(
-            "there is nothing to align: give a sentence, or both --source FILE and --target FILE"
-        )
+        raise ConfigError("there is nothing to align: give SRC, or --source FILE and --target FILE")
     if any(files) and not all(files):
         raise ConfigError("one of two files is missing: give both --source FILE and --target FILE")
 
@@ -132,10 +122,7 @@ def check_output(arguments: Namespace) -> None:
         check_link_options(arguments)
     to_links = output.suffix == LINKS if output is not None else arguments.source is None
     if to_links and arguments.heads == "all":
-        raise ConfigError(
-            "links are of one alignment, and --heads all draws a picture: --heads mean, or "
-            "--heads 1"
-        )
+        raise ConfigError("links are of one alignment: --heads mean, or --heads 1")
 
 
 def check_link_options(arguments: Namespace) -> None:
@@ -143,33 +130,19 @@ def check_link_options(arguments: Namespace) -> None:
     output: Path | None = arguments.output
     links = arguments.links or ()
     if len(links) > 2:
-        raise ConfigError(
-            f"--links takes one file, or one for each of two directions; {len(links)} are given"
-        )
+        raise ConfigError(f"--links takes a file for each direction; {len(links)} are given")
     if arguments.choose and arguments.gold is None:
         raise ConfigError("--choose compares with reference links: add --gold FILE.align")
     if output is None and arguments.gold is None:
-        raise ConfigError(
-            f"no output is asked for: -o FILE{LINKS} writes links, a line for each pair; --gold "
-            f"FILE{LINKS} compares with reference links"
-        )
+        raise ConfigError(f"no output is asked for: -o FILE{LINKS}, or --gold FILE{LINKS}")
     if output is not None and output.suffix != LINKS and not arguments.choose:
-        raise ConfigError(
-            f"-o {output}: for files, write links, a line for each pair: -o FILE{LINKS}; or a page "
-            f"of the first pairs: -o FILE{PAGE}"
-        )
+        raise ConfigError(f"-o {output} should be links, -o FILE{LINKS}, or a page, -o FILE{PAGE}")
     if arguments.symmetrize and not arguments.reverse and len(links) < 2:
-        raise ConfigError(
-            f"--symmetrize {arguments.symmetrize} combines two directions: add --reverse "
-            "MODEL, or give --links two files"
-        )
+        raise ConfigError("--symmetrize is for two directions: add --reverse MODEL")
 
 
 def check_page(arguments: Namespace) -> None:
     """Raises: ConfigError for options that are for links."""
-    for option in ("gold", "choose", "reverse", "links", "json"):
-        if getattr(arguments, option):
-            raise ConfigError(
-                f"--{option} is for links, and a page shows one model: leave it out, or write "
-                "links with -o FILE.align"
-            )
+    of_links = ("gold", "choose", "reverse", "links", "json")
+    if given := given_options(arguments, of_links):
+        raise ConfigError(f"{given[0]} is for links: leave it out, or -o FILE{LINKS}")

@@ -116,11 +116,9 @@ def warn_of_same_way(directions: Sequence[Direction]) -> None:
     languages = [d.translator.config["data"] for d in directions]
     ways = [[language_code(data[side]) for side in ("source", "target")] for data in languages]
     if len(ways) == 2 and ways[0] == ways[1] and ways[0][0] != ways[0][1]:
-        warnings.warn(
-            f"both models translate from {ways[0][0]} to {ways[0][1]}: --reverse takes one "
-            f"from {ways[0][1]} to {ways[0][0]}",
-            stacklevel=2,
-        )
+        way, reverse = " to ".join(ways[0]), " to ".join(ways[0][::-1])
+        problem = f"both models translate from {way}: --reverse takes one from {reverse}"
+        warnings.warn(problem, stacklevel=2)
 
 
 def check_pieces(arguments: Namespace, directions: Sequence[Direction]) -> None:

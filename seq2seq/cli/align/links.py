@@ -39,10 +39,8 @@ def error_rates(counts: LinkCounts) -> dict[str, float]:
 
 def rates_entry(counts: LinkCounts) -> dict[str, float]:
     """For JSON: the rates and their counts."""
-    return {
-        **{name.lower(): rate for name, rate in error_rates(counts).items()},
-        **counts._asdict(),
-    }
+    rates = {name.lower(): rate for name, rate in error_rates(counts).items()}
+    return rates | counts._asdict()
 
 
 def rates_table(rows: Mapping[str, LinkCounts]) -> list[str]:
@@ -165,9 +163,8 @@ def align_links(arguments: Namespace) -> int:
     links = read_link_files(arguments, [*arguments.links, *filter(None, [arguments.gold])])
     count, reference = len(links[0]), links.pop() if arguments.gold else []
     # The possible links of an aligner count as links, too.
-    _, rates = combine_directions(
-        arguments, [[pair.possible for pair in lines] for lines in links], reference
-    )
+    possible = [[pair.possible for pair in lines] for lines in links]
+    _, rates = combine_directions(arguments, possible, reference)
     written = [f"{arguments.output}: {format_count(count, 'line')}"] if arguments.output else []
     print_results(arguments, [*written, *describe_rates(rates)], outcome_entry(arguments, rates))
     return 0

@@ -37,14 +37,7 @@ MAX_RESAMPLES = 100_000  # each takes an index per sentence
 def add_arguments(command: ArgumentParser) -> None:
     command.usage = f"{USAGE} [options]"
     add = command.add_argument
-    add(
-        "files",
-        type=InputPath,
-        nargs="+",
-        metavar="PATH",
-        help="systems, then SRC, one sentence per line, and REF, its translations; each may be "
-        ".gz. A REF that ends in .tsv has a column per reference",
-    )
+    add("files", type=InputPath, nargs="+", metavar="PATH", help=PATHS)
     add_device(command)
     add("-o", "--output", type=Path, help="also write the translations, of one PATH only")
     add("--json", action="store_true", help="print one JSON object instead")
@@ -73,6 +66,8 @@ def language(text: str) -> str:
     return text
 
 
+PATHS = "systems, then SRC, one sentence per line, and REF, its translations; each may be .gz. "
+PATHS += "A REF that ends in .tsv has a column per reference"
 CHOICE = "any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
 CHOICE += "bleu-tokenized if the references look tokenized"
 RESAMPLES = "resamples for 95%% intervals; 0 for none. By default 1000, and none for more than "
@@ -89,15 +84,9 @@ def check_arguments(arguments: Namespace, paths: list[Path]) -> None:
     decoding_arguments(arguments)
     check_requirements(arguments)
     if len(paths) == 1 and arguments.paired:
-        raise ConfigError(
-            f"--paired compares systems, and there is only {paths[0]}: {USAGE} with two PATHs or "
-            "more"
-        )
+        raise ConfigError(f"--paired compares systems, and there is only {paths[0]}: add more")
     if len(paths) > 1 and arguments.output:
-        raise ConfigError(
-            f"-o {arguments.output} takes the translations of one PATH, not of {len(paths)}: leave "
-            "it out, or evaluate them one by one"
-        )
+        raise ConfigError(f"-o is for one PATH, and there are {len(paths)}: leave it out")
     model_paths(paths[0], arguments)  # refuses options of ensembles without another model
     check_written(arguments.output, *inputs_of(arguments))
     from seq2seq.metrics.registry import METRICS, find_metrics
@@ -145,9 +134,8 @@ def evaluate(
     from seq2seq.metrics.scores import compare_systems, usual_resamples
 
     languages = find_languages(systems, arguments.language)
-    resamples = arguments.resamples
-    if resamples is None:
-        resamples = usual_resamples(len(test_set.source))
+    usual = usual_resamples(len(test_set.source))
+    resamples = usual if arguments.resamples is None else arguments.resamples
     kinds = find_metrics(names)
     assessor = Assessor(test_set.source, test_set.references, kinds, languages, resamples)
     assessed = [(system, assessor.assess(system.lines)) for system in systems]
@@ -160,7 +148,5 @@ def evaluate(
 
 def find_languages(systems: list[System], target: str | None) -> tuple[str | None, str | None]:
     """Source and target language: the target as typed, else those of the first model."""
-    config: dict[str, Any] = next(
-        (system.config["data"] for system in systems if system.config), {}
-    )
+    config: dict[str, Any] = next((each.config["data"] for each in systems if each.config), {})
     return config.get("source"), target or config.get("target")

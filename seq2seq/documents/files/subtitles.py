@@ -135,17 +135,15 @@ def has_letter(text: str) -> bool:
 
 def tag_of(match: "re.Match[str]") -> Tag:
     """The tag of what MARKUP found; that of a code is named as its style."""
-    if match["line"]:
-        return Tag("alone", match[0], LINE)
-    if match["time"]:
-        return Tag("alone", match[0], MOMENT)
+    if match["line"] or match["time"]:
+        return Tag("alone", match[0], LINE if match["line"] else MOMENT)
     if match["mark"] or match["name"] == "v":  # another speaker
         return Tag("block", match[0])
-    if match["name"]:
-        return Tag("close" if match["close"] else "open", match[0], match["name"].lower())
-    if match["style"]:
-        return Tag("open" if match["on"] == "1" else "close", match[0], f"\\{match['style']}")
-    return Tag("alone", match[0])
+    name = match["name"] or match["style"]
+    if not name:
+        return Tag("alone", match[0])
+    is_end = match["close"] or match["on"] == "0"
+    return Tag("close" if is_end else "open", match[0], name.lower())
 
 
 def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
