@@ -135,7 +135,7 @@ def check_files(arguments: Namespace) -> None:
     read = inputs_of(arguments)
     if inside := [path for path in read if target in path.resolve().parents]:
         raise ConfigError(
-            f"{inside[0]} is read, but is in --output-dir {output}: give another folder"
+            f"{inside[0]} is read, and is in --output-dir {output}: give another folder"
         )
     outputs = (output / file.relative_to(folder) for file in files)
     check_apart(outputs, f"--output-dir {output}", [*read, *files])
