@@ -180,6 +180,12 @@ def test_a_line_with_an_arrow_is_never_text(times: str, number: str) -> None:
     assert said("a.srt", text) == ["Der Hund läuft und singt."]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_all_lines_of_a_cue_are_translated_whatever_ends_them(end: str) -> None:
+    for name, text in (("a.srt", CUES), ("a.vtt", WEB)):
+        assert said(name, text.replace("\n", end)) == said(name, text)
+
+
 def test_names_of_cues_stay() -> None:
     text = "WEBVTT\n\nthe first\n00:01.000 --> 00:02.000\na dog\n\n"
     text += "the second\n00:02.000 --> 00:03.000\nruns."

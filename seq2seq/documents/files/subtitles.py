@@ -29,7 +29,7 @@ MARKUP = re.compile(
     r"|(?P<time><\d[\d:.]*>)"
     # Marks around the words of a cue or line: speakers, music, dots, descriptions of sounds.
     r"|(?P<mark>(?<![^\r\n>}])[ \t]*(?:[-–—]+|>>+|\.{2,}|…)\s*(?=\w)"
-    r"|(?<!\s)\s*[♪♫♬♩]+\s*|[\[\]]|(?<!\s)[ \t]+#+(?![^\r\n<{]))"
+    r"|(?:(?<!\s)\s+)?[♪♫♬♩]+\s*|[\[\]]|(?<!\s)[ \t]+#+(?![^\r\n<{]))"
     r"|(?P<line>(?<!\s)\s*[\r\n]\s*|\\[Nn])"
 )
 SENTENCE_END = re.compile(r"[.!?…:。！？♪)\]\"»”]\s*\Z")
@@ -139,7 +139,7 @@ def tag_of(match: "re.Match[str]") -> Tag:
         return Tag("alone", match[0], LINE if match["line"] else MOMENT)
     if match["mark"] or match["name"] == "v":  # another speaker
         return Tag("block", match[0])
-    name = match["name"] or match["style"]
+    name = match["name"] or (match["style"] and f"\\{match['style']}")
     if not name:
         return Tag("alone", match[0])
     is_end = match["close"] or match["on"] == "0"
