@@ -179,9 +179,7 @@ def find_corpora(arguments: Namespace) -> list[TextFormat]:
     if arguments.best != "off" and not arguments.scores:
         raise ConfigError("--best needs scores: add --scores FILE, with a line for each pair")
     if len(arguments.scores) > 2 or (arguments.scores and not is_scored):
-        raise ConfigError(
-            "--scores takes a file for each direction, for --best or --duplicates target"
-        )
+        raise ConfigError("--scores takes 1 or 2 files, for --best or --duplicates target")
     corpora = []
     for given in arguments.corpora:
         is_list = given[:1] + given[-1:] == "[]"

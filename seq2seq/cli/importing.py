@@ -49,9 +49,7 @@ def run(arguments: Namespace) -> int:
             raise ConfigError("a model of Marian needs its vocabulary: --vocab vocab.spm")
         imported = marian.read_marian(arguments.path, arguments.vocab, languages)
     elif arguments.vocab is not None or arguments.shortlist is not None:
-        raise ConfigError(
-            "--vocab and --shortlist are for a .npz or .bin of Marian, not for a folder"
-        )
+        raise ConfigError("--vocab and --shortlist are for a .npz or .bin of Marian: omit them")
     else:
         imported = huggingface.read_folder(arguments.path, languages)
     lists = None

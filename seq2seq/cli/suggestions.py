@@ -36,9 +36,7 @@ def run(arguments: Namespace) -> int:
     check_written(output, *inputs_of(arguments))
     folder: Path = arguments.folder
     if not (folder / SUGGESTIONS.name).is_dir():
-        raise ConfigError(
-            f"{folder} has no suggestions: give the folder of seq2seq serve --keep-in FOLDER"
-        )
+        raise ConfigError(f"{folder} has no suggestions: give that of serve --keep-in FOLDER")
     records = sorted(Storage(folder).list_all(SUGGESTIONS), key=lambda each: each.created_at)
     pair = choose_pair(records, arguments.languages)
     rows = collect(record for record in records if pair_of_languages(record) == pair)

@@ -148,6 +148,4 @@ def rank_choices(
 def check_choice_can_be_saved(checkpoint: Path) -> None:
     """Raises: ConfigError if nothing can be saved beside the checkpoint."""
     if not os.access(checkpoint.parent, os.W_OK):
-        raise ConfigError(
-            f"--choose saves its result in {checkpoint.parent}, which is not writable: copy it"
-        )
+        raise ConfigError(f"--choose writes to {checkpoint.parent}, which is not writable: copy it")
