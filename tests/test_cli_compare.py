@@ -156,7 +156,7 @@ MISTAKES = [
     (("{0}", "{src}", "{folder}"), "stands where REF is expected, and is a folder or a checkpoint"),
     (("nowhere", "{src}", "{ref}"), "there is no nowhere: give a checkpoint, the folder of a run"),
     (("{0}", "{src}", "{ref}", "--paired", "bootstrap"), "--paired compares systems, and there is"),
-    (("{0}", "{1}", "{src}", "{ref}", "-o", "x"), "takes the translations of one PATH, not of 2"),
+    (("{0}", "{1}", "{src}", "{ref}", "-o", "x"), "is for one PATH, and there are 2: leave it out"),
     (("{0}", "{src}", "{ref}", "--metrics", "blue"), "there is no metric 'blue'. Known, as in"),
     (("{0}", "{src}", "{ref}", "--metrics", "bleu,bleu"), "a metric is given twice"),
     (("{0}", "{src}", "{ref}", "-o", "out.en.gz"), "output is not compressed: -o out.en"),

@@ -145,7 +145,7 @@ def test_options_that_make_no_ensemble_are_refused(
 
 def test_weights_are_numbers(seq2seq: Command, run: Path) -> None:
     message = refused(seq2seq("translate", run, "Ja.", "--with", run, "--weights", "1;2"))
-    assert "'1;2' should be numbers with commas between them: 0.7,0.3" in message
+    assert "'1;2' should be numbers with commas: 0.7,0.3" in message
 
 
 def test_no_model_is_overwritten(seq2seq: Command, run: Path, tmp_path: Path) -> None:

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.cli.main import command_parser, parse_arguments
+from seq2seq.cli.main import command_parser, parse_arguments, read_variables
 from seq2seq.cli.serve import VARIABLES
-from seq2seq.cli.variables import read_variables
 from seq2seq.errors import ConfigError
 
 CONTAINER = Path(__file__).resolve().parents[1] / "scripts" / "container"

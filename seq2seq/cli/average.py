@@ -5,7 +5,7 @@ seq2seq average RUN --best 3            ... with checkpoint.keep_best=3
 seq2seq average A.ckpt B.ckpt -o C.ckpt
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from seq2seq.cli.files import InputPath, check_written, inputs_of
@@ -15,7 +15,7 @@ from seq2seq.errors import ConfigError, printable
 HELP = "average the weights of several checkpoints"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     paths = "the folder of a run, or checkpoints"
     command.add_argument("paths", nargs="+", type=InputPath, metavar="PATH", help=paths)
     which = command.add_mutually_exclusive_group()
@@ -24,7 +24,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", type=Path, help="default: RUN/average.ckpt")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     first = arguments.paths[0]
     count = arguments.best or arguments.last
     if count and (len(arguments.paths) > 1 or first.is_file()):

@@ -9,9 +9,9 @@ A pair that stays is not changed. How many went by which rule is in a ledger bes
 my/clean.json. Words are characters in languages without spaces between words.
 """
 
-import argparse
 import sys
 import warnings
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from itertools import chain
@@ -49,7 +49,7 @@ def limit_of(low: float, high: float) -> Callable[[str], float | str]:
         with suppress(ValueError):  # no number
             if low <= (number := numeric(text)) <= high:
                 return number
-        raise argparse.ArgumentTypeError(f"{text} should be {low:,} to {high:,}, or off")
+        raise ArgumentTypeError(f"{text} should be {low:,} to {high:,}, or off")
 
     return limit
 
@@ -67,7 +67,7 @@ OF_CORPUS = {
 OPTIONS = {**OF_PAIRS, **OF_CORPUS}
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add = command.add_argument
     add("corpora", nargs="*", metavar="CORPUS", help=CORPUS)
     add("-o", "--output", type=Path, metavar="OUT", help="OUT.DE and OUT.EN, a .tsv or a .jsonl")
@@ -79,7 +79,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_options(group, OPTIONS)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     if arguments.print_rules:
         for name, option in OPTIONS.items():
             print(f"{option_name(name)} {getattr(arguments, name)}".ljust(26), option.help)
@@ -113,14 +113,13 @@ def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None
         if 2 * found["count"] > entry["read"] and name != "best":
             share = f"{found['count']:,} of {entry['read']:,} pairs, more than half"
             advice = "If these are good, change its limit, or name the --languages"
-            shown = (
-                printable(f"{n:,}: {' | '.join(pair)}"[:200]) for n, pair in examples[name][:3]
-            )
+            shown = (f"{number:,}: {' | '.join(pair)}" for number, pair in examples[name][:3])
             words = f"{option_name(name)} left out {share}. {advice}:"
-            warnings.warn("\n  ".join([words, *shown]), stacklevel=1)
+            lines = [words, *(printable(each[:200]) for each in shown)]
+            warnings.warn("\n  ".join(lines), stacklevel=1)
 
 
-def find_outputs(arguments: argparse.Namespace, read: Sequence[Path]) -> tuple[list[Path], Path]:
+def find_outputs(arguments: Namespace, read: Sequence[Path]) -> tuple[list[Path], Path]:
     """The files of the kept pairs, and the ledger. Raises: ConfigError if one cannot be written."""
     from seq2seq.cleaning.verdicts import output_paths
     from seq2seq.data.provenance import check_ledger
@@ -140,7 +139,7 @@ def find_outputs(arguments: argparse.Namespace, read: Sequence[Path]) -> tuple[l
 
 def write_cleaning(
     path: Path,
-    arguments: argparse.Namespace,
+    arguments: Namespace,
     read: Sequence[Path],
     outputs: Sequence[Path],
     verdicts: "Verdicts",
@@ -166,7 +165,7 @@ def write_cleaning(
     return entry
 
 
-def find_corpora(arguments: argparse.Namespace) -> list[TextFormat]:
+def find_corpora(arguments: Namespace) -> list[TextFormat]:
     """The texts to clean. Raises: ConfigError for arguments that are missing or do not fit
     together; DataError for missing files, and for two of different lengths.
     """
@@ -179,9 +178,7 @@ def find_corpora(arguments: argparse.Namespace) -> list[TextFormat]:
     if arguments.best != "off" and not arguments.scores:
         raise ConfigError("--best needs scores: add --scores FILE, with a line for each pair")
     if len(arguments.scores) > 2 or (arguments.scores and not is_scored):
-        raise ConfigError(
-            "--scores takes a file, or one for each direction, for --best or --duplicates target"
-        )
+        raise ConfigError("--scores takes 1 or 2 files, for --best or --duplicates target")
     corpora = []
     for given in arguments.corpora:
         is_list = given[:1] + given[-1:] == "[]"
@@ -196,19 +193,17 @@ def pairs_of(corpora: Sequence[TextFormat]) -> Iterator[Pair]:
     return chain.from_iterable(text.pairs() for text in corpora)
 
 
-def languages_of(arguments: argparse.Namespace) -> Pair:
+def languages_of(arguments: Namespace) -> Pair:
     """The languages of source and target. Raises: ConfigError for --languages without two."""
     if arguments.languages is None:
         return arguments.source, arguments.target
     languages = arguments.languages.split("," if "," in arguments.languages else "-")
     if len(languages) != 2 or not all(languages):
-        raise ConfigError(
-            f"--languages {arguments.languages} should be two: --languages de-en, or pt-BR,en"
-        )
+        raise ConfigError(f"--languages {arguments.languages} should be two: de-en, or pt-BR,en")
     return languages[0], languages[1]
 
 
-def check_languages(arguments: argparse.Namespace, languages: Pair) -> None:
+def check_languages(arguments: Namespace, languages: Pair) -> None:
     """Warn of columns that are not named after languages. Raises: ConfigError for --languages that
     do not exist.
     """
@@ -221,7 +216,7 @@ def check_languages(arguments: argparse.Namespace, languages: Pair) -> None:
         warnings.warn(f"{problem}: {effect}. Add --languages de-en", stacklevel=1)
 
 
-def judge_corpora(arguments: argparse.Namespace, corpora: Sequence[TextFormat]) -> "Verdicts":
+def judge_corpora(arguments: Namespace, corpora: Sequence[TextFormat]) -> "Verdicts":
     """The verdicts on all pairs. Raises: ConfigError if languages cannot be told; DataError for a
     faulty file.
     """
@@ -238,9 +233,8 @@ def judge_corpora(arguments: argparse.Namespace, corpora: Sequence[TextFormat]) 
     scores = read_scores(arguments.scores) if arguments.scores else None
     tally = Tally("cleaning", "pairs")
     with show_tally(tally, sys.stderr) if sys.stderr else nullcontext():
-        return judge(
-            tally.count(pairs_of(corpora)), languages, limits, arguments.duplicates, scores, best
-        )
+        pairs = tally.count(pairs_of(corpora))
+        return judge(pairs, languages, limits, arguments.duplicates, scores, best)
 
 
 def identifier(languages: Pair) -> Callable[[str, str], str]:

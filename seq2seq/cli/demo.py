@@ -3,11 +3,11 @@
 seq2seq demo       the corpus and the run, in data/demo and runs/demo of the current folder
 """
 
-import argparse
 import shlex
 import shutil
 import subprocess
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +18,11 @@ PACKAGE = Path(__file__).resolve().parents[1]
 CORPUS, RUN = Path("data/demo"), Path("runs/demo/quickstart")
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     command.add_argument("--corpus", action="store_true", help="only write data/demo")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     copy_corpus()
     if arguments.corpus:
         return 0

@@ -1,18 +1,19 @@
 """`translate --document`: whole texts and files, in which only the sentences change."""
 
-import argparse
 import io
 import os
 import re
 import sys
 import warnings
-from contextlib import ExitStack, suppress
+from argparse import Namespace
+from contextlib import ExitStack, nullcontext, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
-from seq2seq.cli.options import option_name
+from seq2seq.cli.options import given_options
 from seq2seq.cli.requirements import put_best_first
 from seq2seq.cli.shards import files_below
 from seq2seq.data.text import similar_names
@@ -36,17 +37,14 @@ APART = (
     "text between two tags is translated for itself"
 )
 # The ends of names of documents that cannot be translated, or not as plain text.
-OTHERS = set(
-    re.findall(
-        r"\w+",
-        """
-        7z adoc ai arb ass azw3 bmp csv djvu doc docm dot dotx eml epub fb2 fodt gif ics idml indd
-        ini ipynb jpeg jpg json jsonl key latex log lrc mdx mhtml mobi mp3 mp4 msg numbers odg odp
-        ods odt org ott pages pdf php png pot potx pps ppsx ppt pptx properties ps psd pub resx
-        rst rtf sbv smi ssa strings sub svg sxw tar tex tiff tmx toml ts tsv ttml typ wpd wps
-        xhtml xls xlsm xlsx xml yaml yml zip
-        """,
-    )
+OTHERS = re.findall(
+    r"\w+",
+    """
+    7z adoc ai arb ass azw3 bmp csv djvu doc docm dot dotx eml epub fb2 fodt gif ics idml indd ini
+    ipynb jpeg jpg json jsonl key latex log lrc mdx mhtml mobi mp3 mp4 msg numbers odg odp ods odt
+    org ott pages pdf php png pot potx pps ppsx ppt pptx properties ps psd pub resx rst rtf sbv smi
+    ssa strings sub svg sxw tar tex tiff tmx toml ts tsv ttml typ wpd wps xhtml xls xlsm xlsx xml
+    yaml yml zip""",
 )
 SAME = {".markdown": ".md", ".htm": ".html", ".xlf": ".xliff"}
 ENDS = "|".join(["gz", *OTHERS, *(name[1:] for name in FORMATS)])
@@ -61,7 +59,7 @@ MARKUP = re.compile(rb"\s*(?:\{\\rtf|<\?xml|<!doctype|<html|webvtt|\d+\s+\d+:\d+
 OF_SENTENCES = ("nbest", "json", "json_input", "prefix")
 
 
-def check_documents(arguments: argparse.Namespace) -> None:
+def check_documents(arguments: Namespace) -> None:
     """Find out which file is the document, if any: `arguments.file`.
 
     Raises: ConfigError for an option that needs another, or is of single sentences; for a file that
@@ -78,13 +76,12 @@ def check_documents(arguments: argparse.Namespace) -> None:
         raise ConfigError("--html is for whole texts: add --document")
     if arguments.fuzzy and not (arguments.file and arguments.file.suffix.lower() == ".po"):
         raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
-    given = [option_name(name) for name in OF_SENTENCES if getattr(arguments, name)]
-    if arguments.document and given:
+    if arguments.document and (given := given_options(arguments, OF_SENTENCES)):
         raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
     check_output(arguments)
 
 
-def choose_file(arguments: argparse.Namespace) -> None:
+def choose_file(arguments: Namespace) -> None:
     """Take an argument or the input for a file whose name says its format.
 
     Raises: ConfigError if an argument is the name of anything else, or there are several.
@@ -116,18 +113,14 @@ def end_of(path: Path) -> str:
 
 def is_name(text: str) -> bool:
     """Is a text the name of a file or folder, or does it look like one?"""
-    with suppress(ValueError):  # of a NUL
-        if os.path.lexists(text):
-            return True
-    return NAME.fullmatch(text.strip()) is not None
+    return os.path.lexists(text) or NAME.fullmatch(text.strip()) is not None
 
 
-def check_output(arguments: argparse.Namespace) -> None:
+def check_output(arguments: Namespace) -> None:
     """Raises: ConfigError if the name of the output says another format than it will have."""
     path, source = arguments.output, arguments.file or arguments.input
-    made = (
-        ".html" if arguments.html else arguments.file.suffix.lower() if arguments.file else ".txt"
-    )
+    made = arguments.file.suffix.lower() if arguments.file else ".txt"
+    made = ".html" if arguments.html else made
     end = path.suffix.lower() if path else ""
     if source and end == source.suffix.lower():
         return
@@ -136,7 +129,7 @@ def check_output(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
 
 
-def keep_placeholders(arguments: argparse.Namespace, search: "Search") -> None:
+def keep_placeholders(arguments: Namespace, search: "Search") -> None:
     """Let a search that can do so keep the placeholders of documents."""
     from seq2seq.decoding import check_required
 
@@ -145,9 +138,7 @@ def keep_placeholders(arguments: argparse.Namespace, search: "Search") -> None:
         arguments.keep = "placeholders"
 
 
-def translate_documents(
-    arguments: argparse.Namespace, translator: "Translator", texts: "TextEngine"
-) -> int:
+def translate_documents(arguments: Namespace, translator: "Translator", texts: "TextEngine") -> int:
     """Write the texts, or what the input holds, with their sentences translated.
 
     A sentence without a translation stays as it is. Returns: the exit code.
@@ -164,13 +155,9 @@ def translate_documents(
     contents = read_contents(arguments, Cutter(source, choice is not None, arguments.fuzzy))
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
-    asks = {
-        "copies": arguments.keep is not None,
-        "checked": arguments.keep in (None, "placeholders"),
-    }
-    requests = [
-        request for document in contents.documents for request in requests_of(document, **asks)
-    ]
+    copies, checked = arguments.keep is not None, arguments.keep in (None, "placeholders")
+    each_of = (requests_of(each, copies=copies, checked=checked) for each in contents.documents)
+    requests = [*chain.from_iterable(each_of)]
     for number, request in enumerate(requests, start=1):
         request.place = f"sentence {number}"
     tally = Tally("translated", "sentences", len(requests))
@@ -190,43 +177,29 @@ def translate_documents(
     for problem in contents.problems:
         warnings.warn(problem, stacklevel=2)
     with delay_interrupts():
-        write_contents(arguments.output, data)
+        sys.stdout.flush()
+        output = arguments.output
+        with replacing(output) if output else nullcontext(sys.stdout.buffer) as file:
+            file.write(data)
     return int(bool(contents.problems) or any(request.is_flawed for request in requests))
 
 
-def read_contents(arguments: argparse.Namespace, cut: Cutter) -> Contents:
+def read_contents(arguments: Namespace, cut: Cutter) -> Contents:
     """The contents of the file, the texts or the input.
 
     Raises: DataError if they cannot be read.
     """
     if arguments.file:
-        return open_file(str(arguments.file), read_file(arguments.file), cut)
+        with arguments.file.open("rb") as file:
+            return open_file(str(arguments.file), file.read(LONGEST + 1), cut)
     read = read_html if arguments.html else None
     end = "\n" if arguments.texts else ""
     given = arguments.texts or [read_document(arguments)]
-    return Contents(
-        [cut(text, read) for text in given],
-        lambda texts: "".join(text + end for text in texts).encode(),
-    )
+    documents = [cut(text, read) for text in given]
+    return Contents(documents, lambda texts: "".join(text + end for text in texts).encode())
 
 
-def read_file(path: Path) -> bytes:
-    """The bytes of a file, not more than one that is too long has."""
-    with path.open("rb") as file:
-        return file.read(LONGEST + 1)
-
-
-def write_contents(path: Path | None, data: bytes) -> None:
-    """Write a file, whole or not at all; None = standard output."""
-    if path is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        return
-    with replacing(path) as file:
-        file.write(data)
-
-
-def read_document(arguments: argparse.Namespace) -> str:
+def read_document(arguments: Namespace) -> str:
     """The whole input, with its line ends.
 
     Raises: DataError for more than 16 MiB, and for what is no text.
@@ -239,14 +212,11 @@ def read_document(arguments: argparse.Namespace) -> str:
         raw = io.BufferedReader(TextBytes(stream, name), BLOCK).read(LONGEST + 1)
     if len(raw) > LONGEST:
         raise DataError(
-            f"{name} has more than {LONGEST:,} bytes, and documents are translated in memory: cut "
-            "it, or translate it line by line, without --document"
+            f"{name} has more than {LONGEST:,} bytes: cut it, or leave --document out, line by line"
         )
     if MARKUP.match(raw.removeprefix(b"\xef\xbb\xbf")) and not arguments.html:
         raise DataError(
             f"{name} is not plain text: give --document FILE, or add --html if it is HTML"
         )
-    return "\n".join(
-        decode_leniently(line, f"line {line_no}")
-        for line_no, line in enumerate(raw.split(b"\n"), start=1)
-    )
+    lines = enumerate(raw.split(b"\n"), start=1)
+    return "\n".join(decode_leniently(line, f"line {line_no}") for line_no, line in lines)

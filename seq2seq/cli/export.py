@@ -6,7 +6,7 @@ seq2seq export PATH --format argos -o de_en.argosmodel
 seq2seq export PATH --format firefox -o FOLDER         for the engines of Firefox, in 8 bits
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from seq2seq.interchange.agreement import Agreement
     from seq2seq.shortlist import Shortlist
 
+    Lists = Shortlist | None
+    Agreements = list[Agreement]
+
+Rows = list[list[int]]  # sources, as ids without eos
 HELP = "write a model for another engine"
 
 USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers):
@@ -34,7 +38,7 @@ USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers)
     print(target.decode([target.token_to_id(piece) for piece in result.hypotheses[0]]))"""
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add = command.add_argument
     add("path", type=InputPath, metavar="PATH", help="a checkpoint, or the folder of a run")
     add("--format", required=True, choices=list(WRITERS), help="the format to write")
@@ -45,7 +49,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--sentences", type=positive, default=64, metavar="N", help="compare on N (%(default)s)")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     output: Path = arguments.output
     check_written(None, *inputs_of(arguments))
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
@@ -67,8 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     for agreement in agreements:
         if not agreement.holds and arguments.format != "firefox":
             raise ConfigError(
-                f"{output} does not translate as this model does: do not use it (only beams over "
-                "words, of tokenizer=word, are known to differ: docs/export.md)"
+                f"{output} does not translate as this model does: do not use it (docs/export.md)"
             )
     if arguments.format == "ctranslate2":
         if lists is not None:
@@ -77,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def find_lists(saved: "Saved", path: Path) -> "Shortlist | None":
+def find_lists(saved: "Saved", path: Path) -> "Lists":
     """The shortlist of the run, if there is one."""
     from seq2seq.shortlist.file import find_shortlist, read_shortlist
     from seq2seq.tokenization.tokenizer import Tokenizers
@@ -86,9 +89,7 @@ def find_lists(saved: "Saved", path: Path) -> "Shortlist | None":
     return None if file is None else read_shortlist(file, Tokenizers(saved.source, saved.target))
 
 
-def to_ctranslate2(
-    saved: "Saved", folder: Path, rows: list[list[int]], lists: "Shortlist | None"
-) -> list["Agreement"]:
+def to_ctranslate2(saved: "Saved", folder: Path, rows: Rows, lists: "Lists") -> "Agreements":
     from seq2seq.interchange.agreement import compare_translations
     from seq2seq.interchange.ctranslate2 import CTranslate2, export, write_vocabulary_map
 
@@ -98,9 +99,7 @@ def to_ctranslate2(
     return compare_translations(saved, CTranslate2(saved, folder).translate, rows)
 
 
-def to_huggingface(
-    saved: "Saved", folder: Path, rows: list[list[int]], _lists: "Shortlist | None"
-) -> list["Agreement"]:
+def to_huggingface(saved: "Saved", folder: Path, rows: Rows, _lists: "Lists") -> "Agreements":
     from seq2seq.interchange.agreement import compare_translations
     from seq2seq.interchange.huggingface_export import HuggingFace, export
 
@@ -112,9 +111,7 @@ def to_huggingface(
     return compare_translations(saved, engine.translate, rows)
 
 
-def to_argos(
-    saved: "Saved", path: Path, rows: list[list[int]], _lists: "Shortlist | None"
-) -> list["Agreement"]:
+def to_argos(saved: "Saved", path: Path, rows: Rows, _lists: "Lists") -> "Agreements":
     from seq2seq.interchange.argos import export
 
     if path.suffix != ".argosmodel":
@@ -122,9 +119,7 @@ def to_argos(
     return export(saved, path, rows)
 
 
-def to_firefox(
-    saved: "Saved", folder: Path, rows: list[list[int]], lists: "Shortlist | None"
-) -> list["Agreement"]:
+def to_firefox(saved: "Saved", folder: Path, rows: Rows, lists: "Lists") -> "Agreements":
     from seq2seq.interchange.firefox import export
 
     return [export(saved, folder, rows, lists)]
@@ -138,8 +133,8 @@ WRITERS = {
 }
 
 
-def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[list[list[int]], str]:
-    """Up to `limit` sources, as ids without eos, and where they are from."""
+def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, str]:
+    """Up to `limit` sources, and where they are from."""
     from seq2seq.data.text import read_lines
     from seq2seq.interchange.agreement import random_rows
 

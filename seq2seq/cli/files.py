@@ -1,8 +1,8 @@
 """Checks of the files that a command reads and writes, before it does any work."""
 
-import argparse
 import os
 import warnings
+from argparse import Namespace
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from itertools import chain
@@ -39,7 +39,7 @@ class InputPath(type(Path())):  # type: ignore[misc]  # Path itself cannot be de
     """
 
 
-def inputs_of(arguments: argparse.Namespace) -> list[Path]:
+def inputs_of(arguments: Namespace) -> list[Path]:
     """The files and folders that options name and a command reads."""
     values = (value if isinstance(value, list) else [value] for value in vars(arguments).values())
     return [value for value in chain.from_iterable(values) if isinstance(value, InputPath)]

@@ -5,9 +5,9 @@ seq2seq import model.npz --vocab vocab.spm -o RUN        a model of Marian
 seq2seq import model.deen.intgemm.alphas.bin --vocab vocab.deen.spm -o RUN        one of Firefox
 """
 
-import argparse
 import json
 import shlex
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HELP = "make a run of a model of another program"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add = command.add_argument
     model = "a folder of Hugging Face, or a .npz or .bin of Marian"
     add("path", metavar="PATH", type=InputPath, help=model)
@@ -33,7 +33,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--shortlist", type=InputPath, metavar="FILE", help=lists)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     folder: Path = arguments.output
     check_written(None, *inputs_of(arguments))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -49,10 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise ConfigError("a model of Marian needs its vocabulary: --vocab vocab.spm")
         imported = marian.read_marian(arguments.path, arguments.vocab, languages)
     elif arguments.vocab is not None or arguments.shortlist is not None:
-        raise ConfigError(
-            "--vocab and --shortlist are for a .npz or .bin of Marian, and not for "
-            f"{arguments.path}: a folder has vocabularies"
-        )
+        raise ConfigError("--vocab and --shortlist are for a .npz or .bin of Marian: omit them")
     else:
         imported = huggingface.read_folder(arguments.path, languages)
     lists = None
@@ -75,10 +72,8 @@ def compare_pieces(imported: "ImportedModel") -> list[str]:
     from seq2seq.tokenization.piece_model import parse_piece_model
     from seq2seq.tokenization.sentencepiece import compare_with_library, probe_texts
 
-    lines, sides = [], (imported.source, imported.target)
-    for side, tokenizer, data in zip(
-        ("source", "target"), sides, imported.piece_models, strict=True
-    ):
+    lines, sides = [], {"source": imported.source, "target": imported.target}
+    for (side, tokenizer), data in zip(sides.items(), imported.piece_models, strict=True):
         texts = probe_texts(parse_piece_model(data))
         try:
             others = compare_with_library(tokenizer, data, texts)
@@ -108,6 +103,5 @@ def finetune_command(imported: "ImportedModel", folder: Path) -> str:
 
 def overrides(node: str, values: dict[str, Any], without: tuple[str, ...]) -> list[str]:
     """Options as they are typed."""
-    typed = ((name, value) for name, value in values.items() if name not in without)
-    texts = ((name, v if isinstance(v, str) else json.dumps(v)) for name, v in typed)
-    return [f"{node}.{name}={text}" for name, text in texts]
+    texts = {n: v if isinstance(v, str) else json.dumps(v) for n, v in values.items()}
+    return [f"{node}.{name}={text}" for name, text in texts.items() if name not in without]

@@ -1,12 +1,12 @@
 """Lines of a stream in, lines of translations out: none is lost, none is added."""
 
-import argparse
 import json
 import os
 import select
 import stat
 import time
 import warnings
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
@@ -124,7 +124,7 @@ def write_line(text: str, stream: TextIO) -> None:
 Format = Callable[[int, "TranslationRequest"], list[str]]
 
 
-def format_of(arguments: argparse.Namespace, target: "Tokenizer") -> Format:
+def format_of(arguments: Namespace, target: "Tokenizer") -> Format:
     """The format that `--json` and `--nbest` ask for."""
     if arguments.json:
         return partial(json_lines, nbest=arguments.nbest, labels=target.texts())

@@ -1,10 +1,12 @@
 """Train sequence-to-sequence models, translate with them, and evaluate them."""
 
-import argparse
 import os
+import shlex
 import sys
 import warnings
-from typing import NoReturn
+from argparse import Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
 
 from seq2seq import __version__
 from seq2seq.cli import (
@@ -23,12 +25,10 @@ from seq2seq.cli import (
     translate,
 )
 from seq2seq.cli.align import command as align
-from seq2seq.cli.completion import SHELLS, PrintCompletion
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
-from seq2seq.cli.variables import read_variables
 from seq2seq.environment import keep_memory, limit_thread_spinning, quiet_interrupt, use_utf8
-from seq2seq.errors import Seq2SeqError, fail, printable
+from seq2seq.errors import ConfigError, Seq2SeqError, fail, printable
 
 COMMANDS = {
     "demo": demo,
@@ -47,6 +47,7 @@ COMMANDS = {
     "serve": serve,
     "suggestions": suggestions,
 }
+SHELLS = ("bash", "zsh", "tcsh")
 
 
 def main() -> None:
@@ -86,14 +87,26 @@ def run_command() -> int:
     return code
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(ArgumentParser):
     """Escapes control characters in the arguments that it quotes."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 
 
-def parse_arguments(words: list[str]) -> argparse.Namespace:
+class PrintCompletion(Action):
+    """Prints the completion for a shell, and ends the program."""
+
+    def __call__(self, parser: ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
+        try:
+            import shtab
+        except ModuleNotFoundError:
+            parser.error("it needs shtab: pip install 'seq2seq-attention-zoo[completion]'")
+        print(shtab.complete(parser, shell=shell))
+        parser.exit()
+
+
+def parse_arguments(words: list[str]) -> Namespace:
     """Parse a command line, with options before, after or between the texts."""
     if words and words[0] in COMMANDS:
         # argparse can intermix options and texts only in a parser without subcommands.
@@ -104,7 +117,39 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     return whole_parser().parse_args(words)
 
 
-def whole_parser() -> argparse.ArgumentParser:
+def read_variables(
+    parser: ArgumentParser, prefix: str, environment: Mapping[str, str]
+) -> Iterator[str]:
+    """The words that say the same on a command line: `--port=80` for PREFIX_PORT=80.
+
+    PREFIX_FLAG=1 sets a flag, 0 does not; the values of an option that may be repeated stand one
+    after the other, quoted as in a shell if they contain spaces.
+
+    Raises: ConfigError for a variable of that prefix that is no option.
+    """
+    actions = {
+        f"{prefix}{action.dest.upper()}": action
+        for action in parser._actions
+        if action.option_strings and action.dest != "help"
+    }
+    for name, value in sorted(environment.items()):
+        if not name.startswith(prefix):
+            continue
+        if name not in actions:
+            raise ConfigError(f"{name} is no option of {parser.prog}. Known: {', '.join(actions)}")
+        action = actions[name]
+        option = action.option_strings[-1]
+        if action.nargs == 0:
+            if value not in ("0", "1"):
+                raise ConfigError(f"{name}={value} should be 1, which is {option}, or 0")
+            yield from [option] * int(value)
+        elif isinstance(action.default, list):
+            yield from (f"{option}={each}" for each in shlex.split(value))
+        else:
+            yield f"{option}={value}"
+
+
+def whole_parser() -> ArgumentParser:
     """For help, mistakes and completion: it knows all commands, but cannot intermix."""
     root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
@@ -117,12 +162,12 @@ def whole_parser() -> argparse.ArgumentParser:
     return root
 
 
-def command_parser(name: str) -> argparse.ArgumentParser:
+def command_parser(name: str) -> ArgumentParser:
     module = COMMANDS[name]
     parser = Parser(
         prog=f"seq2seq {name}",
         description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the line breaks
+        formatter_class=RawDescriptionHelpFormatter,  # keeps the line breaks
     )
     module.add_arguments(parser)
     parser.set_defaults(run=module.run)

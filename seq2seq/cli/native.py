@@ -4,18 +4,18 @@ seq2seq native             is it compiled, and does it work?
 seq2seq native --build     compile it now; else the first translation does so
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 
 from seq2seq.errors import ConfigError, printable
 
 HELP = "compile the faster decoder ahead of the first translation"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     command.add_argument("--build", action="store_true", help="compile it, unless it is compiled")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     from seq2seq.decoding import native  # only here: torch takes a second
     from seq2seq.decoding.native.build import cache_folder, is_built
 

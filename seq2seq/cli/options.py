@@ -1,9 +1,9 @@
 """Options that several commands share."""
 
 import argparse
-import re
 import sys
-from collections.abc import Callable, Mapping
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,9 +27,9 @@ def numeric(text: str) -> float:
 def positive(text: str) -> int:
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} should be at least 1")
+        raise ArgumentTypeError(f"{value} should be at least 1")
     if value >= 2**31:
-        raise argparse.ArgumentTypeError(f"{value} is too large")
+        raise ArgumentTypeError(f"{value} is too large")
     return value
 
 
@@ -41,9 +41,7 @@ def weight_list(text: str) -> list[float]:
     try:
         return [numeric(weight) for weight in text.split(",")]
     except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} should be numbers with commas between them: 0.7,0.3"
-        ) from error
+        raise ArgumentTypeError(f"{text!r} should be numbers with commas: 0.7,0.3") from error
 
 
 def workers(text: str) -> int | str:
@@ -51,7 +49,7 @@ def workers(text: str) -> int | str:
         return text
     count, cores = positive(text), usable_cores()
     if count > max(2, cores):  # two are allowed on one core, for a try
-        raise argparse.ArgumentTypeError(
+        raise ArgumentTypeError(
             f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
         )
     return count
@@ -102,9 +100,7 @@ ENGINE = {
 }
 MEANS = ("probabilities", "log-probabilities")
 MEAN = {
-    "weights": Option(
-        weight_list, "W,W", "of the first model and of each --with; by default equal"
-    ),
+    "weights": Option(weight_list, "W,W", "of the first model and of each --with (all equal)"),
     "mean": Option(MEANS, None, "what is averaged, for each next piece (probabilities)"),
 }
 REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr")
@@ -122,27 +118,27 @@ def add_options(
         group.add_argument(option_name(name), help=text, **{"default": default, **values, **more})
 
 
-def add_model(command: argparse.ArgumentParser, **more: Any) -> None:
+def add_model(command: ArgumentParser, **more: Any) -> None:
     """The model, and options of all that reads one; `more` is for `add_argument`."""
     path = "a checkpoint, or the folder of a run"
     command.add_argument("path", type=InputPath, metavar="PATH", help=path, **more)
     add_device(command)
 
 
-def add_device(command: argparse.ArgumentParser) -> None:
+def add_device(command: ArgumentParser) -> None:
     """The device, and the tag of a corpus."""
     command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
     command.add_argument("--tag", help="translate like the training corpus with this tag")
 
 
-def add_ensemble(command: argparse.ArgumentParser) -> None:
+def add_ensemble(command: ArgumentParser) -> None:
     group = command.add_argument_group("ensemble")
     others = "a model with the same pieces, joined with the first; may be repeated"
     group.add_argument("--with", type=InputPath, action="append", metavar="PATH", help=others)
     add_options(group, MEAN)
 
 
-def add_decoding(command: argparse.ArgumentParser) -> None:
+def add_decoding(command: ArgumentParser) -> None:
     group = command.add_argument_group("search")
     add_options(group, {**BEAM, **ANY})
     group.add_argument("--sample", action="store_true", help="sample, do not search for the best")
@@ -152,7 +148,7 @@ def add_decoding(command: argparse.ArgumentParser) -> None:
     group.add_argument("--stats", action="store_true", help="print engine statistics to stderr")
 
 
-def decoding_arguments(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+def decoding_arguments(arguments: Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of `Translator.search` and of `Translator.engine`, before torch is imported.
 
     Raises: ConfigError for options that exclude each other, and for --workers on a GPU.
@@ -163,20 +159,17 @@ def decoding_arguments(arguments: argparse.Namespace) -> tuple[dict[str, Any], d
     drawn = ["--sample"] * arguments.sample + sample
     if beam and drawn:
         raise ConfigError(
-            f"{beam[0]} belongs to a search for the best, {drawn[0]} draws at random: leave one out"
+            f"{beam[0]} belongs to a search for the best, {drawn[0]} to random draws: leave one out"
         )
     if drawn or (arguments.mbr and not beam):
         given = {"name": "sample", "samples": arguments.mbr, **given}
     several = isinstance(arguments.workers, int) and arguments.workers > 1
     if several and arguments.device.startswith("cuda"):
-        raise ConfigError(
-            "--workers are processes on CPU cores; a GPU takes one: leave it out, or add "
-            "--device cpu"
-        )
+        raise ConfigError("--workers are processes on CPU cores: leave it out, or add --device cpu")
     return given, {name: getattr(arguments, name) for name in ENGINE}
 
 
-def model_paths(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
+def model_paths(path: str | Path, arguments: Namespace) -> list[Path]:
     """A model and those that are joined with it. Called before torch is imported.
 
     Raises: ConfigError for options of an ensemble without another model.
@@ -188,7 +181,7 @@ def model_paths(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
     return [Path(path), *others]
 
 
-def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator":
+def open_models(path: str | Path, arguments: Namespace) -> "Translator":
     """The model, or the ensemble, that the arguments say."""
     paths = model_paths(path, arguments)
     with defer_collection():
@@ -216,7 +209,7 @@ def choose_shortlist(path: Path, given: Path | None) -> Path | None:
     return found.absolute()
 
 
-def options_of_models(arguments: argparse.Namespace) -> list[str]:
+def options_of_models(arguments: Namespace) -> list[str]:
     """The options that were given and that only models understand."""
     tables = (REQUIREMENTS, ENSEMBLE, ANY, BEAM, SAMPLE, ENGINE)
     names = ["device", "tag", "sample", "stats", *chain.from_iterable(tables)]
@@ -225,20 +218,22 @@ def options_of_models(arguments: argparse.Namespace) -> list[str]:
     return [option_name(n) for n, v in values if not (v is None or v is False or v == "auto")]
 
 
+def given_options(arguments: Namespace, names: Iterable[str]) -> list[str]:
+    """Those of some options that were given, as they are typed; not those that a 0 turns off."""
+    return [option_name(name) for name in names if getattr(arguments, name)]
+
+
 def option_name(name: str) -> str:
     """An option as it is typed."""
     return f"--{name.replace('_', '-')}"
 
 
-def with_typed_options(message: str, arguments: argparse.Namespace) -> str:
+def with_typed_options(message: str, arguments: Namespace) -> str:
     """A message with the options of conf/decode named as this command names them."""
-
-    def option(match: re.Match[str]) -> str:
-        name = "nbest" if match[1] == "samples" else match[1]
-        return f"{option_name(name)} " if hasattr(arguments, name) else match[0]
-
-    if hasattr(arguments, "beam_size"):
-        message = message.replace("decode=greedy", "--beam-size 1")
+    typed = {f"decode.{name}=": f"{option_name(name)} " for name in vars(arguments)}
+    typed |= {"decode.samples=": "--nbest ", "decode=greedy": "--beam-size 1"}
     if hasattr(arguments, "corpora"):
-        message = re.sub(r"\bdata\.(source|target)=", r"--\1 ", message)
-    return re.sub(r"\bdecode\.(\w+)=", option, message)
+        typed |= {"data.source=": "--source ", "data.target=": "--target "}
+    for option, here in typed.items():
+        message = message.replace(option, here)
+    return message

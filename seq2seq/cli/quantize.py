@@ -8,7 +8,7 @@ It is a checkpoint like any other. In float32 it computes with the rounded matri
 with the very integers of the file.
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +19,7 @@ HELP = "write a model with its matrices in 8 bits, in a quarter of the size"
 SAMPLE = 500
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     path = "a checkpoint, or the folder of a run"
     command.add_argument("path", type=InputPath, metavar="PATH", help=path)
     output = "default: int8.ckpt in the folder of the run"
@@ -28,7 +28,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--calibrate", type=InputPath, metavar="FILE", help=text)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     output = arguments.output or folder_of(arguments.path) / "int8.ckpt"
     check_written(output, *inputs_of(arguments), model=True)
     from seq2seq.data.text import read_lines  # only here: torch takes a second

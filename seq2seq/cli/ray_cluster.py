@@ -5,12 +5,12 @@ again elsewhere with the shard that it had; a shard with which it dies each time
 this process dies, the same command goes on.
 """
 
-import argparse
 import logging
 import os
 import socket
 import sys
 import warnings
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from seq2seq.translator import Translator
 
 Opened = tuple["Translator", "Engine | Workers", "TextEngine"]
-Open = Callable[[argparse.Namespace], Opened]
+Open = Callable[[Namespace], Opened]
 Result = tuple[Shard, bool, list[str]]  # whether a line failed, and what was said of lines
 TRIES = 3  # of a shard whose actor dies
 
@@ -38,7 +38,7 @@ class ShardTranslator:
     it, as any other.
     """
 
-    def __init__(self, arguments: argparse.Namespace, open_model: Open):
+    def __init__(self, arguments: Namespace, open_model: Open):
         self.arguments, self.open_model = arguments, open_model
         self.opened: Opened | None = None
 
@@ -52,17 +52,6 @@ class ShardTranslator:
         with warnings.catch_warnings(record=True) as told:
             [(_, failed)] = translate_shards([(shard, lines)], self.arguments, translator, texts)
         return shard, failed, [str(each.message) for each in told]
-
-
-def translate_on_ray(arguments: argparse.Namespace, open_model: Open) -> int:
-    """As `translate_files`; `open_model` is called by each actor.
-
-    Raises: ConfigError if Ray is not installed or no cluster answers; DataError that names the
-        shards that were given up.
-    """
-    with mute_ray():
-        connect(arguments.ray)
-        return translate_on_cluster(arguments, open_model)
 
 
 @contextmanager
@@ -83,12 +72,17 @@ def mute_ray() -> Iterator[None]:
         os.close(ours)
 
 
-def translate_on_cluster(arguments: argparse.Namespace, open_model: Open) -> int:
-    """`translate_on_ray` on the cluster that Ray knows."""
+@mute_ray()
+def translate_on_ray(arguments: Namespace, open_model: Open) -> int:
+    """As `translate_files`; `open_model` is called by each actor.
+
+    Raises: ConfigError if Ray is not installed or no cluster answers; DataError that names the
+        shards that were given up.
+    """
+    connect(arguments.ray)
     import ray
 
-    arguments = argparse.Namespace(**{k: absolute(v) for k, v in vars(arguments).items()})
-    arguments.path = absolute(Path(arguments.path))
+    arguments = Namespace(**{k: absolute(v) for k, v in vars(arguments).items()})
     files, lost = begin_files(arguments), list[Shard]()
     results = shards_done(arguments, files, open_model, lost)
     if not arguments.quiet and sys.stderr is not None:
@@ -137,7 +131,7 @@ def absolute(value: Any) -> Any:
 
 
 def shards_done(
-    arguments: argparse.Namespace, files: InputFiles, open_model: Open, lost: list[Shard]
+    arguments: Namespace, files: InputFiles, open_model: Open, lost: list[Shard]
 ) -> Iterator[tuple[Shard, bool]]:
     """Each missing shard once it is written, in the order in which they are.
 

@@ -5,9 +5,9 @@ The test set is --source and --reference, else that of the run (`data.test`), el
 set. A section whose input is missing says so; the others are written all the same.
 """
 
-import argparse
 import csv
 import json
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -46,7 +46,7 @@ class TestText(NamedTuple):
     tag: str | None
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
     add("-o", "--output", type=Path, help="the page (report.html in the folder of the run)")
@@ -55,7 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--sentences", "-n", type=positive, default=SENTENCES, metavar="N", help=first)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     if (arguments.source is None) != (arguments.reference is None):
         raise ConfigError("--source FILE and --reference FILE belong together: give both, or none")
     path = Path(arguments.path)
@@ -66,12 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
         check_parallel(arguments.source, arguments.reference, "scoring")
         if is_table(arguments.reference):
             raise ConfigError(
-                f"--reference {arguments.reference}: a report takes one reference per sentence; of "
-                "a table with several give one: cut -f1"
+                f"{arguments.reference}: a report takes one reference per sentence: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
     from seq2seq.checkpoint.folder import find_checkpoint
-    from seq2seq.pages.report import write_report
+    from seq2seq.pages.charts import read_rows
+    from seq2seq.pages.report import ledger_table, write_report
     from seq2seq.translator import Translator
 
     saved = checkpoint.read(arguments.path)
@@ -84,10 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.output,
         title=folder.resolve().name,
         figures=key_figures(folder, saved, translator),
-        metrics=attempt(read_metrics, folder),
+        metrics=read_part(folder / "metrics.csv", lambda path: read_rows(path.parent)),
         tested=tested,
         alignments=attempt(align_samples, translator, tested, find_checkpoint(path)),
-        ledger=attempt(read_ledger, folder / "data.json"),
+        ledger=read_part(folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes()))),
     )
     if isinstance(tested, Seq2SeqError):
         print(printable(f"{arguments.output}: without scores, since {tested}"))
@@ -123,7 +123,7 @@ def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
     return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
 
 
-def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestText:
+def find_test(arguments: Namespace, data: Mapping[str, Any]) -> TestText:
     """The given files, else the run's test set, else its validation set."""
     if arguments.source:
         files = arguments.source, arguments.reference
@@ -209,8 +209,8 @@ def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[
         ("cross-attention", str(config["attention"]["cross"]["name"])),
         ("parameters", f"{count / 1e6:.2f} M"),
     ]
-    with suppress(DataError):
-        result = read_json(folder / "result.json")
+    with suppress(OSError, ValueError, AttributeError):  # as of `read_part`
+        result = json.loads((folder / "result.json").read_bytes())
         steps, value = result.get("steps"), result.get("value")
         if isinstance(steps, int):
             figures.append(("updates", f"{steps:,}"))
@@ -219,32 +219,9 @@ def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[
     return figures
 
 
-def read_metrics(folder: Path) -> list[dict[str, str]]:
-    from seq2seq.pages.charts import read_rows
-
+def read_part(path: Path, read: Callable[[Path], T]) -> T | Seq2SeqError:
+    """What is read of a file of a run; an error where another version, or a hand, wrote it."""
     try:
-        return read_rows(folder)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{folder / 'metrics.csv'} cannot be read ({error})") from error
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({error})") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path} is not a file of a run")
-    return content
-
-
-def read_ledger(path: Path) -> str:
-    """The table of a run's data, as HTML."""
-    from seq2seq.pages.report import ledger_table
-
-    ledger = read_json(path)
-    try:
-        return ledger_table(ledger)
-    # It was written by another version, or by hand.
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{path} is not a file of a run ({error!r})") from error
+        return read(path)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
+        return DataError(f"{path} cannot be read ({error})")

@@ -1,7 +1,7 @@
 """Requirements of translations: their options, and the requests and rules that say them."""
 
-import argparse
 import re
+from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from seq2seq.cli.files import InputPath
@@ -25,13 +25,10 @@ OPTIONS = {
     "keep": Option(str, "REGEX", KEEP),
     "mbr": Option(positive, "N", "choose among N by minimum Bayes risk"),
 }
-TOO_LONG = (
-    f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: is there one sentence per "
-    "line?"
-)
+TOO_LONG = f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: cut it into sentences"
 
 
-def add_requirements(command: argparse.ArgumentParser) -> None:
+def add_requirements(command: ArgumentParser) -> None:
     """The options of `rules_of` and `rank_by_risk`."""
     group = command.add_argument_group("requirements")
     add_options(group, OPTIONS)
@@ -39,7 +36,7 @@ def add_requirements(command: argparse.ArgumentParser) -> None:
     group.add_argument("--ignore-case", action="store_true", help=ignore_case)
 
 
-def check_requirements(arguments: argparse.Namespace) -> None:
+def check_requirements(arguments: Namespace) -> None:
     """Raises: ConfigError for an option that needs another."""
     if arguments.keep is not None and not arguments.keep.strip():
         raise ConfigError("--keep should be a regular expression, or placeholders: it is blank")
@@ -47,21 +44,16 @@ def check_requirements(arguments: argparse.Namespace) -> None:
         raise ConfigError("--ignore-case is for the terms of a --glossary: add one")
 
 
-def check_beams(arguments: argparse.Namespace, search: "Search") -> None:
+def check_beams(arguments: Namespace, search: "Search") -> None:
     """Raises: ConfigError for a search of fewer beams than are to be chosen from or printed."""
     for name in ("nbest", "mbr"):
         if (number := getattr(arguments, name, None) or 0) > search.beams:
             raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")
     if getattr(arguments, "nearest", None) and search.beams == 1:
-        raise ConfigError(
-            "--nearest chooses among translations, and there is one: add --beam-size 8, or --nbest "
-            "8 to --sample"
-        )
+        raise ConfigError("--nearest chooses among several: add --beam-size 8")
 
 
-def rules_of(
-    arguments: argparse.Namespace, translator: "Translator", search: "Search"
-) -> "Rules | None":
+def rules_of(arguments: Namespace, translator: "Translator", search: "Search") -> "Rules | None":
     """The requirements of all translations; None = none.
 
     Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
@@ -87,7 +79,7 @@ def rules_of(
     return Rules(glossary, Placeholders(pattern))
 
 
-def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "TranslationRequest":
+def request_of(line: str | None, place: str, arguments: Namespace) -> "TranslationRequest":
     """The request of a line of the input, which is JSON if the arguments say so.
 
     Args:
@@ -120,7 +112,7 @@ def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "
 
 
 def put_best_first(
-    translations: "list[Translation]", arguments: argparse.Namespace, reference: str | None = None
+    translations: "list[Translation]", arguments: Namespace, reference: str | None = None
 ) -> None:
     """Of the translations that contain as much of what they must as the best, put one first: for
     --mbr N, that of N with the highest expected chrF; with a reference, the nearest to it.
@@ -130,10 +122,8 @@ def put_best_first(
     from seq2seq.metrics.mbr import minimum_bayes_risk
     from seq2seq.metrics.sentence_quality import nearest_to
 
-    unsatisfied = translations[0].unsatisfied
-    places = [
-        i for i, t in enumerate(translations[: arguments.mbr]) if t.unsatisfied == unsatisfied
-    ]
+    least = translations[0].unsatisfied
+    places = [i for i, t in enumerate(translations[: arguments.mbr]) if t.unsatisfied == least]
     texts = [translations[i].text for i in places]
     best = minimum_bayes_risk(texts).best if reference is None else nearest_to(texts, reference)
     translations.insert(0, translations.pop(places[best]))

@@ -11,10 +11,10 @@ The perplexity per piece of all pairs goes to stderr.
 scores.json then says which model and files the scores are of.
 """
 
-import argparse
 import json
 import math
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -35,7 +35,7 @@ HELP = "log-probabilities of given translations"
 AHEAD = 2000  # pairs whose batches are made together: a resumed command begins with such a window
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add_model(command)
     add_ensemble(command)
     add = command.add_argument
@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("-o", "--output", type=Path, metavar="FILE", help="write to FILE.jsonl, which resumes")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     check_written(arguments.output, *inputs_of(arguments))
     pairs = check_parallel(arguments.source, arguments.reference, "scoring")
     if arguments.output is None:
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def describe_scores(arguments: argparse.Namespace, ledger: Path) -> dict[str, Any]:
+def describe_scores(arguments: Namespace, ledger: Path) -> dict[str, Any]:
     """The model, files and options of the scores, as a ledger.
 
     Raises: ConfigError if the output is no .jsonl file, or holds something else.
@@ -82,10 +82,9 @@ def describe_scores(arguments: argparse.Namespace, ledger: Path) -> dict[str, An
         with suppress(OSError, ValueError):
             known = {**json.loads(ledger.read_text(encoding="utf-8")), "outputs": []}
         if known != entry:
-            reason = f"says {ledger}" if known else f"or {ledger}, which would say so, is gone"
             raise ConfigError(
-                f"-o {output} holds something else than scores of this model for these files, "
-                f"{reason}: give another name, or delete it"
+                f"-o {output} holds something else than scores of this model for these files, or "
+                f"{ledger}, which would say so, is gone: give another name, or delete it"
             )
     return entry
 
@@ -119,7 +118,7 @@ def iterate_rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
                 ) from error
 
 
-def score_rows(arguments: argparse.Namespace, skipped: int) -> Iterator[dict[str, Any]]:
+def score_rows(arguments: Namespace, skipped: int) -> Iterator[dict[str, Any]]:
     """A row for each pair after those that are skipped."""
     translator = open_models(arguments.path, arguments)
     texts = zip(read_lines(arguments.source), read_lines(arguments.reference), strict=True)

@@ -9,10 +9,10 @@ SIGHUP loads the models again; SIGTERM ends the server when all texts that were 
 answered, for which documents have --grace seconds.
 """
 
-import argparse
 import ipaddress
 import logging
 import sys
+from argparse import ArgumentParser, Namespace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,18 +42,14 @@ REPEATED = {
 LIMITS = {
     "queue": Option(positive, "N", "maximum pieces that wait (%(default)s)", 40_960),
     "deadline": Option(positive, "S", "seconds to wait (%(default)s)", 30),
-    "grace": Option(
-        natural_number, "S", "seconds that documents have after SIGTERM (%(default)s)", 8
-    ),
-    "connections": Option(
-        positive, "N", "open connections, and requests at once (%(default)s)", 512
-    ),
+    "grace": Option(natural_number, "S", "seconds for documents after SIGTERM (%(default)s)", 8),
+    "connections": Option(positive, "N", "open connections, and requests (%(default)s)", 512),
 }
 PACKAGES = ("starlette", "uvicorn", "prometheus_client", "python_multipart", "yaml")
 NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention-zoo[serve]'"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add = command.add_argument
     again: dict[str, Any] = {"action": "append", "default": []}
     add("paths", nargs="*", type=InputPath, metavar="PATH", help="checkpoints, or folders of runs")
@@ -74,16 +70,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_options(command.add_argument_group("limits"), LIMITS)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     check_written(None, *inputs_of(arguments))
     models = models_of(arguments)
     if arguments.tls_key and not arguments.tls_cert:
         raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    logging.getLogger("python_multipart").setLevel(
-        logging.CRITICAL
-    )  # it warns of what clients send
+    # It warns of what clients send.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     try:
         serve_models(arguments, models)
     except ModuleNotFoundError as error:
@@ -93,13 +88,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None:
+def serve_models(arguments: Namespace, models: dict[str, Path]) -> None:
     from seq2seq.serving.auth import read_keys
 
     if not (arguments.keys or arguments.no_auth or is_loopback(arguments.host)):
         raise ConfigError(
-            f"at {arguments.host}, others reach the server: give a file with keys, --keys FILE; "
-            "or let everyone translate, --no-auth"
+            f"others reach {arguments.host}: add --keys FILE, or let everyone translate, --no-auth"
         )
     keys = read_keys(arguments.keys) if arguments.keys else None
     access = access_of(arguments, keys)
@@ -127,7 +121,7 @@ def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None
     serve(build_server(service, access, tls), listening)
 
 
-def access_of(arguments: argparse.Namespace, keys: list[bytes] | None) -> "Access":
+def access_of(arguments: Namespace, keys: list[bytes] | None) -> "Access":
     """From where requests are answered. Raises: ConfigError for what is no name or address."""
     from seq2seq.serving.auth import LOOPBACK, Access, parse_hosts, parse_proxies
 
@@ -138,7 +132,7 @@ def access_of(arguments: argparse.Namespace, keys: list[bytes] | None) -> "Acces
     return Access(hosts, arguments.cors, parse_proxies(arguments.trusted_proxy))
 
 
-def models_of(arguments: argparse.Namespace) -> dict[str, Path]:
+def models_of(arguments: Namespace) -> dict[str, Path]:
     """The models by name. Raises: ConfigError if there are none, or two of one name."""
     # The name of a path is that of the folder of a run, or of a checkpoint.
     folders = ((path, Path(path).resolve()) for path in arguments.paths)

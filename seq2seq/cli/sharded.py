@@ -5,12 +5,12 @@ with a checksum, so a command that was killed is typed again and does what is mi
 holds a hash of its lines: where a file has changed, its shards are missing.
 """
 
-import argparse
 import gzip
 import os
 import re
 import sys
 import warnings
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from seq2seq.cli import status
 from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.lines import format_of
-from seq2seq.cli.options import Option, add_options, model_paths, option_name, positive
+from seq2seq.cli.options import Option, add_options, given_options, model_paths, positive
 from seq2seq.cli.requirements import put_best_first, request_of
 from seq2seq.cli.shards import (
     LINES,
@@ -56,7 +56,7 @@ class IncompleteError(Exception):
     """A file of which shards are missing."""
 
 
-def add_files(command: argparse.ArgumentParser) -> None:
+def add_files(command: ArgumentParser) -> None:
     group = command.add_argument_group("many files")
     folder = "translate all files in FOLDER, plain or .gz"
     group.add_argument("--files", type=InputPath, metavar="FOLDER", help=folder)
@@ -68,7 +68,7 @@ def add_files(command: argparse.ArgumentParser) -> None:
 def parse_part(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise argparse.ArgumentTypeError(f"{text!r} should be like 1/8, 2/8, ..., 8/8")
+        raise ArgumentTypeError(f"{text!r} should be like 1/8, 2/8, ..., 8/8")
     return int(match[1]), int(match[2])
 
 
@@ -76,9 +76,7 @@ NEAREST = "for --files: of all beams, what is nearest to the references in FOLDE
 RAY = "for --files: on all cores of a Ray cluster: auto, local, or HOST:PORT"
 OF_FILES = {
     "output_dir": Option(Path, "FOLDER", "for --files: where they are written"),
-    "shard": Option(
-        parse_part, "I/N", "for --files: part I of N; by default that of a Slurm array"
-    ),
+    "shard": Option(parse_part, "I/N", "for --files: part I of N (that of a Slurm array)"),
     "shard_lines": Option(positive, "N", f"for --files: lines of a shard ({LINES})"),
     "ray": Option(str, "ADDRESS", RAY),
     "nearest": Option(InputPath, "FOLDER", NEAREST),
@@ -92,32 +90,28 @@ def part_of_array() -> tuple[int, int]:
     """
     if "SLURM_ARRAY_TASK_ID" not in os.environ:
         return 1, 1
-    names, usual = ("ID", "MIN", "STEP", "COUNT"), (1, 1, 1, 1)
     number, first, step, count = (
-        int(os.environ.get(f"SLURM_ARRAY_TASK_{name}", value))
-        for name, value in zip(names, usual, strict=True)
+        int(os.environ.get(f"SLURM_ARRAY_TASK_{name}", 1))
+        for name in ("ID", "MIN", "STEP", "COUNT")
     )
     part = (number - first) // step + 1
     if part > count:
         raise ConfigError(
-            f"task {number} is not one of {count} without gaps: sbatch --array=1-{count}, or say "
-            "what it does: --shard I/N"
+            f"task {number} is not one of {count} without gaps: sbatch --array=1-{count}"
         )
     return part, count
 
 
-def check_files(arguments: argparse.Namespace) -> None:
+def check_files(arguments: Namespace) -> None:
     """Raises: ConfigError for options that need or exclude another, and for folders that cannot be
     read or written; DataError for a file that is not text.
     """
     folder, output = arguments.files, arguments.output_dir
     if folder is None:
-        if given := [
-            option_name(name) for name in (*OF_FILES, "merge") if getattr(arguments, name)
-        ]:
+        if given := given_options(arguments, (*OF_FILES, "merge")):
             raise ConfigError(f"{given[0]} is for many files: add --files FOLDER")
         return
-    if given := [option_name(name) for name in OF_OTHERS if getattr(arguments, name)]:
+    if given := given_options(arguments, OF_OTHERS):
         what = "texts" if given[0] == "--texts" else given[0]
         raise ConfigError(f"{what} cannot be joined with --files: leave one out")
     if arguments.nearest and arguments.mbr:
@@ -141,8 +135,7 @@ def check_files(arguments: argparse.Namespace) -> None:
     read = inputs_of(arguments)
     if inside := [path for path in read if target in path.resolve().parents]:
         raise ConfigError(
-            f"{inside[0]} is read, and is in --output-dir {output}, where other files are written: "
-            "give another folder"
+            f"{inside[0]} is read, and is in --output-dir {output}: give another folder"
         )
     outputs = (output / file.relative_to(folder) for file in files)
     check_apart(outputs, f"--output-dir {output}", [*read, *files])
@@ -154,11 +147,7 @@ def check_files(arguments: argparse.Namespace) -> None:
             check_parallel(file, arguments.nearest / file.relative_to(folder), "choosing by")
 
 
-def translate_files(
-    arguments: argparse.Namespace,
-    translator: "Translator",
-    texts: "TextEngine",
-) -> int:
+def translate_files(arguments: Namespace, translator: "Translator", texts: "TextEngine") -> int:
     """Translate the shards of this machine's part that are missing; join all if it does them all.
 
     Returns: the exit code. Raises: ConfigError if shards were made by other options; as `merge`.
@@ -169,7 +158,7 @@ def translate_files(
     return finish(arguments, translate_shards(wanted, arguments, translator, texts, bar))
 
 
-def begin_files(arguments: argparse.Namespace) -> InputFiles:
+def begin_files(arguments: Namespace) -> InputFiles:
     """The files, cut as the options say that all machines translate them with.
 
     Raises: as `record_options`.
@@ -178,15 +167,13 @@ def begin_files(arguments: argparse.Namespace) -> InputFiles:
     return input_files(arguments)
 
 
-def input_files(arguments: argparse.Namespace) -> InputFiles:
+def input_files(arguments: Namespace) -> InputFiles:
     nearest = arguments.nearest or read_options(arguments.output_dir).get("nearest")
     references = Path(nearest) if nearest else None
     return InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments), references)
 
 
-def missing_shards(
-    arguments: argparse.Namespace, files: InputFiles
-) -> Iterator[tuple[Shard, Lines]]:
+def missing_shards(arguments: Namespace, files: InputFiles) -> Iterator[tuple[Shard, Lines]]:
     """The shards of this machine's part that are not there, and their lines."""
     part, parts = arguments.shard or part_of_array()
     shards = (each for file in files.files for each in files.shards(file))
@@ -195,7 +182,7 @@ def missing_shards(
             yield shard, block
 
 
-def finish(arguments: argparse.Namespace, results: Iterable[tuple[Shard, bool]]) -> int:
+def finish(arguments: Namespace, results: Iterable[tuple[Shard, bool]]) -> int:
     """Wait for the shards of this machine's part; join all if it does them all.
 
     Args:
@@ -214,7 +201,7 @@ def finish(arguments: argparse.Namespace, results: Iterable[tuple[Shard, bool]])
 
 def translate_shards(
     wanted: Iterable[tuple[Shard, Lines]],
-    arguments: argparse.Namespace,
+    arguments: Namespace,
     translator: "Translator",
     texts: "TextEngine",
     read: status.Input | None = None,
@@ -258,7 +245,7 @@ def translate_shards(
         yield shard, failed
 
 
-def merge(arguments: argparse.Namespace) -> int:
+def merge(arguments: Namespace) -> int:
     """Check that all shards are there with all their lines, and join them to a file for each file;
     gzip for gzip.
 
@@ -268,7 +255,6 @@ def merge(arguments: argparse.Namespace) -> int:
     if options := read_options(arguments.output_dir):  # those of a model, which the ledger names
         check_same_options(arguments, {**options, "path": hash_models(arguments)})
     name_orphans(arguments)
-    several = bool(options.get("nbest"))
     files = input_files(arguments)
     absent: list[str] = []
     for file in files.files:
@@ -278,7 +264,7 @@ def merge(arguments: argparse.Namespace) -> int:
             warnings.simplefilter("ignore")  # of lines: whoever translated them was told
             before = len(absent)
             for shard, _ in files.shards(file):
-                text = read_shard(shard, several)
+                text = read_shard(shard, several="nbest" in options)
                 if text is None:
                     absent.append(f"{file}, line {shard.first}")
                 elif len(absent) == before:
@@ -288,10 +274,8 @@ def merge(arguments: argparse.Namespace) -> int:
             if path.suffix == ".gz" and not output.tell():
                 output.write(gzip.compress(b""))
     if absent:
-        more = ", ..." if len(absent) > NAMED else ""
         raise DataError(
-            f"{format_count(len(absent), 'shard')} missing or damaged: "
-            f"{'; '.join(absent[:NAMED])}{more}. "
+            f"{format_count(len(absent), 'shard')} missing or damaged: {name_some(absent, '; ')}. "
             "The same command without --merge translates them"
         )
     outputs = [arguments.output_dir / file.relative_to(arguments.files) for file in files.files]
@@ -304,23 +288,24 @@ def merge(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def ledger_of(arguments: argparse.Namespace) -> Path:
+def ledger_of(arguments: Namespace) -> Path:
     """The file beside the folder of translations that says how they were made."""
     return Path(f"{arguments.output_dir.resolve()}.json")
 
 
-def name_orphans(arguments: argparse.Namespace) -> None:
+def name_orphans(arguments: Namespace) -> None:
     """Warn of files that were joined once, and of which the source is gone."""
     folder, output = arguments.files, arguments.output_dir
-    orphans = [
-        str(path)
-        for path in sorted(files_below(output))
-        if not (folder / path.relative_to(output)).is_file()
-    ]
+    paths = sorted(files_below(output))
+    orphans = [str(p) for p in paths if not (folder / p.relative_to(output)).is_file()]
     if orphans:
-        more = ", ..." if len(orphans) > NAMED else ""
         warnings.warn(
             f"{format_count(len(orphans), 'file')} without a source in {folder}: "
-            f"{', '.join(orphans[:NAMED])}{more}. Delete what is no longer wanted",
+            f"{name_some(orphans, ', ')}. Delete what is no longer wanted",
             stacklevel=2,
         )
+
+
+def name_some(names: list[str], separator: str) -> str:
+    """The first names of a list that may be long."""
+    return separator.join(names[:NAMED]) + ", ..." * (len(names) > NAMED)

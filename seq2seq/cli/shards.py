@@ -2,12 +2,12 @@
 them were translated with.
 """
 
-import argparse
 import gzip
 import hashlib
 import json
 import os
 import zlib
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, islice
@@ -129,18 +129,17 @@ def read_options(output: Path) -> dict[str, Any]:
                 return dict(json.loads(path.read_bytes()))
             except (ValueError, TypeError) as error:
                 raise DataError(
-                    f"{path} is damaged, so nobody knows how the shards beside it were translated: "
-                    f"delete {output / SHARDS} to translate all again"
+                    f"{path} is damaged: delete {output / SHARDS} to translate all again"
                 ) from error
     return {}
 
 
-def shard_lines(arguments: argparse.Namespace) -> int:
+def shard_lines(arguments: Namespace) -> int:
     lines = arguments.shard_lines or read_options(arguments.output_dir).get("shard_lines")
     return int(lines or LINES)
 
 
-def record_options(arguments: argparse.Namespace) -> None:
+def record_options(arguments: Namespace) -> None:
     """Write down what translations depend on, once: other machines read it.
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
@@ -167,20 +166,16 @@ def record_options(arguments: argparse.Namespace) -> None:
     check_same_options(arguments, now)
 
 
-def check_same_options(arguments: argparse.Namespace, now: Mapping[str, Any]) -> None:
+def check_same_options(arguments: Namespace, now: Mapping[str, Any]) -> None:
     """Raises: ConfigError unless these are all options that shards were translated with."""
     known = read_options(arguments.output_dir)
     if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
-        names = ", ".join(
-            "the model" if name == "path" else option_name(name) for name in differing
-        )
-        raise ConfigError(
-            f"--output-dir {arguments.output_dir} was begun with other options ({names}): type "
-            "those, or another folder"
-        )
+        named = ["the model" if name == "path" else option_name(name) for name in differing]
+        begun = f"--output-dir {arguments.output_dir} was begun with other options"
+        raise ConfigError(f"{begun} ({', '.join(named)}): type those, or another folder")
 
 
-def hash_models(arguments: argparse.Namespace) -> list[str]:
+def hash_models(arguments: Namespace) -> list[str]:
     from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.data.cache import sha256_of
 

@@ -9,7 +9,7 @@ from then on, and say so: a translation consists of pieces on the lists of its o
 few that are frequent. That is faster, the more so the larger the vocabulary.
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -34,7 +34,7 @@ SIZES = {
 }
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
     add("--source", dest="source_file", type=InputPath, metavar="FILE", help="may be .gz")
@@ -46,7 +46,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_options(command, SIZES)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     check_written(None, *inputs_of(arguments))
     if not (arguments.lexicon or (arguments.source_file and arguments.target_file)):
         option = "--align" if arguments.align else "--links"
@@ -79,9 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read_linked_pairs(
-    arguments: argparse.Namespace, translator: "Translator"
-) -> "Iterator[LinkedPair]":
+def read_linked_pairs(arguments: Namespace, translator: "Translator") -> "Iterator[LinkedPair]":
     """The pairs of two files, with the links of a third. Raises: DataError if they do not fit."""
     from seq2seq.cli.align.links import read_link_files
     from seq2seq.data.text import read_lines
@@ -92,7 +90,7 @@ def read_linked_pairs(
     return map(LinkedPair, *map(read_lines, files), links)
 
 
-def align_pairs(arguments: argparse.Namespace, translator: "Translator") -> "Iterator[LinkedPair]":
+def align_pairs(arguments: Namespace, translator: "Translator") -> "Iterator[LinkedPair]":
     """The pairs of two files, with the links of the model; without those that it cannot align."""
     from seq2seq.alignment.links import Links
     from seq2seq.checkpoint.folder import find_checkpoint

@@ -5,7 +5,7 @@
 Of several suggestions for one text, the last one is taken. White space is made single spaces.
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,24 +22,21 @@ KEYS = ("text", "translation")
 Rows = list[tuple[str, str, int]]  # text, translation, and how many suggestions there were
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add = command.add_argument
     add("folder", type=InputPath, metavar="FOLDER", help="that of serve --keep-in")
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="a .jsonl or .tsv file")
     add("--languages", metavar="DE-EN", help="source and target, if there are several pairs")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     output: Path = arguments.output
     if output.suffix not in FORMATS:
         raise ConfigError(f"-o {output} should end with .jsonl or .tsv: -o corrections.jsonl")
     check_written(output, *inputs_of(arguments))
     folder: Path = arguments.folder
     if not (folder / SUGGESTIONS.name).is_dir():
-        raise ConfigError(
-            f"{folder} has no suggestions: give the folder of seq2seq serve --keep-in FOLDER, once "
-            "somebody has sent some"
-        )
+        raise ConfigError(f"{folder} has no suggestions: give that of serve --keep-in FOLDER")
     records = sorted(Storage(folder).list_all(SUGGESTIONS), key=lambda each: each.created_at)
     pair = choose_pair(records, arguments.languages)
     rows = collect(record for record in records if pair_of_languages(record) == pair)

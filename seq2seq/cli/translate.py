@@ -12,8 +12,8 @@ translated, which also sets the exit code to 1. Messages go to stderr.
     seq2seq translate PATH --files IN --output-dir OUT --shard 1/8    all files of a folder; resumes
 """
 
-import argparse
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from functools import partial
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 HELP = "translate texts, or stdin to stdout"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
     add("texts", nargs="*", metavar="TEXT", help="texts to translate; none: read lines from stdin")
@@ -82,7 +82,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_decoding(command)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     search, options = decoding_options(arguments)
     if arguments.merge:
         return merge(arguments)
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def open_engine(
-    arguments: argparse.Namespace, search: dict[str, Any], options: dict[str, Any]
+    arguments: Namespace, search: dict[str, Any], options: dict[str, Any]
 ) -> "tuple[Translator, Engine | Workers, TextEngine]":
     """The model, an engine for it, and one for texts; arguments as `decoding_options` returns."""
     translator = open_models(arguments.path, arguments)
@@ -116,9 +116,7 @@ def open_engine(
     return translator, engine, translator.text_engine(engine, arguments.max_source, rules)
 
 
-def translate_lines(
-    arguments: argparse.Namespace, translator: "Translator", texts: "TextEngine"
-) -> int:
+def translate_lines(arguments: Namespace, translator: "Translator", texts: "TextEngine") -> int:
     """Write the translation of each line as soon as it is there. Returns: the exit code."""
     from seq2seq.translation.problems import warn_of_problems
 
@@ -149,7 +147,7 @@ def translate_lines(
 def write_results(
     ended: "Iterable[TranslationRequest]",
     output: TextIO,
-    arguments: argparse.Namespace,
+    arguments: Namespace,
     translator: "Translator",
 ) -> int:
     """Write results one by one. Returns: the exit code."""
@@ -163,7 +161,7 @@ def write_results(
     return int(failed)
 
 
-def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+def decoding_options(arguments: Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the search and of the engine. Raises: ConfigError for a mistake."""
     search, engine = decoding_arguments(arguments)
     check_files(arguments)
@@ -175,13 +173,8 @@ def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
         if arguments.texts:
             raise ConfigError("give texts or --input, not both")
         check_input(arguments.input)
-    elif (
-        not (arguments.texts or arguments.file or arguments.files) and sys.stdin is None
-    ):  # as after `<&-`
-        raise ConfigError(
-            "there is nothing to translate: standard input is closed. Give texts, or a file: "
-            f"seq2seq translate {arguments.path} < FILE"
-        )
+    elif not (arguments.texts or arguments.file or arguments.files or sys.stdin):  # after `<&-`
+        raise ConfigError("there is nothing to translate: standard input is closed: add -i FILE")
     arguments.texts = [as_utf8(text, f"text {n}") for n, text in enumerate(arguments.texts, 1)]
     if arguments.prefix:
         arguments.prefix = as_utf8(arguments.prefix, "--prefix")

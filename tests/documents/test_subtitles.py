@@ -2,6 +2,7 @@
 
 import re
 import time
+import tracemalloc
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -179,6 +180,12 @@ def test_a_line_with_an_arrow_is_never_text(times: str, number: str) -> None:
     assert said("a.srt", text) == ["Der Hund läuft und singt."]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_all_lines_of_a_cue_are_translated_whatever_ends_them(end: str) -> None:
+    for name, text in (("a.srt", CUES), ("a.vtt", WEB)):
+        assert said(name, text.replace("\n", end)) == said(name, text)
+
+
 def test_names_of_cues_stay() -> None:
     text = "WEBVTT\n\nthe first\n00:01.000 --> 00:02.000\na dog\n\n"
     text += "the second\n00:02.000 --> 00:03.000\nruns."
@@ -271,6 +278,21 @@ def test_cues_and_tags_are_counted_while_they_are_read(monkeypatch: pytest.Monke
     assert time.process_time() - begun < 10
 
 
+def test_tags_and_lines_are_counted_before_memory_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        pytest.fail("something was made of a tag or line before all were counted")
+
+    monkeypatch.setattr("seq2seq.documents.files.subtitles.tag_of", refuse)
+    head = "1\n0:0:1,0 --> 0:0:2,0\n"
+    for cue in ("<i>a</i> " * 101_000, "[a] \\N" * 67_000, "a\r\n" * 201_000, "a\r" * 201_000):
+        text = f"{head}{cue}\n\n{head}z"
+        tracemalloc.start()
+        with pytest.raises(DataError, match="more than 200,000 tags and lines"):
+            read("a.srt", text)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(text)
+        tracemalloc.stop()
+
+
 UNITS = [
     "1\n0:0:1,0 --> 0:0:2,0\nA.\n\n",
     "1\n0:0:1,0 --> 0:0:2,0\na <i>b</i>\n\n",
@@ -279,6 +301,7 @@ UNITS = [
     "0:0:1,0 -->\n",
     "<i>a ",
     "a ",
+    " ",
     " \n",
     "<00:01.0",
     "- ",
@@ -291,7 +314,7 @@ UNITS = [
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
 def test_time_grows_with_the_file(name: str, unit: str) -> None:
     def cost(count: int) -> float:
-        text = "WEBVTT\n\n" * (name == "a.vtt") + "1\n0:0:1,0 --> 0:0:2,0\n" + unit * count
+        text = "WEBVTT\n\n" * (name == "a.vtt") + "1\n0:0:1,0 --> 0:0:2,0\n" + unit * count + "z"
         begun = time.process_time()
         translate(name, text)
         return time.process_time() - begun

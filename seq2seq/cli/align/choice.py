@@ -1,7 +1,7 @@
 """The layer, heads and shift of a model that `seq2seq align` reads, and the reason."""
 
-import argparse
 import os
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -27,6 +27,7 @@ GUESS = (
 
 FIRST = 200  # pairs that the guess of a layer is based on
 READ = ("layer", "heads", "shift")
+Alignments = Iterator[Alignment | None]  # None of a pair that cannot be aligned
 Shape = tuple[int, int]  # decoder layers of a model, heads of each
 
 
@@ -46,16 +47,13 @@ class ExplainedChoice(NamedTuple):
         return {**choice_options(self.choice), "why": self.why or "as given"}
 
 
-def no_options() -> argparse.Namespace:
+def no_options() -> Namespace:
     """No options, for the reverse model: a layer is that of one model."""
-    return argparse.Namespace(**dict.fromkeys(READ))
+    return Namespace(**dict.fromkeys(READ))
 
 
 def select_choice(
-    options: argparse.Namespace,
-    checkpoint: Path,
-    config: Mapping[str, Any],
-    alignments: Sequence[Alignment],
+    options: Namespace, checkpoint: Path, config: Mapping[str, Any], alignments: Sequence[Alignment]
 ) -> ExplainedChoice:
     """The choice of the options; else the one chosen or trained for the model; else a guess.
 
@@ -86,11 +84,8 @@ def select_choice(
 
 
 def choose_reading(
-    options: argparse.Namespace,
-    checkpoint: Path,
-    config: Mapping[str, Any],
-    alignments: Iterator[Alignment | None],
-) -> tuple[ExplainedChoice | None, Iterator[Alignment | None]]:
+    options: Namespace, checkpoint: Path, config: Mapping[str, Any], alignments: Alignments
+) -> tuple[ExplainedChoice | None, Alignments]:
     """`select_choice` by the first alignments, None if no pair can be aligned; and all of them."""
     first: list[Alignment | None] = []
     while not any(first) and (more := list(islice(alignments, FIRST))):
@@ -105,7 +100,7 @@ def model_shape(alignment: Alignment) -> Shape:
     return layers, heads
 
 
-def apply_options(choice: Choice, options: argparse.Namespace, shape: Shape) -> Choice:
+def apply_options(choice: Choice, options: Namespace, shape: Shape) -> Choice:
     """The choice with the given options. Another layer resets heads, shift and thresholds; another
     head or shift resets the thresholds.
     """
@@ -118,7 +113,7 @@ def apply_options(choice: Choice, options: argparse.Namespace, shape: Shape) -> 
     return choice
 
 
-def head_option(options: argparse.Namespace, shape: Shape) -> int | None:
+def head_option(options: Namespace, shape: Shape) -> int | None:
     """The head of --heads, from 0; None for the mean, also of a single head."""
     if not isinstance(options.heads, int) or (options.heads == 1 and shape[1] == 1):
         return None
@@ -126,9 +121,7 @@ def head_option(options: argparse.Namespace, shape: Shape) -> int | None:
 
 
 def rank_choices(
-    options: argparse.Namespace,
-    alignments: Iterable[Alignment | None],
-    reference: Sequence[Links],
+    options: Namespace, alignments: Iterable[Alignment | None], reference: Sequence[Links]
 ) -> tuple[list[Candidate], Shape]:
     """All choices that the options allow, from the lowest error rate; and the model's shape.
 
@@ -155,7 +148,4 @@ def rank_choices(
 def check_choice_can_be_saved(checkpoint: Path) -> None:
     """Raises: ConfigError if nothing can be saved beside the checkpoint."""
     if not os.access(checkpoint.parent, os.W_OK):
-        raise ConfigError(
-            f"--choose saves its result in {checkpoint.parent}, which is not writable: copy the "
-            "checkpoint to another folder"
-        )
+        raise ConfigError(f"--choose writes to {checkpoint.parent}, which is not writable: copy it")

@@ -13,19 +13,19 @@ Without TGT the model translates SRC first. In files, a pair that cannot be alig
 line and sets the exit code to 1.
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of, warn_of_files
 from seq2seq.cli.lines import as_utf8
-from seq2seq.cli.options import Option, add_model, add_options, positive
+from seq2seq.cli.options import Option, add_model, add_options, given_options, positive
 from seq2seq.errors import ConfigError
 
 LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
 HELP = "align the words of sentences and translations: a picture, or links"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     add_model(command, nargs="?")
     add = command.add_argument
     add("source", nargs="?", metavar="SRC", help="a sentence")
@@ -67,7 +67,7 @@ DIRECTIONS = {
 }
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     check_one_input(arguments)
     if arguments.source is not None:
         arguments.source = as_utf8(arguments.source, "SRC")
@@ -75,10 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.output = arguments.output or folder_of(Path(arguments.path)) / "map.png"
     output: Path | None = arguments.output
     check_written(output, *inputs_of(arguments))
-    warn_of_files(
-        (arguments.source, arguments.target),
-        "To align whole files: --source FILE --target FILE -o FILE.align",
-    )
+    mend = "To align whole files: --source FILE --target FILE -o FILE.align"
+    warn_of_files((arguments.source, arguments.target), mend)
     check_output(arguments)
     if arguments.links:
         from seq2seq.cli.align.links import align_links  # only here: torch takes a second
@@ -93,21 +91,15 @@ def run(arguments: argparse.Namespace) -> int:
     return files.align_files(arguments)
 
 
-def check_one_input(arguments: argparse.Namespace) -> None:
+def check_one_input(arguments: Namespace) -> None:
     """Raises: ConfigError unless there is exactly one thing to align."""
     files = arguments.source_file, arguments.target_file
     if arguments.links:
         read = arguments.layer, arguments.heads, arguments.shift
         if arguments.path or arguments.reverse or arguments.choose or read != (None, None, None):
-            raise ConfigError(
-                "links from files need no model: leave out PATH, --reverse, --choose, "
-                "--layer, --heads and --shift, or else --links"
-            )
+            raise ConfigError("--links need no model: leave PATH and options of models out")
     elif arguments.path is None:
-        raise ConfigError(
-            "no model is given: give a .ckpt file or the folder of a run; or --links FILE, written "
-            "by any aligner"
-        )
+        raise ConfigError("no model is given: add a checkpoint, a run, or --links FILE")
     elif arguments.source is not None:
         of_files = arguments.gold, arguments.reverse, arguments.choose, arguments.json
         if any((*files, *of_files)):
@@ -116,14 +108,12 @@ def check_one_input(arguments: argparse.Namespace) -> None:
                 "and --json are for files: give SRC and TGT, or --source FILE and --target FILE"
             )
     elif not any(files):
-        raise ConfigError(
-            "there is nothing to align: give a sentence, or both --source FILE and --target FILE"
-        )
+        raise ConfigError("there is nothing to align: give SRC, or --source FILE and --target FILE")
     if any(files) and not all(files):
         raise ConfigError("one of two files is missing: give both --source FILE and --target FILE")
 
 
-def check_output(arguments: argparse.Namespace) -> None:
+def check_output(arguments: Namespace) -> None:
     """Raises: ConfigError unless there is one thing to make of the alignments."""
     output: Path | None = arguments.output
     if output is not None and output.suffix == PAGE:
@@ -132,44 +122,27 @@ def check_output(arguments: argparse.Namespace) -> None:
         check_link_options(arguments)
     to_links = output.suffix == LINKS if output is not None else arguments.source is None
     if to_links and arguments.heads == "all":
-        raise ConfigError(
-            "links are of one alignment, and --heads all draws a picture: --heads mean, or "
-            "--heads 1"
-        )
+        raise ConfigError("links are of one alignment: --heads mean, or --heads 1")
 
 
-def check_link_options(arguments: argparse.Namespace) -> None:
+def check_link_options(arguments: Namespace) -> None:
     """Raises: ConfigError unless links are chosen by, written to a .align file, or scored."""
     output: Path | None = arguments.output
     links = arguments.links or ()
     if len(links) > 2:
-        raise ConfigError(
-            f"--links takes one file, or one for each of two directions; {len(links)} are given"
-        )
+        raise ConfigError(f"--links takes a file for each direction; {len(links)} are given")
     if arguments.choose and arguments.gold is None:
         raise ConfigError("--choose compares with reference links: add --gold FILE.align")
     if output is None and arguments.gold is None:
-        raise ConfigError(
-            f"no output is asked for: -o FILE{LINKS} writes links, a line for each pair; --gold "
-            f"FILE{LINKS} compares with reference links"
-        )
+        raise ConfigError(f"no output is asked for: -o FILE{LINKS}, or --gold FILE{LINKS}")
     if output is not None and output.suffix != LINKS and not arguments.choose:
-        raise ConfigError(
-            f"-o {output}: for files, write links, a line for each pair: -o FILE{LINKS}; or a page "
-            f"of the first pairs: -o FILE{PAGE}"
-        )
+        raise ConfigError(f"-o {output} should be links, -o FILE{LINKS}, or a page, -o FILE{PAGE}")
     if arguments.symmetrize and not arguments.reverse and len(links) < 2:
-        raise ConfigError(
-            f"--symmetrize {arguments.symmetrize} combines two directions: add --reverse "
-            "MODEL, or give --links two files"
-        )
+        raise ConfigError("--symmetrize is for two directions: add --reverse MODEL")
 
 
-def check_page(arguments: argparse.Namespace) -> None:
+def check_page(arguments: Namespace) -> None:
     """Raises: ConfigError for options that are for links."""
-    for option in ("gold", "choose", "reverse", "links", "json"):
-        if getattr(arguments, option):
-            raise ConfigError(
-                f"--{option} is for links, and a page shows one model: leave it out, or write "
-                "links with -o FILE.align"
-            )
+    of_links = ("gold", "choose", "reverse", "links", "json")
+    if given := given_options(arguments, of_links):
+        raise ConfigError(f"{given[0]} is for links: leave it out, or -o FILE{LINKS}")

@@ -1,7 +1,7 @@
 """`seq2seq align` of whole files by one model, or by one for each direction."""
 
-import argparse
 import warnings
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,11 +38,11 @@ class Direction(NamedTuple):
     name: str
     checkpoint: Path
     translator: Translator
-    options: argparse.Namespace  # layer, heads and shift, if given for this model
+    options: Namespace  # layer, heads and shift, if given for this model
     swapped: bool
     reference: Sequence[Links]  # or none; this model's source first
 
-    def alignments(self, arguments: argparse.Namespace) -> Iterator[Alignment | None]:
+    def alignments(self, arguments: Namespace) -> Iterator[Alignment | None]:
         """Of all pairs. Raises: DataError on reaching a reference link out of range of its pair."""
         files = arguments.source_file, arguments.target_file
         ordered = reversed(files) if self.swapped else files
@@ -61,7 +61,7 @@ def swap_sides(links: Iterable[Link]) -> set[Link]:
     return {(j, i) for i, j in links}
 
 
-def align_files(arguments: argparse.Namespace) -> int:
+def align_files(arguments: Namespace) -> int:
     """Returns: 1 if a pair could not be aligned, else 0."""
     count = check_parallel(arguments.source_file, arguments.target_file, "aligning")
     reference = read_links(arguments.gold, count, name_files(arguments)) if arguments.gold else []
@@ -88,7 +88,7 @@ def align_files(arguments: argparse.Namespace) -> int:
     return 0 if whole else 1
 
 
-def open_directions(arguments: argparse.Namespace, reference: Sequence[Links]) -> list[Direction]:
+def open_directions(arguments: Namespace, reference: Sequence[Links]) -> list[Direction]:
     """The models. Raises: DataError, before one is built, for reference links out of range."""
     paths = [find_checkpoint(Path(p)) for p in (arguments.path, arguments.reverse) if p]
     for path in paths if arguments.choose else []:
@@ -116,14 +116,12 @@ def warn_of_same_way(directions: Sequence[Direction]) -> None:
     languages = [d.translator.config["data"] for d in directions]
     ways = [[language_code(data[side]) for side in ("source", "target")] for data in languages]
     if len(ways) == 2 and ways[0] == ways[1] and ways[0][0] != ways[0][1]:
-        warnings.warn(
-            f"both models translate from {ways[0][0]} to {ways[0][1]}: --reverse takes one "
-            f"from {ways[0][1]} to {ways[0][0]}",
-            stacklevel=2,
-        )
+        way, reverse = " to ".join(ways[0]), " to ".join(ways[0][::-1])
+        problem = f"both models translate from {way}: --reverse takes one from {reverse}"
+        warnings.warn(problem, stacklevel=2)
 
 
-def check_pieces(arguments: argparse.Namespace, directions: Sequence[Direction]) -> None:
+def check_pieces(arguments: Namespace, directions: Sequence[Direction]) -> None:
     """Raises: ConfigError if both models align pieces, but not the same ones."""
     for side, other in (("source", "target"), ("target", "source")):
         # The source of the reverse model is the target of the first.
@@ -138,9 +136,7 @@ def check_pieces(arguments: argparse.Namespace, directions: Sequence[Direction])
             )
 
 
-def choose_and_save(
-    arguments: argparse.Namespace, direction: Direction, entry: dict[str, Any]
-) -> list[str]:
+def choose_and_save(arguments: Namespace, direction: Direction, entry: dict[str, Any]) -> list[str]:
     """Save the best choice, and add all to `entry`. Returns: the best as text."""
     links = direction.reference
     ranked, shape = choice.rank_choices(direction.options, direction.alignments(arguments), links)
@@ -154,7 +150,7 @@ def choose_and_save(
 
 
 def read_direction(
-    arguments: argparse.Namespace, direction: Direction
+    arguments: Namespace, direction: Direction
 ) -> tuple[choice.ExplainedChoice | None, Iterator[set[Link] | None]]:
     """The choice for a direction, and the links of all pairs, one at a time, source first."""
     of_model = direction.options, direction.checkpoint, direction.translator.config

@@ -1,7 +1,7 @@
 """Links of whole files, by models or any aligner: symmetrized, written, and scored."""
 
-import argparse
 import json
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -39,10 +39,8 @@ def error_rates(counts: LinkCounts) -> dict[str, float]:
 
 def rates_entry(counts: LinkCounts) -> dict[str, float]:
     """For JSON: the rates and their counts."""
-    return {
-        **{name.lower(): rate for name, rate in error_rates(counts).items()},
-        **counts._asdict(),
-    }
+    rates = {name.lower(): rate for name, rate in error_rates(counts).items()}
+    return rates | counts._asdict()
 
 
 def rates_table(rows: Mapping[str, LinkCounts]) -> list[str]:
@@ -54,7 +52,7 @@ def rates_table(rows: Mapping[str, LinkCounts]) -> list[str]:
     return lines
 
 
-def name_files(arguments: argparse.Namespace) -> str:
+def name_files(arguments: Namespace) -> str:
     """The files of the pairs, for messages."""
     return f"{arguments.source_file} and {arguments.target_file}"
 
@@ -70,7 +68,7 @@ def read_links(path: Path, count: int, of: str) -> list[Links]:
     return links
 
 
-def read_link_files(arguments: argparse.Namespace, paths: Sequence[Path]) -> list[list[Links]]:
+def read_link_files(arguments: Namespace, paths: Sequence[Path]) -> list[list[Links]]:
     """The links of files, checked against the two files of text if these are given.
 
     Raises: DataError as `read_links`, and for a link to a word that is not there.
@@ -95,9 +93,7 @@ def count_pair_words(source: Path, target: Path) -> list[tuple[int, int]]:
 
 
 def combine_directions(
-    arguments: argparse.Namespace,
-    directions: Sequence[Iterable[PairLinks]],
-    reference: Sequence[Links],
+    arguments: Namespace, directions: Sequence[Iterable[PairLinks]], reference: Sequence[Links]
 ) -> tuple[bool, dict[str, LinkCounts]]:
     """Write a line for each pair if there is an output, and score if there is a reference.
 
@@ -141,9 +137,7 @@ def describe_rates(rates: Mapping[str, LinkCounts]) -> list[str]:
     return [f"{name}: {line}", *rates_table(rates)] if len(rates) > 1 else [line]
 
 
-def print_results(
-    arguments: argparse.Namespace, words: Sequence[str], summary: dict[str, Any]
-) -> None:
+def print_results(arguments: Namespace, words: Sequence[str], summary: dict[str, Any]) -> None:
     """Print the words or, with --json, the summary."""
     if arguments.json:
         print(json.dumps(summary, ensure_ascii=False))
@@ -152,7 +146,7 @@ def print_results(
             print(printable(text))
 
 
-def outcome_entry(arguments: argparse.Namespace, rates: Mapping[str, LinkCounts]) -> dict[str, Any]:
+def outcome_entry(arguments: Namespace, rates: Mapping[str, LinkCounts]) -> dict[str, Any]:
     """For JSON: the output and the rates."""
     fields: dict[str, Any] = {"output": str(arguments.output) if arguments.output else None}
     entries = {name: rates_entry(counts) for name, counts in rates.items()}
@@ -164,14 +158,13 @@ def outcome_entry(arguments: argparse.Namespace, rates: Mapping[str, LinkCounts]
     return {**fields, "symmetrize": first, **entries[first], "all": entries}
 
 
-def align_links(arguments: argparse.Namespace) -> int:
+def align_links(arguments: Namespace) -> int:
     """`seq2seq align --links`. Returns: 0."""
     links = read_link_files(arguments, [*arguments.links, *filter(None, [arguments.gold])])
     count, reference = len(links[0]), links.pop() if arguments.gold else []
     # The possible links of an aligner count as links, too.
-    _, rates = combine_directions(
-        arguments, [[pair.possible for pair in lines] for lines in links], reference
-    )
+    possible = [[pair.possible for pair in lines] for lines in links]
+    _, rates = combine_directions(arguments, possible, reference)
     written = [f"{arguments.output}: {format_count(count, 'line')}"] if arguments.output else []
     print_results(arguments, [*written, *describe_rates(rates)], outcome_entry(arguments, rates))
     return 0

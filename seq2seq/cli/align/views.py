@@ -1,6 +1,6 @@
 """Alignments to look at: a sentence pair as a picture, or pairs of two files as an HTML page."""
 
-import argparse
+from argparse import Namespace
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from seq2seq.translator import Translator
 MAX_PAIRS, MAX_WEIGHTS = 100, 20_000_000
 
 
-def align_sentence(arguments: argparse.Namespace) -> int:
+def align_sentence(arguments: Namespace) -> int:
     output: Path = arguments.output
     if output.suffix != ".align":
         picture_format(output, ".align", ".html")
@@ -41,7 +41,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def align_page(arguments: argparse.Namespace) -> int:
+def align_page(arguments: Namespace) -> int:
     """Returns: 1 if a pair could not be aligned, else 0."""
     text = arguments.source is not None
     files = arguments.source_file, arguments.target_file
@@ -63,7 +63,7 @@ def align_page(arguments: argparse.Namespace) -> int:
     return int(len(known) < len(read))
 
 
-def first_pairs(translator: Translator, arguments: argparse.Namespace) -> list[Alignment | None]:
+def first_pairs(translator: Translator, arguments: Namespace) -> list[Alignment | None]:
     """The alignments of the first pairs of two files, None where a pair cannot be aligned: up to
     `MAX_PAIRS`, with up to `MAX_WEIGHTS` weights in all, and at least one.
     """

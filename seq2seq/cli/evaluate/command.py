@@ -5,9 +5,9 @@ A PATH is a checkpoint, the folder of a run, or a file of translations, one sent
 Several are compared; the first is the baseline.
 """
 
-import argparse
 import json
 import warnings
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +34,10 @@ HELP = "score translations of a test set"
 MAX_RESAMPLES = 100_000  # each takes an index per sentence
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments(command: ArgumentParser) -> None:
     command.usage = f"{USAGE} [options]"
     add = command.add_argument
-    add(
-        "files",
-        type=InputPath,
-        nargs="+",
-        metavar="PATH",
-        help="systems, then SRC, one sentence per line, and REF, its translations; each may be "
-        ".gz. A REF that ends in .tsv has a column per reference",
-    )
+    add("files", type=InputPath, nargs="+", metavar="PATH", help=PATHS)
     add_device(command)
     add("-o", "--output", type=Path, help="also write the translations, of one PATH only")
     add("--json", action="store_true", help="print one JSON object instead")
@@ -63,18 +56,18 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def resamples(text: str) -> int:
     value = int(text)
     if value < 0 or value == 1 or value > MAX_RESAMPLES:
-        raise argparse.ArgumentTypeError(
-            f"{value} should be 0, or 2 to {MAX_RESAMPLES:,}; usually 1000"
-        )
+        raise ArgumentTypeError(f"{value} should be 0, or 2 to {MAX_RESAMPLES:,}; usually 1000")
     return value
 
 
 def language(text: str) -> str:
     if not read_language(text).is_known:
-        raise argparse.ArgumentTypeError(f"{text} is the code of no language: {LANGUAGE_CODES}")
+        raise ArgumentTypeError(f"{text} is the code of no language: {LANGUAGE_CODES}")
     return text
 
 
+PATHS = "systems, then SRC, one sentence per line, and REF, its translations; each may be .gz. "
+PATHS += "A REF that ends in .tsv has a column per reference"
 CHOICE = "any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
 CHOICE += "bleu-tokenized if the references look tokenized"
 RESAMPLES = "resamples for 95%% intervals; 0 for none. By default 1000, and none for more than "
@@ -86,20 +79,14 @@ SCORES = {
 }
 
 
-def check_arguments(arguments: argparse.Namespace, paths: list[Path]) -> None:
+def check_arguments(arguments: Namespace, paths: list[Path]) -> None:
     """Raises: ConfigError for options that cannot work."""
     decoding_arguments(arguments)
     check_requirements(arguments)
     if len(paths) == 1 and arguments.paired:
-        raise ConfigError(
-            f"--paired compares systems, and there is only {paths[0]}: {USAGE} with two PATHs or "
-            "more"
-        )
+        raise ConfigError(f"--paired compares systems, and there is only {paths[0]}: add more")
     if len(paths) > 1 and arguments.output:
-        raise ConfigError(
-            f"-o {arguments.output} takes the translations of one PATH, not of {len(paths)}: leave "
-            "it out, or evaluate them one by one"
-        )
+        raise ConfigError(f"-o is for one PATH, and there are {len(paths)}: leave it out")
     model_paths(paths[0], arguments)  # refuses options of ensembles without another model
     check_written(arguments.output, *inputs_of(arguments))
     from seq2seq.metrics.registry import METRICS, find_metrics
@@ -112,7 +99,7 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path]) -> None:
         find_metrics(arguments.metrics)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: Namespace) -> int:
     paths, files = split_files(arguments)
     check_arguments(arguments, paths)
     test_set = read_test_set(*files)
@@ -139,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def evaluate(
-    systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
+    systems: list[System], test_set: TestSet, names: list[str], arguments: Namespace
 ) -> Findings:
     """Score the systems, and compare them as the arguments say."""
     from seq2seq.metrics.assessment import Assessor
@@ -147,9 +134,8 @@ def evaluate(
     from seq2seq.metrics.scores import compare_systems, usual_resamples
 
     languages = find_languages(systems, arguments.language)
-    resamples = arguments.resamples
-    if resamples is None:
-        resamples = usual_resamples(len(test_set.source))
+    usual = usual_resamples(len(test_set.source))
+    resamples = usual if arguments.resamples is None else arguments.resamples
     kinds = find_metrics(names)
     assessor = Assessor(test_set.source, test_set.references, kinds, languages, resamples)
     assessed = [(system, assessor.assess(system.lines)) for system in systems]
@@ -162,7 +148,5 @@ def evaluate(
 
 def find_languages(systems: list[System], target: str | None) -> tuple[str | None, str | None]:
     """Source and target language: the target as typed, else those of the first model."""
-    config: dict[str, Any] = next(
-        (system.config["data"] for system in systems if system.config), {}
-    )
+    config: dict[str, Any] = next((each.config["data"] for each in systems if each.config), {})
     return config.get("source"), target or config.get("target")

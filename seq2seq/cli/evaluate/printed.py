@@ -36,22 +36,18 @@ def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
         yield from single_lines(findings)
     else:
         yield from score_table(findings)
-    for system, assessment in findings.systems:
+    for system, assessment in findings.systems if lengths else ():
         name = "" if len(findings.systems) == 1 else f"{system.name}: "
-        if lengths:
-            of = assessment.scores[0].name
-            yield f"{name}{of} by {assessment.length_unit} of the source"
-            for bucket in assessment.lengths:
-                counted = format_count(bucket.sentences, "sentence")
-                yield f"{bucket.range:>8} {bucket.score:6.1f}  {counted}"
+        yield f"{name}{assessment.scores[0].name} by {assessment.length_unit} of the source"
+        for bucket in assessment.lengths:
+            counted = format_count(bucket.sentences, "sentence")
+            yield f"{bucket.range:>8} {bucket.score:6.1f}  {counted}"
 
 
 def single_lines(findings: Findings) -> Iterator[str]:
     ((_, assessment),) = findings.systems
-    for score in assessment.scores:
-        yield f"{score.name} {score.value:.1f}"
-    for score in assessment.scores:
-        yield score.signature
+    yield from (f"{score.name} {score.value:.1f}" for score in assessment.scores)
+    yield from (score.signature for score in assessment.scores)
     drawn = [(score.name, score.interval) for score in assessment.scores if score.interval]
     intervals = [f"{name} {each.mean:.1f} ± {each.half_width:.1f}" for name, each in drawn]
     if findings.resamples:

@@ -1,7 +1,7 @@
 """The translations of a test set by each system: by a model, or read from a file."""
 
-import argparse
 import hashlib
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,7 +83,7 @@ def is_model(path: Path) -> bool:
 
 
 def translate_systems(
-    paths: Sequence[Path], test_set: TestSet, arguments: argparse.Namespace
+    paths: Sequence[Path], test_set: TestSet, arguments: Namespace
 ) -> Iterator[System]:
     """The systems with their translations, one after another."""
     for path in paths:
@@ -94,7 +94,7 @@ def translate_systems(
             yield System(str(path), lines, None, False, None)
 
 
-def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> System:
+def translate(path: Path, test_set: TestSet, arguments: Namespace) -> System:
     search, options = decoding_arguments(arguments)
     options["shortlist"] = choose_shortlist(path, arguments.shortlist)
     translator = open_models(path, arguments)

@@ -1,6 +1,6 @@
 """The sentences and references that systems are scored on, checked before a model is loaded."""
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class TestSet(NamedTuple):
         return [reference or "" for reference in self.references[0]]
 
 
-def split_files(arguments: argparse.Namespace) -> tuple[list[Path], list[Path]]:
+def split_files(arguments: Namespace) -> tuple[list[Path], list[Path]]:
     """The systems, and the two files of the test set.
 
     Raises: ConfigError if there are too few files, or in the wrong order.
@@ -32,14 +32,12 @@ def split_files(arguments: argparse.Namespace) -> tuple[list[Path], list[Path]]:
     files: list[Path] = arguments.files
     if len(files) < 3:
         raise ConfigError(
-            f"{len(files)} given ({' '.join(map(str, files))}), three or more are needed: {USAGE}, "
-            "where PATH is a checkpoint, the folder of a run or a file of translations"
+            f"{len(files)} given ({' '.join(map(str, files))}), three or more are needed: {USAGE}"
         )
     for path, role in zip(files[-2:], ("SRC", "REF"), strict=True):
         if path.is_dir() or path.suffix == ".ckpt":
             raise ConfigError(
-                f"{path} stands where {role} is expected, and is a folder or a checkpoint. Models "
-                f"come first: {USAGE}"
+                f"{path} stands where {role} is expected, and is a folder or a checkpoint: {USAGE}"
             )
     return files[:-2], files[-2:]
 

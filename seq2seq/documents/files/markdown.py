@@ -181,9 +181,7 @@ class Page:
 def write_plainly(block: TextBlock, new: str) -> str:
     """A block as it is translated, with marks in it as they are."""
     text = "".join(
-        " ".join(part.split("\n")).translate(block.escapes)
-        if isinstance(part, str)
-        else part.markup
+        part.translate(block.escapes) if isinstance(part, str) else part.markup
         for part in block.text.parts(new)
     )
     return text.replace('"', "”") if block.kind in TITLES else text
@@ -194,7 +192,7 @@ def write_carefully(block: TextBlock, new: str) -> str:
     text = ""
     for part in block.text.parts(new):
         if isinstance(part, str):
-            text += " ".join(part.split("\n")).translate({**MARKS, **block.escapes})
+            text += part.translate({**MARKS, **block.escapes})
         elif part.name in ("em", "strong"):
             markup = part.markup.replace("_", "*")
             text += f" {markup}" if part.kind == "open" else f"{markup} "
@@ -217,7 +215,7 @@ class InlineReader:
     """
 
     def __init__(self, parser: "Parser", prefixes: Sequence[str]):
-        self.text, self.escapes = NumberedText(), dict[int, str]()
+        self.text, self.escapes = NumberedText(), {ord("\n"): " "}
         self._parser, self._prefixes = parser, prefixes
         self._line, self._spaces, self._label = 0, "", list[str]()
 

@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 
 from seq2seq.documents.document import escape_text
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
@@ -20,11 +20,8 @@ Placed = tuple[int, Tag]  # a tag, and its place in a text
 
 # Everything that the libraries srt and pysrt read as times; a line with an arrow is never text.
 TIME = r"\d+(?:[,.:，．。：]\d*){1,3}"
-TIMES = re.compile(
-    rf"(?<![^\r\n])(?:[^\r\n]*-->|[ \t]*{TIME} *-[ -] *> *{TIME})[^\r\n]*(?:\r?\n|\r)?"
-)
-END_OF_LINE = re.compile(r"\r\n|\r|\n")
-EMPTY_LINE = re.compile(r"(?<![^\r\n])[ \t]*(?=[\r\n]|\Z)")
+TIMES = re.compile(rf"^(?:.*-->|[ \t]*{TIME} *-[ -] *> *{TIME}).*\n?", re.M)
+EMPTY_LINE = re.compile(r"^[ \t]*$", re.M)
 NUMBER = re.compile(r"\ufeff?[ \t]*-?\d+\.?\d*[ \t]*")
 MARKUP = re.compile(
     r"<(?P<close>/?)(?P<name>[a-zA-Z]+)[^<>]*+>"
@@ -32,8 +29,8 @@ MARKUP = re.compile(
     r"|(?P<time><\d[\d:.]*>)"
     # Marks around the words of a cue or line: speakers, music, dots, descriptions of sounds.
     r"|(?P<mark>(?<![^\r\n>}])[ \t]*(?:[-–—]+|>>+|\.{2,}|…)\s*(?=\w)"
-    r"|\s*[♪♫♬♩]+\s*|[\[\]]|[ \t]+#+(?![^\r\n<{]))"
-    r"|(?P<line>\s*[\r\n]\s*|\\[Nn])"
+    r"|(?:(?<!\s)\s+)?[♪♫♬♩]+\s*|[\[\]]|(?<!\s)[ \t]+#+(?![^\r\n<{]))"
+    r"|(?P<line>(?<!\s)\s*[\r\n]\s*|\\[Nn])"
 )
 SENTENCE_END = re.compile(r"[.!?…:。！？♪)\]\"»”]\s*\Z")
 NEW_SENTENCE = re.compile(r"(?:\s|<[^<>]*>|\{\\[^{}]*\})*+(?:[-–—♪(\[…]|\.\.|>>)")
@@ -50,18 +47,21 @@ def open_subtitles(data: bytes, cut: Cutter) -> Contents:
     """Raises: DataError if it is not text, or has no cues."""
     text = decode_file(data)
     is_web = text.removeprefix("\ufeff").startswith("WEBVTT")
-    heads = find_heads(text)
+    lines = text.replace("\r\n", " \n").replace("\r", "\n")  # with the same places
+    heads = find_heads(lines)
     if not heads and not is_web:
         raise DataError(
             "there are no times of subtitles in it, such as 0:00:01,0 --> 0:00:02,0; a .vtt file "
             "begins with the line WEBVTT"
         )
-    groups = join_cues(text, [trim_cue(text, *cue) for cue in find_cues(text, heads, is_web)])
+    cues = list(find_cues(lines, heads, is_web))
+    marks = chain.from_iterable(MARKUP.finditer(text, *cue) for cue in cues)
+    for count, _ in enumerate(marks, start=1):  # before anything is made of them
+        check_count(count, "tags and lines")
+    groups = join_cues(text, [trim_cue(text, *cue) for cue in cues])
     texts = [read_cues(text, group, is_web) for group in groups]
-    check_count(sum(len(each.tags) for each in texts), "tags and lines")
-    return Contents(
-        [each.cut(cut) for each in texts], partial(write_subtitles, text, groups, texts, is_web)
-    )
+    write = partial(write_subtitles, text, groups, texts, is_web)
+    return Contents([each.cut(cut) for each in texts], write)
 
 
 def find_heads(text: str) -> list[Span]:
@@ -70,13 +70,12 @@ def find_heads(text: str) -> list[Span]:
     for match in TIMES.finditer(text):
         check_count(len(heads) + 1, "cues")
         before = text[heads[-1][1] if heads else 0 : match.start()]
-        *lines, last = END_OF_LINE.split(before.rstrip())
-        ends = END_OF_LINE.findall(before[len(before.rstrip()) :])
+        *above, last = before.rstrip().rsplit("\n", 2)
+        end = before[len(before.rstrip()) :]
         # A number may have empty lines after it. A name has none, but one before it.
-        is_name = len(ends) == 1 and not (lines and lines[-1].strip())
-        size = len(before) - len(before.rstrip()) + len(last)
-        is_head = last and (NUMBER.fullmatch(last) or is_name)
-        heads.append((match.start() - (size if is_head else 0), match.end()))
+        is_name = end.count("\n") == 1 and not (above and above[-1].strip())
+        is_head = bool(last) and (is_name or NUMBER.fullmatch(last) is not None)
+        heads.append((match.start() - is_head * len(last + end), match.end()))
     return heads
 
 
@@ -93,7 +92,7 @@ def trim_cue(text: str, begin: int, end: int) -> Span:
     """The place of a cue without the codes and tags around all of it, which stay where they are."""
     matches = [each for each in MARKUP.finditer(text, begin, end) if each["name"] or each["code"]]
     tags = [tag_of(match) for match in matches]
-    partners = pair_tags([Token(tag.kind, 0, 0, tag.name) for tag in tags])
+    partners = pair(tags)
     first, last = 0, len(tags)
     while first < last:
         is_first = not text[begin : matches[first].start()].strip()
@@ -110,6 +109,10 @@ def trim_cue(text: str, begin: int, end: int) -> Span:
     words = text[begin:end]
     end -= len(words) - len(words.rstrip())
     return min(begin + len(words) - len(words.lstrip()), end), end
+
+
+def pair(tags: Iterable[Tag]) -> dict[int, int]:
+    return pair_tags([Token(tag.kind, 0, 0, tag.name) for tag in tags])
 
 
 def join_cues(text: str, cues: Sequence[Span]) -> list[list[Span]]:
@@ -132,17 +135,15 @@ def has_letter(text: str) -> bool:
 
 def tag_of(match: "re.Match[str]") -> Tag:
     """The tag of what MARKUP found; that of a code is named as its style."""
-    if match["line"]:
-        return Tag("alone", match[0], LINE)
-    if match["time"]:
-        return Tag("alone", match[0], MOMENT)
+    if match["line"] or match["time"]:
+        return Tag("alone", match[0], LINE if match["line"] else MOMENT)
     if match["mark"] or match["name"] == "v":  # another speaker
         return Tag("block", match[0])
-    if match["name"]:
-        return Tag("close" if match["close"] else "open", match[0], match["name"].lower())
-    if match["style"]:
-        return Tag("open" if match["on"] == "1" else "close", match[0], f"\\{match['style']}")
-    return Tag("alone", match[0])
+    name = match["name"] or (match["style"] and f"\\{match['style']}")
+    if not name:
+        return Tag("alone", match[0])
+    is_end = match["close"] or match["on"] == "0"
+    return Tag("close" if is_end else "open", match[0], name.lower())
 
 
 def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
@@ -201,7 +202,7 @@ def share_words(parts: Iterable[str | Tag], escape: Callable[[str], str]) -> str
     ends = [0, *(cut for cut, tag in cuts if tag.name == BREAK), len(text)]
     # What is inserted: its place, its rank among others there, its number and its markup.
     inserted = [(cut, 1, k, tag) for k, (cut, tag) in enumerate(cuts)]
-    partners = pair_tags([Token(tag.kind, 0, 0, tag.name) for _, tag in tags])
+    partners = pair([tag for _, tag in tags])
     for k, (place, tag) in enumerate(tags):
         partner = partners.get(k, k)
         if partner >= k:  # a pair with its first tag
