@@ -176,9 +176,5 @@ class Requirements:
     def _impossible_terms(self) -> list[Term]:
         """The terms that no translation satisfies, since its prefix does not; or else all."""
         counts = self._vocabulary.counts(self.terms, self.prefix)
-        too_often = [
-            term
-            for term, n in zip(self.terms, counts, strict=True)
-            if term.maximum is not None and n > term.maximum
-        ]
-        return too_often or self.terms
+        pairs = zip(self.terms, counts, strict=True)
+        return [term for term, n in pairs if n > term.maximum] or self.terms

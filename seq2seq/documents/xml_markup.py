@@ -3,21 +3,17 @@
 import re
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import Literal
 from xml.parsers import expat
 
 from seq2seq.documents.html_markup import copy_token
 from seq2seq.documents.limits import check_count
-from seq2seq.documents.markup import Token
+from seq2seq.documents.markup import Kind, Token
 from seq2seq.errors import DataError
 
 # Before the root: a declaration, and a document type that declares nothing itself. Others, in which
 # entities can stand for files or grow without end, are refused as what XML does not allow there.
 PROLOG = re.compile(r"\ufeff?\s*(?:<\?xml\b[^>]*+>\s*)?(?:<!DOCTYPE\b[^\[>]*+>)?")
 ROOT = "x"  # around a text, which may have several roots, or none
-
-
-Kind = Literal["text", "open", "close", "alone"]
 
 
 @dataclass(frozen=True)
@@ -61,12 +57,10 @@ class XMLReader:
             else:
                 kind = mark.kind if self._is_inline(mark) else "block"
                 tokens.append(Token(kind, begin, end, mark.name))
-                depth = int(mark.kind == "open" and self._is_copied(mark))
+                is_copied = mark.name in self.copied or mark.translate == "no"
+                depth = int(mark.kind == "open" and is_copied)
                 copied = []
         return tokens
-
-    def _is_copied(self, mark: "Mark") -> bool:
-        return mark.name in self.copied or mark.translate == "no"
 
     def _is_inline(self, mark: "Mark") -> bool:
         if mark.kind not in ("open", "close"):

@@ -21,13 +21,7 @@ def requests_of(
         wishes: fields of every request; `checked`, unless they say otherwise.
     """
     return [
-        request_of(
-            sentence,
-            document.copies(number) if document.elements[number] else None,
-            links,
-            copies,
-            **wishes,
-        )
+        request_of(sentence, document.copies(number), links, copies, **wishes)
         for number, sentence in enumerate(document.sentences)
     ]
 
