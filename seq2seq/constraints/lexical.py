@@ -15,6 +15,8 @@ from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.tokenization.tokenizer import Tokenizer
 
+Matches = frozenset[tuple[int, int]]  # phrases, and their characters matched
+
 
 class Term(NamedTuple):
     """Phrases of which a text contains a certain number. Occurrences may overlap, also with those
@@ -25,10 +27,6 @@ class Term(NamedTuple):
     minimum: int = 1
     maximum: float = math.inf
     anywhere: bool = False  # also within words; if not, they are whole words
-
-    def allows(self, count: int) -> bool:
-        """Does a finished text with this many occurrences satisfy the term?"""
-        return self.minimum <= count <= self.maximum
 
 
 class Constraint(NamedTuple):
@@ -48,7 +46,7 @@ class State(NamedTuple):
 
     rest: bytes  # that the text must go on with
     counts: tuple[int, ...]  # occurrences of each term that are whole words for certain
-    matches: frozenset[tuple[int, int]] = frozenset()  # phrases, and their characters matched
+    matches: Matches = frozenset()
     last: str = " "  # the last character, or one that stands for it
     tail: bytes = b""  # of a character that is not complete
 
@@ -274,13 +272,7 @@ class LexicalGuide:
         last = self.vocabulary.kind(last)  # states that differ in nothing else are one
         return State(state.rest[len(written) :], tuple(counts), matches, last, tail)
 
-    def _match(
-        self,
-        character: str,
-        matches: frozenset[tuple[int, int]],
-        last: str,
-        counts: list[int],
-    ) -> frozenset[tuple[int, int]]:
+    def _match(self, character: str, matches: Matches, last: str, counts: list[int]) -> Matches:
         """The matches after one more character; adds to the counts."""
         is_word = self.vocabulary.is_word(character)
         longer = set()
@@ -327,7 +319,7 @@ class LexicalGuide:
     def _find_banned(self, state: State) -> Iterator[int]:
         """The tokens after which the constraint could not be satisfied, some perhaps twice."""
         at_end = zip(self.terms, self._counts_at_end(state), strict=True)
-        if state.rest or any(not term.allows(count) for term, count in at_end):
+        if state.rest or any(not t.minimum <= n <= t.maximum for t, n in at_end):
             yield EOS
         full = [n >= t.maximum for t, n in zip(self.terms, state.counts, strict=True)]
         for p, (_, term) in enumerate(self.phrases):

@@ -71,8 +71,7 @@ class Rules(NamedTuple):
 
     def apply_to(self, text: str) -> bool:
         """Is anything required of the translation of this text? Raises: as `terms`."""
-        has_terms = self.glossary.entries and self.glossary.alternatives(text)
-        return bool(has_terms or self.placeholders.find(text))
+        return bool(self.glossary.alternatives(text) or self.placeholders.find(text))
 
     def terms(self, text: str, must: Groups = (), must_not: Sequence[str] = ()) -> list[Term]:
         """The terms of the translation of a text.

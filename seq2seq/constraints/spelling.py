@@ -235,12 +235,11 @@ class Spelling:
 
     def _find_spellable(self, rest: bytes) -> list[bool]:
         """Can pieces spell the bytes from each place on, and then more?"""
-        spellable = [True] * len(rest)
+        spellable = [True] * (len(rest) + 1)
         for start in reversed(range(len(rest))):
-            ends = range(start + 1, min(len(rest), start + self._max_bytes + 1))
-            spellable[start] = any(spellable[e] and rest[start:e] in self._ids for e in ends)
-            if not spellable[start]:
-                spellable[start] = rest[start:] in self._ids or self._may_grow(rest[start:])
+            ends = range(start + 1, min(len(rest), start + self._max_bytes) + 1)
+            is_spelled = any(spellable[e] and rest[start:e] in self._ids for e in ends)
+            spellable[start] = is_spelled or self._may_grow(rest[start:])
         return spellable
 
 

@@ -140,8 +140,8 @@ class Document:
             elif self.elements[number]:
                 known = links[number] if links else None
                 words = known or diagonal_links(spans_of(sentence), spans_of(plain))
-                parts = place_tags(sentence, self.elements[number], plain, words)
-                texts += [part.text if part.element else escape_text(part.text) for part in parts]
+                elements = self.elements[number]
+                texts.append(place_tags(sentence, elements, plain, words, escape_text))
             else:
                 texts.append(escape_text(plain) if self.has_tags else plain)
         return "".join([*texts, self.between[-1]])

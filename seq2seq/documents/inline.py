@@ -124,20 +124,19 @@ class Run:
         for k in tags:
             tag, partner = self.tags[k], self.partners.get(k)
             place = starts[min(max(self.places[k], first), last) - first]
+            markup, (before, after) = self._markup(k, tags, first, last), self._sides(k)
             if around and around[-1][0] == partner:
                 element = around.pop()[1]
-                element.end, element.closing = place, self._markup(k, tags, first, last)
-                element.after = self._sides(k)[1]
+                element.end, element.closing, element.after = place, markup, after
                 continue
-            element = Element(self._markup(k, tags, first, last), place, place)
-            element.before, element.after = self._sides(k)
+            element = Element(markup, place, place, before=before, after=after)
             (around[-1][1].children if around else roots).append(element)
             if tag.kind == "open" and partner in tags and len(around) < MAX_DEPTH:
                 around.append((k, element))
             elif tag.kind == "copy":
                 element.text = tag.text
                 element.end = starts[min(self.places[k] + len(tag.text), last) - first]
-            is_lone = "space" not in (element.before, element.after)
+            is_lone = "space" not in (before, after)
             element.is_break = tag.kind == "alone" and tag.text == " " and is_lone
         return roots
 

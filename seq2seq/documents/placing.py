@@ -7,13 +7,14 @@ link stands empty between what its neighbours became, as do tags that stand alon
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from seq2seq.documents.inline import Element, side_of
 
 Span = tuple[int, int]
+Escape = Callable[[str], str]
 
 OTHERS = 0.6  # a word that belongs elsewhere may stand between two that belong to an element
 OPENING = "([{<«„“‚‘¿¡"  # what follows these has no space before it
@@ -35,13 +36,6 @@ class WordLinks(NamedTuple):
     nearest: Sequence[int | None] = ()
 
 
-class Part(NamedTuple):
-    """A part of a translation with tags: a text, or what stands in the document."""
-
-    text: str
-    element: Element | None = None
-
-
 def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
     """Links for a pair of sentences of which nothing else is known: the order of words stays."""
     count = len(source)
@@ -50,12 +44,16 @@ def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
 
 
 def place_tags(
-    sentence: str, elements: Sequence[Element], translation: str, words: WordLinks
-) -> list[Part]:
-    """The parts of a translation with the tags of its sentence, in their order."""
-    places = Placement(sentence, translation, words)
+    sentence: str, elements: Sequence[Element], translation: str, words: WordLinks, escape: Escape
+) -> str:
+    """The translation of a sentence with its tags.
+
+    Args:
+        escape: writes a text as it stands between tags.
+    """
+    places = Placement(sentence, translation, words, escape)
     places.place(elements, 0, len(words.target))
-    return list(places.parts(elements, 0, len(translation)))
+    return "".join(places.parts(elements, 0, len(translation)))
 
 
 class Placement:
@@ -65,8 +63,9 @@ class Placement:
         as of `place_tags`.
     """
 
-    def __init__(self, sentence: str, translation: str, words: WordLinks):
+    def __init__(self, sentence: str, translation: str, words: WordLinks, escape: Escape):
         self.sentence, self.translation, self.words = sentence, translation, words
+        self.escape = escape
         self.spans: dict[Element, Span] = {}  # of target words
         self._copies: dict[Element, Span] = {}  # characters of what is there as it should be
         self._inside: dict[Element, int] = {}  # places inside words that are as they were
@@ -81,7 +80,8 @@ class Placement:
         words = range(len(self.words.target))
         taken = [not first <= word < last for word in words]
         votes = {each: self._votes(each, first, last) for each in elements}
-        for element in sorted(elements, key=lambda each: (not each.text, -gain(votes[each]))):
+        gains = {each: sum(vote for vote in votes[each] if vote > 0) for each in elements}
+        for element in sorted(elements, key=lambda each: (not each.text, -gains[each])):
             found = self._find_copy(element, votes[element], taken)
             begin, end = found or best_span(votes[element], taken)
             if begin < end:
@@ -173,7 +173,7 @@ class Placement:
                 best, best_total = cut, total
         return best
 
-    def parts(self, elements: Sequence[Element], begin: int, end: int) -> Iterator[Part]:
+    def parts(self, elements: Sequence[Element], begin: int, end: int) -> Iterator[str]:
         """The characters of a translation from `begin` to `end`, with elements among them."""
         place, tail = begin, ""  # the last character, if no tag is behind it
         for element in sorted(elements, key=self.spans.__getitem__):
@@ -184,21 +184,16 @@ class Placement:
                 closing = opening
             else:
                 opening, closing = self._around(element, place, end)
-            yield Part(self.translation[place:opening])
+            yield self.escape(self.translation[place:opening])
             tail = self.translation[opening - 1] if place < opening else tail
-            if before and tail != " ":
-                yield Part(" ")
-            yield Part(element.opening, element)
+            yield " " * (before and tail != " ") + element.opening
             if not element.text:
                 yield from self.parts(element.children, opening, closing)
-            if element.closing:
-                yield Part(element.closing, element)
-            if after:
-                yield Part(" ")
+            yield element.closing + " " * after
             place, tail = closing, " " * after
             if element.is_break and self.translation[place : place + 1] == " ":
                 place += 1
-        yield Part(self.translation[place:end])
+        yield self.escape(self.translation[place:end])
 
     def _around(self, element: Element, lowest: int, highest: int) -> Span:
         """The characters that an element is around: white space beside its tags as before."""
@@ -251,11 +246,6 @@ def cuts_word(text: str, place: int) -> bool:
 def borders(spans: Sequence[Span]) -> tuple[list[int], list[int]]:
     """The starts and the ends of spans."""
     return [start for start, _ in spans], [end for _, end in spans]
-
-
-def gain(votes: Sequence[float]) -> float:
-    """The sum of the votes for an element."""
-    return sum(vote for vote in votes if vote > 0)
 
 
 def best_span(votes: Sequence[float], taken: Sequence[bool]) -> Span:

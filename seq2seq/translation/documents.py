@@ -27,11 +27,7 @@ def requests_of(
 
 
 def request_of(
-    sentence: str,
-    copied: Sequence[str] | None,
-    links: int = 1,
-    copies: bool = True,
-    **wishes: Any,
+    sentence: str, copied: Sequence[str] | None, links: int = 1, copies: bool = True, **wishes: Any
 ) -> TranslationRequest:
     """The request for a sentence of a document; other arguments as of `requests_of`.
 
