@@ -132,7 +132,7 @@ TRANSLATED = [
         "A4-Papier",
         "Top-10-Liste",
     ),
-    *("{name} schläft", "Siehe www.example.org", "Hinweis:nein", "v2 ist da"),
+    *("{name} schläft", "Siehe www.example.org", "Hinweis:nein", "v2 ist da", "Nein!A4 {0}"),
 ]
 
 

@@ -130,17 +130,15 @@ class Document:
         """
         space = " " if target and not is_spaceless(target) else ""
         texts: list[str] = []
-        pairs = enumerate(zip(translations, self.sentences, strict=True))
-        for number, (translation, sentence) in pairs:
-            before = self.between[number]
-            texts.append(before or space if texts else before)
+        rows = enumerate(zip(translations, self.sentences, self.elements, strict=True))
+        for number, (translation, sentence, elements) in rows:
+            texts.append(self.between[number] or (space if number else ""))
             plain = keep_dots(sentence, re.sub(r"\s*[\r\n]\s*", " ", translation.strip()))
             if translation == sentence:
                 texts.append(self.originals[number])
-            elif self.elements[number]:
+            elif elements:
                 known = links[number] if links else None
                 words = known or diagonal_links(spans_of(sentence), spans_of(plain))
-                elements = self.elements[number]
                 texts.append(place_tags(sentence, elements, plain, words, escape_text))
             else:
                 texts.append(escape_text(plain) if self.has_tags else plain)

@@ -9,11 +9,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from operator import itemgetter
 from typing import NamedTuple
 
 from seq2seq.documents.inline import Element, side_of
 
 Span = tuple[int, int]
+START, END = itemgetter(0), itemgetter(1)  # of a span
 Escape = Callable[[str], str]
 
 OTHERS = 0.6  # a word that belongs elsewhere may stand between two that belong to an element
@@ -72,8 +74,6 @@ class Placement:
         self._linked: list[set[int]] = [set() for _ in words.target]
         for source, target in words.links:
             self._linked[target].add(source)
-        self._starts, self._ends = borders(words.source)
-        self._target_starts, self._target_ends = borders(words.target)
 
     def place(self, elements: Sequence[Element], first: int, last: int) -> None:
         """Place elements that stand beside each other among these target words, each on its own."""
@@ -97,10 +97,10 @@ class Placement:
 
     def _source_words(self, element: Element) -> range:
         """The words in an element, also those in part; none if nothing is in it."""
-        first = bisect_right(self._ends, element.start)
+        first = bisect_right(self.words.source, element.start, key=END)
         if element.start == element.end:
             return range(first, first)
-        return range(first, max(first, bisect_left(self._starts, element.end)))
+        return range(first, max(first, bisect_left(self.words.source, element.end, key=START)))
 
     def _votes(self, element: Element, first: int, last: int) -> list[float]:
         """The vote of each target word for an element: 1 if it is linked to words in it only,
@@ -129,8 +129,8 @@ class Placement:
         copied = re.compile(f"(?={re.escape(element.text)})")
         for match in copied.finditer(text) if element.text else ():
             place, stop = match.start(), match.start() + len(element.text)
-            begin = bisect_right(self._target_ends, place)
-            end = bisect_left(self._target_starts, stop)
+            begin = bisect_right(self.words.target, place, key=END)
+            end = bisect_left(self.words.target, stop, key=START)
             is_whole = not (cuts_word(text, place) or cuts_word(text, stop))
             is_free = is_whole and begin < end and not any(taken[begin:end])
             if is_free and sum(votes[begin:end]) > most:
@@ -241,11 +241,6 @@ class Placement:
 def cuts_word(text: str, place: int) -> bool:
     """True where characters of words, of languages that have spaces, are on both sides."""
     return place > 0 and side_of(text[place - 1]) == side_of(text[place : place + 1]) == "word"
-
-
-def borders(spans: Sequence[Span]) -> tuple[list[int], list[int]]:
-    """The starts and the ends of spans."""
-    return [start for start, _ in spans], [end for _, end in spans]
 
 
 def best_span(votes: Sequence[float], taken: Sequence[bool]) -> Span:
