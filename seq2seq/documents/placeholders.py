@@ -4,6 +4,7 @@ import re
 from collections import Counter
 
 MAX_NESTED = 8  # braces in one another in a message of ICU
+MAX_WORD = 100  # characters of a word with digits; more are a code
 HIDDEN = "\ue001"  # for private use: stands for each character of such a message
 
 
@@ -104,13 +105,13 @@ def is_code(word: str) -> bool:
     A code has a digit, and letters of an alphabet with capitals. `3rd`, `1990er`, `8jährig` and
     `3-Zimmer-Wohnung` are words of a language, and so is `第3条`.
     """
-    word = re.sub(r"^\W+|\W+$", "", word)
+    word = "".join(re.findall(r"(?s:\w(?:.*\w)?)", word))  # without the marks around it
     if DOMAIN.fullmatch(word):
         return True
     letters = [letter for letter in word if letter.isalpha()]
     if not any(map(str.isdigit, word)) or any(c.lower() == c.upper() for c in letters):
         return False
-    if FILE.fullmatch(word):
+    if len(word) > MAX_WORD or FILE.fullmatch(word):
         return True
     return not ORDINAL.fullmatch(word) and not any(
         is_word(match[2], hyphen=bool(match[1])) for match in AFTER_DIGIT.finditer(word)
