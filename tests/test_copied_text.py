@@ -117,6 +117,7 @@ COPIED = [
         "192.168.0.1",
         "fe80::1",
     ),
+    *("aB3" * 90, "1" * 2000 + "zz", "9f-" * 100 + "Zug", "--A4--"),
     *("%s", "{0}: {1}", "%d %%", "<b>", "{{ name }}", "{n, plural, one {# Hund} other {# Hunde}}"),
     "Du hast {n, plural, one {# Hund} other {# Hunde}}.",
 ]
@@ -132,7 +133,8 @@ TRANSLATED = [
         "A4-Papier",
         "Top-10-Liste",
     ),
-    *("{name} schläft", "Siehe www.example.org", "Hinweis:nein", "v2 ist da"),
+    *("Hund" + "。)" * 2000 + "a", "a" + "-" * 2000),
+    *("{name} schläft", "Siehe www.example.org", "Hinweis:nein", "v2 ist da", "Nein!A4 {0}"),
 ]
 
 

@@ -1,5 +1,6 @@
 """An automaton over pieces: what a text must begin with, must contain and must not contain."""
 
+import math
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -14,6 +15,8 @@ from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.tokenization.tokenizer import Tokenizer
 
+Matches = frozenset[tuple[int, int]]  # phrases, and their characters matched
+
 
 class Term(NamedTuple):
     """Phrases of which a text contains a certain number. Occurrences may overlap, also with those
@@ -22,12 +25,8 @@ class Term(NamedTuple):
 
     phrases: tuple[str, ...]  # alternatives
     minimum: int = 1
-    maximum: int | None = None  # None = any number
+    maximum: float = math.inf
     anywhere: bool = False  # also within words; if not, they are whole words
-
-    def allows(self, count: int) -> bool:
-        """Does a finished text with this many occurrences satisfy the term?"""
-        return self.minimum <= count and (self.maximum is None or count <= self.maximum)
 
 
 class Constraint(NamedTuple):
@@ -47,7 +46,7 @@ class State(NamedTuple):
 
     rest: bytes  # that the text must go on with
     counts: tuple[int, ...]  # occurrences of each term that are whole words for certain
-    matches: frozenset[tuple[int, int]] = frozenset()  # phrases, and their characters matched
+    matches: Matches = frozenset()
     last: str = " "  # the last character, or one that stands for it
     tail: bytes = b""  # of a character that is not complete
 
@@ -141,25 +140,24 @@ class Vocabulary:
         spellable, others = [], []
         banned = [self.normalize(t.phrases[0]) for t in terms if t.maximum == 0]
         for term in terms:
+            excluded = banned if term.minimum else []
             normalized = dict.fromkeys(filter(None, map(self.normalize, term.phrases)))
-            phrases = tuple(filter(self._can_spell, normalized))
-            if term.minimum:
-                phrases = tuple(
-                    phrase
-                    for phrase in phrases
-                    if not any(count_occurrences(ban, phrase, self.spaceless) for ban in banned)
-                )
+            phrases = tuple(p for p in normalized if self._can_spell(p, excluded))
             if phrases:
                 spellable.append(term._replace(phrases=phrases))
             elif term.minimum:
                 others.append(term.phrases[0])
         return spellable, others
 
-    def _can_spell(self, phrase: str) -> bool:
+    def _can_spell(self, phrase: str, banned: Sequence[str]) -> bool:
+        """Can pieces spell a phrase, and does it contain nothing of what is banned?"""
         try:
-            return bool(self.spelling.spellings(phrase))
+            is_spelled = bool(self.spelling.spellings(phrase))
         except ConfigError:
             return False
+        return is_spelled and not any(
+            count_occurrences(ban, phrase, self.spaceless) for ban in banned
+        )
 
     def is_word(self, character: str) -> bool:
         """Is this a character of words, before and after which no word begins or ends?"""
@@ -228,7 +226,7 @@ class LexicalGuide:
     def is_satisfied(self, state: int) -> bool:
         content = self._states[state]
         terms = zip(self.terms, content.counts, strict=True)
-        return not content.rest and all(t.maximum is None and t.allows(n) for t, n in terms)
+        return not content.rest and all(t.minimum <= n and t.maximum == math.inf for t, n in terms)
 
     def progress(self, state: int) -> int:
         return self._progress[state]
@@ -274,13 +272,7 @@ class LexicalGuide:
         last = self.vocabulary.kind(last)  # states that differ in nothing else are one
         return State(state.rest[len(written) :], tuple(counts), matches, last, tail)
 
-    def _match(
-        self,
-        character: str,
-        matches: frozenset[tuple[int, int]],
-        last: str,
-        counts: list[int],
-    ) -> frozenset[tuple[int, int]]:
+    def _match(self, character: str, matches: Matches, last: str, counts: list[int]) -> Matches:
         """The matches after one more character; adds to the counts."""
         is_word = self.vocabulary.is_word(character)
         longer = set()
@@ -327,12 +319,9 @@ class LexicalGuide:
     def _find_banned(self, state: State) -> Iterator[int]:
         """The tokens after which the constraint could not be satisfied, some perhaps twice."""
         at_end = zip(self.terms, self._counts_at_end(state), strict=True)
-        if state.rest or any(not term.allows(count) for term, count in at_end):
+        if state.rest or any(not t.minimum <= n <= t.maximum for t, n in at_end):
             yield EOS
-        full = [
-            t.maximum is not None and n >= t.maximum
-            for t, n in zip(self.terms, state.counts, strict=True)
-        ]
+        full = [n >= t.maximum for t, n in zip(self.terms, state.counts, strict=True)]
         for p, (_, term) in enumerate(self.phrases):
             if full[term]:
                 yield from self._exceeding(state, self._pieces_containing(p))
@@ -358,10 +347,8 @@ class LexicalGuide:
         """The pieces among these after which a term is there too often."""
         for token in tokens:
             counts = self._read(state, token).counts
-            if any(
-                term.maximum is not None and after > max(before, term.maximum)
-                for term, before, after in zip(self.terms, state.counts, counts, strict=True)
-            ):
+            terms = zip(self.terms, state.counts, counts, strict=True)
+            if any(after > max(before, term.maximum) for term, before, after in terms):
                 yield token
 
     def _find_required(self, state: State) -> Iterator[int]:

@@ -33,8 +33,7 @@ class Placeholders:
         is_linear = self.pattern.pattern == PLACEHOLDERS
         try:
             with nullcontext() if is_linear else limit_time(SECONDS):
-                phrases = (match[0].strip() for match in self.pattern.finditer(text))
-                return Counter(phrase for phrase in phrases if phrase)
+                return Counter(filter(None, (m[0].strip() for m in self.pattern.finditer(text))))
         except TimeoutError:
             raise Seq2SeqError(
                 f"--keep {self.pattern.pattern!r} takes more than {SECONDS:g} s for "

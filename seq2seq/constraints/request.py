@@ -71,8 +71,7 @@ class Rules(NamedTuple):
 
     def apply_to(self, text: str) -> bool:
         """Is anything required of the translation of this text? Raises: as `terms`."""
-        has_terms = self.glossary.entries and self.glossary.alternatives(text)
-        return bool(has_terms or self.placeholders.find(text))
+        return bool(self.glossary.alternatives(text) or self.placeholders.find(text))
 
     def terms(self, text: str, must: Groups = (), must_not: Sequence[str] = ()) -> list[Term]:
         """The terms of the translation of a text.
@@ -176,9 +175,5 @@ class Requirements:
     def _impossible_terms(self) -> list[Term]:
         """The terms that no translation satisfies, since its prefix does not; or else all."""
         counts = self._vocabulary.counts(self.terms, self.prefix)
-        too_often = [
-            term
-            for term, n in zip(self.terms, counts, strict=True)
-            if term.maximum is not None and n > term.maximum
-        ]
-        return too_often or self.terms
+        pairs = zip(self.terms, counts, strict=True)
+        return [term for term, n in pairs if n > term.maximum] or self.terms

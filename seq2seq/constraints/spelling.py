@@ -6,7 +6,7 @@ Every piece writes bytes. A half-typed word is completed, and a phrase found, by
 import json
 import unicodedata
 from bisect import bisect_left, bisect_right
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from os.path import commonprefix
 from typing import NamedTuple
@@ -28,7 +28,7 @@ CONTRACTIONS = [["'", letter] for letter in "rvl"]
 # What a phrase may stand between.
 BEFORE = ("a ", "", "(", '"')
 AFTER = ("", *'.,;:!?)"')
-MAX_CACHED = 1000  # phrases: each is spelled when it is checked, and when a guide is made
+MAX_CACHED = 1000  # phrases
 
 
 class Extension(NamedTuple):
@@ -50,6 +50,7 @@ class Spelling:
 
     Attributes:
         writes: the bytes of each id. Control symbols, tags and the unknown symbol write nothing.
+        spellings: `_find_spellings`, which remembers the last phrases.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -81,7 +82,8 @@ class Spelling:
         self._max_bytes = max(map(len, self._sorted), default=0)
         rank = {written: rank for rank, written in enumerate(self._sorted)}
         self._rank = torch.tensor([rank.get(written, -1) for written in self.writes])
-        self._spellings: dict[str, list[list[int]]] = {}  # of the last phrases
+        # Each phrase is spelled when it is checked, and when a guide is made.
+        self.spellings = lru_cache(MAX_CACHED)(self._find_spellings)
 
     def bytes_of(self, text: str) -> bytes:
         """The bytes of a text as the tokenizer's normalizer writes it."""
@@ -158,7 +160,7 @@ class Spelling:
             found.update(i for written in longer for i in self._ids[written])
         return found
 
-    def spellings(self, phrase: str) -> list[list[int]]:
+    def _find_spellings(self, phrase: str) -> list[list[int]]:
         """The pieces of a phrase, cut as in a sentence, at its beginning, in brackets or quotes and
         before punctuation, each different list once; the most usual one first.
 
@@ -167,14 +169,7 @@ class Spelling:
 
         Raises: ConfigError naming words that have no pieces, and for an empty phrase.
         """
-        if (known := self._spellings.get(phrase)) is None:
-            if len(self._spellings) >= MAX_CACHED:
-                self._spellings.clear()
-            known = self._spellings[phrase] = self._find_spellings(phrase.strip())
-        return known
-
-    def _find_spellings(self, phrase: str) -> list[list[int]]:
-        """The spellings of a phrase, from as many texts as it is cut in."""
+        phrase = phrase.strip()
         if not phrase:
             raise ConfigError("a phrase is empty: give at least one word")
         cuts = [(before, after) for after in AFTER for before in BEFORE]
@@ -216,7 +211,11 @@ class Spelling:
         """The pieces of a word up to each of these places, without unknown ones."""
         known = [ids for end in ends if UNK not in (ids := self._pieces(word[:end]))]
         if not known:
-            raise unspellable_error(self._bytes_of(word).decode().strip())
+            raise ConfigError(
+                f"the model cannot write {self._bytes_of(word).decode().strip()!r}: no pieces of "
+                "its vocabulary spell it. Use other words, or a model trained with tokenizer=bpe, "
+                "which can write any text"
+            )
         return known
 
     def _bytes_of(self, piece: str) -> bytes:
@@ -236,12 +235,11 @@ class Spelling:
 
     def _find_spellable(self, rest: bytes) -> list[bool]:
         """Can pieces spell the bytes from each place on, and then more?"""
-        spellable = [True] * len(rest)
+        spellable = [True] * (len(rest) + 1)
         for start in reversed(range(len(rest))):
-            ends = range(start + 1, min(len(rest), start + self._max_bytes + 1))
-            spellable[start] = any(spellable[e] and rest[start:e] in self._ids for e in ends)
-            if not spellable[start]:
-                spellable[start] = rest[start:] in self._ids or self._may_grow(rest[start:])
+            ends = range(start + 1, min(len(rest), start + self._max_bytes) + 1)
+            is_spelled = any(spellable[e] and rest[start:e] in self._ids for e in ends)
+            spellable[start] = is_spelled or self._may_grow(rest[start:])
         return spellable
 
 
@@ -281,11 +279,3 @@ def count_occurrences(phrase: str, text: str, anywhere: bool = False) -> int:
 def is_inside_word(text: str, place: int) -> bool:
     """Do characters of words stand on both sides of a place?"""
     return 0 < place < len(text) and all(map(is_word_character, text[place - 1 : place + 1]))
-
-
-def unspellable_error(words: str) -> ConfigError:
-    """The error for words that no pieces spell."""
-    return ConfigError(
-        f"the model cannot write {words!r}: no pieces of its vocabulary spell it. Use other words, "
-        "or a model trained with tokenizer=bpe, which can write any text"
-    )

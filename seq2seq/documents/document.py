@@ -2,6 +2,7 @@
 
 import html
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -94,7 +95,7 @@ class Document:
         after = 0
         for first, last in sentences_of(run.mask, language, split):
             tags = run.tags_of(first, last, after)
-            after = max(tags.stop, run.count_tags_before(last))
+            after = max(tags.stop, bisect_left(run.places, last))
             begin, end = run.span(tags, first, last)
             self.between.append(run.document[place:begin])
             self.originals.append(run.document[begin:end])
@@ -104,15 +105,12 @@ class Document:
             check_count(len(self.sentences), "sentences")
         return place
 
-    def copies(self, sentence: int) -> list[str]:
-        """The texts of a sentence that are not translated, in their order."""
-        inside = self.elements[sentence][::-1]
-        texts = []
-        while inside:
-            element = inside.pop()
-            texts += [element.text] if element.text else []
-            inside += element.children[::-1]
-        return texts
+    def copies(self, sentence: int) -> list[str] | None:
+        """The texts of a sentence that are not translated, in their order; None if there are no
+        tags inside.
+        """
+        elements = self.elements[sentence]
+        return list(copied_texts(elements)) if elements else None
 
     def join(
         self,
@@ -132,21 +130,25 @@ class Document:
         """
         space = " " if target and not is_spaceless(target) else ""
         texts: list[str] = []
-        pairs = enumerate(zip(translations, self.sentences, strict=True))
-        for number, (translation, sentence) in pairs:
-            before = self.between[number]
-            texts.append(before or space if texts else before)
+        rows = enumerate(zip(translations, self.sentences, self.elements, strict=True))
+        for number, (translation, sentence, elements) in rows:
+            texts.append(self.between[number] or (space if number else ""))
             plain = keep_dots(sentence, re.sub(r"\s*[\r\n]\s*", " ", translation.strip()))
             if translation == sentence:
                 texts.append(self.originals[number])
-            elif self.elements[number]:
+            elif elements:
                 known = links[number] if links else None
                 words = known or diagonal_links(spans_of(sentence), spans_of(plain))
-                parts = place_tags(sentence, self.elements[number], plain, words)
-                texts += [part.text if part.element else escape_text(part.text) for part in parts]
+                texts.append(place_tags(sentence, elements, plain, words, escape_text))
             else:
                 texts.append(escape_text(plain) if self.has_tags else plain)
         return "".join([*texts, self.between[-1]])
+
+
+def copied_texts(elements: Sequence[Element]) -> Iterator[str]:
+    """The texts that elements copy, and those in them."""
+    for element in elements:
+        yield from [element.text] if element.text else copied_texts(element.children)
 
 
 def escape_text(text: str) -> str:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 
 from seq2seq.documents.limits import check_count
-from seq2seq.documents.markup import Token, unescape
-
-Attributes = Sequence[tuple[str, str | None]]
+from seq2seq.documents.markup import Kind, Token, unescape
 
 # Elements whose content is not translated: in a sentence it is copied, or without any text, ...
 COPIED = {"code", "kbd", "samp", "var"}
@@ -19,18 +17,14 @@ KEPT = {*COPIED, *TEXTLESS, "pre", "textarea"}
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "wbr"}
 # Elements inside a sentence, also those that old pages have; all other names of HTML end one.
 # A browser shows names that HTML does not have inside a line, too.
-BLOCKS = set(
-    re.findall(
-        r"\w+",
-        """
-        address article aside base blockquote body canvas caption center col colgroup dd details
-        dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6
-        head header hgroup hr html iframe legend li link main menu meta nav noframes noscript object
-        ol optgroup option p pre search section select summary table tbody td template textarea
-        tfoot th thead title tr ul video audio
-        """,
-    )
-)
+BLOCK_NAMES = """
+    address article aside base blockquote body canvas caption center col colgroup dd details
+    dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6
+    head header hgroup hr html iframe legend li link main menu meta nav noframes noscript object
+    ol optgroup option p pre search section select summary table tbody td template textarea
+    tfoot th thead title tr ul video audio
+"""
+BLOCKS = set(BLOCK_NAMES.split())
 MAX_COPIED = 100  # characters of what is copied; more of it stands in a sentence without any text
 COMMENT_END = re.compile(r"--\s*!?>")
 
@@ -55,7 +49,7 @@ def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:
     return Token("copy", begin, end, name, content)
 
 
-def wants_translation(tag: str, attributes: Attributes) -> bool | None:
+def wants_translation(tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool | None:
     """Tell from its name and attributes if an element is translated; None if they do not say."""
     values = dict(attributes)
     said = (values.get("translate") or "yes").lower() if "translate" in values else ""
@@ -100,24 +94,23 @@ class HTMLReader(HTMLParser):
         # of XML.
         self.feed(re.sub(r"[\n&]|(?<=<!)\[|<(?![A-Za-z/!?])", " ", text[:stop]))
         self.close()
+        self._end(stop)
         if stop < len(text):
-            self._regions.clear()
-            self._begin(Token("block", stop, len(text)))
-        self._end(len(text))
+            self.tokens.append(Token("block", stop, len(text)))
 
     @property
     def _is_kept(self) -> bool:
         """Is the parser inside what is not translated?"""
         return bool(self._regions) and self._regions[-1].is_kept
 
-    def _begin(self, token: Token) -> None:
-        """Begin a token, unless inside what is not translated."""
-        if token.kind != "text":
-            self._count += 1
-            check_count(self._count // 2, "tags")
+    def _begin(self, kind: Kind, name: str = "", text: str = "") -> None:
+        """Begin a token where the parser is, unless inside what is not translated."""
+        self._count += kind != "text"
+        check_count(self._count // 2, "tags")
         if not self._is_kept:
-            self._end(token.begin)
-            self.tokens.append(token)
+            begin = self.getpos()[1]
+            self._end(begin)
+            self.tokens.append(Token(kind, begin, begin, name, text))
 
     def _end(self, place: int) -> None:
         """End the last token; texts that follow one another are one."""
@@ -132,20 +125,15 @@ class HTMLReader(HTMLParser):
         self.tokens.append(last)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        begin, wanted = self.getpos()[1], wants_translation(tag, attrs)
-        is_resumed = self._is_kept and wanted is True
-        if is_resumed:  # parts of what is kept cannot move, since its tags are in several
+        wanted = wants_translation(tag, attrs)
+        kind: Kind = "copy" if wanted is False else "alone" if tag in VOID else "open"
+        kind = "block" if tag in BLOCKS else kind
+        if self._is_kept and wanted is True:
+            # Parts of what is kept cannot move, since its tags are in several.
             self.tokens[-1] = self.tokens[-1]._replace(kind="block")
             self._regions.append(Region(tag, is_kept=False))
-        if tag in BLOCKS or is_resumed:
-            token = Token("block", begin, begin)
-        elif wanted is False:
-            token = Token("copy", begin, begin, tag)
-        elif tag in VOID:
-            token = Token("alone", begin, begin, tag, " " if tag == "br" else "")
-        else:
-            token = Token("open", begin, begin, tag)
-        self._begin(token)
+            kind = "block"
+        self._begin(kind, tag, " " if tag == "br" else "")
         if wanted is False and not self._is_kept:
             self._regions.append(Region(tag, is_kept=True))
             self._copied.clear()
@@ -156,32 +144,23 @@ class HTMLReader(HTMLParser):
         self.handle_starttag(tag, attrs)  # as browsers do, to which <script/> is open
 
     def handle_endtag(self, tag: str) -> None:
-        begin = self.getpos()[1]
-        self._begin(Token("block" if tag in BLOCKS else "close", begin, begin, tag))
+        self._begin("block" if tag in BLOCKS else "close", tag)
         if self._regions:
             self._regions[-1].depth -= self._regions[-1].tag == tag
-            if not self._regions[-1].depth:
-                self._leave(begin)
-
-    def _leave(self, begin: int) -> None:
-        """Leave the innermost region, with the tag that begins here."""
-        region = self._regions.pop()
-        if not region.is_kept:
-            self.tokens[-1] = Token("block", begin, begin)
+            if not self._regions[-1].depth and not self._regions.pop().is_kept:
+                self.tokens[-1] = self.tokens[-1]._replace(kind="block")
 
     def handle_data(self, data: str) -> None:
-        begin = self.getpos()[1]
         if self._is_kept:
+            begin = self.getpos()[1]
             self._copied.append(self._text[begin : begin + len(data)])
         is_broken = data[0] == "<" and data != "<"  # a tag that is broken off
-        self._begin(Token("block" if is_broken else "text", begin, begin))
+        self._begin("block" if is_broken else "text")
 
     def handle_comment(self, data: str) -> None:
-        begin = self.getpos()[1]
-        self._begin(Token("alone", begin, begin))
+        self._begin("alone")
 
     def handle_decl(self, data: str) -> None:
-        begin = self.getpos()[1]
-        self._begin(Token("block", begin, begin))
+        self._begin("block")
 
     handle_pi = unknown_decl = handle_decl

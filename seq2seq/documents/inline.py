@@ -2,10 +2,10 @@
 
 import re
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, compress, groupby, pairwise
 from typing import Literal
 
 from seq2seq.documents.markup import Token, unescape
@@ -83,8 +83,7 @@ class Run:
             texts.append(plain)
             masks.append(MASK * len(plain) if token.kind == "copy" else plain)
         self.text = "".join(texts)
-        is_masked = any(tag.kind == "copy" for tag in self.tags)
-        self.mask = hide_messages("".join(masks) if is_masked else self.text)
+        self.mask = hide_messages("".join(masks))
         self.partners = pair_tags(self.tags)
 
     def _add_text(self, token: Token, has_references: bool) -> str:
@@ -93,14 +92,9 @@ class Run:
         places: Sequence[int] = range(token.begin, token.end + 1)
         if has_references:
             plain, places = unescape(plain, token.begin)
-        if SOFT_HYPHEN not in plain:
-            self.begins.extend(places[:-1])
-            self.ends.extend(places[1:])
-            return plain
-        for place, character in enumerate(plain):
-            if character != SOFT_HYPHEN:
-                self.begins.append(places[place])
-                self.ends.append(places[place + 1])
+        is_kept = [character != SOFT_HYPHEN for character in plain]
+        self.begins.extend(compress(places, is_kept))
+        self.ends.extend(compress(places[1:], is_kept))
         return plain.replace(SOFT_HYPHEN, "")
 
     def tags_of(self, first: int, last: int, after: int) -> range:
@@ -113,9 +107,6 @@ class Run:
         stop = bisect_right(self.places, blank.end() if blank else last)
         inside = [k for k in range(after, stop) if self._is_inside(k, first, last)]
         return range(inside[0], inside[-1] + 1) if inside else range(after, after)
-
-    def count_tags_before(self, place: int) -> int:
-        return bisect_left(self.places, place)
 
     def _is_inside(self, tag: int, first: int, last: int) -> bool:
         place, partner = self.places[tag], self.partners.get(tag)
@@ -133,36 +124,31 @@ class Run:
         for k in tags:
             tag, partner = self.tags[k], self.partners.get(k)
             place = starts[min(max(self.places[k], first), last) - first]
+            markup, (before, after) = self._markup(k, tags, first, last), self._sides(k)
             if around and around[-1][0] == partner:
                 element = around.pop()[1]
-                element.end, element.closing = place, self._markup(k, tags, first, last)
-                element.after = self._sides(k)[1]
+                element.end, element.closing, element.after = place, markup, after
                 continue
-            element = Element(self._markup(k, tags, first, last), place, place)
-            element.before, element.after = self._sides(k)
+            element = Element(markup, place, place, before=before, after=after)
             (around[-1][1].children if around else roots).append(element)
             if tag.kind == "open" and partner in tags and len(around) < MAX_DEPTH:
                 around.append((k, element))
             elif tag.kind == "copy":
                 element.text = tag.text
                 element.end = starts[min(self.places[k] + len(tag.text), last) - first]
-            is_lone = "space" not in (element.before, element.after)
+            is_lone = "space" not in (before, after)
             element.is_break = tag.kind == "alone" and tag.text == " " and is_lone
         return roots
 
     def _sides(self, tag: int) -> tuple[Side, Side]:
         """The kinds of what is before and after a tag."""
-        this, around = self.tags[tag], self.tags[max(0, tag - 1) : tag + 2]
-        begin, end = self.places[tag], self.places[tag] + len(this.text)
-        before, after = (
-            side_of(self.text[max(0, begin - 1) : begin]),
-            side_of(self.text[end : end + 1]),
-        )
-        others = [each for each in around if not each.text]
-        return (
-            "tag" if any(each.end == this.begin for each in others) else before,
-            "tag" if any(each.begin == this.end for each in others) else after,
-        )
+        this, begin = self.tags[tag], self.places[tag]
+        end = begin + len(this.text)
+        ends = [each.end for each in self.tags[max(0, tag - 1) : tag + 1] if not each.text]
+        begins = [each.begin for each in self.tags[tag : tag + 2] if not each.text]
+        before = side_of(self.text[max(0, begin - 1) : begin])
+        after = side_of(self.text[end : end + 1])
+        return "tag" if this.begin in ends else before, "tag" if this.end in begins else after
 
     def _markup(self, tag: int, tags: range, first: int, last: int) -> str:
         """A tag as it stands in the document; before the first character of a sentence, with what
@@ -219,10 +205,8 @@ def pair_tags(tags: Sequence[Token]) -> dict[int, int]:
             by_name.setdefault(tag.name, []).append(k)
         elif tag.kind == "close" and by_name.get(tag.name):
             partner = by_name[tag.name][-1]
-            while open_tags[-1] >= partner:
+            while open_tags and open_tags[-1] >= partner:
                 by_name[tags[open_tags.pop()].name].pop()
-                if not open_tags:
-                    break
             partners[k], partners[partner] = partner, k
     return partners
 
@@ -236,9 +220,5 @@ def side_of(character: str) -> Side:
 
 def normal_places(text: str) -> Sequence[int]:
     """The place of each character of a text in the same text with single spaces; then the end."""
-    places, place = array("I"), 0
-    for i, character in enumerate(text):
-        places.append(place)
-        place += not (character.isspace() and text[i + 1 : i + 2].isspace())
-    places.append(place)
-    return places
+    steps = (not (a.isspace() and b.isspace()) for a, b in pairwise(f"{text}."))
+    return array("I", accumulate(steps, initial=0))

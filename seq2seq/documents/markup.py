@@ -10,6 +10,9 @@ from typing import Literal, NamedTuple
 REFERENCE = re.compile(r"&(?:#\d{1,4300}+(?!\d)|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?")
 
 
+Kind = Literal["text", "open", "close", "alone", "copy", "block"]
+
+
 class Token(NamedTuple):
     """A part of a text with tags, `document[begin:end]`. The tokens of a text follow one another
     without a gap.
@@ -24,7 +27,7 @@ class Token(NamedTuple):
             break, else nothing.
     """
 
-    kind: Literal["text", "open", "close", "alone", "copy", "block"]
+    kind: Kind
     begin: int
     end: int
     name: str = ""

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 
 MAX_NESTED = 8  # braces in one another in a message of ICU
+MAX_WORD = 100  # characters of a word with digits; more are a code
 HIDDEN = "\ue001"  # for private use: stands for each character of such a message
 
 
@@ -25,31 +26,29 @@ WEB = r"(?:https?|ftps?|file)://[^\s<>\"]*[\w/]|\bwww\.[^\s<>\"]*[\w/]"
 # Only the 64 characters before an @ are read from several places.
 MAIL = r"(?:mailto:)?+(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+"
 
+LENGTH = r"(?:hh?|ll?|[Lqjzt])?"  # of an argument of printf
+
 # The dialects of placeholders, those first that contain others. A percent sign after a number and a
 # colon after a word are punctuation: 50%, 10%-a, Hinweis:nein, 10:30.
 DIALECTS = {
     "ICU, Angular: {n, plural, one {#} other {#}}": MESSAGE,
-    "ICU formats: {0, number, integer}": (
-        rf"{ICU}(?:number|date|time|spellout|ordinal|duration|list)\s*+(?:,[^{{}}]*+)?\}}"
-    ),
-    "Mustache, Vue, Jinja, Angular: {{ name }} {{{name}}} {% if %}": (
-        r"\{\{\{?+[^{}]*+\}\}\}?+|\{%[^{}%]*+%\}"
-    ),
+    # {0, number, integer}
+    "ICU formats": rf"{ICU}(?:number|date|time|spellout|ordinal|duration)\s*+(?:,[^{{}}]*+)?\}}",
+    # {{ name }} {{{name}}} {% if %}
+    "Mustache, Vue, Jinja, Angular": r"\{\{\{?+[^{}]*+\}\}\}?+|\{%[^{}%]*+%\}",
     "ERB, JSP: <%= name %>": r"<%[^<>%]*+%>",
-    "Python, C#, Java, Fluent, Ruby, JavaScript: {} {0} {a.b:>4} { $x } %{name} ${name} #{name}": (
-        r"[$%#@]?+\{ ?+[^{}\s]*+ ?+\}"
-    ),
+    # {} {0} {a.b:>4} { $x } %{name} ${name} #{name}
+    "Python, C#, Java, Fluent, Ruby, JavaScript": r"[$%#@]?+\{ ?+[^{}\s]*+ ?+\}",
     "i18next: $t(key)": r"\$t\([^()]*+\)",
     "addresses of pages": WEB,
     "addresses of mail": MAIL,
     "escaped percent sign": r"%%",
     "Symfony, Windows: %name%": r"%[A-Za-z_][\w.-]++%(?![\w%])",
     "Boost, Qt, KDE: %1% %1 %L1": r"%\d\d?%(?![\w%])|%L?\d(?![\d$]|[.,]\d|\.?\d*[A-Za-z@])",
-    "C, Python, PHP, with a position or a name: %1$s %(name)s": (
-        r"%(?:\(\w[\w.-]*+\)|\d++\$)[-+#0']*+\d*+(?:\.\d++)?+(?:hh?|ll?|[Lqjzt])?[A-Za-z@]"
-    ),
+    # With a position or a name: %1$s %(name)s
+    "C, Python, PHP": rf"%(?:\(\w[\w.-]*+\)|\d++\$)[-+#0']*+\d*+(?:\.\d++)?+{LENGTH}[A-Za-z@]",
     "C, Objective-C, strftime: %s %ld %.2f %-5d %*d %@ %Y": (
-        r"(?<!\d)%[-+#0]*+(?:\d++|\*)?+(?:\.(?:\d++|\*))?+(?:@|(?:hh?|ll?|[Lqjzt])?"
+        rf"(?<!\d)%[-+#0]*+(?:\d++|\*)?+(?:\.(?:\d++|\*))?+(?:@|{LENGTH}"
         r"(?:[A-Za-z](?![^\W_])|[dsuf](?=[A-Za-z]{1,2}(?![^\W_]))))|%(?:@|[sd](?![^\W_]))"
     ),
     "PHP, shell, regular expressions: $name $1": r"\$(?:[A-Za-z_]\w*+|\d(?![\w%]|[.,]\d))",
@@ -78,15 +77,12 @@ AFTER_DIGIT = re.compile(r"\d(\w*-)?([^\W\d_]++)(?=-|\Z)")
 
 def find_placeholders(text: str) -> Counter[str]:
     """The placeholders of a text, with their counts, in their order."""
-    if not SIGN.search(text):
-        return Counter()
-    return Counter(match[0] for match in PLACEHOLDER.finditer(text))
+    found = PLACEHOLDER.finditer(text) if SIGN.search(text) else ()
+    return Counter(match[0] for match in found)
 
 
 def hide_messages(text: str) -> str:
     """A text with `HIDDEN` for each character of its ICU messages, in which no sentence ends."""
-    if "{" not in text:
-        return text
     return ICU_MESSAGE.sub(lambda match: HIDDEN * len(match[0]), text)
 
 
@@ -96,14 +92,11 @@ def is_language(text: str) -> bool:
     A sentence is copied if nothing is left of it without its placeholders, web and mail addresses,
     numbers and codes, see `is_code`. One with an ICU message is copied whole.
     """
-    has_signs = SIGN.search(text)
-    if not has_signs and HIDDEN not in text and PLAIN_WORD.search(text):
-        return True
-    hidden = hide_messages(text)
-    if HIDDEN in hidden:
+    if HIDDEN in hide_messages(text):
         return False
-    words = (PLACEHOLDER.sub(" ", text) if has_signs else text).split()
-    return any(any(map(str.isalpha, word)) and not is_code(word) for word in words)
+    plain = PLACEHOLDER.sub(" ", text) if SIGN.search(text) else text
+    words = (word for word in plain.split() if any(map(str.isalpha, word)))
+    return PLAIN_WORD.search(plain) is not None or not all(map(is_code, words))
 
 
 def is_code(word: str) -> bool:
@@ -112,13 +105,13 @@ def is_code(word: str) -> bool:
     A code has a digit, and letters of an alphabet with capitals. `3rd`, `1990er`, `8jährig` and
     `3-Zimmer-Wohnung` are words of a language, and so is `第3条`.
     """
-    word = re.sub(r"^\W+|\W+$", "", word)
+    word = "".join(re.findall(r"(?s:\w(?:.*\w)?)", word))  # without the marks around it
     if DOMAIN.fullmatch(word):
         return True
     letters = [letter for letter in word if letter.isalpha()]
     if not any(map(str.isdigit, word)) or any(c.lower() == c.upper() for c in letters):
         return False
-    if FILE.fullmatch(word):
+    if len(word) > MAX_WORD or FILE.fullmatch(word):
         return True
     return not ORDINAL.fullmatch(word) and not any(
         is_word(match[2], hyphen=bool(match[1])) for match in AFTER_DIGIT.finditer(word)

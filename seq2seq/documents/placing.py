@@ -7,13 +7,16 @@ link stands empty between what its neighbours became, as do tags that stand alon
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from operator import itemgetter
 from typing import NamedTuple
 
 from seq2seq.documents.inline import Element, side_of
 
 Span = tuple[int, int]
+START, END = itemgetter(0), itemgetter(1)  # of a span
+Escape = Callable[[str], str]
 
 OTHERS = 0.6  # a word that belongs elsewhere may stand between two that belong to an element
 OPENING = "([{<«„“‚‘¿¡"  # what follows these has no space before it
@@ -35,13 +38,6 @@ class WordLinks(NamedTuple):
     nearest: Sequence[int | None] = ()
 
 
-class Part(NamedTuple):
-    """A part of a translation with tags: a text, or what stands in the document."""
-
-    text: str
-    element: Element | None = None
-
-
 def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
     """Links for a pair of sentences of which nothing else is known: the order of words stays."""
     count = len(source)
@@ -50,12 +46,16 @@ def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
 
 
 def place_tags(
-    sentence: str, elements: Sequence[Element], translation: str, words: WordLinks
-) -> list[Part]:
-    """The parts of a translation with the tags of its sentence, in their order."""
-    places = Placement(sentence, translation, words)
+    sentence: str, elements: Sequence[Element], translation: str, words: WordLinks, escape: Escape
+) -> str:
+    """The translation of a sentence with its tags.
+
+    Args:
+        escape: writes a text as it stands between tags.
+    """
+    places = Placement(sentence, translation, words, escape)
     places.place(elements, 0, len(words.target))
-    return list(places.parts(elements, 0, len(translation)))
+    return "".join(places.parts(elements, 0, len(translation)))
 
 
 class Placement:
@@ -65,86 +65,77 @@ class Placement:
         as of `place_tags`.
     """
 
-    def __init__(self, sentence: str, translation: str, words: WordLinks):
+    def __init__(self, sentence: str, translation: str, words: WordLinks, escape: Escape):
         self.sentence, self.translation, self.words = sentence, translation, words
+        self.escape = escape
         self.spans: dict[Element, Span] = {}  # of target words
         self._copies: dict[Element, Span] = {}  # characters of what is there as it should be
         self._inside: dict[Element, int] = {}  # places inside words that are as they were
         self._linked: list[set[int]] = [set() for _ in words.target]
         for source, target in words.links:
             self._linked[target].add(source)
-        self._starts, self._ends = borders(words.source)
-        self._target_starts, self._target_ends = borders(words.target)
 
     def place(self, elements: Sequence[Element], first: int, last: int) -> None:
         """Place elements that stand beside each other among these target words, each on its own."""
+        words = range(len(self.words.target))
+        taken = [not first <= word < last for word in words]
         votes = {each: self._votes(each, first, last) for each in elements}
-        taken = [False] * (last - first)
-        for element in sorted(elements, key=lambda each: (not each.text, -gain(votes[each]))):
-            found = self._find_copy(element, votes[element], first, last, taken)
+        gains = {each: sum(vote for vote in votes[each] if vote > 0) for each in elements}
+        for element in sorted(elements, key=lambda each: (not each.text, -gains[each])):
+            found = self._find_copy(element, votes[element], taken)
             begin, end = found or best_span(votes[element], taken)
             if begin < end:
-                self.spans[element] = first + begin, first + end
+                self.spans[element] = begin, end
                 taken[begin:end] = [True] * (end - begin)
         lowest = first
         for element in elements:
             if element not in self.spans and not self._find_word(element, first, last):
-                cut = self._cut(element, lowest, last, first, taken)
-                self.spans[element] = cut, cut
-                lowest = cut
-            if not element.text:
+                lowest = self._cut(element, lowest, last, taken)
+                self.spans[element] = lowest, lowest
+            if element.children:
                 self.place(element.children, *self.spans[element])
 
     def _source_words(self, element: Element) -> range:
         """The words in an element, also those in part; none if nothing is in it."""
-        first = bisect_right(self._ends, element.start)
+        first = bisect_right(self.words.source, element.start, key=END)
         if element.start == element.end:
             return range(first, first)
-        return range(first, max(first, bisect_left(self._starts, element.end)))
+        return range(first, max(first, bisect_left(self.words.source, element.end, key=START)))
 
     def _votes(self, element: Element, first: int, last: int) -> list[float]:
         """The vote of each target word for an element: 1 if it is linked to words in it only,
-        -OTHERS if to others only, and 0 if to none.
+        -OTHERS if to others only, and 0 if to none, or not among these words.
         """
         inside = self._source_words(element)
-        votes = [0.0] * (last - first)
+        votes = [0.0] * len(self.words.target)
         if not inside:
             return votes
-        for place, linked in enumerate(self._linked[first:last]):
+        for place, linked in enumerate(self._linked[first:last], first):
             if linked:
                 share = sum(word in inside for word in linked) / len(linked)
                 votes[place] = share - OTHERS * (1 - share)
         if not any(vote > 0 for vote in votes):
             nearest = self.words.nearest[inside.start : inside.stop]
-            for place in range(first, last):
-                votes[place - first] = float(place in nearest)
+            votes[first:last] = [float(place in nearest) for place in range(first, last)]
         return votes
 
     def _find_copy(
-        self,
-        element: Element,
-        votes: Sequence[float],
-        first: int,
-        last: int,
-        taken: Sequence[bool],
+        self, element: Element, votes: Sequence[float], taken: Sequence[bool]
     ) -> Span | None:
         """The words that are what an element copies, as whole words, and not taken by others: those
         with most votes, and the first of several.
         """
-        if not element.text or first == last:
-            return None
-        target, copied = self.words.target, re.escape(element.text)
-        text, stop = self.translation, target[last - 1][1]
-        best, most = None, -math.inf
-        for match in re.compile(f"(?={copied})").finditer(text, target[first][0], stop):
-            place, end_place = match.start(), match.start() + len(element.text)
-            begin = bisect_right(self._target_ends, place) - first
-            end = bisect_left(self._target_starts, end_place) - first
-            is_whole = not (cuts_word(text, place) or cuts_word(text, end_place))
+        text, best, most = self.translation, None, -math.inf
+        copied = re.compile(f"(?={re.escape(element.text)})")
+        for match in copied.finditer(text) if element.text else ():
+            place, stop = match.start(), match.start() + len(element.text)
+            begin = bisect_right(self.words.target, place, key=END)
+            end = bisect_left(self.words.target, stop, key=START)
+            is_whole = not (cuts_word(text, place) or cuts_word(text, stop))
             is_free = is_whole and begin < end and not any(taken[begin:end])
             if is_free and sum(votes[begin:end]) > most:
                 best, most = (begin, end), sum(votes[begin:end])
-                self._copies[element] = place, end_place
+                self._copies[element] = place, stop
         return best
 
     def _find_word(self, element: Element, first: int, last: int) -> bool:
@@ -155,20 +146,17 @@ class Placement:
         if (element.before, element.after) != ("word", "word") or number == len(self.words.source):
             return False
         start, end = self.words.source[number]
+        if not start < element.start == element.end:
+            return False
         for place in range(first, last):
             begin, stop = self.words.target[place]
-            if (
-                start < element.start == element.end
-                and self.translation[begin:stop] == self.sentence[start:end]
-            ):
+            if self.translation[begin:stop] == self.sentence[start:end]:
                 self._inside[element] = begin + element.start - start
                 self.spans[element] = place, place
                 return True
         return False
 
-    def _cut(
-        self, element: Element, lowest: int, last: int, first: int, taken: Sequence[bool]
-    ) -> int:
+    def _cut(self, element: Element, lowest: int, last: int, taken: Sequence[bool]) -> int:
         """The boundary between target words at which an element stands that is around nothing: with
         the words before it, and above all the nearest, linked to those before it in the sentence.
         """
@@ -180,41 +168,32 @@ class Placement:
                 for word in linked
             )
             total += sum(pulls) / max(1, len(linked))
-            is_free = cut == last or not (taken[cut - first] and taken[cut - 1 - first])
+            is_free = cut == last or not (taken[cut] and taken[cut - 1])
             if total > best_total and is_free:
                 best, best_total = cut, total
         return best
 
-    def parts(self, elements: Sequence[Element], begin: int, end: int) -> Iterator[Part]:
+    def parts(self, elements: Sequence[Element], begin: int, end: int) -> Iterator[str]:
         """The characters of a translation from `begin` to `end`, with elements among them."""
         place, tail = begin, ""  # the last character, if no tag is behind it
-        ordered = sorted(elements, key=self.spans.__getitem__)
-        for element in ordered:
+        for element in sorted(elements, key=self.spans.__getitem__):
             first, last = self.spans[element]
+            before = after = False
             if first == last:
                 opening, before, after = self._stand(element, begin, place, end)
                 closing = opening
             else:
-                (opening, closing), before, after = self._around(element, place, end), False, False
-            yield from self._text(place, opening)
+                opening, closing = self._around(element, place, end)
+            yield self.escape(self.translation[place:opening])
             tail = self.translation[opening - 1] if place < opening else tail
-            if before and tail != " ":
-                yield Part(" ")
-            yield Part(element.opening, element)
+            yield " " * (before and tail != " ") + element.opening
             if not element.text:
                 yield from self.parts(element.children, opening, closing)
-            if element.closing:
-                yield Part(element.closing, element)
-            if after:
-                yield Part(" ")
+            yield element.closing + " " * after
             place, tail = closing, " " * after
             if element.is_break and self.translation[place : place + 1] == " ":
                 place += 1
-        yield from self._text(place, end)
-
-    def _text(self, begin: int, end: int) -> Iterator[Part]:
-        if begin < end:
-            yield Part(self.translation[begin:end])
+        yield self.escape(self.translation[place:end])
 
     def _around(self, element: Element, lowest: int, highest: int) -> Span:
         """The characters that an element is around: white space beside its tags as before."""
@@ -262,16 +241,6 @@ class Placement:
 def cuts_word(text: str, place: int) -> bool:
     """True where characters of words, of languages that have spaces, are on both sides."""
     return place > 0 and side_of(text[place - 1]) == side_of(text[place : place + 1]) == "word"
-
-
-def borders(spans: Sequence[Span]) -> tuple[list[int], list[int]]:
-    """The starts and the ends of spans."""
-    return [start for start, _ in spans], [end for _, end in spans]
-
-
-def gain(votes: Sequence[float]) -> float:
-    """The sum of the votes for an element."""
-    return sum(vote for vote in votes if vote > 0)
 
 
 def best_span(votes: Sequence[float], taken: Sequence[bool]) -> Span:

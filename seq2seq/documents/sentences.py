@@ -16,6 +16,8 @@ LIBRARY_ADVICE = (
     "better: pip install 'seq2seq-attention-zoo[sentences]'"
 )
 MAX_CHARACTERS = 5_000  # given to the library at once: it takes quadratic time for some texts
+# As many words; a word that is too long is not cut.
+PORTION = re.compile(rf"(?s:.{{1,{MAX_CHARACTERS}}})(?:(?<= )|\Z)|[^ ]+ ?")
 
 # What closes a quotation or a bracket; also in full width.
 CLOSE = r"[\"'”’»›)\]」』）】》〉]*"
@@ -72,16 +74,11 @@ def ends_by_library(text: str, language: str | None) -> list[int]:
     """`sentence_ends` by sentencex."""
     # It fails at white space that is not ASCII, and at what UTF-8 cannot encode.
     plain = re.sub(r"\s", " ", text).encode("utf-8", "replace").decode("utf-8")
-    ends = [0]
-    while ends[-1] < len(plain):
-        start, stop = ends[-1], ends[-1] + MAX_CHARACTERS
-        space = plain.rfind(" ", start, stop) + 1
-        if not space and stop < len(plain):  # a word that is too long is not cut
-            ends.append(plain.find(" ", stop) + 1 or len(plain))
-            continue
-        whole = plain[start : space if space and stop < len(plain) else stop]
-        ends += accumulate(map(len, library_segments(whole, language)), initial=start)
-    return sorted(set(ends) - {0}) or [0]
+    parts: list[str] = []
+    for portion in PORTION.findall(plain):
+        is_short = len(portion) <= MAX_CHARACTERS
+        parts += library_segments(portion, language) if is_short else [portion]
+    return sorted({*accumulate(map(len, parts))} - {0}) or [0]
 
 
 def library_segments(text: str, language: str | None) -> list[str]:

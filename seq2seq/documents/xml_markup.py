@@ -3,21 +3,18 @@
 import re
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
 from xml.parsers import expat
 
 from seq2seq.documents.html_markup import copy_token
 from seq2seq.documents.limits import check_count
-from seq2seq.documents.markup import Token
+from seq2seq.documents.markup import Kind, Token
 from seq2seq.errors import DataError
 
 # Before the root: a declaration, and a document type that declares nothing itself. Others, in which
 # entities can stand for files or grow without end, are refused as what XML does not allow there.
 PROLOG = re.compile(r"\ufeff?\s*(?:<\?xml\b[^>]*+>\s*)?(?:<!DOCTYPE\b[^\[>]*+>)?")
 ROOT = "x"  # around a text, which may have several roots, or none
-
-
-Kind = Literal["text", "open", "close", "alone"]
 
 
 @dataclass(frozen=True)
@@ -46,12 +43,11 @@ class XMLReader:
         match = PROLOG.match(text)
         start = match.end() if match else 0
         marks = find_marks(text[start:])
-        tokens = [Token("block", 0, start + (marks[0].begin if marks else len(text) - start))]
+        places = [*(start + mark.begin for mark in marks), len(text)]
+        tokens = [Token("block", 0, places[0])]
         depth = 0  # of elements in one that is not translated, and this one
         copied: list[str] = []  # its texts
-        ends = [start + mark.begin for mark in marks[1:]]
-        for mark, end in zip(marks, [*ends, len(text)], strict=False):
-            begin = start + mark.begin
+        for mark, (begin, end) in zip(marks, pairwise(places), strict=True):
             if depth:
                 depth += (mark.kind == "open") - (mark.kind == "close")
                 tokens[-1] = tokens[-1]._replace(end=end)
@@ -61,19 +57,16 @@ class XMLReader:
             else:
                 kind = mark.kind if self._is_inline(mark) else "block"
                 tokens.append(Token(kind, begin, end, mark.name))
-                depth = int(mark.kind == "open" and self._is_copied(mark))
+                is_copied = mark.name in self.copied or mark.translate == "no"
+                depth = int(mark.kind == "open" and is_copied)
                 copied = []
         return tokens
-
-    def _is_copied(self, mark: "Mark") -> bool:
-        return mark.name in self.copied or mark.translate == "no"
 
     def _is_inline(self, mark: "Mark") -> bool:
         if mark.kind not in ("open", "close"):
             return True
-        if mark.name in self.splitting or mark.name in self.inline:
-            return mark.name not in self.splitting
-        return not self.outline or mark.parent is None or mark.parent.has_text
+        is_beside_text = not self.outline or mark.parent is None or mark.parent.has_text
+        return mark.name not in self.splitting and (mark.name in self.inline or is_beside_text)
 
 
 @dataclass(eq=False, slots=True)

@@ -67,18 +67,11 @@ class TextCodec:
 
         Raises: as `Requirements`.
         """
-        asks = request.prefix or request.must or request.must_not
-        if not (asks or (self.rules and self.rules.apply_to(request.text))):
+        rules, prefix = self.rules or Rules(), clean_line(request.prefix)
+        phrases = request.must, request.must_not
+        if not (request.prefix or any(phrases) or rules.apply_to(request.text)):
             return None
-        return Requirements(
-            self.rules or Rules(),
-            self.vocabulary,
-            request.text,
-            clean_line(request.prefix),
-            request.must,
-            request.must_not,
-            self.max_length,
-        )
+        return Requirements(rules, self.vocabulary, request.text, prefix, *phrases, self.max_length)
 
     def sentences_of(
         self,

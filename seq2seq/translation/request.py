@@ -93,9 +93,8 @@ class Result(NamedTuple):
     @property
     def failed(self) -> bool:
         """Is there no translation, though the text is not blank?"""
-        return any(
-            problem.kind in ("unreadable", "refused", "diverged") for problem in self.problems
-        )
+        kinds = {problem.kind for problem in self.problems}
+        return not kinds.isdisjoint(("unreadable", "refused", "diverged"))
 
 
 @dataclass(eq=False, slots=True)
@@ -159,10 +158,7 @@ class TranslationRequest(Request):
         return bool(self.error) or any(p.kind in ("copied", "lost") for p in self.result.problems)
 
     def __post_init__(self) -> None:
-        is_plain = type(self.text) is type(self.prefix) is str
-        if not is_plain or (self.must, self.must_not) != ((), ()):
-            checked = check_request(self.text, self.prefix, self.must, self.must_not)
-            self.must, self.must_not = checked
+        self.must, self.must_not = check_request(self.text, self.prefix, self.must, self.must_not)
 
     def finish(self, translations: Sequence[Translation]) -> None:
         """For its engine: it has these translations, best first."""

@@ -73,11 +73,9 @@ class TextEngine(RequestEngine[TranslationRequest]):
         request.requirements = self.codec.requirements_of(request)
         sentences = self.codec.sentences_of(request, request.requirements, ids)
         parts = len(sentences)
+        if request.alternatives and parts != 1:
+            raise ConfigError("alternatives are found for a text of one part: give one sentence")
         if request.alternatives:
-            if parts != 1:
-                raise ConfigError(
-                    "alternatives are found for a text of one part: give one sentence"
-                )
             beams = min(request.alternatives, self.codec.tokenizers.target.size)
             sentences[0].search = Beam(beam_size=beams, length_ratio=0, length_extra=1)
         self._divide(request, sentences)
