@@ -283,7 +283,7 @@ def test_the_load_is_shown_without_keys_and_texts(
     client: TestClient, service: Service, caplog: Any
 ) -> None:
     caplog.set_level(logging.INFO, logger="seq2seq.access")
-    handles = [upload(client, "a.txt", "\n".join(LINES) * 4) for _ in range(2)]
+    handles = [upload(client, "a.txt", "\n".join(LINES) * 12) for _ in range(2)]
     shown = client.get("/metrics").text
     digest = hashlib.sha256(b"first").hexdigest()[:12]
     lines = dict(line.rsplit(" ", 1) for line in shown.splitlines() if line[0] != "#")
