@@ -79,15 +79,13 @@ class GuardMiddleware:
         self.requests = 0  # that are being answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self.app
         self.requests += 1
         try:
             if scope["type"] == "http":
                 self._check(scope)
+            await self.app(scope, receive, send)
         except HTTPError as error:
-            app = error.response()
-        try:
-            await app(scope, receive, send)
+            await error.response()(scope, receive, send)
         finally:
             self.requests -= 1
 
@@ -118,13 +116,9 @@ def check_host(headers: Headers, hosts: Collection[str] | None) -> None:
     match = HOST.fullmatch(values[0].strip().lower()) if len(values) == 1 else None
     if not match:
         raise HTTPError(400, "the request should name the server, as in Host: localhost")
-    host = match[1]
-    if host not in hosts:
-        raise HTTPError(
-            421,
-            f"this server does not answer as {host[:200]}: use {sorted(hosts)[0]}, or start it "
-            f"with --allow-host {host[:200]}",
-        )
+    if (host := match[1]) not in hosts:
+        advice = f"use {sorted(hosts)[0]}, or start it with --allow-host {host[:200]}"
+        raise HTTPError(421, f"this server does not answer as {host[:200]}: {advice}")
 
 
 def check_origin(headers: Headers, origins: Collection[str]) -> None:
@@ -139,16 +133,13 @@ def check_origin(headers: Headers, origins: Collection[str]) -> None:
     Raises: HTTPError for a page of another origin than the server's own and these.
     """
     origin, site = headers.get("origin", ""), headers.get("sec-fetch-site", "")
+    is_own = not origin or origin.partition("://")[2].lower() == headers.get("host", "").lower()
     if site:
         is_own = site in ("same-origin", "none")
-    else:
-        is_own = not origin or origin.partition("://")[2].lower() == headers.get("host", "").lower()
     if not (is_own or "*" in origins or (origin and origin in origins)):
-        raise HTTPError(
-            403,
-            f"pages of {origin[:200] or 'other sites'} may not send requests: start the server "
-            f"with --cors {origin[:200] or 'ORIGIN'}, or use the server's own page",
-        )
+        who, advice = origin[:200] or "other sites", f"--cors {origin[:200] or 'ORIGIN'}"
+        advice = f"start the server with {advice}, or use the server's own page"
+        raise HTTPError(403, f"pages of {who} may not send requests: {advice}")
 
 
 def read_keys(path: Path) -> list[bytes]:
@@ -168,8 +159,7 @@ def authorize(keys: Collection[bytes] | None, key: str, request: Request) -> str
     Raises: HTTPError if a key is needed, and this is none of the keys.
     """
     if keys is None:
-        address = request.client
-        return address.host if address else ""
+        return request.client.host if request.client else ""
     # All are compared, so that the time does not say which is similar.
     given = key.strip().encode("utf-8", "replace")
     matches = [hmac.compare_digest(given, known) for known in keys]

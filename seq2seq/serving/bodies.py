@@ -8,14 +8,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.validation import (
-    FORM,
-    KEY_NAMES,
-    MULTIPART,
-    media_type,
-    parse_form,
-    parse_multipart,
-)
+from seq2seq.serving.validation import FORM, KEY_NAMES, PARTS, media_type, parse_form, parse_parts
 
 PREFIX = 2**16  # bytes of a body in which its key must be
 ROOM = (2**24, 2**27)  # bytes of all bodies that are read, before and after the key is known
@@ -102,8 +95,8 @@ def find_key_in(data: bytes, headers: Headers) -> str:
         if (kind := media_type(headers)) == FORM:
             complete = data if is_whole else data[: data.rfind(b"&") + 1]
             fields = parse_form(complete.decode("utf-8", "replace"))
-        elif kind == MULTIPART:
-            fields = parse_multipart(headers, data, max_files=1, is_whole=False)
+        elif kind == PARTS:
+            fields = parse_parts(headers, data, max_files=1, is_whole=False)
         else:
             found = JSON_KEY.search(data)
             fields = {KEY_NAMES[0]: [json.loads(found[1])]} if found else {}

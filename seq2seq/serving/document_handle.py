@@ -6,9 +6,9 @@ import logging
 import os
 import signal
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from typing import Any, Self
 
-from seq2seq.errors import DataError
 from seq2seq.serving.document_process import PARSING, WRITING, Message, pack
 from seq2seq.serving.errors import HTTPError
 
@@ -28,12 +28,10 @@ class DocumentHandle:
 
     async def __aenter__(self) -> Self:
         # Its modules are those of this process, and not what happens to be in the current folder.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = sys.executable, "-P", "-m", "seq2seq.serving.document_process"
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "seq2seq.serving.document_process"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
         )
         assert self._process.stdin and self._process.stdout
         self._pipe, self._answers = self._process.stdin, self._process.stdout
@@ -49,18 +47,15 @@ class DocumentHandle:
     async def ask(self, verb: str, **arguments: Any) -> Message:
         """The answer to a message.
 
-        Raises: DataError or HTTPError if there is none: the file cannot be read, or takes more time
-            or memory than a file of its size may.
+        Raises: HTTPError if there is none: the file cannot be read, or takes more time or memory
+            than a file of its size may.
         """
         self._pipe.write(pack({"verb": verb, **arguments}))
         entry, data = await self._receive(verb)
-        if "error" in entry:
-            raise DataError(entry["error"])
-        if "memory" in entry:
-            raise self._refusal("more memory than a file of its size may")
         if "bug" in entry:
             log.error("%s", entry["bug"])
-            raise HTTPError(500, "an error of the server: its log says where")
+        if "error" in entry:
+            raise HTTPError(entry["status"], entry["error"])
         return entry, data
 
     async def _receive(self, verb: str) -> Message:
@@ -70,13 +65,12 @@ class DocumentHandle:
             return json.loads(text), await self._answers.readexactly(int(head[1]))
         except (IndexError, asyncio.IncompleteReadError):  # it has ended
             code = await self._process.wait()
-        if code == -signal.SIGXCPU:
-            seconds = WRITING if verb == "write" else PARSING
-            raise self._refusal(f"more than {seconds} seconds of computing")
-        if code == -signal.SIGKILL:
-            raise self._refusal("more memory than there is")
+        seconds = WRITING if verb == "write" else PARSING
+        limits = {
+            -signal.SIGXCPU: f"more than {seconds} seconds of computing",
+            -signal.SIGKILL: "more memory than there is",
+        }
+        if code in limits:
+            raise HTTPError(413, f"{self.name} takes {limits[code]}: cut it into several files")
         log.error("the process of a document has ended with code %d", code)
         raise HTTPError(500, f"{self.name}: the process that reads it has ended unexpectedly")
-
-    def _refusal(self, what: str) -> HTTPError:
-        return HTTPError(413, f"{self.name} takes {what}: cut it into several files")

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from seq2seq.documents.document import Document
-from seq2seq.documents.files.contents import Contents, Cutter
+from seq2seq.documents.files.contents import Cutter
 from seq2seq.documents.files.formats import LONGEST, open_file
 from seq2seq.documents.placing import WordLinks
 from seq2seq.errors import DataError
@@ -51,14 +51,13 @@ class DocumentReader:
     """A file that is read, and what it does for each message.
 
     Attributes:
+        contents: of the file, once it is open.
         translations: of the sentences so far, each with the links of its words.
     """
 
     def __init__(self, name: str, data: bytes):
         self.name, self.data = name, data
-        self.contents = Contents([], lambda texts: b"")
         self.translations: list[tuple[str, WordLinks | None]] = []
-        self._portions: Iterator[list[dict[str, Any]]] = iter(())
 
     def sample(self) -> Message:
         """Some text, for detecting its language. Raises: DataError if the file cannot be read."""
@@ -146,12 +145,14 @@ def answer(reader: DocumentReader, verb: str, arguments: dict[str, Any]) -> Mess
         message: Message = getattr(reader, verb)(**arguments)
         return message
     except DataError as error:
-        return {"error": str(error)}, b""
+        problem = {"status": 400, "error": str(error)}
     except MemoryError:
-        return {"memory": True}, b""
+        much = f"{reader.name} takes more memory than a file of its size may"
+        problem = {"status": 413, "error": f"{much}: cut it into several files"}
     except Exception as error:  # the text of an error may be the client's
-        places = "".join(traceback.format_tb(error.__traceback__))
-        return {"bug": f"{type(error).__name__} at\n{places}"}, b""
+        bug = "\n".join([type(error).__name__, *traceback.format_tb(error.__traceback__)])
+        problem = {"status": 500, "error": "an error of the server: its log says where", "bug": bug}
+    return problem, b""
 
 
 def receive(stream: BinaryIO) -> Message | None:
@@ -170,12 +171,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else is printed is no message
-    first = receive(sys.stdin.buffer)
-    if first is None:
-        return
-    entry, data = first
-    limit_memory(data)
-    reader = DocumentReader(entry["name"], data)
+    if first := receive(sys.stdin.buffer):
+        limit_memory(first[1])
+        reader = DocumentReader(first[0]["name"], first[1])
     while message := receive(sys.stdin.buffer):
         arguments = message[0]
         stream.write(pack(*answer(reader, arguments.pop("verb"), arguments)))

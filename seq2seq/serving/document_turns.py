@@ -4,15 +4,14 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from seq2seq.errors import format_count
-from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.errors import HTTPError, retrieve_error
+from seq2seq.serving.off_loop import Value
 
 AT_ONCE = 4  # documents of a client
 TOGETHER = 32  # of all clients; from half of it on, a client may have one
-
-Value = TypeVar("Value")
 
 
 class DocumentTurns:
@@ -25,8 +24,7 @@ class DocumentTurns:
     """
 
     def __init__(self) -> None:
-        self.count: Counter[str] = Counter()
-        self.waiting: Counter[str] = Counter()
+        self.count, self.waiting = Counter[str](), Counter[str]()
         self.tasks: set[asyncio.Task[Any]] = set()
         self._one = asyncio.Lock()
         self._one_of_client: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -41,16 +39,13 @@ class DocumentTurns:
         """Count a document. Raises: HTTPError if there are too many."""
         total, own = self.count.total(), self.count[client]
         limit = AT_ONCE if total < TOGETHER // 2 else 1
-        wait = {"retry-after": "10"}
-        if own >= limit:
-            message = (
-                f"you have {format_count(own, 'document')} in progress, and may have {limit} now"
+        if own >= limit or total >= TOGETHER:
+            raise HTTPError(
+                429,
+                f"you have {format_count(own, 'document')} in progress, and may have {limit} now; "
+                f"all clients have {total} of {TOGETHER} documents: wait until one is finished",
+                {"retry-after": "10"},
             )
-            message += ": wait until one is finished"
-            raise HTTPError(429, message, wait)
-        if total >= TOGETHER:
-            message = f"{total} documents are being translated already: try again a little later"
-            raise HTTPError(429, message, wait)
         self.count[client] += 1
         try:
             yield
@@ -77,13 +72,9 @@ class DocumentTurns:
         """Begin some work on a document, which `finish` waits for."""
         task = asyncio.ensure_future(work)
         self.tasks.add(task)
-        task.add_done_callback(self._forget)
+        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(retrieve_error)
         return task
-
-    def _forget(self, task: "asyncio.Task[Any]") -> None:
-        self.tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # else asyncio logs an error that nobody waits for any more
 
     async def finish(self, seconds: float) -> int:
         """Wait until all documents are finished, and cancel those that are not in time.

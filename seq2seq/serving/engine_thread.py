@@ -101,13 +101,11 @@ class EngineThread:
         self._drop(request)
         self._tell([(result, None)])
 
-    def compute(
-        self, result: "asyncio.Future[Any]", function: Callable[..., Any], *arguments: Any
-    ) -> None:
+    def compute(self, result: "asyncio.Future[Any]", work: Callable[..., Any], *given: Any) -> None:
         """Call a function."""
         if not result.done():
             try:
-                value = function(*arguments)
+                value = work(*given)
             except Exception as error:
                 value = error
             self._tell([(result, value)])

@@ -1,7 +1,9 @@
 """Errors as responses: a status, and a message in JSON."""
 
+import asyncio
 import logging
 import traceback
+from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
@@ -47,6 +49,12 @@ class HTTPError(Exception):
         """The response; `message` is for clients of DeepL."""
         content = {"error": str(self), "message": str(self)}
         return JSONResponse(content, self.status, self.headers)
+
+
+def retrieve_error(answer: "asyncio.Future[Any]") -> None:
+    """Keep asyncio from logging an error of an answer that nobody waits for any more."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def log_traceback(error: BaseException) -> None:

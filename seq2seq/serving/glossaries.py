@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from seq2seq.constraints.glossary import Glossary
@@ -10,7 +10,6 @@ from seq2seq.constraints.placeholders import MAX_CHARACTERS, MAX_REQUIRED
 from seq2seq.constraints.request import Groups
 from seq2seq.languages import is_spaceless
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.service import ClientText
 from seq2seq.text_stream import without_marks
 from seq2seq.translation.request import TranslationRequest
 
@@ -70,20 +69,10 @@ def format_entries(entries: Entries) -> str:
     return "\n".join(f"{term}\t{translation}" for term, translation in entries.items())
 
 
-def require_terms(texts: Sequence[ClientText], entries: Sequence[tuple[str, str]]) -> None:
-    """Ask of each sentence of some texts to translate the terms that it has as entries say; terms
-    with several translations by one of them.
-    """
-    glossaries: dict[str, Glossary] = {}  # by language
-    for text in texts:
-        language = text.model.source
-        if language not in glossaries:
-            glossaries[language] = build_glossary(entries, language)
-        require_phrases(text.sentences, glossaries[language])
-
-
 def build_glossary(entries: Iterable[tuple[str, str]], language: str) -> Glossary:
-    """The glossary of some terms and their translations, for texts in a language."""
+    """The glossary of some terms, each with a translation, for texts in a language. A term with
+    several is translated by one of them.
+    """
     phrases: dict[str, tuple[str, ...]] = {}
     for pair in entries:
         term, translation = map(without_marks, pair)

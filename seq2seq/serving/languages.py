@@ -1,7 +1,7 @@
 """English names of languages, and detection of the language of a text."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -78,6 +78,12 @@ def chinese_script(text: str) -> str:
     chinese = re.sub("[^\u4e00-\u9fff]", "", text)
     simple, traditional = (len(chinese.encode(code, "ignore")) for code in ("gb2312", "big5"))
     return "" if simple == traditional else "Hans" if simple > traditional else "Hant"
+
+
+def check_detector(sources: Collection[str]) -> None:
+    """Load the detector. Raises: ConfigError if it is needed, and not installed."""
+    if load_detector() is None and len(sources) > 1:
+        raise ConfigError(NO_DETECTOR)
 
 
 @cache

@@ -3,43 +3,36 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable
+from collections import deque
 from pathlib import Path
 from resource import getpagesize
 
-from seq2seq.serving.off_loop import document_thread, threads
+from seq2seq.serving.off_loop import threads
 
-TICK, WINDOW = 0.1, 30.0  # seconds between two looks, and of the longest delay that is shown
+TICK, LOOKS = 0.1, 300  # seconds between two looks, and how many looks are remembered
 
 
 class Lag:
     """How late the event loop is: nobody is answered meanwhile.
 
-    Args:
-        clock: in seconds.
+    Attributes:
+        delays: in seconds, of the last half minute.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic):
-        self._clock, self._begin = clock, clock()
-        self._worst = self._worst_before = 0.0  # in this window, and in the one before
+    def __init__(self) -> None:
+        self.delays = deque([0.0], maxlen=LOOKS)
 
     async def measure(self) -> None:
         """Measure until the task is cancelled."""
         while True:
-            due = self._clock() + TICK
+            due = time.monotonic() + TICK
             await asyncio.sleep(TICK)
-            self.note(self._clock() - due)
-
-    def note(self, seconds: float) -> None:
-        """Note how late the loop was now."""
-        if self._clock() - self._begin > WINDOW:
-            self._worst_before, self._worst, self._begin = self._worst, 0.0, self._clock()
-        self._worst = max(self._worst, seconds)
+            self.delays.append(max(0.0, time.monotonic() - due))
 
     @property
     def seconds(self) -> float:
-        """The longest delay of the last half minute, or of up to a minute."""
-        return max(self._worst, self._worst_before)
+        """The longest delay of the last half minute."""
+        return max(self.delays)
 
 
 def digest(client: str) -> str:
@@ -58,6 +51,6 @@ def resident_memory() -> int:
 def waiting_calls() -> dict[str, int]:
     """Calls that wait for a thread, by the name of the threads, as far as that can be seen."""
     default = getattr(asyncio.get_running_loop(), "_default_executor", None)
-    pools = {"default": default, "requests": threads, "documents": document_thread}
+    pools = {"default": default, "requests": threads}
     queues = {name: getattr(pool, "_work_queue", None) for name, pool in pools.items()}
     return {name: queue.qsize() if queue else 0 for name, queue in queues.items()}

@@ -33,23 +33,27 @@ COUNTERS: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
     "decode_seconds": ("Of requests, after the engine had one.", lambda m: m.decode_seconds),
     "preempted": ("Sentences that had to start again.", lambda m: m.sentences.stats.preempted),
 }
+# Of the requests: a count, and a histogram.
+REQUESTS = ("seq2seq_requests", "Requests answered.", ["path", "code"])
+SECONDS = ("seq2seq_request_seconds", "From a request's head to its answer's end.", ["path"])
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 CONTENT_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    b"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "content-security-policy": CONTENT_POLICY,
-    "cache-control": "no-store",
-}
-ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", CONTENT_POLICY),
+    (b"cache-control", b"no-store"),
+]
 
 
-class EngineCollector(Collector):
-    """Metrics of the engines, read on request; no engine is waited for."""
+class LoadCollector(Collector):
+    """Metrics of the engines, the documents, the threads and the event loop, read on request; no
+    engine is waited for.
+    """
 
     def __init__(self, service: Service):
         self.service = service
@@ -66,22 +70,18 @@ class EngineCollector(Collector):
             arithmetic = {name: str(value) for name, value in model.arithmetic._asdict().items()}
             about.add_metric([model.name], arithmetic)
         yield about
-        yield from load_of(self.service)
-
-
-def load_of(service: Service) -> Iterator[Metric]:
-    """Metrics of the documents, the threads and the event loop."""
-    text, labels = "Of each client, by digest of its key or address.", ["client", "state"]
-    documents = GaugeMetricFamily("seq2seq_documents", text, labels=labels)
-    for client in service.documents.count:
-        for state, count in service.documents.counts(client).items():
-            documents.add_metric([digest(client), state], count)
-    calls = GaugeMetricFamily("seq2seq_pool_queue", "Calls without a thread.", labels=["pool"])
-    for name, count in waiting_calls().items():
-        calls.add_metric([name], count)
-    text = "Longest delay of the event loop in the last half minute or minute."
-    yield from (documents, calls)
-    yield GaugeMetricFamily("seq2seq_loop_lag_seconds", text, service.lag.seconds)
+        text, labels = "Of each client, by digest of its key or address.", ["client", "state"]
+        documents = GaugeMetricFamily("seq2seq_documents", text, labels=labels)
+        for client in self.service.documents.count:
+            for state, count in self.service.documents.counts(client).items():
+                documents.add_metric([digest(client), state], count)
+        yield documents
+        calls = GaugeMetricFamily("seq2seq_pool_queue", "Calls without a thread.", labels=["pool"])
+        for name, count in waiting_calls().items():
+            calls.add_metric([name], count)
+        yield calls
+        text = "Longest delay of the event loop in the last half minute."
+        yield GaugeMetricFamily("seq2seq_loop_lag_seconds", text, self.service.lag.seconds)
 
 
 def build_registry(service: Service) -> CollectorRegistry:
@@ -89,7 +89,7 @@ def build_registry(service: Service) -> CollectorRegistry:
     disable_created_metrics()
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)  # among others, resident memory
-    registry.register(EngineCollector(service))
+    registry.register(LoadCollector(service))
     return registry
 
 
@@ -108,16 +108,8 @@ class MetricsMiddleware:
         self, app: ASGIApp, service: Service, registry: CollectorRegistry, paths: frozenset[str]
     ):
         self.app, self.service, self.paths = app, service, paths
-        self.requests = Counter(
-            "seq2seq_requests", "Requests answered.", ["path", "code"], registry=registry
-        )
-        self.seconds = Histogram(
-            "seq2seq_request_seconds",
-            "From the head of a request to the end of its answer.",
-            ["path"],
-            buckets=BUCKETS,
-            registry=registry,
-        )
+        self.requests = Counter(*REQUESTS, registry=registry)
+        self.seconds = Histogram(*SECONDS, buckets=BUCKETS, registry=registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -130,7 +122,7 @@ class MetricsMiddleware:
             nonlocal code
             if message["type"] == "http.response.start":
                 code = message["status"]
-                message["headers"] = [*message["headers"], *ENCODED_HEADERS]
+                message["headers"] = [*message["headers"], *HEADERS]
             await send(message)
 
         try:
@@ -143,16 +135,9 @@ class MetricsMiddleware:
             path = path if path in self.paths else "other"
             self.requests.labels(path, code).inc()
             self.seconds.labels(path).observe(seconds)
-            client = (scope.get("client") or ("-",))[0]
-            log.info(
-                "%s %s %s %d %.1f ms %s",
-                client,
-                scope["method"],
-                path,
-                code,
-                1000 * seconds,
-                self._load(scope.get("state", {})),
-            )
+            client, load = (scope.get("client") or "-")[0], self._load(scope.get("state", {}))
+            what = f"{client} {scope['method']} {path} {code}"
+            log.info("%s %.1f ms %s", what, 1000 * seconds, load)
 
     def _load(self, state: Mapping[str, Any]) -> str:
         """What a line of the log says of a request's work, and of the load when it has ended.
@@ -160,11 +145,8 @@ class MetricsMiddleware:
         Args:
             state: of the request: its client and the parts of its work, if it got so far.
         """
-        load = [
-            f"pool={sum(waiting_calls().values())}",
-            f"lag={1000 * self.service.lag.seconds:.1f}",
-        ]
-        load.append(f"memory={resident_memory() / 2**20:.0f}")
+        lag, memory = 1000 * self.service.lag.seconds, resident_memory() / 2**20
+        load = [f"pool={sum(waiting_calls().values())} lag={lag:.1f} memory={memory:.0f}"]
         if client := state.get("client"):
             counts = self.service.documents.counts(client).values()
             load += [f"key={digest(client)}", f"documents={'+'.join(map(str, counts))}"]

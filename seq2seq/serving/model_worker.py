@@ -90,8 +90,7 @@ class ModelWorker:
     ):
         self.name = name
         self.translator = Translator.load(path, device)
-        config = self.translator.config
-        data = config["data"]
+        data, configured = self.translator.config["data"], self.translator.config["decode"]
         self.source, self.target = (read_language(data[side]).tag for side in ("source", "target"))
         self.search = self.translator.search(**(search or {}))
         self._searches = {self.search.beams: self.search}  # by beams
@@ -100,15 +99,11 @@ class ModelWorker:
         if shortlist is not None:
             log.info("%s: using %s", name, shortlist)
         self.sentences = self.translator.engine(self.search, shortlist=shortlist, **options)
-        decode = {**config["decode"], **{k: v for k, v in options.items() if v}}
+        decode = configured | {k: v for k, v in options.items() if v}
         decoder, _, reason = describe_backend(self.sentences.model).partition(": ")
-        self.arithmetic = Arithmetic(
-            engine_options(decode)["precision"],
-            self.search.beams,
-            self.sentences.count * torch.get_num_threads(),
-            decoder.lower(),
-            reason,
-        )
+        precision = engine_options(decode)["precision"]
+        threads = self.sentences.count * torch.get_num_threads()
+        self.arithmetic = Arithmetic(precision, self.search.beams, threads, decoder.lower(), reason)
         self.rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS)))
         self.queue = QueuedEngine(self.sentences)
         self.engine = self.translator.text_engine(self.queue, rules=self.rules)
@@ -213,21 +208,16 @@ class ModelWorker:
         for portion in slices_to_align(request):
             async with self._linking:
                 started_at = time.monotonic()
-                await self.thread.call(
-                    self.thread.compute, add_alignments, portion, self.translator.alignments
-                )
+                align = self.translator.alignments
+                await self.thread.call(self.thread.compute, add_alignments, portion, align)
                 if self.sentences.count == 1 and len(self.backlog.requests) > 1:
                     await asyncio.sleep(time.monotonic() - started_at)
 
     def best_so_far(self, sentences: Sequence[TranslationRequest]) -> "asyncio.Future[list[str]]":
         """The best translations of some sentences, which may still change."""
 
-        def find() -> list[str]:
-            return [
-                each.result.translations[0].text
-                if each.result.translations
-                else self.engine.best_so_far(each)
-                for each in sentences
-            ]
+        def best(sentence: TranslationRequest) -> str:
+            found = sentence.result.translations
+            return found[0].text if found else self.engine.best_so_far(sentence)
 
-        return self.thread.call(self.thread.compute, find)
+        return self.thread.call(self.thread.compute, list, map(best, sentences))

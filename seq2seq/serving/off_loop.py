@@ -4,18 +4,15 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 SMALL = 2000  # characters that are no work: a millisecond or two, where a thread costs as much
 
 Value = TypeVar("Value")
-# None of them waits for a disk. All documents take the time of one thread at most.
-threads, document_thread = ThreadPoolExecutor(4, "requests"), ThreadPoolExecutor(1, "documents")
+threads = ThreadPoolExecutor(4, "requests")  # none of which waits for a disk
 
 
-async def run_off_loop(
-    size: int, function: Callable[..., Value], *arguments: object, **options: object
-) -> Value:
+async def run_off_loop(size: int, work: Callable[..., Value], *given: Any, **more: Any) -> Value:
     """The value of a function, which is called in a thread if there is much to do.
 
     Args:
@@ -24,6 +21,6 @@ async def run_off_loop(
     Raises: whatever the function raises.
     """
     if size <= SMALL:
-        return function(*arguments, **options)
+        return work(*given, **more)
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(threads, partial(function, *arguments, **options))
+    return await loop.run_in_executor(threads, partial(work, *given, **more))

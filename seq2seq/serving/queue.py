@@ -16,9 +16,7 @@ REMEMBERED = 20.0  # seconds of a full engine after which older ones count half
 VALID = 60.0  # seconds after which a speed must be measured anew
 
 QUEUE_FULL = "too much waits to be translated: try again a little later"
-CLIENT_QUEUE_FULL = (
-    "your other texts take all the room that you may have: wait until they are translated"
-)
+CLIENT_QUEUE_FULL = "your other texts take all the room you may have: wait until they are done"
 
 
 class Backlog:
@@ -82,9 +80,7 @@ class FairQueue:
 
     def __init__(self) -> None:
         # client -> request -> its sentences; the first is next.
-        self._clients: OrderedDict[
-            str, OrderedDict[ClientRequest, OrderedDict[SentenceRequest, None]]
-        ] = OrderedDict()
+        self._clients = OrderedDict[str, OrderedDict[ClientRequest, dict[SentenceRequest, None]]]()
         self._credits: dict[str, int] = {}  # pieces that a client may still start
 
     def __bool__(self) -> bool:
@@ -95,7 +91,7 @@ class FairQueue:
         client = sentence.owner.client
         if client not in self._clients:
             self._clients[client], self._credits[client] = OrderedDict(), QUANTUM
-        self._clients[client].setdefault(sentence.owner, OrderedDict())[sentence] = None
+        self._clients[client].setdefault(sentence.owner, {})[sentence] = None
 
     def remove(self, sentence: SentenceRequest) -> None:
         """Take out a sentence, wherever it is."""
@@ -149,13 +145,9 @@ class Speed:
 
     def measure(self, pieces: int, seconds: float) -> None:
         """Add a sentence and the time that it used; with K hypotheses, its pieces count K times."""
-        pieces_so_far, seconds_so_far, _ = self._state
-        weight = 0.5 if seconds_so_far > REMEMBERED else 1.0
-        self._state = (
-            weight * pieces_so_far + pieces,
-            weight * seconds_so_far + seconds,
-            self._clock(),
-        )
+        before, taken, _ = self._state
+        weight = 0.5 if taken > REMEMBERED else 1.0
+        self._state = (weight * before + pieces, weight * taken + seconds, self._clock())
 
     def pieces_per_second(self) -> float | None:
         """None if too little was measured lately. Any thread may ask."""
@@ -248,9 +240,8 @@ class QueuedEngine(SentenceEngine):
 
     def _hand_over(self) -> None:
         """Submit as many sentences as the engine has room for."""
-        limit = self.max_rows * 9 // 8
         portion: list[tuple[SentenceRequest, int]] = []
-        while self._rows < limit and (request := self._queue.pop(self._widest)):
+        while self._rows < self.max_rows * 9 // 8 and (request := self._queue.pop(self._widest)):
             beams = request.search.beams if request.search else 1
             portion.append((request, beams))
             self._rows += beams
@@ -259,10 +250,8 @@ class QueuedEngine(SentenceEngine):
             if request.owner.rows * 4 >= self.max_rows * 3:
                 self._widest = request.owner
         if portion:
-            now = self._clock()
-            self._started |= {
-                each: StartedSentence(now, beams, self._rows) for each, beams in portion
-            }
+            now, rows = self._clock(), self._rows
+            self._started |= {each: StartedSentence(now, beams, rows) for each, beams in portion}
             self.engine.submit([request for request, _ in portion])
 
     def _release(self, request: SentenceRequest) -> None:

@@ -1,5 +1,6 @@
 """The paths of the service, and the steps that all requests pass."""
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from seq2seq import pages
@@ -95,25 +96,19 @@ METHODS = {"POST": POST, "GET": GET, "DELETE": DELETE, "PATCH": PATCH, "PUT": PU
 PATHS = tuple(dict.fromkeys(path for handlers in METHODS.values() for path in handlers))
 WITHOUT_KEY = {"/languages", "/frontend/settings", "/health/live", "/health/ready", "/metrics"}
 # Where clients of LibreTranslate send it as api_key, and old ones of DeepL as auth_key.
-KEY_IN_BODY = {
-    path for path in POST if path.startswith(("/translate", "/detect", "/suggest", "/v2"))
-}
+KEY_IN_BODY = {each for each in POST if re.match("/(translate|detect|suggest|v2)", each)}
 KEEPING = {"/translate_file", "/suggest", "/v2/document", GLOSSARIES, MULTILINGUAL}
 
 
 def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: B008
     """The application: metrics around the guard, around CORS, around the routes."""
-    used = [0, 0]  # bytes of bodies: see `Body`
-    routes: list[BaseRoute] = [
-        Route(
-            path,
-            partial(handle, service, used, path, handler, describe_body(path, method)),
-            methods=[method],
-        )
-        for method, handlers in METHODS.items()
-        for path, handler in handlers.items()
-    ]
-    routes += [Route(path, partial(send_file, file)) for path, file in static_files().items()]
+    files = {f"/{file.name}": file for file in (*PAGE.iterdir(), THEME, DESCRIPTION)}
+    files["/"] = files.pop("/index.html")
+    routes = [Route(path, partial(send_file, file)) for path, file in files.items()]
+    for method, handlers in METHODS.items():
+        for path, handler in handlers.items():
+            answer = partial(handle, service, path, handler, describe_body(path, method))
+            routes.append(Route(path, answer, methods=[method]))
     starlette = Starlette(routes=routes, exception_handlers={HTTPException: handle_http_exception})
     starlette.state.registry = registry = build_registry(service)
     app: ASGIApp = starlette
@@ -123,36 +118,34 @@ def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: 
     return MetricsMiddleware(app, service, registry, frozenset({*PATHS, "/"}))
 
 
-def static_files() -> dict[str, Path]:
-    """The files of the page, and the description of the service, by path."""
-    files = {f"/{file.name}": file for file in (*PAGE.iterdir(), THEME, DESCRIPTION)}
-    files["/"] = files.pop("/index.html")
-    return files
-
-
 async def send_file(file: Path, request: Request) -> Response:
     return FileResponse(file)
 
 
 async def handle(
-    service: Service,
-    used: list[int],
-    path: str,
-    handler: Handler,
-    description: Any,
-    request: Request,
+    service: Service, path: str, handler: Handler, description: Any, request: Request
 ) -> Response:
-    """The response of a handler, or of the error that it raises.
+    """The response of a handler, or of the error that it raises. Without a key, no more of the body
+    is read than its beginning, and only if the key may be there.
 
     Args:
-        used: as of `Body`.
         description: of the body that is expected; None = none is read.
     """
-    body = Body(request, service.limits.patience, used)
+    limits, entries = service.limits, list[Any]()
+    body = Body(request, limits.patience, service.body_bytes)
     try:
         if path not in WITHOUT_KEY:
-            await find_client(service, path, description, request, body)
-        entries = [await receive(service, path, description, request, body)] if description else []
+            key = find_key(request.headers, request.scope["query_string"])
+            if service.keys is not None and description and not key and path in KEY_IN_BODY:
+                if path in KEEPING:
+                    service.find_storage()  # else nothing is read
+                key = await body.read_key()
+            request.state.client = authorize(service.keys, key, request)
+        if description:
+            if path in KEEPING:
+                service.find_storage()
+            data = await body.read(limits.file if path in WITH_FILE else limits.body)
+            entries = [await run_off_loop(len(data), read_entry, request, data, description)]
         body.release()
         answer = await handler(service, request, *entries)
     except Exception as error:
@@ -160,31 +153,6 @@ async def handle(
     finally:
         body.release()
     return answer if isinstance(answer, Response) else JSONResponse(answer)
-
-
-async def find_client(
-    service: Service, path: str, description: Any, request: Request, body: Body
-) -> None:
-    """Note whose request this is. Of the body, no more than its beginning is read, and only if the
-    key may be there.
-    """
-    key = find_key(request.headers, request.scope["query_string"])
-    if service.keys is not None and description and not key and path in KEY_IN_BODY:
-        if path in KEEPING:
-            service.find_storage()  # else nothing is read
-        key = await body.read_key()
-    request.state.client = authorize(service.keys, key, request)
-
-
-async def receive(
-    service: Service, path: str, description: Any, request: Request, body: Body
-) -> dict[str, Any]:
-    """The fields of a request of a client that may send one."""
-    if path in KEEPING:
-        service.find_storage()
-    limits = service.limits
-    data = await body.read(limits.file if path in WITH_FILE else limits.body)
-    return await run_off_loop(len(data), read_entry, request, data, description)
 
 
 async def handle_http_exception(request: Request, error: Exception) -> Response:

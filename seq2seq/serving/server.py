@@ -21,9 +21,6 @@ log = logging.getLogger("seq2seq.serving")
 
 PATIENCE = 10  # seconds in which the head of a request must arrive
 EXPIRY = 60  # seconds between two removals of records that are too old
-# Attributes of uvicorn's connections that it does not promise: the request, and the timer that runs
-# after its answer.
-CONNECTION = ("cycle", "timeout_keep_alive_task", "transport")
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -35,9 +32,8 @@ def open_socket(host: str, port: int) -> socket.socket:
     try:
         bound = socket.create_server((host, port), family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        raise ConfigError(
-            f"cannot listen at {host}, port {port}: {error}. Another port: --port 8001"
-        ) from error
+        message = f"cannot listen at {host}, port {port}: {error}. Another port: --port 8001"
+        raise ConfigError(message) from error
     # asyncio sets TCP_NODELAY only if the socket names its protocol, and that one does not. Without
     # it the second part of an answer waits 40 ms, until the client confirms the first.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, bound.detach())
@@ -57,17 +53,12 @@ class Server(uvicorn.Server):
         self.failure: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # a task without a reference may be collected
         self._last_requests: dict[Any, Any] = {}  # by connection, when they were looked at
-        self._idle: set[Any] = set()  # connections without a request, when there were too many
+        self._idle: set[Any] = set()  # connections without a request, when they were looked at
+        self._sees_connections = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
-        self._sees_connections = can_see_connections(self.config, self.server_state)
-        if not self._sees_connections:
-            version = uvicorn.__version__
-            log.warning(
-                "connections without a request stay open: uvicorn %s does not show them", version
-            )
         self._loop.add_signal_handler(signal.SIGHUP, self._run, self._load)
         self._run(self._load)
         self._run(self.service.lag.measure)
@@ -101,12 +92,16 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second."""
-        if self._sees_connections:
-            self._close_connections(counter % (10 * PATIENCE) == 0)
+        try:
+            if self._sees_connections:
+                self._close_connections(counter % (10 * PATIENCE) == 0)
+        except AttributeError as error:  # what it reads of connections, uvicorn does not promise
+            self._sees_connections = False
+            version = uvicorn.__version__
+            log.warning("connections without a request stay open: uvicorn %s: %s", version, error)
         if self.service.storage and counter % (10 * EXPIRY) == 0:
             self._run(partial(asyncio.to_thread, self.service.storage.expire))
-        stop: bool = await super().on_tick(counter)
-        return stop
+        return bool(await super().on_tick(counter))
 
     def _close_connections(self, late: bool) -> None:
         """Close connections without a request, if there are more connections than may be open.
@@ -117,42 +112,17 @@ class Server(uvicorn.Server):
         """
         connections: set[Any] = self.server_state.connections
         surplus = max(0, len(connections) - self.service.limits.connections)
-        if not surplus and not late:
-            return
-        requests = {each: each.cycle for each in connections}
-        idle = [
-            each
-            for each, request in requests.items()
-            if request is None or getattr(request, "response_complete", False)
-        ]
+        idle = [each for each in connections if not each.cycle or each.cycle.response_complete]
         # A new one may be about to send its request: it has until the next call.
         closed = [each for each in idle if each in self._idle][:surplus]
         self._idle = set(idle)
         if late:
-            closed += [
-                each
-                for each in idle
-                if not each.timeout_keep_alive_task
-                and self._last_requests.get(each, each) is requests[each]
-            ]
-            self._last_requests = requests
+            silent = [each for each in idle if not each.timeout_keep_alive_task]
+            last = self._last_requests
+            closed += [each for each in silent if last.get(each, each) is each.cycle]
+            self._last_requests = {each: each.cycle for each in connections}
         for each in set(closed):
             each.transport.close()
-
-
-def can_see_connections(config: uvicorn.Config, state: Any) -> bool:
-    """True if connections of uvicorn have the attributes that `Server` reads.
-
-    Args:
-        config: after it was loaded.
-        state: of the server, which has its connections.
-    """
-    try:
-        protocol: Any = config.http_protocol_class
-        connection = protocol(config=config, server_state=state, app_state={})
-    except (AttributeError, TypeError):
-        return False
-    return hasattr(state, "connections") and all(hasattr(connection, each) for each in CONNECTION)
 
 
 def build_server(

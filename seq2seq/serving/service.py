@@ -5,7 +5,7 @@ import gc
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,12 @@ from seq2seq.languages import language_code, likeness, read_language
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.document_turns import DocumentTurns
-from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.languages import (
-    NO_DETECTOR,
-    DetectedLanguage,
-    detect,
-    english_name,
-    load_detector,
-)
+from seq2seq.serving.errors import HTTPError, retrieve_error
+from seq2seq.serving.glossaries import build_glossary, require_phrases
+from seq2seq.serving.languages import DetectedLanguage, check_detector, detect, english_name
 from seq2seq.serving.load import Lag
 from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.off_loop import Value, run_off_loop
+from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.storage import Storage
 from seq2seq.symbols import EOS
 from seq2seq.translation.documents import join_translations, requests_of
@@ -38,6 +33,9 @@ from seq2seq.translation.request import Translation, TranslationRequest
 
 GRACE = 8  # seconds: `docker stop` allows 10
 EMPTY = Translation("", 0.0, [EOS], (0.0,))
+
+Terms = Sequence[tuple[str, str]]  # each with its translation
+Requests = dict[ModelWorker, ClientRequest]
 
 log = logging.getLogger("seq2seq.serving")
 
@@ -107,10 +105,6 @@ class ClientText:
         ranks = range(1, min(count + 1, max(map(len, self.translations()), default=0)))
         return list(dict.fromkeys(map(self.translation, ranks)))
 
-    def join(self, translations: Sequence[str]) -> str:
-        """The text of some translations of its sentences."""
-        return self.document.join(translations, self.model.target)
-
 
 class Service:
     """The models by name, the limits, and the keys of clients.
@@ -129,6 +123,7 @@ class Service:
         documents: those that are being translated.
         grace: seconds for which documents may go on when the server drains.
         lag: of the event loop.
+        body_bytes: `used` of `Body`.
     """
 
     def __init__(
@@ -140,14 +135,14 @@ class Service:
         storage: Storage | None = None,
         grace: float = GRACE,
     ):
-        self.builders, self.limits = builders, limits or Limits()
+        self.builders, self.limits, self.grace = builders, limits or Limits(), grace
         self.keys, self.keys_file, self.storage = keys, keys_file, storage
         self.models: dict[str, ModelWorker] = {}
         self.draining = False
         self.characters = 0
         self.documents = DocumentTurns()
-        self.grace = grace
         self.lag = Lag()
+        self.body_bytes = [0, 0]
         self._loading = asyncio.Lock()
         self._preparing = 0  # requests that threads split or encode for a model
 
@@ -156,27 +151,28 @@ class Service:
         accepted. Raises: Seq2SeqError, and then no model has changed.
         """
         async with self._loading:
-            if self.models:
-                self._read_keys()
+            if self.models and self.keys_file:
+                try:
+                    self.keys = read_keys(self.keys_file)
+                except (OSError, ConfigError) as error:
+                    log.error("keys not read again, so they are as they were: %s", error)
             loaded: dict[str, ModelWorker] = {}
             try:
                 for name, build in self.builders.items():
                     loaded[name] = await asyncio.to_thread(build)
                 sources = {model.source for model in loaded.values()}
-                if await asyncio.to_thread(load_detector) is None and len(sources) > 1:
-                    raise ConfigError(NO_DETECTOR)
+                await asyncio.to_thread(check_detector, sources)
             except BaseException:
                 for model in loaded.values():
                     await model.close()
                 raise
             if any(lacks_library(model.source) for model in loaded.values()):
                 log.warning(LIBRARY_ADVICE)
+            replaced, self.models = self.models, loaded
             for model in loaded.values():
                 model.thread.start()
-            replaced, self.models = self.models, loaded
-        for model in loaded.values():
-            pair = f"{model.source}-{model.target}"
-            log.info("ready: %s (%s), %s", model.name, pair, model.arithmetic)
+                pair = f"{model.source}-{model.target}"
+                log.info("ready: %s (%s), %s", model.name, pair, model.arithmetic)
         await self._close(replaced)
         # Later collections skip what stays: looking at it all takes a fifth of a second, in which
         # nobody is answered.
@@ -186,24 +182,14 @@ class Service:
         # Nor may it look at the thousands of translations of a large request again and again.
         gc.set_threshold(*gc.get_threshold()[:2], 1000)
 
-    def _read_keys(self) -> None:
-        if self.keys_file:
-            try:
-                self.keys = read_keys(self.keys_file)
-            except (OSError, ConfigError) as error:
-                log.error("keys not read again, so they are as they were: %s", error)
-
     async def drain(self) -> None:
         """Answer what was accepted, and refuse everything else. Documents that are not finished
         within `grace` seconds end with an error.
         """
         self.draining = True
-        log.info(
-            "draining: %s in progress, which may take %g s (--grace); accepted texts are answered, "
-            "new ones are refused",
-            format_count(len(self.documents.tasks), "document"),
-            self.grace,
-        )
+        count, rest = len(self.documents.tasks), "accepted texts are answered, new ones are refused"
+        what = f"{format_count(count, 'document')} in progress, which may take {self.grace:g} s"
+        log.info("draining: %s (--grace); %s", what, rest)
         if late := await self.documents.finish(self.grace):
             log.warning("%s not finished, and got an error", format_count(late, "document"))
         await self._close(self.models)
@@ -262,15 +248,13 @@ class Service:
 
     async def split(self, texts: Sequence[str], *languages: str, **more: Any) -> list[ClientText]:
         """Split texts off the event loop; arguments and errors as of `split_now`."""
-        size = sum(map(len, texts))
-        return await self._prepare(size, self.split_now, texts, *languages, **more)
+        size = sum(map(len, texts)) + 100 * len(more.get("terms", ()))
+        return list(await self._prepare(size, self.split_now, texts, *languages, **more))
 
-    async def _prepare(
-        self, size: int, function: Callable[..., Value], *given: Any, **more: Any
-    ) -> Value:
+    async def _prepare(self, size: int, *work: Any, **more: Any) -> Any:
         self._preparing += 1
         try:
-            return await run_off_loop(size, function, *given, **more)
+            return await run_off_loop(size, *work, **more)
         finally:
             self._preparing -= 1
 
@@ -283,6 +267,7 @@ class Service:
         name: str = "",
         read: Reader | None = None,
         split: Split | None = None,
+        terms: Terms = (),
         **wishes: Any,
     ) -> list[ClientText]:
         """Split texts into sentences, each text for the first model that has its languages. Beside
@@ -293,6 +278,7 @@ class Service:
             target: a language; empty = any.
             name: of the model; empty = any.
             read, split: as in `Document.of`.
+            terms: how terms are translated.
             wishes: as in `requests_of`.
 
         Raises: HTTPError if there is no such model, for too many characters, and if all texts are
@@ -301,6 +287,7 @@ class Service:
         """
         self.check_length(*texts)
         models = self.find_models(source, target, name)
+        glossary = cache(partial(build_glossary, terms))  # by language
         client_texts: list[ClientText] = []
         for text_no, text in enumerate(texts, start=1):
             model, detected = models[0], None
@@ -316,6 +303,8 @@ class Service:
             whole = model.choice is not None
             document = Document.of(text, model.source, read=read, split=split, whole=whole)
             sentences = requests_of(document, **wishes)
+            if terms:
+                require_phrases(sentences, glossary(model.source))
             client_texts.append(ClientText(model, document, sentences, detected))
         refusals = [each.refusal for each in client_texts if each.refusal]
         if refusals and len(refusals) == len(texts):
@@ -342,7 +331,8 @@ class Service:
         """
         seconds = seconds or self.limits.deadline
         size = sum(text.size for text in texts)
-        requests = await self._prepare(size, build_requests, texts, request.state.client, beams)
+        requests = {text.model: ClientRequest(request.state.client) for text in texts}
+        await self._prepare(size, encode, texts, requests, beams)
         for model, part in requests.items():
             model.check_room(part, self.limits.queue, seconds)
         self.characters += size
@@ -353,16 +343,10 @@ class Service:
         return wait_for_answer(answer, request.receive, seconds)
 
 
-def build_requests(
-    texts: Sequence[ClientText], client: str, beams: int
-) -> dict[ModelWorker, ClientRequest]:
-    """The requests to the models of some texts, with at least so many beams."""
-    requests: dict[ModelWorker, ClientRequest] = {}
+def encode(texts: Sequence[ClientText], requests: Requests, beams: int) -> None:
+    """Add the sentences of texts to the requests to their models, with at least so many beams."""
     for text in texts:
-        if text.model not in requests:
-            requests[text.model] = ClientRequest(client)
         text.model.add(requests[text.model], text.sentences, beams)
-    return requests
 
 
 @lru_cache(maxsize=256)  # each pair is logged once
@@ -388,24 +372,15 @@ async def wait_for_answer(answer: "asyncio.Future[Any]", receive: Receive, secon
     """
     disconnect = asyncio.ensure_future(wait_for_disconnect(receive))
     try:
-        await asyncio.wait(
-            (answer, disconnect), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-        )
-        if answer.done():
-            answer.result()
-        elif disconnect.done():
-            raise ClientDisconnect
-        else:
-            raise HTTPError(504, f"not translated within {seconds:g} seconds")
+        either = asyncio.FIRST_COMPLETED
+        await asyncio.wait((answer, disconnect), timeout=seconds, return_when=either)
+        late = HTTPError(504, f"not translated within {seconds:g} seconds")
+        if not answer.done():
+            raise ClientDisconnect if disconnect.done() else late
+        answer.result()
     finally:
         disconnect.cancel()
         answer.cancel()
-
-
-def retrieve_error(answer: "asyncio.Future[Any]") -> None:
-    """Keep asyncio from logging an error of an answer that nobody waits for any more."""
-    if not answer.cancelled():
-        answer.exception()
 
 
 async def wait_for_disconnect(receive: Receive) -> None:

@@ -104,7 +104,14 @@ class Storage:
 
     def is_running(self, server_id: str) -> bool:
         """Does a server of this id run? True if the disk has no locks, since nobody knows."""
-        return bool(server_id) and is_locked(self.folder / SERVERS / server_id)
+        try:
+            with (self.folder / SERVERS / server_id).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:  # its process holds the lock, or there are none
+            return True
+        return False
 
     def create(self, kind: Kind, client: str, metadata: dict[str, Any], content: bytes) -> Record:
         """Keep a new record. Raises: ConfigError if there is no room for it."""
@@ -153,7 +160,7 @@ class Storage:
     def expire(self) -> None:
         """Remove all records that are too old, and what servers left that ended long ago."""
         for path in record_paths(self.folder / SERVERS):
-            if has_expired(DOCUMENTS, path) and not is_locked(path):
+            if has_expired(DOCUMENTS, path) and not self.is_running(path.name):
                 path.unlink(missing_ok=True)
         for kind in KINDS:
             for folder in self.folder.glob(f"{kind.name}/*") if kind.seconds else ():
@@ -184,18 +191,6 @@ def record_paths(folder: Path) -> list[Path]:
     """The records of a client, without those that are being written."""
     names = os.listdir(folder) if folder.is_dir() else []
     return [folder / name for name in sorted(names) if ID.fullmatch(name)]
-
-
-def is_locked(path: Path) -> bool:
-    """Does a living process hold the lock of a file? True if nobody can tell."""
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
 
 
 def has_expired(kind: Kind, path: Path) -> bool:

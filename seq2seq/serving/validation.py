@@ -17,26 +17,25 @@ from seq2seq.serving.errors import HTTPError
 
 DESCRIPTION = Path(__file__).parent / "openapi.yaml"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
-MULTIPART = "multipart/form-data"
+PARTS = "multipart/form-data"
 MAX_FIELDS = 200  # of a form, and of a query
 MAX_BRACKETS = 2**16  # of a body of JSON: reading this many lists takes a tenth of a second
 
 KEY_NAMES = ("api_key", "auth_key")
 
-Fields = dict[str, list[str]]
+Entry = dict[str, Any]  # the fields of a request
+Fields = dict[str, list[str]]  # of a form
 
 
 class UploadedFile(str):
     """The name of a file that a client has sent, with its content."""
 
+    data: bytes
+
     def __new__(cls, name: str, data: bytes) -> "UploadedFile":
-        return super().__new__(cls, name)
-
-    def __init__(self, name: str, data: bytes):
-        self.data = data
-
-    def rename(self, name: str) -> "UploadedFile":
-        return UploadedFile(name, self.data)
+        file = super().__new__(cls, name)
+        file.data = data
+        return file
 
 
 TYPES: dict[str, tuple[type, ...]] = {
@@ -87,7 +86,7 @@ def describe_body(path: str, method: str) -> Any:
     return {"required": False, "content": {FORM: {"schema": schema}}}
 
 
-def read_entry(request: Request, body: bytes, description: Any) -> dict[str, Any]:
+def read_entry(request: Request, body: bytes, description: Any) -> Entry:
     """The fields of a request, with defaults for those that it lacks. The query of a form has
     fields, too, which take precedence. Keys are none of them.
 
@@ -108,20 +107,20 @@ def read_entry(request: Request, body: bytes, description: Any) -> dict[str, Any
         if kind == JSON:
             entry = parse_json(body.decode("utf-8-sig"))
         else:
-            form = (
-                parse_multipart(request.headers, body, int("file" in schema["properties"]))
-                if kind == MULTIPART
-                else parse_form(body.decode("utf-8-sig"))
-            )
-            entry = convert_fields(form | parse_form(query.decode("latin-1")), schema)
+            if kind == PARTS:
+                form = parse_parts(request.headers, body, int("file" in schema["properties"]))
+            else:
+                form = parse_form(body.decode("utf-8-sig"))
+            form |= parse_form(query.decode("latin-1"))
+            known = schema["properties"]
+            entry = {name: parse_values(name, form[name], known.get(name, {})) for name in form}
     except UnicodeDecodeError as error:
         raise HTTPError(400, f"the body is not UTF-8: {error.reason}") from None
     except (ValueError, RecursionError) as error:
         raise HTTPError(400, f"the body cannot be read as {kind}: {error}") from None
     if isinstance(entry, dict):
         entry = {name: value for name, value in entry.items() if name not in KEY_NAMES}
-    validated: dict[str, Any] = validate(entry, schema, "the body")
-    return validated
+    return dict(validate(entry, schema, "the body"))
 
 
 def parse_json(text: str) -> Any:
@@ -142,7 +141,7 @@ def parse_form(text: str) -> Fields:
     return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
 
 
-def parse_multipart(headers: Headers, body: bytes, max_files: int, is_whole: bool = True) -> Fields:
+def parse_parts(headers: Headers, body: bytes, max_files: int, is_whole: bool = True) -> Fields:
     """The values of each field of a body in parts.
 
     Args:
@@ -166,7 +165,7 @@ def parse_multipart(headers: Headers, body: bytes, max_files: int, is_whole: boo
     if not boundary:
         raise ValueError("its Content-Type should name the boundary of the parts")
     config = {"MAX_MEMORY_FILE_SIZE": float("inf")}
-    parser = FormParser(MULTIPART, add, add, boundary=boundary, config=config)
+    parser = FormParser(PARTS, add, add, boundary=boundary, config=config)
     parser.write(body)
     if is_whole:
         parser.finalize()
@@ -179,14 +178,9 @@ def read_file(part: Any) -> UploadedFile:
     return UploadedFile(part.file_name.decode("utf-8", "replace"), part.file_object.read())
 
 
-def convert_fields(fields: dict[str, list[str]], schema: Any) -> dict[str, Any]:
-    """The fields of a form, with values of the types that their schemas name, where possible."""
-    known = schema["properties"]
-    return {name: parse_values(name, each, known.get(name, {})) for name, each in fields.items()}
-
-
 def parse_values(name: str, values: list[str], schema: Any) -> Any:
-    """The value of a field of a form: a list if it may be one and is given several times.
+    """The value of a field of a form, of the type that its schema names, where possible: a list if
+    it may be one and is given several times.
 
     Raises: HTTPError if it is given several times, and may not be a list.
     """
@@ -222,9 +216,7 @@ def validate(value: Any, schema: Any, name: str) -> Any:
             return validate_fields(value, schema)
         case "array":
             if len(value) < (minimum := schema.get("minItems", 0)):
-                few = (
-                    f"has {len(value)} of at least {minimum} items" if value else "is an empty list"
-                )
+                few = f"has {len(value)} of at least {minimum} items" if value else "is empty"
                 raise HTTPError(400, f"{name} {few}")
             return [validate(each, schema["items"], f"each of {name}") for each in value]
         case "string":
@@ -237,7 +229,7 @@ def validate(value: Any, schema: Any, name: str) -> Any:
     return value
 
 
-def validate_fields(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
+def validate_fields(entry: Entry, schema: Any) -> Entry:
     """An object with validated fields, and defaults for those that it lacks, without the fields
     that are ignored.
     """
@@ -247,7 +239,7 @@ def validate_fields(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
         raise HTTPError(400, f"{unknown[0][:50]!r} is not supported. Supported: {', '.join(known)}")
     if missing := sorted(set(schema["required"]) - entry.keys()):
         raise HTTPError(400, f"{missing[0]} is missing")
-    defaults: dict[str, Any] = schema.get("defaults", {})
+    defaults: Entry = schema.get("defaults", {})
     kept = {name: value for name, value in entry.items() if name not in ignored}
     return defaults | {name: validate(value, known[name], name) for name, value in kept.items()}
 

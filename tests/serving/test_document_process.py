@@ -18,7 +18,6 @@ pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
 from seq2seq.documents.files.contents import Cutter
 from seq2seq.documents.files.formats import open_file
-from seq2seq.errors import DataError
 from seq2seq.serving import document_process
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.document_process import limit_seconds, unpacked_size
@@ -108,7 +107,7 @@ def test_a_sample_needs_no_language() -> None:
     [("a.docx", b"PK", "a.docx cannot be read as .docx"), ("b.txt", b"\xff", "b.txt cannot")],
 )
 def test_a_file_that_cannot_be_read_is_named(name: str, data: bytes, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(HTTPError, match=message):
         with_handle(name, data, lambda handle: handle.ask("open", language="de", whole=True))
 
 

@@ -29,6 +29,7 @@ from seq2seq.serving.storage import DOCUMENTS, Storage
 
 LINES = demo_lines("test", "de", 40)
 MARKDOWN = f"# {LINES[0]}\r\n\r\n{LINES[1]} `code`\r\n"
+SPACE = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 PAIR = {"source": "de", "target": "en"}
 KEYS = [{"authorization": f"Bearer {key}"} for key in ("first", "second")]
 
@@ -162,7 +163,7 @@ def test_a_key_may_be_in_the_form(client: TestClient) -> None:
 
 
 def test_a_long_document_lets_others_pass(client: TestClient, service: Service) -> None:
-    long = [upload(client, "a.txt", "\n".join(LINES) * 4) for _ in range(document_turns.AT_ONCE)]
+    long = [upload(client, "a.txt", "\n".join(LINES) * 8) for _ in range(document_turns.AT_ONCE)]
     assert "wait until one" in upload(client, "a.txt", LINES[0])["message"]
     model = service.models["demo"]
     for _ in range(3):
@@ -183,10 +184,11 @@ def test_what_goes_wrong_is_the_state_of_the_document(
     async def fail(*_: Any) -> None:
         raise OSError("a secret")
 
-    monkeypatch.setattr(documents, "translate_portions", fail)
+    document = documents.ClientDocument
+    monkeypatch.setattr(document, "translate_portions", fail)
     status = wait(client, upload(client, "a.txt", LINES[0]))
     assert status["status"] == "error" and "secret" not in status["message"]
-    monkeypatch.setattr(documents, "translate_portions", lambda *_: asyncio.sleep(60))
+    monkeypatch.setattr(document, "translate_portions", lambda *_: asyncio.sleep(60))
     monkeypatch.setattr(documents, "SECONDS", 0.05)
     assert "within" in wait(client, upload(client, "a.txt", LINES[0]))["message"]
     assert not service.documents.count
@@ -194,7 +196,7 @@ def test_what_goes_wrong_is_the_state_of_the_document(
 
 def test_a_document_of_word_comes_back(client: TestClient) -> None:
     output = io.BytesIO()
-    xml = f'<w:d xmlns:w="a"><w:p><w:r><w:t>{LINES[0]}</w:t></w:r></w:p></w:d>'
+    xml = f'<w:d xmlns:w="{SPACE}"><w:p><w:r><w:t>{LINES[0]}</w:t></w:r></w:p></w:d>'
     with zipfile.ZipFile(output, "w") as archive:
         archive.writestr("word/document.xml", xml)
     url = send(client, "a.docx", output.getvalue()).json()["translatedFileUrl"]
@@ -281,7 +283,7 @@ def test_the_load_is_shown_without_keys_and_texts(
     client: TestClient, service: Service, caplog: Any
 ) -> None:
     caplog.set_level(logging.INFO, logger="seq2seq.access")
-    handles = [upload(client, "a.txt", "\n".join(LINES) * 4) for _ in range(2)]
+    handles = [upload(client, "a.txt", "\n".join(LINES) * 12) for _ in range(2)]
     shown = client.get("/metrics").text
     digest = hashlib.sha256(b"first").hexdigest()[:12]
     lines = dict(line.rsplit(" ", 1) for line in shown.splitlines() if line[0] != "#")

@@ -26,9 +26,7 @@ KEYS = [{"authorization": f"Bearer {key}"} for key in ("first", "second")]
 
 
 @pytest.fixture(scope="module")
-def service(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Service:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Service:
     path = demo_run(tmp_path_factory.getbasetemp())
     builders = {"demo": lambda: ModelWorker("demo", path, "cpu")}
     storage = Storage(tmp_path_factory.mktemp("kept"))

@@ -633,10 +633,7 @@ def test_the_command_says_what_it_loads_before_it_does(
     assert line.startswith("loading torch") and f"own from {trained}" in line
 
 
-@pytest.mark.parametrize(
-    ("path", "method"),
-    [("/v2/languages", "GET"), ("/v2/languages", "POST")],
-)
+@pytest.mark.parametrize(("path", "method"), [("/v2/languages", "GET"), ("/v2/languages", "POST")])
 def test_the_side_of_deepls_languages_may_be_in_a_form(
     client: TestClient, path: str, method: str
 ) -> None:

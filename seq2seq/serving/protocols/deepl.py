@@ -10,32 +10,26 @@ from seq2seq.documents.document import Split
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Reader
 from seq2seq.documents.xml_markup import XMLReader
-from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.glossaries import require_terms
 from seq2seq.serving.languages import english_name
 from seq2seq.serving.off_loop import run_off_loop
-from seq2seq.serving.protocols.deepl_glossaries import pair_of, read_terms
+from seq2seq.serving.protocols.deepl_glossaries import read_terms
 from seq2seq.serving.service import ClientText, Service
+from seq2seq.serving.validation import Entry
 
 NO_LIMIT = 10**12  # characters
 SPLITS: dict[str, Split | None] = {"0": "none", "1": None, "nonewlines": "sentences"}
 TRUE = (True, "1", "true")  # the number 1 equals True
 
 
-async def translate(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def translate(service: Service, request: Request, entry: Entry) -> Any:
     """Translate texts. Wishes that are no more than preferences change nothing."""
-    size = sum(map(len, entry["text"]))
-    texts = await service.split(
-        entry["text"],
-        entry["source_lang"],
-        entry["target_lang"],
-        read=reader_of(entry),
-        split=SPLITS[entry["split_sentences"]],
-    )
-    if terms := await read_glossaries(service, request, entry):
-        await run_off_loop(size + 100 * len(terms), require_terms, texts, terms)
+    languages = entry["source_lang"], entry["target_lang"]
+    wishes = {"read": reader_of(entry), "split": SPLITS[entry["split_sentences"]]}
+    terms = await read_terms(service, request, entry)
+    texts = await service.split(entry["text"], *languages, terms=terms, **wishes)
     await (await service.submit(texts, request))
     is_billed = entry.get("show_billed_characters", False) in TRUE
+    size = sum(map(len, entry["text"]))
     return await run_off_loop(size, answer_json, texts, entry["text"], is_billed)
 
 
@@ -48,11 +42,11 @@ def answer_json(texts: Sequence[ClientText], originals: Sequence[str], is_billed
         answer = {"detected_source_language": text.source.upper(), "text": text.translation()}
         more = {"billed_characters": len(original)} if is_billed else {}
         why = {"message": str(text.refusal)} if text.refusal else {}
-        translations.append({**answer, **more, **why})
+        translations.append(answer | more | why)
     return JSONResponse({"translations": translations})
 
 
-def reader_of(entry: dict[str, Any]) -> Reader | None:
+def reader_of(entry: Entry) -> Reader | None:
     """The reader of texts with tags that a request names."""
     match entry.get("tag_handling"):
         case "html":
@@ -67,31 +61,14 @@ def reader_of(entry: dict[str, Any]) -> Reader | None:
     return None
 
 
-def tag_names(entry: dict[str, Any], field: str) -> frozenset[str]:
+def tag_names(entry: Entry, field: str) -> frozenset[str]:
     """The names in a field: a list, or one text with commas between them."""
     value = entry.get(field, [])
     names = value.split(",") if isinstance(value, str) else value
     return frozenset(name.strip() for name in names)
 
 
-async def read_glossaries(
-    service: Service, request: Request, entry: dict[str, Any]
-) -> list[tuple[str, str]]:
-    """The terms of the glossaries of a request, of which the first takes precedence.
-
-    Raises: HTTPError if they are not for its languages; UnknownRecordError for one of nobody, or of
-        another client.
-    """
-    glossary_ids = entry.get("glossary_ids", entry.get("glossary_id"))
-    if not glossary_ids:
-        return []
-    if entry["source_lang"] == "auto":
-        raise HTTPError(400, "source_lang is missing: a glossary is for two languages")
-    ids = glossary_ids.split(",") if isinstance(glossary_ids, str) else glossary_ids
-    return await read_terms(service, request.state.client, ids, pair_of(entry))
-
-
-async def languages(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def languages(service: Service, request: Request, entry: Entry) -> Any:
     """The languages of one side, which the query names, or a form: even with GET, as DeepL's own
     client for Python sends it.
     """

@@ -8,23 +8,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seq2seq.serving.documents import accept_document, find_record, send_document
-from seq2seq.serving.protocols.deepl import read_glossaries
+from seq2seq.serving.protocols.deepl_glossaries import read_terms
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
-from seq2seq.serving.validation import UploadedFile
+from seq2seq.serving.validation import Entry, UploadedFile
 
 
-async def upload(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def upload(service: Service, request: Request, entry: Entry) -> Any:
     """Begin to translate a document. Returns: its id, and the key that its client must know."""
     if "filename" in entry and isinstance(entry["file"], UploadedFile):
-        entry["file"] = entry["file"].rename(entry["filename"])
-    terms = await read_glossaries(service, request, entry)
+        entry["file"] = UploadedFile(entry["filename"], entry["file"].data)
+    terms = await read_terms(service, request, entry)
     languages = entry["source_lang"], entry["target_lang"]
     record, _ = await accept_document(service, request, entry, languages, terms)
     return {"document_id": record.id, "document_key": record.metadata["key"]}
 
 
-async def get_status(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def get_status(service: Service, request: Request, entry: Entry) -> Any:
     """The state of a document: `translating`, `done` or `error`."""
     record = await find_document(service, request, entry)
     facts = record.metadata
@@ -37,16 +37,16 @@ async def get_status(service: Service, request: Request, entry: dict[str, Any]) 
     return status
 
 
-async def download(service: Service, request: Request, entry: dict[str, Any]) -> Response:
+async def download(service: Service, request: Request, entry: Entry) -> Response:
     """A document that is translated, and then no longer kept."""
     record = await find_document(service, request, entry)
     response = send_document(record)
-    delete = service.find_storage().delete
-    await asyncio.to_thread(delete, DOCUMENTS, request.state.client, record.id)
+    storage, client = service.find_storage(), request.state.client
+    await asyncio.to_thread(storage.delete, DOCUMENTS, client, record.id)
     return response
 
 
-async def find_document(service: Service, request: Request, entry: dict[str, Any]) -> Record:
+async def find_document(service: Service, request: Request, entry: Entry) -> Record:
     """Raises: UnknownRecordError if the document is not the client's, or the key not its own."""
     record = await find_record(service, request)
     if not hmac.compare_digest(record.metadata["key"].encode(), entry["document_key"].encode()):

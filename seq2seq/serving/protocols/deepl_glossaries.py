@@ -5,7 +5,7 @@ Both are records of one form, so that a glossary of one pair is found at both pa
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,31 +16,25 @@ from seq2seq.languages import language_code
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.glossaries import Entries, check_count, format_entries, parse_entries
 from seq2seq.serving.off_loop import run_off_loop
-from seq2seq.serving.service import Service
+from seq2seq.serving.service import Service, Terms
 from seq2seq.serving.storage import GLOSSARIES, Record
+from seq2seq.serving.validation import Entry
 
 Dictionaries = dict[str, Entries]  # by languages, such as `de-en`
 
 
-async def create_bilingual(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def create_bilingual(service: Service, request: Request, entry: Entry) -> Any:
     """Keep a glossary of one pair of languages."""
-    dictionaries = await parse_dictionaries(service, [entry])
-    return JSONResponse(
-        bilingual_json(await create_glossary(service, request, entry, dictionaries)), 201
-    )
+    return JSONResponse(bilingual_json(await create_glossary(service, request, entry)), 201)
 
 
-async def create_multilingual(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def create_multilingual(service: Service, request: Request, entry: Entry) -> Any:
     """Keep a glossary of several pairs of languages."""
-    dictionaries = await parse_dictionaries(service, entry["dictionaries"])
-    return JSONResponse(
-        multilingual_json(await create_glossary(service, request, entry, dictionaries)), 201
-    )
+    return JSONResponse(multilingual_json(await create_glossary(service, request, entry)), 201)
 
 
-async def create_glossary(
-    service: Service, request: Request, entry: dict[str, Any], dictionaries: Dictionaries
-) -> Record:
+async def create_glossary(service: Service, request: Request, entry: Entry) -> Record:
+    dictionaries = await parse_dictionaries(service, entry.get("dictionaries", [entry]))
     keep, packed = service.find_storage().create, pack(entry["name"], dictionaries)
     return await asyncio.to_thread(keep, GLOSSARIES, request.state.client, *packed)
 
@@ -81,16 +75,14 @@ async def get_bilingual_entries(service: Service, request: Request) -> Any:
     return PlainTextResponse(text, media_type="text/tab-separated-values")
 
 
-async def get_multilingual_entries(
-    service: Service, request: Request, entry: dict[str, Any]
-) -> Any:
+async def get_multilingual_entries(service: Service, request: Request, entry: Entry) -> Any:
     """The entries of a glossary for a pair of languages."""
     record = await call(service.find_storage().read, request)
     entries = format_entries(find_dictionary(record, pair_of(entry)))
     return {"dictionaries": [{**entry, "entries": entries, "entries_format": "tsv"}]}
 
 
-async def update_multilingual(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def update_multilingual(service: Service, request: Request, entry: Entry) -> Any:
     """Give a glossary another name, or further entries, which replace those of the same terms."""
     added = await parse_dictionaries(service, entry["dictionaries"])
 
@@ -102,7 +94,7 @@ async def update_multilingual(service: Service, request: Request, entry: dict[st
     return multilingual_json(await call(service.find_storage().update, request, merge))
 
 
-async def replace_dictionary(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def replace_dictionary(service: Service, request: Request, entry: Entry) -> Any:
     """Replace the entries of a glossary for a pair of languages."""
     new = await parse_dictionaries(service, [entry])
 
@@ -113,7 +105,7 @@ async def replace_dictionary(service: Service, request: Request, entry: dict[str
     return dictionary_json(record, pair_of(entry))
 
 
-async def delete_dictionary(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def delete_dictionary(service: Service, request: Request, entry: Entry) -> Any:
     """Delete the entries of a glossary for a pair of languages."""
     pair = pair_of(entry)
 
@@ -143,25 +135,27 @@ async def language_pairs_of_glossaries(service: Service, request: Request) -> An
     """The pairs of languages for which there may be glossaries: all that are translated."""
     models = service.models.values()
     pairs = dict.fromkeys((language_code(m.source), language_code(m.target)) for m in models)
-    names = ("source_lang", "target_lang")
-    return {"supported_languages": [dict(zip(names, pair, strict=True)) for pair in pairs]}
+    return {"supported_languages": [{"source_lang": a, "target_lang": b} for a, b in pairs]}
 
 
-async def read_terms(
-    service: Service, client: str, glossary_ids: Sequence[str], pair: str
-) -> list[tuple[str, str]]:
-    """The entries of some glossaries of a client for a pair of languages: of each term, the first.
+async def read_terms(service: Service, request: Request, entry: Entry) -> Terms:
+    """The terms of the glossaries of a request, of which the first takes precedence.
 
-    Raises: UnknownRecordError for a glossary of nobody, or of somebody else.
+    Raises: HTTPError if they are not for its languages; UnknownRecordError for one of nobody, or of
+        another client.
     """
-    storage, terms = service.find_storage(), dict[str, str]()
-    for record_id in glossary_ids:
-        record = await asyncio.to_thread(storage.read, GLOSSARIES, client, record_id)
-        terms = find_dictionary(record, pair) | terms
+    ids = entry.get("glossary_ids", entry.get("glossary_id")) or []
+    if ids and entry["source_lang"] == "auto":
+        raise HTTPError(400, "source_lang is missing: a glossary is for two languages")
+    terms: dict[str, str] = {}
+    for record_id in ids.split(",") if isinstance(ids, str) else ids:
+        read, client = service.find_storage().read, request.state.client
+        record = await asyncio.to_thread(read, GLOSSARIES, client, record_id)
+        terms = find_dictionary(record, pair_of(entry)) | terms
     return list(terms.items())
 
 
-async def parse_dictionaries(service: Service, described: list[dict[str, Any]]) -> Dictionaries:
+async def parse_dictionaries(service: Service, described: list[Entry]) -> Dictionaries:
     """The dictionaries of a request. Raises: HTTPError for entries that are none, and languages
     that are not translated.
     """
@@ -190,11 +184,10 @@ def find_dictionary(record: Record, pair: str) -> dict[str, str]:
     if pair not in record.metadata["counts"]:
         known = ", ".join(record.metadata["counts"]) or "no languages"
         raise HTTPError(404, f"glossary {record.id} is for {known}, not for {pair}")
-    entries: dict[str, str] = json.loads(record.content)[pair]
-    return entries
+    return dict(json.loads(record.content)[pair])
 
 
-def pair_of(entry: dict[str, Any]) -> str:
+def pair_of(entry: Entry) -> str:
     return f"{language_code(entry['source_lang'])}-{language_code(entry['target_lang'])}"
 
 

@@ -15,26 +15,23 @@ from seq2seq.serving.languages import DetectedLanguage, detect, english_name
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.service import ClientText, Service, wait_for_answer
 from seq2seq.serving.storage import SUGGESTIONS
+from seq2seq.serving.validation import Entry
 
 
-async def translate(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def translate(service: Service, request: Request, entry: Entry) -> Any:
     """Translate one text or several."""
     count, q = entry["alternatives"], entry["q"]
     originals = [q] if isinstance(q, str) else q
-    size = sum(map(len, originals))
-    texts = await service.split(
-        originals,
-        entry["source"],
-        entry["target"],
-        read=read_html if entry["format"] == "html" else None,
-        links=count + 1,
-    )
+    languages = entry["source"], entry["target"]
+    read = read_html if entry["format"] == "html" else None
+    texts = await service.split(originals, *languages, read=read, links=count + 1)
     beams = min(count + 1, service.limits.beam_size)
     await (await service.submit(texts, request, beams=beams))
-    return await run_off_loop(size * (count + 1), answer_json, texts, entry)
+    size = sum(map(len, originals)) * (count + 1)
+    return await run_off_loop(size, answer_json, texts, entry)
 
 
-def answer_json(texts: Sequence[ClientText], entry: dict[str, Any]) -> Response:
+def answer_json(texts: Sequence[ClientText], entry: Entry) -> Response:
     """The answer, with lists if there was a list of texts. A text in a language of no model stands
     as it was, with that language, and an error.
     """
@@ -56,14 +53,14 @@ def language_json(detected: DetectedLanguage | None) -> dict[str, Any]:
     return {"language": detected.language, "confidence": round(100 * detected.confidence)}
 
 
-async def detect_language(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def detect_language(service: Service, request: Request, entry: Entry) -> Any:
     """The language of a text: if it is clear, also one that nothing is translated from."""
     service.check_length(entry["q"])
     candidates = [model.source for model in service.find_models()]
     return [language_json(detect(entry["q"], candidates))]
 
 
-async def suggest(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def suggest(service: Service, request: Request, entry: Entry) -> Any:
     """Keep a better translation of a text, in a language pair of a model."""
     storage = service.find_storage()
     (text,) = await service.split([entry["q"]], entry["source"], entry["target"])
@@ -73,7 +70,7 @@ async def suggest(service: Service, request: Request, entry: dict[str, Any]) -> 
     return {"success": True}
 
 
-async def translate_file(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def translate_file(service: Service, request: Request, entry: Entry) -> Any:
     """Translate a file, which is kept for a while. Returns: the address at which it is."""
     languages = entry["source"], entry["target"]
     record, answer = await accept_document(service, request, entry, languages)
@@ -94,26 +91,20 @@ async def languages(service: Service, request: Request) -> Any:
     targets: dict[str, list[str]] = {}
     for source, target in language_pairs(service):
         targets.setdefault(source, []).append(target)
-    return [
-        {"code": code, "name": english_name(code), "targets": codes}
-        for code, codes in targets.items()
-    ]
+    return [{"code": n, "name": english_name(n), "targets": each} for n, each in targets.items()]
 
 
 async def settings(service: Service, request: Request) -> Any:
     """The options of the service, as LibreTranslate describes its own."""
     pair = next(iter(language_pairs(service)), ())
-    languages = {
-        side: {"code": code, "name": english_name(code)}
-        for side, code in zip(("source", "target"), pair, strict=False)
-    }
+    sides = zip(("source", "target"), pair, strict=False)
     return {
         "keyRequired": service.keys is not None,
         "charLimit": service.limits.characters,
         "filesTranslation": service.storage is not None,
         "suggestions": service.storage is not None,
         "supportedFilesFormat": list(FORMATS) if service.storage else [],
-        "language": languages,
+        "language": {n: {"code": code, "name": english_name(code)} for n, code in sides},
     }
 
 

@@ -11,15 +11,12 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.constraints.placeholders import MAX_CHARACTERS
-from seq2seq.documents.document import Split
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.glossaries import require_terms
 from seq2seq.serving.languages import english_name
-from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.service import ClientText, Service
+from seq2seq.serving.validation import Entry
 from seq2seq.translation.request import Translation
 
 PARTIAL_SECONDS = 0.05  # between two looks at an unfinished translation
@@ -39,33 +36,27 @@ async def models(service: Service, request: Request) -> Any:
         }
         for model in service.models.values()
     ]
-    limits = {
-        "beam_size": service.limits.beam_size,
-        "alternatives": service.limits.beam_size,
-        "characters": service.limits.characters,
-    }
+    limits = dict.fromkeys(("beam_size", "alternatives"), service.limits.beam_size)
+    limits["characters"] = service.limits.characters
     return {"models": descriptions, "limits": limits}
 
 
-async def translate(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def translate(service: Service, request: Request, entry: Entry) -> Any:
     """The translations of each sentence of a text; as events, also the best so far."""
     nbest, prefix, must_not = entry["nbest"], entry["prefix"], entry["must_not"]
     must = [[each] if isinstance(each, str) else each for each in entry["must"]]
-    beams = entry.get("beam_size", nbest)
+    beams: Any = entry.get("beam_size", nbest)
     if beams < nbest:
         raise HTTPError(400, f"nbest={nbest} needs as many beams: beam_size={nbest}, or none")
     length = sum(map(len, chain(must_not, *must)))
     if length > MAX_CHARACTERS:
         limit = f"at most {MAX_CHARACTERS:,} are searched for at once"
         raise HTTPError(413, f"must and must_not have {length:,} characters; {limit}")
-    split: Split | None = None if entry["split"] else "none"
-    wishes = {"must": must, "must_not": must_not}
-    text = await split_text(service, entry, split, links=nbest, **wishes)
+    wishes = {"must": must, "must_not": must_not, "terms": entry["glossary"]}
+    split = None if entry["split"] else "none"
+    text = await split_text(service, entry, nbest, split=split, **wishes)
     if len(text.sentences) != 1 and (prefix or must):
         raise HTTPError(400, "prefix and must are for a text of one sentence; or add split=false")
-    size = len(entry["text"])
-    if terms := entry["glossary"]:
-        await run_off_loop(size + 100 * len(terms), require_terms, [text], terms)
     answer = await service.submit([text], request, beams=beams, seconds=entry.get("deadline"))
     if "text/event-stream" in request.headers.get("accept", ""):
         events = send_events(text, asyncio.ensure_future(answer), nbest, entry["links"])
@@ -74,34 +65,25 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     return await send_answer(text, nbest, entry["links"])
 
 
-async def alternatives(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+async def alternatives(service: Service, request: Request, entry: Entry) -> Any:
     """The ways to go on after the beginning of a translation."""
     count = entry["count"]
-    text = await split_text(service, entry, "none", links=count, alternatives=count)
+    text = await split_text(service, entry, count, split="none", alternatives=count)
     if not text.sentences:
         raise HTTPError(400, "the text is empty: give a sentence")
     await (await service.submit([text], request, seconds=entry.get("deadline")))
     return await send_answer(text, count, entry["links"])
 
 
-async def split_text(
-    service: Service, entry: dict[str, Any], split: Split | None, links: int, **wishes: Any
-) -> ClientText:
+async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) -> ClientText:
     """The text of a request; arguments and errors as in `Service.split`.
 
     Args:
         links: of how many of its translations the words are linked, if the client wants links.
     """
     service.check_length(entry["prefix"])
-    (text,) = await service.split(
-        [entry["text"]],
-        entry["source"],
-        entry["target"],
-        name=entry["model"],
-        split=split,
-        prefix=entry["prefix"],
-        **wishes,
-    )
+    wishes |= {"name": entry["model"], "prefix": entry["prefix"]}
+    (text,) = await service.split([entry["text"]], entry["source"], entry["target"], **wishes)
     for sentence in text.sentences:
         sentence.links = links if entry["links"] else 0
     if entry["links"] and text.model.choice is None:
@@ -116,13 +98,14 @@ async def send_events(
     events.
     """
     sent, wait = "", PARTIAL_SECONDS
+    join = partial(text.document.join, target=text.model.target)
     try:
         while not (await asyncio.wait((answer,), timeout=wait))[0]:
             began_at = time.monotonic()
             looking = text.model.best_so_far(text.sentences)
             await asyncio.wait((answer, looking), return_when=asyncio.FIRST_COMPLETED)
             if looking.done():
-                best = await run_off_loop(text.size, text.join, looking.result())
+                best = await run_off_loop(text.size, join, looking.result())
                 if best != sent:
                     sent = best
                     yield format_event("partial", json.dumps({"text": sent}, ensure_ascii=False))
@@ -156,44 +139,29 @@ def answer_json(text: ClientText, nbest: int, is_linked: bool) -> str:
     itself, since nothing else can happen while JSON is written.
     """
     model = text.model
-    answer: dict[str, Any] = {
-        "model": model.name,
-        "source": model.source,
-        "target": model.target,
-        "text": text.translation(),
-    }
+    answer: Entry = {"model": model.name, "source": model.source, "target": model.target}
+    answer["text"] = text.translation()
     if text.detected:
         name = english_name(text.detected.language)
         answer["detected"] = text.detected._asdict() | {"name": name}
     write = partial(json.dumps, ensure_ascii=False, allow_nan=False)
-    pairs = zip(text.sentences, text.translations(), strict=True)
     sentences = [
-        write(sentence_json(model, sentence.text, translations[:nbest], is_linked))
-        for sentence, translations in pairs
+        write(sentence_json(text, sentence.text, translations[:nbest], is_linked))
+        for sentence, translations in zip(text.sentences, text.translations(), strict=True)
     ]
     return f'{write(answer)[:-1]}, "sentences": [{", ".join(sentences)}]}}'
 
 
-def sentence_json(
-    model: ModelWorker, source: str, best: list[Translation], is_linked: bool
-) -> dict[str, Any]:
-    """A sentence with its translations."""
+def sentence_json(text: ClientText, source: str, best: list[Translation], is_linked: bool) -> Any:
+    """A sentence with its translations, and the links between their words."""
+    model = text.model
     entries = [each.to_json(model.labels) for each in best]
     sentence = {"source": source, "translations": entries}
     if is_linked and model.choice:
-        for entry, translation in zip(entries, best, strict=True):
-            add_links(sentence, entry, translation.alignment, model.choice)
+        for entry, alignment in zip(entries, (each.alignment for each in best), strict=True):
+            # There are none of texts that cannot be aligned, such as long ones.
+            source_words, words = (alignment.source, alignment.target) if alignment else ([], [])
+            sentence["source_words"] = [word._asdict() for word in source_words]
+            entry["words"] = [word._asdict() for word in words]
+            entry["links"] = sorted(alignment.links(model.choice)) if alignment else []
     return sentence
-
-
-def add_links(
-    sentence: dict[str, Any],
-    translation: dict[str, Any],
-    alignment: Alignment | None,
-    choice: Choice,
-) -> None:
-    """Add words and their links; none for texts that cannot be aligned, such as long ones."""
-    source, target = (alignment.source, alignment.target) if alignment else ([], [])
-    sentence["source_words"] = [word._asdict() for word in source]
-    translation["words"] = [word._asdict() for word in target]
-    translation["links"] = sorted(alignment.links(choice)) if alignment else []
