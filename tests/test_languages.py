@@ -1,6 +1,8 @@
 """Language codes, scripts, and white space between words."""
 
 import unicodedata
+from itertools import product
+from string import ascii_lowercase
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from langcodes.data_dicts import LIKELY_SUBTAGS
 
 from seq2seq.languages import (
     LONGEST_CODE,
+    WORD_LENGTHS,
     is_spaceless,
     language_code,
     letters_outside,
@@ -169,3 +172,9 @@ def test_a_letter_is_of_the_script_that_other_tables_say(text: str) -> None:
         and tables.script(letter) not in ("Grek", "Zyyy", "Zinh", "Zzzz")
     ]
     assert letters_outside(frozenset({"Grek"})).findall(text) == foreign
+
+
+def test_short_codes_are_what_the_library_says() -> None:
+    codes = ["".join(pair) for pair in product(ascii_lowercase, repeat=2)]
+    known = {code: WORD_LENGTHS.get(read_language(code).script, 0) for code in codes}
+    assert known == {code: word_length(code) for code in codes}

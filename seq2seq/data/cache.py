@@ -13,8 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import FileLock
-
 from seq2seq.durable import remove_stale, stage_of, sync, write_text
 from seq2seq.errors import DataError
 
@@ -114,6 +112,8 @@ def compute_once(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
 
     Raises: DataError if the cache cannot be written, and whatever `write` raises.
     """
+    from filelock import FileLock  # only here: translating needs no cache
+
     folder, memo = cache / name, FileMemo(cache)
     if is_sealed(folder, memo):
         return folder

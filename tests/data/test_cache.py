@@ -127,7 +127,7 @@ def test_two_containers_write_one_cache(tmp_path: Path) -> None:
 def test_who_is_faster_may_take_away_what_both_work_with(tmp_path: Path) -> None:
     def slower(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:  # the lock of this machine holds here alone
-            patch.setattr("seq2seq.data.cache.FileLock", lambda path: nullcontext())
+            patch.setattr("filelock.FileLock", lambda path: nullcontext())
             compute_once(tmp_path, "a", write)
         (folder / "gone" / "blocks").touch()
 
