@@ -201,3 +201,37 @@ def test_marks_at_the_ends_of_a_line_stay(text: str, sentence: str, expected: st
 def test_a_word_that_is_longer_than_the_library_may_read_is_not_cut() -> None:
     text = f"Ein Hund {'x' * 20_000} bellt."
     assert any("x" * 20_000 in each for each in Document.of(text, "de").sentences)
+
+
+@pytest.mark.parametrize(
+    "placeholder",
+    [
+        *("<%= name %>", "<% if a > 3 && b < 2 %>", "<%= '<b>' %>", "{{ $user->name }}"),
+        *("{% if a < 3 %}", "{{ a && b }}", "<?php echo $a->b; ?>", "<?= $a > 3 ?>"),
+        *("&lt;%= name %&gt;", "{{ a &amp;&amp; b }}", "{{ a\n&& b }}"),
+    ],
+)
+def test_templates_in_html_stay_byte_for_byte(placeholder: str) -> None:
+    for text in (
+        f"<p>Der Hund {placeholder} bellt &amp; <b>läuft</b>.</p>",
+        f"<p title='{placeholder}'>Der Hund {placeholder} bellt &amp; läuft.</p>",
+        f"<ul>{placeholder}<li>Der Hund bellt</li>{placeholder}</ul>",
+    ):
+        document = Document.of(text, "de", read=read_html)
+        (sentence,) = document.sentences
+        shown = sentence.replace("bellt", "barks")
+        normal = placeholder.replace("\n", " ") if "<p" in text else placeholder
+        written = document.join([shown]).replace("barks", "bellt")
+        assert written in (text, text.replace(f"Hund {placeholder}", f"Hund {normal}"))
+
+
+def test_php_without_an_end_hides_the_rest() -> None:
+    text = "<p>Der Hund bellt.</p><?php echo '<p>Ein Kind</p>';"
+    document = Document.of(text, "de", read=read_html)
+    assert document.sentences == ["Der Hund bellt."] and document.join(["x"]) == (
+        text.replace("Der Hund bellt.", "x")
+    )
+    for short in ("<?=", "<?=a", "<?php", "<?=?>"):
+        assert Document.of(f"<p>Hund</p>{short}", "de", read=read_html).join(["x"]) == (
+            f"<p>x</p>{short}"
+        )

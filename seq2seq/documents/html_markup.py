@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 from seq2seq.documents.limits import check_count
 from seq2seq.documents.markup import Kind, Token, unescape
+from seq2seq.documents.placeholders import DIALECTS, ERB
 
 # Elements whose content is not translated: in a sentence it is copied, or without any text, ...
 COPIED = {"code", "kbd", "samp", "var"}
@@ -29,6 +30,8 @@ BLOCKS = set(BLOCK_NAMES.split())
 ENTRY = re.compile(r"a|button|label|[a-z]+-.*", re.S)
 WORD_END = re.compile(r"[^\W_][.!?…]*\Z")
 MAX_COPIED = 100  # characters of what is copied; more of it stands in a sentence without any text
+PHP = re.compile(r"<\?(?:php|=)(?s:.{2,}?\?>|.{4,}\Z)")
+SERVED = re.compile(DIALECTS[ERB])
 COMMENT_END = re.compile(r"--\s*!?>")
 
 
@@ -109,6 +112,9 @@ class HTMLReader(HTMLParser):
         self._count = 0  # tags and the like
         self._regions: list[Region] = []  # each in the one before it
         self._copied: list[str] = []  # texts of the element that is copied
+        # What a server writes there is a comment, or a text without tags.
+        text = PHP.sub(lambda match: f"<!--{' ' * (len(match[0]) - 7)}-->", text)
+        text = SERVED.sub(lambda match: "%" * len(match[0]), text)
         # The parser would look for the end of a comment that has none at each that begins. Without
         # its dashes it ends with the next tag, and is no text either.
         ended = max((match.end() for match in COMMENT_END.finditer(text)), default=0)

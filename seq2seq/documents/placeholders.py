@@ -30,13 +30,14 @@ LENGTH = r"(?:hh?|ll?|[Lqjzt])?"  # of an argument of printf
 
 # The dialects of placeholders, those first that contain others. A percent sign after a number and a
 # colon after a word are punctuation: 50%, 10%-a, Hinweis:nein, 10:30.
+MUSTACHE, ERB = "Mustache, Vue, Jinja, Angular", "ERB, JSP: <%= name %>"
 DIALECTS = {
     "ICU, Angular: {n, plural, one {#} other {#}}": MESSAGE,
     # {0, number, integer}
     "ICU formats": rf"{ICU}(?:number|date|time|spellout|ordinal|duration)\s*+(?:,[^{{}}]*+)?\}}",
     # {{ name }} {{{name}}} {% if %}
-    "Mustache, Vue, Jinja, Angular": r"\{\{\{?+[^{}]*+\}\}\}?+|\{%[^{}%]*+%\}",
-    "ERB, JSP: <%= name %>": r"<%[^<>%]*+%>",
+    MUSTACHE: r"\{\{\{?+[^{}]*+\}\}\}?+|\{%[^{}%]*+%\}",
+    ERB: r"<%(?:[^<%]|%(?!>)|<(?!%))*+%>",
     # {} {0} {a.b:>4} { $x } %{name} ${name} #{name}
     "Python, C#, Java, Fluent, Ruby, JavaScript": r"[$%#@]?+\{ ?+[^{}\s]*+ ?+\}",
     "i18next: $t(key)": r"\$t\([^()]*+\)",
@@ -59,6 +60,7 @@ DIALECTS = {
 }
 PLACEHOLDERS = "|".join(DIALECTS.values())
 PLACEHOLDER = re.compile(PLACEHOLDERS)
+TEMPLATE = re.compile(f"({DIALECTS[MUSTACHE]}|{DIALECTS[ERB]})")  # of HTML, with signs of HTML
 SIGN = re.compile(r"[{%<@$&:]|www\.")  # every placeholder has one; most texts have none
 
 ICU_MESSAGE = re.compile(MESSAGE)
