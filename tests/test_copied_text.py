@@ -28,6 +28,11 @@ ICU: ⟦{0, number}⟧ ⟦{when, date, short}⟧ ⟦{n, plural, one {# Hund} oth
 Angular: ⟦{VAR_PLURAL, plural, =0 {kein} =1 {ein Hund} other {viele {{x}} Hunde}}⟧
 nested: ⟦{g, select, male {er {n, plural, one {#} other {##}}} other {sie}}⟧ und ⟦{n}⟧
 escaped: 100 ⟦%%⟧, ⟦&name;⟧ und ⟦&#160;⟧, ⟦:smile:⟧
+Xcode: ⟦%#@files@⟧ ⟦%1$#@x@⟧ und ⟦%#@a_b@⟧. grouped, Windows: ⟦%'d⟧ ⟦%'.2f⟧ ⟦%I64d⟧ ⟦%I64u⟧
+Ruby, Go: ⟦%<x>d⟧ ⟦%<total>.2f⟧ ⟦%[1]d⟧ ⟦%2$*1$d⟧
+Python, shell, Make: ⟦__name__⟧ ⟦__MAX_COUNT__⟧ ⟦$(VAR)⟧ ⟦$(name)⟧
+AngularJS, Jinja: ⟦[[name]]⟧ ⟦[[ user.name ]]⟧ ⟦{# ein Kommentar #}⟧
+Drupal, accounts: Hallo ⟦@name⟧ (⟦%name⟧), ⟦@user_name⟧.
 addresses: ⟦https://a.de/b?c=%20d⟧, ⟦www.a.de/b⟧, ⟦a.b+c@example.co.uk⟧ und ⟦ftp://a.b/c⟧.
 """.strip().split("\n")
 
@@ -58,6 +63,8 @@ def test_placeholders_of_every_dialect_are_found(line: str) -> None:
             "{rot, blau}",
             "Tom & Jerry;",
         ),
+        *("__Wichtig__ ist", "ab__cd__ef", "$(100)", "Siehe [[Haus]]", "[[Der Hund schläft]]"),
+        *("Treffen @ Berlin", "Kolleg@innen", "100 %name", "(20)%ige", "wie 50%'s"),
         *("AT&T", "100 % sicher", "3 %ige Lösung", "ein @ Zeichen", "z.B. usw."),
     ],
 )
