@@ -28,6 +28,11 @@ ICU: ⟦{0, number}⟧ ⟦{when, date, short}⟧ ⟦{n, plural, one {# Hund} oth
 Angular: ⟦{VAR_PLURAL, plural, =0 {kein} =1 {ein Hund} other {viele {{x}} Hunde}}⟧
 nested: ⟦{g, select, male {er {n, plural, one {#} other {##}}} other {sie}}⟧ und ⟦{n}⟧
 escaped: 100 ⟦%%⟧, ⟦&name;⟧ und ⟦&#160;⟧, ⟦:smile:⟧
+Xcode: ⟦%#@files@⟧ ⟦%1$#@x@⟧ und ⟦%#@a_b@⟧. grouped, Windows: ⟦%'d⟧ ⟦%'.2f⟧ ⟦%I64d⟧ ⟦%I64u⟧
+Ruby, Go: ⟦%<x>d⟧ ⟦%<total>.2f⟧ ⟦%[1]d⟧ ⟦%2$*1$d⟧
+Python, shell, Make: ⟦__name__⟧ ⟦__MAX_COUNT__⟧ ⟦$(VAR)⟧ ⟦$(name)⟧
+AngularJS, Jinja: ⟦[[name]]⟧ ⟦[[ user.name ]]⟧ ⟦{# ein Kommentar #}⟧
+Drupal, accounts: Hallo ⟦@name⟧ (⟦%name⟧), ⟦@user_name⟧.
 addresses: ⟦https://a.de/b?c=%20d⟧, ⟦www.a.de/b⟧, ⟦a.b+c@example.co.uk⟧ und ⟦ftp://a.b/c⟧.
 """.strip().split("\n")
 
@@ -58,6 +63,8 @@ def test_placeholders_of_every_dialect_are_found(line: str) -> None:
             "{rot, blau}",
             "Tom & Jerry;",
         ),
+        *("__Wichtig__ ist", "ab__cd__ef", "$(100)", "Siehe [[Haus]]", "[[Der Hund schläft]]"),
+        *("Treffen @ Berlin", "Kolleg@innen", "100 %name", "(20)%ige", "wie 50%'s"),
         *("AT&T", "100 % sicher", "3 %ige Lösung", "ein @ Zeichen", "z.B. usw."),
     ],
 )
@@ -201,3 +208,37 @@ def test_marks_at_the_ends_of_a_line_stay(text: str, sentence: str, expected: st
 def test_a_word_that_is_longer_than_the_library_may_read_is_not_cut() -> None:
     text = f"Ein Hund {'x' * 20_000} bellt."
     assert any("x" * 20_000 in each for each in Document.of(text, "de").sentences)
+
+
+@pytest.mark.parametrize(
+    "placeholder",
+    [
+        *("<%= name %>", "<% if a > 3 && b < 2 %>", "<%= '<b>' %>", "{{ $user->name }}"),
+        *("{% if a < 3 %}", "{{ a && b }}", "<?php echo $a->b; ?>", "<?= $a > 3 ?>"),
+        *("&lt;%= name %&gt;", "{{ a &amp;&amp; b }}", "{{ a\n&& b }}"),
+    ],
+)
+def test_templates_in_html_stay_byte_for_byte(placeholder: str) -> None:
+    for text in (
+        f"<p>Der Hund {placeholder} bellt &amp; <b>läuft</b>.</p>",
+        f"<p title='{placeholder}'>Der Hund {placeholder} bellt &amp; läuft.</p>",
+        f"<ul>{placeholder}<li>Der Hund bellt</li>{placeholder}</ul>",
+    ):
+        document = Document.of(text, "de", read=read_html)
+        (sentence,) = document.sentences
+        shown = sentence.replace("bellt", "barks")
+        normal = placeholder.replace("\n", " ") if "<p" in text else placeholder
+        written = document.join([shown]).replace("barks", "bellt")
+        assert written in (text, text.replace(f"Hund {placeholder}", f"Hund {normal}"))
+
+
+def test_php_without_an_end_hides_the_rest() -> None:
+    text = "<p>Der Hund bellt.</p><?php echo '<p>Ein Kind</p>';"
+    document = Document.of(text, "de", read=read_html)
+    assert document.sentences == ["Der Hund bellt."] and document.join(["x"]) == (
+        text.replace("Der Hund bellt.", "x")
+    )
+    for short in ("<?=", "<?=a", "<?php", "<?=?>"):
+        assert Document.of(f"<p>Hund</p>{short}", "de", read=read_html).join(["x"]) == (
+            f"<p>x</p>{short}"
+        )

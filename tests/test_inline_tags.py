@@ -339,3 +339,29 @@ def test_what_is_not_translated_or_no_part_of_a_word(
     assert document.join(document.sentences) == text
     joined = document.join([each.upper() for each in document.sentences])
     assert TAG.findall(joined) == TAG.findall(text) and joined.count("Ex") == text.count("Ex")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("<nav><a href=1>Der Hund</a><a href=2>Das Kind</a></nav>", ["Der Hund", "Das Kind"]),
+        ("<button>Hund</button><button><svg>x</svg>Kind</button>", ["Hund", "Kind"]),
+        ("<label>Hund<input></label><label>Kind<input></label>", ["Hund", "Kind"]),
+        ("<a><b>Der Bär.</b></a><!-- --><a><b>&Ouml;l</b></a>", ["Der Bär.", "Öl"]),
+        ("<x-a><a>Seite 1</a></x-a><x-a><a>Seite 2</a></x-a>", ["Seite 1", "Seite 2"]),
+        ("Ein Gar<b>ten</b>, <b>Gar</b><i>ten</i>, <a>Hund</a>e", ["Ein Garten, Garten, Hunde"]),
+        ("Ein Hund<a>1</a><a>2</a> und <a>[x]</a><a>[y]</a>", ["Ein Hund12 und [x][y]"]),
+        ("Ein <a>Hund</a> <a>b</a><br><a>c</a>", ["Ein Hund b c"]),
+    ],
+)
+def test_entries_side_by_side_are_sentences_and_parts_of_a_word_are_not(
+    text: str, sentences: list[str]
+) -> None:
+    document = Document.of(text, "de", read=read_html)
+    assert document.sentences == sentences
+    assert document.join(sentences) == text
+    if len(sentences) > 1:  # each stands where it stood
+        translated = document.join([each.upper() for each in sentences])
+        for sentence in sentences:
+            text = text.replace(sentence, sentence.upper())
+        assert translated == text.replace("&Ouml;l", "ÖL")

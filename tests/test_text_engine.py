@@ -297,13 +297,39 @@ def test_a_word_that_no_language_has_is_copied_and_named(translator: Translator)
     engine = translator.text_engine(Engine(translator.model, Greedy()))
     with pytest.warns(UserWarning, match="line 2 has a word of .* pieces: copied") as told:
         plain, copied, words = warn_of_problems(engine.translate(requests))
-    assert [each.text for each in copied.result.translations] == [endless]
+    # The text before it and after it is translated as ever.
+    around = [TranslationRequest(text) for text in ("Ein", "Hund")]
+    first, last = (each.result.translations[0].text for each in engine.translate(around))
+    assert [each.text for each in copied.result.translations] == [f"{first} {'xy' * 500} {last}"]
     assert [each.is_flawed for each in (plain, copied, words)] == [False, True, False]
     assert not any(str(each.message).startswith("line 3 has a word") for each in told)
     # Where words have no spaces between them, there are no such words.
     codec = replace(engine.codec, spaceless=True)
     ids = codec.encode([endless])[0]
-    assert codec.longest_word(endless, ids) == 0 < engine.codec.longest_word(endless, ids)
+    assert not codec.endless_words(endless, ids)
+    assert [*engine.codec.endless_words(endless, ids)] == ["xy" * 500]
+
+
+@pytest.mark.filterwarnings("ignore:cut off at the length")
+def test_an_endless_address_stops_neither_its_sentence_nor_placeholders(
+    translator: Translator,
+) -> None:
+    """Alone, beside marks, in an answer with several translations, and in one that streams."""
+    word = "https://mail.example.org/?u=" + "aB3" * 200
+    rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS)))
+    engine = translator.text_engine(Beam(beam_size=2, length_extra=20), rules=rules)
+    texts = [f"{word} - {word}", f"{{n}} {TEXTS[0]} {word} .", f"{word} {TEXTS[0]} {word}"]
+    requests = [TranslationRequest(text, checked=True) for text in texts]
+    engine.submit(requests)
+    assert engine.best_so_far(requests[2]).startswith(f"{word} ")
+    while engine.busy:
+        engine.advance()
+    alone, placed, between = ([t.text for t in each.result.translations] for each in requests)
+    assert alone == [texts[0]] and min(len(placed), len(between)) > 1
+    assert all(text.endswith(f" {word} .") for text in placed) and placed[0].count("{n}") == 1
+    assert all(text.startswith(f"{word} ") and text.endswith(f" {word}") for text in between)
+    for request in requests:
+        assert [each.kind for each in request.result.problems] == ["copied"]
 
 
 def test_a_translation_has_no_spaces_around_it(translator: Translator) -> None:

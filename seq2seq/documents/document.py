@@ -5,12 +5,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from seq2seq.documents.inline import Element, Run, runs_of
 from seq2seq.documents.limits import check_count
 from seq2seq.documents.markup import Reader, Token, set_notes_apart
-from seq2seq.documents.placeholders import is_language
+from seq2seq.documents.placeholders import TEMPLATE, is_language
 from seq2seq.documents.placing import WordLinks, diagonal_links, place_tags
 from seq2seq.documents.sentences import sentence_ends
 from seq2seq.languages import is_spaceless
@@ -133,15 +134,16 @@ class Document:
         rows = enumerate(zip(translations, self.sentences, self.elements, strict=True))
         for number, (translation, sentence, elements) in rows:
             texts.append(self.between[number] or (space if number else ""))
+            escape = partial(escape_text, original=self.originals[number])
             plain = keep_dots(sentence, re.sub(r"\s*[\r\n]\s*", " ", translation.strip()))
             if translation == sentence:
                 texts.append(self.originals[number])
             elif elements:
                 known = links[number] if links else None
                 words = known or diagonal_links(spans_of(sentence), spans_of(plain))
-                texts.append(place_tags(sentence, elements, plain, words, escape_text))
+                texts.append(place_tags(sentence, elements, plain, words, escape))
             else:
-                texts.append(escape_text(plain) if self.has_tags else plain)
+                texts.append(escape(plain) if self.has_tags else plain)
         return "".join([*texts, self.between[-1]])
 
 
@@ -151,9 +153,11 @@ def copied_texts(elements: Sequence[Element]) -> Iterator[str]:
         yield from [element.text] if element.text else copied_texts(element.children)
 
 
-def escape_text(text: str) -> str:
-    """A text as it stands between tags."""
-    return html.escape(text, quote=False)
+def escape_text(text: str, original: str = "") -> str:
+    """A text as it stands between tags; the placeholders of templates as in its original."""
+    kept = {re.sub(r"\s+", " ", each) for each in TEMPLATE.findall(original)}
+    parts = TEMPLATE.split(text)
+    return "".join(each if each in kept else html.escape(each, quote=False) for each in parts)
 
 
 def keep_dots(sentence: str, translation: str) -> str:

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 from seq2seq.documents.limits import check_count
 from seq2seq.documents.markup import Kind, Token, unescape
+from seq2seq.documents.placeholders import DIALECTS, ERB
 
 # Elements whose content is not translated: in a sentence it is copied, or without any text, ...
 COPIED = {"code", "kbd", "samp", "var"}
@@ -25,7 +26,12 @@ BLOCK_NAMES = """
     tfoot th thead title tr ul video audio
 """
 BLOCKS = set(BLOCK_NAMES.split())
+# Elements that are entries of a menu or a form, and those that HTML does not have: x-card.
+ENTRY = re.compile(r"a|button|label|[a-z]+-.*", re.S)
+WORD_END = re.compile(r"[^\W_][.!?…]*\Z")
 MAX_COPIED = 100  # characters of what is copied; more of it stands in a sentence without any text
+PHP = re.compile(r"<\?(?:php|=)(?s:.{2,}?\?>|.{4,}\Z)")
+SERVED = re.compile(DIALECTS[ERB])
 COMMENT_END = re.compile(r"--\s*!?>")
 
 
@@ -34,7 +40,32 @@ def read_html(text: str) -> list[Token]:
 
     Raises: DataError for more than `MAX_ELEMENTS` tags.
     """
-    return HTMLReader(text).tokens
+    return part_neighbours(text, HTMLReader(text).tokens)
+
+
+def part_neighbours(text: str, tokens: Sequence[Token]) -> list[Token]:
+    """Tokens with a block of no width between two entries of a menu, and the like, that stand side
+    by side without white space, as in <a>Der Hund</a><a>Das Kind</a>.
+    """
+    parted: list[Token] = []
+    before, cut, is_closed = "", 0, False
+    for token in tokens:
+        is_entry = ENTRY.fullmatch(token.name) is not None
+        if is_closed and is_entry and token.kind == "open":
+            cut = len(parted)
+        is_closed = (token.kind == "close" and is_entry) or (is_closed and token.kind == "alone")
+        if token.kind == "text":
+            plain = text[token.begin : token.end]
+            is_glued = cut and unescape(plain[:40])[0][:1].isalpha()
+            if is_glued and WORD_END.search(unescape(before)[0][-3:]):
+                place = parted[cut].begin
+                parted.insert(cut, Token("block", place, place))
+            before = plain[-40:]
+        elif token.kind == "block" or token.text:
+            before = ""
+        cut = cut if token.kind in ("open", "close", "alone") and not token.text else 0
+        parted.append(token)
+    return parted
 
 
 def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:
@@ -81,6 +112,9 @@ class HTMLReader(HTMLParser):
         self._count = 0  # tags and the like
         self._regions: list[Region] = []  # each in the one before it
         self._copied: list[str] = []  # texts of the element that is copied
+        # What a server writes there is a comment, or a text without tags.
+        text = PHP.sub(lambda match: f"<!--{' ' * (len(match[0]) - 7)}-->", text)
+        text = SERVED.sub(lambda match: "%" * len(match[0]), text)
         # The parser would look for the end of a comment that has none at each that begins. Without
         # its dashes it ends with the next tag, and is no text either.
         ended = max((match.end() for match in COMMENT_END.finditer(text)), default=0)

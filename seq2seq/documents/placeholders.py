@@ -26,30 +26,40 @@ WEB = r"(?:https?|ftps?|file)://[^\s<>\"]*[\w/]|\bwww\.[^\s<>\"]*[\w/]"
 # Only the 64 characters before an @ are read from several places.
 MAIL = r"(?:mailto:)?+(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+"
 
-LENGTH = r"(?:hh?|ll?|[Lqjzt])?"  # of an argument of printf
+LENGTH = r"(?:hh?|ll?|[Lqjzt]|I(?:32|64))?"  # of an argument of printf
 
 # The dialects of placeholders, those first that contain others. A percent sign after a number and a
 # colon after a word are punctuation: 50%, 10%-a, Hinweis:nein, 10:30.
+MUSTACHE, ERB = "Mustache, Vue, Jinja, Angular", "ERB, JSP: <%= name %>"
 DIALECTS = {
     "ICU, Angular: {n, plural, one {#} other {#}}": MESSAGE,
     # {0, number, integer}
     "ICU formats": rf"{ICU}(?:number|date|time|spellout|ordinal|duration)\s*+(?:,[^{{}}]*+)?\}}",
-    # {{ name }} {{{name}}} {% if %}
-    "Mustache, Vue, Jinja, Angular": r"\{\{\{?+[^{}]*+\}\}\}?+|\{%[^{}%]*+%\}",
-    "ERB, JSP: <%= name %>": r"<%[^<>%]*+%>",
+    # {{ name }} {{{name}}} {% if %} {# comment #}
+    MUSTACHE: r"\{\{\{?+[^{}]*+\}\}\}?+|\{%[^{}%]*+%\}|\{#[^{}#]*+#\}",
+    ERB: r"<%(?:[^<%]|%(?!>)|<(?!%))*+%>",
     # {} {0} {a.b:>4} { $x } %{name} ${name} #{name}
     "Python, C#, Java, Fluent, Ruby, JavaScript": r"[$%#@]?+\{ ?+[^{}\s]*+ ?+\}",
-    "i18next: $t(key)": r"\$t\([^()]*+\)",
+    "i18next, Make: $t(key) $(NAME)": r"\$t\([^()]*+\)|\$\([A-Za-z_][\w.]*+\)",
+    "Python, shell: __name__": r"(?<!\w)__(?:[a-z](?:_?[a-z0-9])*+|[A-Z](?:_?[A-Z0-9])*+)__(?!\w)",
+    "AngularJS, Thymeleaf: [[name]]": r"\[\[ ?[a-z_][\w.-]*+ ?\]\]",
     "addresses of pages": WEB,
     "addresses of mail": MAIL,
     "escaped percent sign": r"%%",
     "Symfony, Windows: %name%": r"%[A-Za-z_][\w.-]++%(?![\w%])",
     "Boost, Qt, KDE: %1% %1 %L1": r"%\d\d?%(?![\w%])|%L?\d(?![\d$]|[.,]\d|\.?\d*[A-Za-z@])",
-    # With a position or a name: %1$s %(name)s
-    "C, Python, PHP": rf"%(?:\(\w[\w.-]*+\)|\d++\$)[-+#0']*+\d*+(?:\.\d++)?+{LENGTH}[A-Za-z@]",
+    "Xcode: %#@name@": r"%(?:\d++\$)?+#@\w++@",
+    # With a position or a name: %1$s %(name)s %<name>s %[1]s
+    "C, Python, PHP, Ruby, Go": (
+        r"%(?:\(\w[\w.-]*+\)|(?<!\d%)<\w++>|\[\d++\]|\d++\$)[-+#0']*+(?:\d++|\*\d++\$)?+"
+        rf"(?:\.\d++)?+{LENGTH}[A-Za-z@]"
+    ),
     "C, Objective-C, strftime: %s %ld %.2f %-5d %*d %@ %Y": (
-        rf"(?<!\d)%[-+#0]*+(?:\d++|\*)?+(?:\.(?:\d++|\*))?+(?:@|{LENGTH}"
+        rf"(?<!\d)%(?:'(?=[\d.]*+[dfiu]))?+[-+#0]*+(?:\d++|\*)?+(?:\.(?:\d++|\*))?+(?:@|{LENGTH}"
         r"(?:[A-Za-z](?![^\W_])|[dsuf](?=[A-Za-z]{1,2}(?![^\W_]))))|%(?:@|[sd](?![^\W_]))"
+    ),
+    "Drupal, accounts: %name @name": (
+        r"(?<![\w%)])(?<!\d\s)%[a-z][a-z0-9_]{2,}+(?!\w)|(?<![\w@%$.+-])@[a-z_]\w++(?![\w.-]*@)"
     ),
     "PHP, shell, regular expressions: $name $1": r"\$(?:[A-Za-z_]\w*+|\d(?![\w%]|[.,]\d))",
     "emoji: :smile:": r"(?<![\w:]):[a-z0-9_+-]++:(?![\w:])",
@@ -59,7 +69,8 @@ DIALECTS = {
 }
 PLACEHOLDERS = "|".join(DIALECTS.values())
 PLACEHOLDER = re.compile(PLACEHOLDERS)
-SIGN = re.compile(r"[{%<@$&:]|www\.")  # every placeholder has one; most texts have none
+TEMPLATE = re.compile(f"({DIALECTS[MUSTACHE]}|{DIALECTS[ERB]})")  # of HTML, with signs of HTML
+SIGN = re.compile(r"[{%<@$&:]|www\.|__|\[\[")  # every placeholder has one; most texts have none
 
 ICU_MESSAGE = re.compile(MESSAGE)
 PLAIN_WORD = re.compile(r"(?<!\S)[^\W\d_]{2,}+(?=[\s,;!?]|\.?(?:\s|\Z))")

@@ -3,8 +3,9 @@
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
 
 from seq2seq.constraints.lexical import Vocabulary
 from seq2seq.constraints.request import Requirements, Rules
@@ -48,30 +49,34 @@ class TextCodec:
         """The pieces of each text."""
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
 
-    def longest_word(self, text: str, ids: Sequence[int]) -> int:
-        """Pieces of the longest word of a text, if they are more than `LONGEST_WORD`, else 0.
+    def endless_words(self, text: str, ids: Sequence[int]) -> dict[str, int]:
+        """The words of a text that have more than `LONGEST_WORD` pieces, and how many they have.
 
         Args:
             ids: the pieces of the text.
         """
         if self.spaceless or len(ids) <= LONGEST_WORD:
-            return 0
+            return {}
         text = clean_line(text)
         ends = [end for _, end in self.tokenizers.source.spans(text)]
-        words = (match.span() for match in re.finditer(r"\S+", text))
-        longest = max((bisect_right(ends, b) - bisect_right(ends, a) for a, b in words), default=0)
-        return longest if longest > LONGEST_WORD else 0
+        words = ((match[0], *match.span()) for match in re.finditer(r"\S+", text))
+        counts = {word: bisect_right(ends, b) - bisect_right(ends, a) for word, a, b in words}
+        return {word: count for word, count in counts.items() if count > LONGEST_WORD}
 
     def requirements_of(self, request: TranslationRequest) -> Requirements | None:
         """The requirements of the translation of a text, if there are any.
 
         Raises: as `Requirements`.
         """
-        rules, prefix = self.rules or Rules(), clean_line(request.prefix)
+        rules, prefix, text = self.rules or Rules(), clean_line(request.prefix), request.text
         phrases = request.must, request.must_not
-        if not (request.prefix or any(phrases) or rules.apply_to(request.text)):
+        if request.endless:
+            text = " ".join(
+                word for word in clean_line(text).split() if word not in request.endless
+            )
+        if not (request.prefix or any(phrases) or rules.apply_to(text)):
             return None
-        return Requirements(rules, self.vocabulary, request.text, prefix, *phrases, self.max_length)
+        return Requirements(rules, self.vocabulary, text, prefix, *phrases, self.max_length)
 
     def sentences_of(
         self,
@@ -79,18 +84,17 @@ class TextCodec:
         requirements: Requirements | None,
         ids: list[int] | None = None,
     ) -> list[SentenceRequest]:
-        """The sentences to decode: one; several if the text is too long; none if it is blank.
+        """The sentences to decode: one; several if the text is too long, or endless words are in
+        it; none if it is blank, or there are only such words. Sets what is `copied`.
 
         Args:
             ids: from `encode`; None = not known yet.
         """
         source, text = self.tokenizers.source, clean_line(request.text)
         rows = [ids if ids is not None else self.encode([text])[0]]
-        if len(rows[0]) - len(source.prefix) > self.limit - 1:
-            # White space alone has no translation.
-            rows = source.encode_batch(
-                [part for part in split_into_parts(text, source, self.limit - 1) if part.strip()]
-            )
+        if request.endless or len(rows[0]) - len(source.prefix) > self.limit - 1:
+            parts, request.copied = self._cut(text, request.endless)
+            rows = source.encode_batch(parts)
         elif not text.strip():
             rows = []
         return [
@@ -104,17 +108,37 @@ class TextCodec:
             for part, row in enumerate(rows)
         ]
 
-    def translations_of(self, parts: Sequence[list[Hypothesis]]) -> list[Translation]:
+    def _cut(self, text: str, endless: Container[str]) -> tuple[list[str], list[str]]:
+        """The parts of a text to translate, and what is copied before each and after the last."""
+        parts, copied = [], [""]
+        words = re.findall(r"\S+\s*", text)
+        for is_endless, group in groupby(words, lambda word: word.rstrip() in endless):
+            piece = "".join(group).strip()
+            if is_endless or (endless and not any(map(str.isalnum, piece))):
+                copied[-1] += f" {piece}"
+                continue
+            # White space alone has no translation.
+            new = split_into_parts(piece, self.tokenizers.source, self.limit - 1)
+            parts += [part for part in new if part.strip()]
+            copied += [""] * (len(parts) + 1 - len(copied))
+        return parts, copied
+
+    def translations_of(
+        self, parts: Sequence[list[Hypothesis]], copied: Sequence[str] = ()
+    ) -> list[Translation]:
         """The translations of a text from the hypotheses of its parts: joined rank by rank, as many
         as all parts have, and of several parts at most `MOST_JOINED`. Those whose probability is
         not finite are left out.
+
+        Args:
+            copied: as of `join`.
         """
         finite = [[h for h in part if math.isfinite(h.score)] for part in parts]
         ranks = list(zip(*finite, strict=False))[: MOST_JOINED if len(parts) > 1 else None]
         texts = iter(self.tokenizers.target.decode_batch([h.ids for rank in ranks for h in rank]))
         return [
             Translation(
-                self.join([next(texts) for _ in rank]),
+                self.join([next(texts) for _ in rank], copied),
                 sum(h.score for h in rank) / len(rank),
                 [i for h in rank for i in (h.ids if h.truncated else [*h.ids, EOS])],
                 tuple(value for h in rank for value in h.token_logp),
@@ -124,6 +148,11 @@ class TextCodec:
             for rank in ranks
         ]
 
-    def join(self, texts: list[str]) -> str:
-        """The translation of a text from those of its parts, without spaces around it."""
-        return self.between.join(text.strip() for text in texts)
+    def join(self, texts: Sequence[str], copied: Sequence[str] = ()) -> str:
+        """The translation of a text from those of its parts, without spaces around it.
+
+        Args:
+            copied: what stands before each of them and after the last, between spaces.
+        """
+        rows = (text.strip() for row in zip_longest(copied, texts, fillvalue="") for text in row)
+        return (" " if copied else self.between).join(filter(None, rows))

@@ -64,11 +64,11 @@ class Translation(NamedTuple):
 class Problem(NamedTuple):
     """A trouble with a text. The message goes on after the name of its place.
 
-    Kinds: `unreadable` (nobody could read it), `refused` (it cannot be answered), `copied` (it was
-    not translated, since it is no text of a language), `parts` (it is long, and was translated in
-    parts), `unsatisfied` (no translation contains all that it must), `lost` (among that is a
-    placeholder), `diverged` (none has a finite probability), `truncated` (the length limit cut off
-    the best one).
+    Kinds: `unreadable` (nobody could read it), `refused` (it cannot be answered), `copied` (it or
+    a word of it was not translated, since no language has it), `parts` (it is long, and was
+    translated in parts), `unsatisfied` (no translation contains all that it must), `lost` (among
+    that is a placeholder), `diverged` (none has a finite probability), `truncated` (the length
+    limit cut off the best one).
     """
 
     kind: Kind
@@ -124,6 +124,8 @@ class TranslationRequest(Request):
         place: the name of the text in messages, such as `line 7`.
         ids: its pieces, from `TextCodec.encode`, if whoever made the request knows them already.
         requirements: of its translation, once it is submitted; None = none.
+        endless: its words that are copied, since no language has them, and their pieces.
+        copied: what of it is copied before each of its parts and after the last; none = nothing.
         sentences: what it is decoded as: its parts; again without what could not be satisfied; for
             alternatives, at first their next pieces, then all up to their ends.
         result: what is known of it so far; the whole when it has ended.
@@ -145,6 +147,8 @@ class TranslationRequest(Request):
     place: str = "the text"
     ids: list[int] | None = None
     requirements: Requirements | None = field(default=None, init=False)
+    endless: dict[str, int] = field(default_factory=dict, init=False)
+    copied: Sequence[str] = field(default=(), init=False)
     sentences: list[SentenceRequest] = field(default_factory=list, init=False)
     result: Result = field(default_factory=lambda: Result([], []), init=False)
 
@@ -190,13 +194,8 @@ class TranslationRequest(Request):
         missing = find_placeholders(self.text) - find_placeholders(best.text) - later
         return [*lost, *missing] if self.checked else lost
 
-    def copy(self, message: str = "") -> None:
-        """For its engine, and for whoever reads texts: it is its own translation.
-
-        Args:
-            message: the problem that is the reason; empty = there is none.
-        """
-        self.result.problems.extend([Problem("copied", message)] if message else [])
+    def copy(self) -> None:
+        """For its engine, and for whoever reads texts: it is its own translation."""
         self.finish([Translation(self.text.strip(), 0.0)])
 
     def refuse(self, error: Exception) -> None:

@@ -63,23 +63,26 @@ class TextEngine(RequestEngine[TranslationRequest]):
         self._decode([request for request in requests if not request.ended])
 
     def _prepare(self, request: TranslationRequest, ids: list[int]) -> None:
-        """Make the sentences of a text, or copy it if it has a word that no language has.
+        """Make the sentences of a text; none if it is copied, since no language has its words.
 
         Raises: ConfigError or DataError if it is refused.
         """
-        if pieces := self.codec.longest_word(request.text, ids):
-            request.copy(f"has a word of {pieces:,} pieces: copied, not translated")
-            return
+        if endless := self.codec.endless_words(request.text, ids):
+            message = f"has a word of {max(endless.values()):,} pieces: copied, not translated"
+            request.endless = endless
+            request.result.problems.append(Problem("copied", message))
         request.requirements = self.codec.requirements_of(request)
         sentences = self.codec.sentences_of(request, request.requirements, ids)
         parts = len(sentences)
-        if request.alternatives and parts != 1:
+        if endless and not parts:
+            request.copy()
+        elif request.alternatives and parts != 1:
             raise ConfigError("alternatives are found for a text of one part: give one sentence")
-        if request.alternatives:
+        elif request.alternatives:
             beams = min(request.alternatives, self.codec.tokenizers.target.size)
             sentences[0].search = Beam(beam_size=beams, length_ratio=0, length_extra=1)
         self._divide(request, sentences)
-        if parts > 1:
+        if parts > 1 and not endless:
             message = f"is longer than {self.codec.limit} pieces: translated in {parts} parts"
             request.result.problems.append(Problem("parts", message))
 
@@ -111,7 +114,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
             each.hypotheses[0].ids if each.hypotheses else self.engine.best_so_far(each)
             for each in request.sentences
         ]
-        return self.codec.join(self.codec.tokenizers.target.decode_batch(rows))
+        return self.codec.join(self.codec.tokenizers.target.decode_batch(rows), request.copied)
 
     def advance(self) -> list[TranslationRequest]:
         """One step of the engine, for all its callers."""
@@ -148,7 +151,8 @@ class TextEngine(RequestEngine[TranslationRequest]):
 
     def _complete(self, request: TranslationRequest) -> None:
         """End a text, or translate it again without what its best translation does not contain."""
-        found = self.codec.translations_of([each.hypotheses or [] for each in request.sentences])
+        parts = [each.hypotheses or [] for each in request.sentences]
+        found = self.codec.translations_of(parts, request.copied)
         if requirements := request.requirements:
             # At the length limit, some contain what they must, and some do not. Some contain what
             # looks like a placeholder of the source and is none.
@@ -180,6 +184,6 @@ class TextEngine(RequestEngine[TranslationRequest]):
     def _complete_alternatives(self, ended: list[Hypothesis], request: TranslationRequest) -> None:
         """End a text with the ways that ended at once, and the best of each that went on."""
         bests = [each.hypotheses[0] for each in request.sentences if each.hypotheses]
-        found = self.codec.translations_of([[*ended, *bests]])
+        found = self.codec.translations_of([[*ended, *bests]], request.copied)
         best = {each.text: each for each in sorted(found, key=lambda each: each.score)}
         self._end(request, sorted(best.values(), key=lambda each: -each.score))
