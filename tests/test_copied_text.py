@@ -189,6 +189,10 @@ def test_soft_hyphens_are_hidden_and_come_back_with_what_is_not_translated() -> 
     ("text", "sentence", "expected"),
     [
         ("♪ Das Kind singt ♪", "Das Kind singt", "♪ X. ♪"),
+        ("☐ Der Hund schläft.", "Der Hund schläft.", "☐ X."),
+        ("⚠️ Der Hund schläft.", "Der Hund schläft.", "⚠️ X."),
+        ("\u2067Der Hund schläft.\u2069", "Der Hund schläft.", "\u2067X.\u2069"),
+        ("Der Hund \ue001 schläft.", "Der Hund \ue001 schläft.", "X."),
         ("[Tür knallt]", "Tür knallt", "[X.]"),
         ("(lacht)", "lacht", "(X.)"),
         ("- [ ] Der Hund", "Der Hund", "- [ ] X."),

@@ -21,12 +21,15 @@ Split = Literal["lines", "sentences", "none"]
 # A line with letters, or a cell of it: tabs and all that Unicode calls a line break are between.
 INSIDE, LETTER = r"[^\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", r"[^\W\d_]"
 CELL = re.compile(rf"(?<!{INSIDE})(?:(?!{LETTER}){INSIDE})*+{LETTER}{INSIDE}*+")
-# What a sentence neither begins nor ends with: white space, and characters of no width.
+# What a sentence neither begins nor ends with: white space, characters of no width, and those that
+# set the direction of what is between them.
 BLANK = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b\u2060"
+BLANK += "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 # Marks of quotations, headings and items; a number with a point only where there are several, since
 # it is an ordinal in many languages.
 NOTES = "♩♪♫♬🎵🎶"
-TIGHT = rf"[•◦▪‣●■{NOTES}]|\.{{2,}}|…|\d{{1,3}}、|（\d{{1,3}}）"  # white space may follow
+ITEMS = "•◦▪‣●■☐☑☒✓✔✗✘⚠→►"
+TIGHT = rf"[{ITEMS}{NOTES}]\ufe0f?|\.{{2,}}|…|\d{{1,3}}、|（\d{{1,3}}）"  # white space may follow
 LOOSE = r">+|#{1,6}|[-*+–—·]|\[[ xX]\]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})\)"  # it must
 NUMBER = r"\d{1,3}\."
 MARKS, MARKS_AND_NUMBERS = (

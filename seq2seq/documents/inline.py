@@ -12,7 +12,7 @@ from seq2seq.documents.markup import Token, unescape
 from seq2seq.documents.placeholders import hide_messages
 
 MAX_DEPTH = 20  # of elements in one another; deeper tags are put back each for itself
-MASK = "\ue000"  # for private use: neither letter nor space
+MASK = "\ufdd0"  # never a character of a text, and neither letter nor space
 BLANK = re.compile(r"\s*")
 # Limits of a paragraph: where there is more, sentences end at all tags.
 MAX_TAGS, MAX_WORK = 500, 2**20  # tags; tags times characters

@@ -5,7 +5,7 @@ from collections import Counter
 
 MAX_NESTED = 8  # braces in one another in a message of ICU
 MAX_WORD = 100  # characters of a word with digits; more are a code
-HIDDEN = "\ue001"  # for private use: stands for each character of such a message
+HIDDEN = "\ufdd1"  # never a character of a text: stands for each character of such a message
 
 
 def balance_braces() -> str:
