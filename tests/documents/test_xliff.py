@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from test_files import read, translate
 
+from seq2seq.documents.files import messages
 from seq2seq.documents.files.xml_tree import change_attributes
 from seq2seq.documents.limits import MAX_ELEMENTS
 from seq2seq.errors import DataError
@@ -146,6 +147,8 @@ def segments(*texts: str, space: str = "") -> str:
         (("Hund.", "Kind.", "Tür."), ("Done.",), ("Done.", "KIND.", "TÜR.")),
         (("Hund.", "Kind."), ("Done.", "Too."), ("Done.", "Too.")),
         (("Hund.",), ("", "Other."), ("", "Other.")),
+        (("Hund.", "12"), ("Done.", ""), ("Done.", "12")),
+        (("Hund.", "12"), ("Done.", "12"), ("Done.", "12")),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("space", ["", " "])
@@ -155,7 +158,9 @@ def test_segments_stay_apart_and_those_that_are_done_stay(
     source = f"<source>x</source><seg-source>{segments(*texts, space=space)}</seg-source>"
     old = f"<target>{segments(*target, space=space)}</target>" if target else ""
     data = file_1(f"<trans-unit>{source}{old}</trans-unit>")
-    assert target_of(translate("a.xlf", data)) == segments(*expected, space=space)
+    written = translate("a.xlf", data)
+    assert target_of(written) == segments(*expected, space=space)
+    assert (written == data) == (target == expected)
 
 
 @pytest.mark.parametrize("level", ["file", "trans-unit", "source"])
@@ -200,6 +205,14 @@ def test_a_choice_that_is_left_as_it_is_is_named(message: str) -> None:
         contents = read(name, data)
         assert contents.write([message]) == data
         assert len(contents.problems) == 1 and "{VAR_PLURAL, " in contents.problems[0]
+
+
+def test_what_would_damage_a_file_is_refused_with_its_name() -> None:
+    contents = read("a.xlf", unit_1("Ein <g id='1'>Hund</g>", '<target state="new"/>'))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(messages, "render_message", lambda *arguments: "<g>not XML")
+        with pytest.raises(DataError, match=r"a\.xlf cannot be written: .*would damage"):
+            contents.write(["x"])
 
 
 def test_elements_are_those_of_the_namespace() -> None:

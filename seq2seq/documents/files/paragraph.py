@@ -121,7 +121,7 @@ class Paragraph:
             if child.name == "w:t":
                 self._items.append(Item(child.content, format))
             elif child.name in ENDING and k not in fields:
-                self._add_tag("block", child.begin, place, f"run {format}", "	")
+                self._add_tag("block", child.begin, place, f"run {format}", "\t")
             else:
                 text = " " if child.name in BREAKS else ""
                 self._add_tag("alone", child.begin, place, f"run {format}", text)

@@ -94,7 +94,8 @@ def check_gap(text: str, begin: int, end: int) -> None:
     """Raises: DataError if a part of a catalog between its fields is not empty."""
     if found := UNREADABLE.search(text[begin:end]):
         place = begin + found.start()
-        refuse(text, place, f"{found[0].strip()[:60]!r} is no part of a catalog of gettext")
+        part = found[0].strip()[:60]
+        refuse(text, place, f"{part!r} is no part of a catalog, with lines that end with \\n")
 
 
 def refuse(text: str, place: int, fault: str) -> NoReturn:

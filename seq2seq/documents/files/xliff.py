@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from seq2seq.documents.files.contents import Change, Contents, Cutter, decode_file
+from seq2seq.documents.files.contents import Change, Contents, Cutter, decode_file, splice
 from seq2seq.documents.files.messages import HAS_TAGS, Message, add_message, open_messages
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.files.xml_tree import Node, change_attributes, escape_xml, parse_xml, walk
 from seq2seq.documents.html_markup import MAX_COPIED
+from seq2seq.documents.placeholders import is_language
 from seq2seq.errors import DataError
 
 XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also without a namespace
@@ -74,9 +75,10 @@ def find_segments(node: Node) -> dict[str, Node]:
 
 def done_segments(source: Node, target: Node) -> dict[str, Node]:
     """The segments of a target that have a translation, if only some of the source have one."""
-    texts = {number: ("", each.content.strip()) for number, each in find_segments(source).items()}
+    texts = {key: each.content.strip() for key, each in find_segments(source).items()}
+    waiting = {key: ("", text if is_language(text) else "") for key, text in texts.items()}
     found = find_segments(target).items()
-    done = {key: each for key, each in found if each.content.strip() not in texts.get(key, ("",))}
+    done = {key: each for key, each in found if each.content.strip() not in waiting.get(key, ("",))}
     return done if done.keys() < texts.keys() else {}
 
 
@@ -86,7 +88,13 @@ def read_unit(node: Node, source: Node, target: Node | None, has_lines: bool) ->
     has_tags = HAS_TAGS.search(content) is not None
     done = done_segments(source, target) if target else {}
     add_nodes(text, source.children, has_tags, has_lines and not has_tags, done)
-    written = source.text[source.inner : source.stop]
+    inner = source.inner
+    changes = [
+        (each.begin - inner, each.end - inner, done[key].markup)
+        for key, each in find_segments(source).items()
+        if key in done
+    ]
+    written = splice(source.text[inner : source.stop], changes)
     fill = partial(fill_unit, node, source, target)
     return Message(node.begin, content, text, written, set(), fill)
 
