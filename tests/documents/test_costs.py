@@ -58,7 +58,7 @@ GROWING: dict[str, Callable[[int], bytes]] = {
     "b.po": lambda count: MESSAGE.replace(b"\n", b"\r\n") * count,
     "c.po": lambda count: b'msgid "' + b"%0 Der Hund & <b>Kind</b> " * count + b'"\nmsgstr ""\n',
     "d.po": lambda count: b'#, c-format\nmsgid "%' + b"0" * 50 * count + b'"\nmsgstr ""\n',
-    "e.po": lambda count: b'"Content-Type:' + b" \t" * 25 * count + MESSAGE,
+    "e.po": lambda count: b'msgid ""\nmsgstr "Content-Type:' + b" " * 50 * count + b'"\n' + MESSAGE,
     "a.xlf": lambda count: file_1(UNIT * count),
     "b.xlf": lambda count: file_1(f"<trans-unit a='1'{' ' * 50 * count}id='1'>{UNIT[12:]}"),
     "c.xlf": lambda count: unit_1("Ein &lt;b>Hund&lt;/b>, " * count),

@@ -141,7 +141,9 @@ def test_relationships_to_the_outside_name_no_part() -> None:
 def test_a_file_that_would_be_damaged_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     contents = read("a.docx", word(f"<w:p>{run('text')}</w:p>"))
     monkeypatch.setattr(WordPart, "_render", lambda *arguments: "<w:p>not XML")
-    with pytest.raises(DataError, match="would damage the file.*not well-formed"):
+    with pytest.raises(
+        DataError, match=r"a\.docx cannot be written.*would damage.*not well-formed"
+    ):
         contents.write(["x"])
 
 
@@ -175,6 +177,87 @@ def test_a_field_in_one_run_stands_inside_its_sentence() -> None:
     contents = read("a.docx", word(f"<w:p>{run('On ')}{field}{run(' it goes on.')}</w:p>"))
     assert [len(document.sentences) for document in contents.documents] == [1]
     assert field in main_xml(contents.write(["x <0>"]))
+
+
+def field(instruction: str, result: str = "") -> list[str]:
+    """The elements of a field, which may stand in one run or in several."""
+    marks = [f'<w:fldChar w:fldCharType="{kind}"/>' for kind in ("begin", "separate", "end")]
+    return [marks[0], f"<w:instrText>{instruction}</w:instrText>", marks[1], result, marks[2]]
+
+
+def sentences_of(data: bytes) -> list[str]:
+    return [each for document in read("a.docx", data).documents for each in document.sentences]
+
+
+RAISED = '<w:vertAlign w:val="{}script"/>'
+MC = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+TEXT = '<w:t xml:space="preserve">{}</w:t>'
+BOX = '<w14:checkbox xmlns:w14="urn:w14"/>'
+RUBY = "<w:r><w:rPr><w:b/></w:rPr><w:ruby><w:rt>{}</w:rt><w:rubyBase>{}</w:rubyBase></w:ruby></w:r>"
+
+
+@pytest.mark.parametrize(
+    ("body", "sentences"),
+    [
+        (run("Hund") + "<w:r><w:tab/></w:r>" + run("12,50") + "<w:r><w:ptab/></w:r>" + run("Kind"),
+         ["Hund", "Kind"]),
+        (f"<w:r>{TEXT.format('Hund')}<w:tab/>{TEXT.format('Kind')}</w:r>", ["Hund", "Kind"]),
+        (run("Hund") + run("2", RAISED.format("super")) + run(" läuft"), ["Hund läuft"]),
+        (run("Hund") + run("[3]", RAISED.format("sub")) + run(" läuft"), ["Hund läuft"]),
+        (run("Am 1") + run("er", RAISED.format("super")) + run(" Mai"), ["Am 1er Mai"]),
+        (f"{run('Vor')}<mc:AlternateContent {MC}><mc:Choice>{run('Hund')}</mc:Choice><mc:Fallback>"
+         f"{run('Kind')}</mc:Fallback></mc:AlternateContent>{run('Nach')}",
+         ["Vor", "Hund", "Kind", "Nach"]),
+        (run("Ein ") + RUBY.format(run("x"), run("Hund")) + run(" läuft"), ["Ein Hund läuft"]),
+        (f"<w:r>{TEXT.format('Hund. Seite ')}{''.join(field('PAGE', TEXT.format('7')))}</w:r>",
+         ["Hund.", "Seite"]),
+        (f"<w:sdt><w:sdtPr>{BOX}</w:sdtPr><w:sdtContent>{run('☐')}</w:sdtContent></w:sdt>"
+         f"{run(' Hund')}", ["Hund"]),
+        ("".join(f"<w:r>{each}</w:r>" for each in field('HYPERLINK "a"', f"{TEXT.format('Hund ')}"
+         f"</w:r><w:r>{'</w:r><w:r>'.join(field('PAGEREF a', TEXT.format('7')))}")), ["Hund"]),
+        (f"<w:r>{field('')[-1]}{TEXT.format('Hund')}</w:r>", ["Hund"]),
+    ],
+)  # fmt: skip
+def test_the_text_of_a_paragraph_is_translated(body: str, sentences: list[str]) -> None:
+    data = word(f"<w:p>{body}</w:p>")
+    contents = read("a.docx", data)
+    assert sentences_of(data) == sentences and contents.problems == []
+    assert translate("a.docx", data, str) == data
+    before, after = (
+        ElementTree.fromstring(main_xml(each)) for each in (data, translate("a.docx", data))
+    )
+    assert "".join(after.itertext()).upper() == "".join(before.itertext()).upper()
+    text = "".join(each.text or "" for each in after.iter(f"{{{MAIN}}}t"))
+    assert all(part in text for sentence in sentences for part in sentence.upper().split())
+    left = {f"{{{MAIN}}}{name}" for name in ("r", "rPr", "t", "b", "vertAlign")}
+    assert [each.tag for each in before.iter() if each.tag not in left] == [
+        each.tag for each in after.iter() if each.tag not in left
+    ]
+
+
+def test_a_note_keeps_its_place_and_its_formatting() -> None:
+    raised = RAISED.format("super")
+    body = run("Der Hund") + run("2", raised) + run(" schläft.")
+    xml = main_xml(translate("a.docx", word(f"<w:p>{body}</w:p>")))
+    assert re.findall(r"<w:rPr>(.*?)</w:rPr><w:t[^>]*>(.*?)</w:t>", xml) == [(raised, "2")]
+    assert "".join(ElementTree.fromstring(xml).itertext()) == "DER HUND2 SCHLÄFT."
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"<w:r>{''.join(field('HYPERLINK a', TEXT.format('der Hund')))}</w:r>",
+        f"<w:r><w:ruby><w:rubyBase>{run('der Hund')}</w:rubyBase></w:ruby><w:t>2</w:t></w:r>",
+        f"<w:r><w:t>der Hund</w:t>{field('')[0]}</w:r><w:r>{field('')[-1]}</w:r>",
+        f'<x:new xmlns:x="urn:x">{run("der Hund")}</x:new>',
+    ],
+)
+def test_text_that_cannot_be_translated_is_named(body: str) -> None:
+    assert sentences_of(word(f"<w:p>{body}</w:p>")) == []
+    (problem,) = read("a.docx", word(f"<w:p>{body}</w:p><w:p>{run('text')}</w:p>")).problems
+    assert "word/document.xml" in problem and "der Hund" in problem
+    hidden = f"<w:moveFrom>{run('der Hund')}</w:moveFrom><w:fldSimple>{run('Titel')}</w:fldSimple>"
+    assert read("a.docx", word(f"<w:p>{hidden}</w:p>")).problems == []
 
 
 def test_python_docx_opens_what_is_written() -> None:

@@ -212,3 +212,55 @@ def test_the_time_of_writing_grows_as_the_file() -> None:
 
     seconds(100)
     assert seconds(16_000) < 12 * seconds(4_000) + 0.2
+
+
+@pytest.mark.parametrize("message", [r"\033[1m", r"http://a.b/\303\244", r"\e[0m", r"\x1b[1m42"])
+def test_escapes_of_a_message_that_is_copied_stay(message: str) -> None:
+    data = translate("a.po", f'{HEADER}msgid "{message}"\nmsgstr ""\n'.encode())
+    assert data.decode().endswith(
+        f'msgid "{message}"\nmsgstr "{message}"\n'
+    ) or data.decode().endswith('msgstr ""\n')
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (r"\x41 Hund", r"\x41 HUND"),
+        (r"\033[1mHund\033[0m", r"\033[1mHUND\033[0m"),
+        (r"Ein <b>Hund\7</b>", r"EIN <b>HUND\7</b>"),
+        (r"Hund \" \\033 \q", r"HUND \" \\033 \q"),
+        (r"\tHund\a", r"\tHUND\a"),
+    ],
+)
+def test_escapes_stay_as_they_are_written(message: str, expected: str) -> None:
+    data = f'{HEADER}msgid "{message}"\nmsgstr ""\n'.encode()
+    assert translate("a.po", data).decode().endswith(f'\nmsgstr "{expected}"\n')
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ('msgid "Der Hund"\n"schläft\nmsgstr ""\n', 5),
+        ('msgid "Der Hund"\nmsgstr "', 5),
+        ('msgid "Der Hund"\n', 4),
+        ('msgid "Der Hund" und mehr\nmsgstr ""\n', 4),
+        ('msgid_plural "Hunde"\nmsgstr[0] ""\n', 4),
+        ('# Hunde\nmsgid Der Hund\nmsgstr ""\n', 5),
+        ("Kein Katalog\n", 4),
+        ('#. Hunde\rmsgid "Der Hund"\rmsgstr ""\r', 4),
+    ],
+)
+def test_a_damaged_catalog_is_refused_with_its_line(more: str, line: int) -> None:
+    with pytest.raises(DataError, match=f"a.po cannot be read as .po: line {line}: "):
+        read("a.po", (HEADER + more).encode())
+    for whole in ("Kein Katalog\n", "\ufeffmsgid Hund", HEADER.replace("\n", "\r")):
+        with pytest.raises(DataError, match="line 1: "):
+            read("a.po", whole.encode())
+
+
+def test_strings_may_stand_apart() -> None:
+    """Blank lines are allowed everywhere, and comments behind strings."""
+    data = f'\ufeff{HEADER}msgid "Der "\n\n  "Hund" # ein Tier\n\nmsgstr ""\n'.replace("\n", "\r\n")
+    assert translate("a.po", data.encode()).decode() == data.replace(
+        'msgstr ""\r\n', 'msgstr "DER HUND"\r\n'
+    )

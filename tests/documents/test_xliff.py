@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from test_files import read, translate
 
+from seq2seq.documents.files import messages
 from seq2seq.documents.files.xml_tree import change_attributes
 from seq2seq.documents.limits import MAX_ELEMENTS
 from seq2seq.errors import DataError
@@ -126,6 +127,53 @@ def test_escaped_markup_is_read_as_tags(source: str, expected: str) -> None:
     assert written.replace('"', "&quot;") == expected.replace('"', "&quot;")
 
 
+def segments(*texts: str, space: str = "") -> str:
+    return space.join(
+        f'<mrk mtype="seg" mid="{k}">{text}</mrk>' if text else f'<mrk mtype="seg" mid="{k}"/>'
+        for k, text in enumerate(texts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "target", "expected"),
+    [
+        (("Hund", "Kind"), None, ("HUND", "KIND")),
+        (("Der Hund läuft und", "das Kind"), None, ("DER HUND LÄUFT UND", "DAS KIND")),
+        (("Ein <x id='1'/>Hund.", "<g id='2'>Kind</g>"), None,
+         ("EIN <x id='1'/>HUND.", "<g id='2'>KIND</g>")),
+        (("Hund {x}.", "Kind."), ("Done {x}.", ""), ("Done {x}.", "KIND.")),
+        (("Hund.", "Kind."), ("", "Done."), ("HUND.", "Done.")),
+        (("Hund.", "Kind."), ("Done.", "Kind."), ("Done.", "KIND.")),
+        (("Hund.", "Kind.", "Tür."), ("Done.",), ("Done.", "KIND.", "TÜR.")),
+        (("Hund.", "Kind."), ("Done.", "Too."), ("Done.", "Too.")),
+        (("Hund.",), ("", "Other."), ("", "Other.")),
+        (("Hund.", "12"), ("Done.", ""), ("Done.", "12")),
+        (("Hund.", "12"), ("Done.", "12"), ("Done.", "12")),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("space", ["", " "])
+def test_segments_stay_apart_and_those_that_are_done_stay(
+    texts: tuple[str, ...], target: tuple[str, ...] | None, expected: tuple[str, ...], space: str
+) -> None:
+    source = f"<source>x</source><seg-source>{segments(*texts, space=space)}</seg-source>"
+    old = f"<target>{segments(*target, space=space)}</target>" if target else ""
+    data = file_1(f"<trans-unit>{source}{old}</trans-unit>")
+    written = translate("a.xlf", data)
+    assert target_of(written) == segments(*expected, space=space)
+    assert (written == data) == (target == expected)
+
+
+@pytest.mark.parametrize("level", ["file", "trans-unit", "source"])
+def test_lines_are_kept_where_white_space_is(level: str) -> None:
+    data = unit_1("Ein Hund\n  ein Kind\tein Mann\r\n")
+    assert target_of(translate("a.xlf", data)) == "EIN HUND EIN KIND EIN MANN\r\n"
+    data = data.replace(f"<{level}".encode(), f'<{level} xml:space="preserve"'.encode())
+    written = translate("a.xlf", data)
+    assert target_of(written) == "EIN HUND\n  EIN KIND\tEIN MANN\r\n"
+    data = data.replace(b"<source", b'<source xml:space="default"') if level != "source" else data
+    assert ("\tEIN" in target_of(translate("a.xlf", data))) == (level == "source")
+
+
 def test_pairs_of_angular_stay_around_their_words() -> None:
     link, tag = (f'<x id="START_{n}"/>{{}}<x id="CLOSE_{n}"/>' for n in ("LINK", "TAG_1"))
     tags = f"{link} {{}} {tag}"
@@ -157,6 +205,14 @@ def test_a_choice_that_is_left_as_it_is_is_named(message: str) -> None:
         contents = read(name, data)
         assert contents.write([message]) == data
         assert len(contents.problems) == 1 and "{VAR_PLURAL, " in contents.problems[0]
+
+
+def test_what_would_damage_a_file_is_refused_with_its_name() -> None:
+    contents = read("a.xlf", unit_1("Ein <g id='1'>Hund</g>", '<target state="new"/>'))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(messages, "render_message", lambda *arguments: "<g>not XML")
+        with pytest.raises(DataError, match=r"a\.xlf cannot be written: .*would damage"):
+            contents.write(["x"])
 
 
 def test_elements_are_those_of_the_namespace() -> None:

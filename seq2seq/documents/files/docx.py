@@ -34,6 +34,7 @@ class WordPart:
 
     Attributes:
         paragraphs: those with sentences.
+        lost: the texts that cannot be translated.
         count: of its elements.
 
     Raises: DataError if it is not such a file, or not well-formed, and for too many elements.
@@ -46,7 +47,8 @@ class WordPart:
             raise DataError("it is not in the vocabulary of Word")
         nodes = [node for node in walk(tree) if node.name]
         self.count = len(nodes)
-        paragraphs = (Paragraph(node, cut) for node in nodes if node.name == "w:p")
+        self.lost: list[str] = []
+        paragraphs = (Paragraph(node, cut, self.lost) for node in nodes if node.name == "w:p")
         self.paragraphs = [each for each in paragraphs if each.document.sentences]
         self._begins = [each.node.begin for each in self.paragraphs]
 
@@ -86,7 +88,12 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
         except DataError as error:
             raise DataError(f"{name} in it: {error}") from None
     documents = [each.document for part in parts.values() for each in part.paragraphs]
-    return Contents(documents, partial(write_docx, data, parts))
+    problems = [
+        f"{name} in it: {text[:60]!r} stays without a translation: a person should see to it"
+        for name, part in parts.items()
+        for text in part.lost
+    ]
+    return Contents(documents, partial(write_docx, data, parts), problems)
 
 
 def related_parts(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:

@@ -65,13 +65,18 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     opener = FORMATS[suffix]
     try:
         if opener == open_docx:  # an archive, of files that have encodings of their own
-            return open_docx(data, cut)
-        file = encodings.EncodedText.read(data, TEXT_FORMATS.get(opener, encodings.PLAIN))
-        contents = opener(file.text.encode(), cut)
+            file, contents = None, open_docx(data, cut)
+        else:
+            file = encodings.EncodedText.read(data, TEXT_FORMATS.get(opener, encodings.PLAIN))
+            contents = opener(file.text.encode(), cut)
     except DataError as error:
         raise DataError(f"{name} cannot be read as {suffix}: {error}") from None
 
     def write(translated: Sequence[str]) -> bytes:
-        return file.encode(contents.write(translated).decode())
+        try:
+            new = contents.write(translated)
+            return file.encode(new.decode()) if file else new
+        except DataError as error:
+            raise DataError(f"{name} cannot be written: {error}") from None
 
     return Contents(contents.documents, write, contents.problems)

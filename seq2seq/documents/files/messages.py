@@ -15,7 +15,7 @@ from seq2seq.documents.files.contents import Change, Contents, Cutter, splice
 from seq2seq.documents.files.numbered import NumberedText, Tag
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Token
-from seq2seq.documents.placeholders import find_placeholders
+from seq2seq.documents.placeholders import ICU_MESSAGE, find_placeholders
 
 # A message is read as HTML if it has one of these; `prog <file>` is none.
 HAS_TAGS = re.compile(
@@ -26,10 +26,13 @@ HAS_TAGS = re.compile(
 NUMBERED_TAG = re.compile(r"</?\d+\s*/?>")
 LETTERS = str.maketrans("0123456789", "cegjkvwxyz")
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,31});")
-SHORTCUT = re.compile(r"(?:^|(?<=\s))(&)(?=[^\W\d_])(?!\w+;)")  # before its letter
-LINE_END = re.compile(r"([\t\n]+)")  # or that of a cell
-# The beginning of a choice of ICU: {count, plural, one {# file} other {# files}}.
-CHOICE = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
+# For what a format keeps as it is, each character is one that no text has.
+KEPT = {code: 0xDC00 + code for code in range(128)}
+# Ends of lines and cells, the mark before the letter of a shortcut, and what is kept, such as the
+# escape of a code that colors a terminal.
+MARK = re.compile(
+    r"([\t\n\r]+|(?:^|(?<=\s))&(?=[^\W\d_])(?!\w+;)|[\udc00-\udc7f]+(?:\[[\d;]*[mK])?)"
+)
 # The flags of languages with the directives of printf, where a % without one is an error; and those
 # directives, which translations must have in the same order unless they are numbered or named.
 PERCENT_FORMAT = re.compile(r"(?:c|objc|python|perl|php|awk|lua|tcl|ruby|object-pascal)-format")
@@ -91,7 +94,7 @@ def find_faults(message: Message, new: str) -> list[str]:
     that is left as it is waits for a person.
     """
     if new == message.written:
-        return CHOICE.findall(new)
+        return ICU_MESSAGE.findall(new)
     # Lisp's placeholders begin with ~, and in Java an apostrophe makes text of what follows it.
     signs = "{}~'" if "java-format" in message.formats else "{}~"
     before, after = (
@@ -128,8 +131,13 @@ def render_message(message: Message, translated: str) -> str:
     )
 
 
-def add_message(text: NumberedText, message: str, has_tags: bool) -> None:
-    """Add a message, or a part of one, to a text; `has_tags` says whether it is read as HTML."""
+def add_message(text: NumberedText, message: str, has_tags: bool, has_lines: bool = False) -> None:
+    """Add a message, or a part of one, to a text.
+
+    Args:
+        has_tags: is it read as HTML?
+        has_lines: do sentences end with their lines?
+    """
     read = NUMBERED_TAG.sub(lambda match: match[0].translate(LETTERS), message)
     tokens = read_html(read) if has_tags else [Token("text", 0, len(message))]
     for token in tokens:
@@ -137,9 +145,9 @@ def add_message(text: NumberedText, message: str, has_tags: bool) -> None:
         if token.kind != "text":
             text.add_tag(Tag(token.kind, text.encode(part), f"html {token.name}"), token.text)
             continue
-        for k, piece in enumerate(SHORTCUT.split(part)):
-            if k % 2:
-                text.add_tag(Tag("alone", text.encode(piece)))
+        for k, piece in enumerate(MARK.split(part)):
+            if k % 2 and (has_lines or not piece.isspace()):
+                text.add_tag(Tag("block" if piece.isspace() else "alone", text.encode(piece)))
             else:
                 text.add_text(ENTITY.sub(lambda match: html.unescape(match[0]), piece))
 
@@ -147,9 +155,5 @@ def add_message(text: NumberedText, message: str, has_tags: bool) -> None:
 def read_message(message: str) -> NumberedText:
     """A message with its tags. A sentence ends with its line, except in HTML."""
     text, has_tags = NumberedText(), HAS_TAGS.search(message) is not None
-    for k, part in enumerate([message] if has_tags else LINE_END.split(message)):
-        if k % 2:
-            text.add_tag(Tag("block", part))
-        else:
-            add_message(text, part, has_tags)
+    add_message(text, message, has_tags, not has_tags)
     return text

@@ -14,10 +14,19 @@ from seq2seq.documents.document import sentences_of
 from seq2seq.documents.files.contents import Cutter
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
 from seq2seq.documents.files.xml_tree import Node, escape_xml
+from seq2seq.documents.placeholders import is_language
 
-# Elements around runs.
-AROUND = re.compile("w:(?:hyperlink|ins|moveTo|smartTag|customXml|dir|bdo|sdt)")
-BREAKS = {"w:tab", "w:br", "w:cr"}
+# Elements around runs, and those around alternatives, whose sentences stand for themselves.
+AROUND = re.compile(
+    "w:(?:hyperlink|ins|moveTo|smartTag|customXml|dir|bdo|sdt)|"
+    r"\S+/markup-compatibility/2006 (?:AlternateContent|Choice|Fallback)"
+)
+BREAKS = {"w:br", "w:cr"}
+# Where sentences end: columns, and a field that goes on in another paragraph.
+ENDING = {"w:tab", "w:ptab", "w:fldChar"}
+# What is in these is of another paragraph, moved away, computed, or how a word is read.
+SKIPPED = {"w:p", "w:moveFrom", "w:fldSimple", "w:rt"}
+RAISED = {"superscript", "subscript"}
 PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
 ENDS: dict[str, Kind] = {"Start": "open", "End": "close"}
 LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # the instruction of a field with a text
@@ -41,12 +50,16 @@ class Paragraph:
 
     Attributes:
         document: its sentences.
+
+    Args:
+        lost: gets the texts that cannot be translated.
     """
 
-    __slots__ = ("_formats", "_items", "_most", "_runs", "_text", "document", "node")
+    __slots__ = ("_formats", "_items", "_lost", "_most", "_runs", "_text", "document", "node")
 
-    def __init__(self, node: Node, cut: Cutter):
+    def __init__(self, node: Node, cut: Cutter, lost: list[str]):
         self.node = node
+        self._lost = lost
         self._formats: dict[str, int] = {}
         self._runs: list[Node] = []  # the first of each format
         self._items: list[Item] = []
@@ -61,17 +74,15 @@ class Paragraph:
         k = 0
         while k < len(nodes):
             node, end = nodes[k], fields.get(k, k)
-            if k in fields:
+            if end > k:
                 self._read_field(nodes[k : end + 1])
-            elif field_ends(node):  # of a field that goes on in another paragraph
-                self._add_tag("block", node.begin, node.end)
+            elif inside := inside_of(node):
+                is_apart = not node.name.startswith("w:")
+                self._add_tag("block" if is_apart else "open", node.begin, inside.inner, node.name)
+                self._read(inside.children)
+                self._add_tag("block" if is_apart else "close", inside.stop, node.end, node.name)
             elif node.name == "w:r" and node.children:
                 self._read_run(node)
-            elif AROUND.fullmatch(node.name):
-                inside = node.child("w:sdtContent") or node
-                self._add_tag("open", node.begin, inside.inner, node.name)
-                self._read(inside.children)
-                self._add_tag("close", inside.stop, node.end, node.name)
             elif node.name and node.name != "w:pPr":
                 self._add_mark(node)
             k = end + 1
@@ -79,16 +90,17 @@ class Paragraph:
     def _read_field(self, nodes: Sequence[Node]) -> None:
         """Add a field: the text of a link, of which the field is around; else it stands alone."""
         begin, end = nodes[0].begin, nodes[-1].end
-        runs = [k for k, node in enumerate(nodes) if field_ends(node)]
-        kinds = [field_ends(nodes[k]) for k in runs]
-        middle = runs[len(runs) // 2]
-        is_link = LINK.search(self.node.text, begin, nodes[middle].begin)
-        if is_link and kinds == [["begin"], ["separate"], ["end"]]:
-            self._add_tag("open", begin, nodes[middle].end, "field")
-            self._read(nodes[middle + 1 : -1])
+        runs = [node for node in nodes if field_ends(node)]
+        kinds = [field_ends(run) for run in runs]
+        is_link = LINK.search(self.node.text, begin, runs[1].begin)
+        if is_link and [*kinds[:2], kinds[-1]] == [["begin"], ["separate"], ["end"]]:
+            self._add_tag("open", begin, runs[1].end, "field")
+            self._read(nodes[nodes.index(runs[1]) + 1 : -1])
             self._add_tag("close", nodes[-1].begin, end, "field")
+            self._lose(nodes[0], runs[1], nodes[-1])
         else:
             self._add_tag("alone", begin, end)
+            self._lose(*(nodes if is_link else (nodes[0], nodes[-1])))
 
     def _read_run(self, node: Node) -> None:
         properties = node.child("w:rPr")
@@ -97,18 +109,38 @@ class Paragraph:
         key = "".join([SESSIONS.sub("", node.opening), *marks])
         format = self._formats.setdefault(key, len(self._formats))
         self._runs += [node] if format == len(self._runs) else []
-        for child in node.children:
+        raised = properties and properties.child("w:vertAlign")
+        is_raised = bool(raised and raised.attribute("val") in RAISED)
+        if is_raised:
+            self._add_tag("open", node.begin, node.begin, "sup")
+        fields, place = find_fields(node.children), node.begin
+        for k, child in enumerate(node.children):
+            if not child.name or child is properties or child.begin < place:
+                continue
+            place = node.children[fields.get(k, k)].end
             if child.name == "w:t":
                 self._items.append(Item(child.content, format))
-            elif child.name and child is not properties:
+            elif child.name in ENDING and k not in fields:
+                self._add_tag("block", child.begin, place, f"run {format}", "\t")
+            else:
                 text = " " if child.name in BREAKS else ""
-                self._add_tag("alone", child.begin, child.end, f"run {format}", text)
+                self._add_tag("alone", child.begin, place, f"run {format}", text)
+                is_field = k in fields and not LINK.search(node.text, child.begin, place)
+                self._lose(*([] if is_field else node.children[k : fields.get(k, k) + 1]))
+        if is_raised:
+            self._add_tag("close", node.end, node.end, "sup")
 
     def _add_mark(self, node: Node) -> None:
         """Add what stands between runs: alone, or as one end of a pair."""
         match = PAIRS.fullmatch(node.name)
         name = f"{match[1]} {node.attribute('id')}" if match else ""
         self._add_tag(ENDS[match[2]] if match else "alone", node.begin, node.end, name)
+        self._lose(node)
+
+    def _lose(self, *nodes: Node) -> None:
+        """Note the text in what is copied as it is."""
+        text = "".join(map(text_of, nodes))
+        self._lost += [text] if is_language(text) else []
 
     def _add_tag(self, kind: Kind, begin: int, end: int, name: str = "", text: str = "") -> None:
         self._items.append(Item(text, tag=Tag(kind, self.node.text[begin:end], name, begin)))
@@ -121,7 +153,7 @@ class Paragraph:
         formats = [item.format for item in self._items for _ in item.text]
         most = mode(formats or [0])
         bases = [most] * len(plain)
-        for begin, end in sentences_of(plain, language, "sentences"):
+        for begin, end in sentences_of(plain, language, "lines"):
             bases[begin:end] = [mode(formats[begin:end])] * (end - begin)
         text, place = NumberedText(), 0
         around: list[int] = []  # formats with open tags
@@ -184,9 +216,29 @@ def set_formats(text: NumberedText, around: list[int], formats: list[int]) -> No
         around.append(number)
 
 
-def field_ends(run: Node) -> list[str]:
-    """What a run begins or ends of fields: `begin`, `separate` or `end`."""
-    found = (each for each in run.children if run.name == "w:r" and each.name == "w:fldChar")
+def text_of(node: Node) -> str:
+    """The text in an element that a translation of its paragraph should have."""
+    if node.name == "w:t":
+        return node.content
+    return "" if node.name in SKIPPED else "".join(map(text_of, node.children))
+
+
+def inside_of(node: Node) -> Node | None:
+    """The element in another one, or this itself, in which runs stand that are translated; None if
+    it has none, or is a box to tick. A word with its reading is alone in a run.
+    """
+    if node.name == "w:r":
+        content = [each for each in node.children if each.name not in ("", "w:rPr")]
+        return content[0].child("w:rubyBase") if len(content) == 1 else None
+    properties = node.child("w:sdtPr")
+    if properties and any(each.name.endswith(" checkbox") for each in properties.children):
+        return None
+    return node.child("w:sdtContent") or (node if AROUND.fullmatch(node.name) else None)
+
+
+def field_ends(node: Node) -> list[str]:
+    """What a run, or an element of one, begins or ends of fields: `begin`, `separate` or `end`."""
+    found = [each for each in (node, *node.children) if each.name == "w:fldChar"]
     return [each.attribute("fldCharType") for each in found]
 
 

@@ -2,26 +2,33 @@
 
 import re
 from functools import partial
+from typing import NoReturn
 
 from seq2seq.documents.files.contents import Change, Contents, Cutter, decode_file
-from seq2seq.documents.files.messages import Message, open_messages, read_message
+from seq2seq.documents.files.messages import KEPT, Message, open_messages, read_message
 from seq2seq.documents.limits import check_count
+from seq2seq.errors import DataError
 
-STRING = re.compile(r'"(?:[^"\\\r\n]|\\.)*+"')
+STRING = re.compile(r'"(?:[^"\\\r\n]|\\[^\r\n])*+"')
 # A keyword with its strings. Those of obsolete messages stand after `#~`, and are none.
 FIELD = re.compile(
-    r"(?m)^[ \t]*(msgctxt|msgid_plural|msgid|msgstr)(?:\[\d+\])?[ \t]*"
-    rf"({STRING.pattern}(?:[ \t]*+(?:\r?\n[ \t]*+)?+{STRING.pattern})*+)"
+    r"(?m)^\ufeff?[ \t]*(msgctxt|msgid_plural|msgid|msgstr)(?:\[\d+\])?[ \t]*"
+    rf"({STRING.pattern}(?:\s*+{STRING.pattern})*+)"
 )
+# What stands between them is blank, or a comment; and no line ends with \r alone.
+UNREADABLE = re.compile(r"(?m)^\ufeff?[^\S\n]*[^\s#\ufeff].*|\r(?!\n).*")
+ENTRY = re.compile(r"(?:msgctxt )?msgid (?:msgid_plural )?(?:msgstr )+")
 FLAGS = re.compile(r"^#[,=](.*)", re.M)
-ESCAPE = re.compile(r"\\(.)")
+# Those without a group stay as they are: bytes in octal or hexadecimal digits, and unknown ones.
+ESCAPE = re.compile(r"\\(?:([abfnrtv]|\W)|[0-7]{1,3}|x[0-9a-fA-F]+|.)")
 SPECIAL = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 ESCAPED = str.maketrans({character: rf"\{name}" for name, character in SPECIAL.items()})
+ESCAPED |= {kept: chr(plain) for plain, kept in KEPT.items()}
 FORMAT = re.compile(r"(?!no-|impossible-).*-format")  # flags that say which placeholders there are
 
 
 def open_catalog(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if the data is not text, or has too many messages."""
+    """Raises: DataError if the data is damaged, or has too many messages."""
     text = decode_file(data)
     return open_messages(text, find_messages(text, cut.fuzzy), cut)
 
@@ -63,20 +70,46 @@ def find_messages(text: str, is_fuzzy: bool = False) -> list[Message]:
 
 
 def find_entries(text: str) -> list[list[re.Match[str]]]:
-    """The fields of each entry. One ends with its translations."""
+    """The fields of each entry. One ends with its translations.
+
+    Raises: DataError if there is anything else, or a field is missing.
+    """
     entries: list[list[re.Match[str]]] = []
+    place = 0
     for count, field in enumerate(FIELD.finditer(text), start=1):
         check_count(count, "strings of messages")
+        check_gap(text, place, field.start())
+        place = field.end()
         if not entries or (field[1] != "msgstr" and entries[-1][-1][1] == "msgstr"):
             entries.append([])
         entries[-1].append(field)
+    check_gap(text, place, len(text))
+    for entry in entries:
+        if not ENTRY.fullmatch("".join(f"{field[1]} " for field in entry)):
+            refuse(text, entry[0].start(), "this entry needs a msgid, and then a msgstr")
     return entries
+
+
+def check_gap(text: str, begin: int, end: int) -> None:
+    """Raises: DataError if a part of a catalog between its fields is not empty."""
+    if found := UNREADABLE.search(text[begin:end]):
+        place = begin + found.start()
+        part = found[0].strip()[:60]
+        refuse(text, place, f"{part!r} is no part of a catalog, with lines that end with \\n")
+
+
+def refuse(text: str, place: int, fault: str) -> NoReturn:
+    line = text.count("\n", 0, place) + 1
+    raise DataError(f"line {line}: {fault}: msgfmt -c FILE says more")
 
 
 def read_string(quoted: str) -> str:
     """The text of quoted strings in C's manner, one after another."""
     text = "".join(string[1:-1] for string in STRING.findall(quoted))
-    return ESCAPE.sub(lambda match: SPECIAL.get(match[1], match[1]), text)
+    return ESCAPE.sub(
+        lambda match: SPECIAL.get(match[1], match[1]) if match[1] else match[0].translate(KEPT),
+        text,
+    )
 
 
 def fill_form(

@@ -1,14 +1,15 @@
 """XLIFF 1.2 and 2.0: the text of each source is translated into its target."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from seq2seq.documents.files.contents import Change, Contents, Cutter, decode_file
+from seq2seq.documents.files.contents import Change, Contents, Cutter, decode_file, splice
 from seq2seq.documents.files.messages import HAS_TAGS, Message, add_message, open_messages
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
-from seq2seq.documents.files.xml_tree import Node, change_attributes, escape_xml, parse_xml
+from seq2seq.documents.files.xml_tree import Node, change_attributes, escape_xml, parse_xml, walk
 from seq2seq.documents.html_markup import MAX_COPIED
+from seq2seq.documents.placeholders import is_language
 from seq2seq.errors import DataError
 
 XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also without a namespace
@@ -33,17 +34,21 @@ def open_xliff(data: bytes, cut: Cutter) -> Contents:
     return open_messages(text, list(find_units(root)), cut)
 
 
-def find_units(node: Node, is_translated: bool = True) -> Iterator[Message]:
-    """The units to translate in an element; `is_translated` says whether it is without a word of
-    its own on that.
+def find_units(node: Node, is_translated: bool = True, space: str = "") -> Iterator[Message]:
+    """The units to translate in an element.
+
+    Args:
+        is_translated, space: those of the element around it, which hold where it says nothing.
     """
     is_translated = node.translate != "no" if node.translate else is_translated
+    space = node.attribute("space") or space
     source, target = node.child("seg-source", "source"), node.child("target")
     if node.name not in UNITS:
         for child in node.children:
-            yield from find_units(child, is_translated)
+            yield from find_units(child, is_translated, space)
     elif is_translated and source and source.children and not is_done(node, source, target):
-        yield read_unit(node, source, target)
+        has_lines = (source.attribute("space") or space) == "preserve"
+        yield read_unit(node, source, target, has_lines)
 
 
 def is_done(node: Node, source: Node, target: Node | None) -> bool:
@@ -57,33 +62,73 @@ def is_done(node: Node, source: Node, target: Node | None) -> bool:
     opening = node.opening + target.opening
     content = target.content.strip()
     is_translated = content not in ("", source.content.strip())
-    return bool(FINISHED.search(opening)) or (is_translated and not WAITING.search(opening))
+    return bool(FINISHED.search(opening)) or (
+        is_translated and not done_segments(source, target) and not WAITING.search(opening)
+    )
 
 
-def read_unit(node: Node, source: Node, target: Node | None) -> Message:
-    """A unit as a message, with tags for what is in its source."""
+def find_segments(node: Node) -> dict[str, Node]:
+    """The segments of a source or a target of version 1, by their numbers."""
+    found = (each for each in walk(node) if each.name == "mrk")
+    return {each.attribute("mid"): each for each in found if each.attribute("mtype") == "seg"}
+
+
+def done_segments(source: Node, target: Node) -> dict[str, Node]:
+    """The segments of a target that have a translation, if only some of the source have one."""
+    texts = {key: each.content.strip() for key, each in find_segments(source).items()}
+    waiting = {key: ("", text if is_language(text) else "") for key, text in texts.items()}
+    found = find_segments(target).items()
+    done = {key: each for key, each in found if each.content.strip() not in waiting.get(key, ("",))}
+    return done if done.keys() < texts.keys() else {}
+
+
+def read_unit(node: Node, source: Node, target: Node | None, has_lines: bool) -> Message:
+    """A unit as a message, with tags for what is in its source, and for segments that are done."""
     text, content = NumberedText(escape_xml), source.content
-    add_nodes(text, source.children, HAS_TAGS.search(content) is not None)
-    written = source.text[source.inner : source.stop]
+    has_tags = HAS_TAGS.search(content) is not None
+    done = done_segments(source, target) if target else {}
+    add_nodes(text, source.children, has_tags, has_lines and not has_tags, done)
+    inner = source.inner
+    changes = [
+        (each.begin - inner, each.end - inner, done[key].markup)
+        for key, each in find_segments(source).items()
+        if key in done
+    ]
+    written = splice(source.text[inner : source.stop], changes)
     fill = partial(fill_unit, node, source, target)
     return Message(node.begin, content, text, written, set(), fill)
 
 
-def add_nodes(text: NumberedText, nodes: Sequence[Node], has_tags: bool) -> None:
-    """Add what is in a source; `has_tags` says whether its text is HTML."""
+def add_nodes(
+    text: NumberedText,
+    nodes: Sequence[Node],
+    has_tags: bool,
+    has_lines: bool,
+    done: Mapping[str, Node],
+) -> None:
+    """Add what is in a source.
+
+    Args:
+        has_tags, has_lines: as of `add_message`.
+        done: segments that stand in place of those of the source.
+    """
     for node in nodes:
-        is_kept = node.translate == "no" or node.attribute("mtype") == "protected"
+        kind = node.attribute("mtype") if node.name else ""
+        is_kept = node.translate == "no" or kind == "protected"
         if not node.name and node.content:
-            add_message(text, node.content, has_tags)
+            add_message(text, node.content, has_tags, has_lines)
+        elif kind == "seg" and (segment := done.get(node.attribute("mid"))):
+            text.add_tag(Tag("block", segment.markup))
         elif node.name in AROUND and not is_kept:
-            text.add_tag(Tag("open", node.opening, node.name))
-            add_nodes(text, node.children, has_tags)
-            text.add_tag(Tag("close", node.closing, node.name))
+            is_segment = kind == "seg"
+            text.add_tag(Tag("block" if is_segment else "open", node.opening, node.name))
+            add_nodes(text, node.children, has_tags, has_lines, done)
+            text.add_tag(Tag("block" if is_segment else "close", node.closing, node.name))
         elif node.name in AROUND and 0 < len(node.content) <= MAX_COPIED:
             text.add_tag(Tag("copy", node.markup), " ".join(node.content.split()))
         else:
-            kind, key = read_code(node)
-            text.add_tag(Tag(kind, node.markup, f"code {key}"))
+            role, key = read_code(node)
+            text.add_tag(Tag(role, node.markup, f"code {key}"))
 
 
 def read_code(node: Node) -> tuple[Kind, str]:
