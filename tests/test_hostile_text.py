@@ -26,7 +26,7 @@ from seq2seq.alignment.links import TOKEN
 from seq2seq.constraints.placeholders import Placeholders
 from seq2seq.constraints.spelling import count_occurrences, is_inside_word
 from seq2seq.documents.document import Document
-from seq2seq.documents.files.markdown import LINK_END
+from seq2seq.documents.files.markdown_parser import TITLE, VERBATIM
 from seq2seq.documents.files.po import FIELD, STRING
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Reader, Token, unescape
@@ -139,12 +139,13 @@ POSSESSIVE = {
     TOKEN: [*"aé.,'-_’!(# "],
     FIELD: ["msgid ", "msgstr[0]", *'"\\n \n'],
     STRING: [*'"\\na '],
-    LINK_END: [*"]()[a\\ "],
+    VERBATIM: [*"{}[]!:%<=#.a ~+", "{{", "}}", "[["],
+    TITLE: [*'a "[]{}=: |'],
 }
 
 
 @pytest.mark.parametrize(
-    "pattern", POSSESSIVE, ids=["placeholders", "words", "fields", "strings", "links"]
+    "pattern", POSSESSIVE, ids=["placeholders", "words", "fields", "strings", "verbatim", "titles"]
 )
 def test_patterns_that_give_nothing_back_find_what_others_find(pattern: re.Pattern[str]) -> None:
     """Before Python 3.11.4 a possessive group that fails in its middle keeps what it has read."""
