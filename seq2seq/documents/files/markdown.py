@@ -261,7 +261,9 @@ class InlineReader:
                 self.text.add_tag(Tag("copy", source), source[1:-1])
             elif token.info == "copied":
                 [html] = read_html(source.replace("\n", " "))
-                self.text.add_tag(Tag(html.kind, source.replace("\n", " ")), html.text)
+                self.text.add_tag(
+                    Tag("copy" if html.text else "alone", source.replace("\n", " ")), html.text
+                )
             elif token.type == "footnote_ref" and "label" not in token.meta:
                 self.text.add_tag(Tag("open", "^[", "note"))
                 note = self._parser.env["footnotes"]["list"][token.meta["id"]]["content"]

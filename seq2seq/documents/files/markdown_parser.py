@@ -46,7 +46,8 @@ DIRECTIVE = re.compile(
     r":{3,}[ \t]*(?:\{[^{}]*+\}|[\w-]++)?|/{3,}[ \t]*[\w-]*+(?:[ \t]*\||[ \t]*\Z)"
     r"|\[![\w-]++\][+-]?(?![(\[])|\[TOC\]\Z|\*\[[^\[\]]++\]:.*+\Z"
     r"|import\s*\{[^}]*+\Z|import\s+(?:[\w*{][^'\"]*\sfrom\s+)?(?P<q>['\"])[^'\"]*(?P=q);?\s*\Z"
-    r"|export\s+(?:default|const|let|var|(?:async )?function|class)\s.*+\Z|export\s*[{*].*+\Z"
+    r"|export\s+(?:(?:default|const|let|var|async|function|class)\s.*[=({;].*|default\s+[A-Z]\w*"
+    r"|[{*].*)\Z"
     r"|(?:(?:\{\{[<%][^{}]*+\}\}|\{[%:][^{}]*+\})[ \t]*+)++\Z"
 )
 # What follows it may be a title for people.
@@ -83,9 +84,8 @@ class Parser:
         markdown.inline.ruler.before("text", "limits", self._check)
         markdown.inline.ruler.after("verbatim", "pair", read_pair)
         markdown.inline.ruler2.disable("fragments_join")
-        markdown.helpers = SimpleNamespace(
-            **{**vars(helpers), "parseLinkDestination": read_address}
-        )
+        rules: Any = SimpleNamespace(**{**vars(helpers), "parseLinkDestination": read_address})
+        markdown.helpers = rules
         self._markdown = markdown
 
     def parse(self, text: str) -> list[Token]:
