@@ -26,7 +26,7 @@ SECONDS = 8.0  # of a processor: some texts take quadratic time
 TEMPLATE = r"\{\{[^{}]*+\}\}|\{%[^{}]*+(?<=%)\}"
 # Templates whose content is code, up to their ends.
 MARK = r"\{(?:\{[<%]|%)-?\s*+"
-CODE = rf"{MARK}(?P<code>highlight|code\w*+|mermaid|math)\b[^{{}}]*+\}}"
+CODE = rf"{MARK}(?P<code>highlight|code(?:-?block)?+|mermaid|math)(?![\w-])[^{{}}]*+\}}"
 CODE_END = rf"{MARK}(?:/|end)\s*+(?P=code)\b[^{{}}]*+\}}++"
 CODE_BLOCK = re.compile(rf"{CODE}(?s:.)*?{CODE_END}")
 # What is copied inside a line: templates, comments, attributes, links of wikis, kinds of notes,

@@ -154,6 +154,7 @@ def tag_of(match: "re.Match[str]") -> Tag:
 def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
     """The text of some cues, with tags for the ends of cues and lines, and for their style."""
     numbered = NumberedText()
+    read = (lambda words: unescape(words)[0]) if is_web else str
     line = ""  # what is in it, since another speaker or mark
     for number, (begin, end) in enumerate(group):
         if number:
@@ -161,16 +162,15 @@ def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
         place = begin
         for match in MARKUP.finditer(text, begin, end):
             words = text[place : match.start()]
-            numbered.add_text(unescape(words)[0] if is_web else words)
+            numbered.add_text(read(words))
             line, place, tag = line + words.strip(), match.end(), tag_of(match)
             is_apart = not line or BRACKETED.fullmatch(line) or NEW_SENTENCE.match(text, place, end)
             if tag.name == LINE and is_apart:
                 tag = tag._replace(kind="block")
             numbered.add_tag(tag, " " if tag.name == LINE else "")
             line = "" if tag.name == LINE or tag.kind == "block" else line
-        words = text[place:end]
-        numbered.add_text(unescape(words)[0] if is_web else words)
-        line += words.strip()
+        numbered.add_text(read(text[place:end]))
+        line += text[place:end].strip()
     return numbered
 
 
@@ -241,9 +241,8 @@ def flatten(parts: Iterable[str | Tag]) -> tuple[str, list[Placed], list[Placed]
             continue
         part = part.replace("-->", "→")
         is_after_break = breaks and breaks[-1][0] == length and breaks[-1][1].name != MOMENT
-        if is_after_break and not (
-            NO_SPACE_BEFORE.match(part) or NO_SPACE_AFTER.match(words[-1][-1:])
-        ):
+        is_joined = NO_SPACE_BEFORE.match(part) or NO_SPACE_AFTER.match(words[-1][-1:])
+        if is_after_break and not is_joined:
             part = f" {part}"
             tags[behind:] = [(place + 1, tag) for place, tag in tags[behind:]]
         words.append(part)
