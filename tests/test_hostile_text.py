@@ -26,6 +26,7 @@ from seq2seq.alignment.links import TOKEN
 from seq2seq.constraints.placeholders import Placeholders
 from seq2seq.constraints.spelling import count_occurrences, is_inside_word
 from seq2seq.documents.document import Document
+from seq2seq.documents.files.markdown_parser import TITLE, VERBATIM
 from seq2seq.documents.files.po import FIELD, STRING
 from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.markup import Reader, Token, unescape
@@ -142,10 +143,14 @@ POSSESSIVE = {
     TOKEN: [*"aé.,'-_’!(# "],
     FIELD: ["msgid ", "msgstr[0]", *'"\\n \n'],
     STRING: [*'"\\na '],
+    VERBATIM: [*"{}[]!:%<=#.a ~+", "{{", "}}", "[["],
+    TITLE: [*'a "[]{}=: |'],
 }
 
 
-@pytest.mark.parametrize("pattern", POSSESSIVE, ids=["placeholders", "words", "fields", "strings"])
+@pytest.mark.parametrize(
+    "pattern", POSSESSIVE, ids=["placeholders", "words", "fields", "strings", "verbatim", "titles"]
+)
 def test_patterns_that_give_nothing_back_find_what_others_find(pattern: re.Pattern[str]) -> None:
     """Before Python 3.11.4 a possessive group that fails in its middle keeps what it has read."""
     plain = re.compile(re.sub(r"(?<!\\)([*+?}])\+(?!\.)", r"\1", pattern.pattern), pattern.flags)

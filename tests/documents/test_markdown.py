@@ -176,6 +176,37 @@ def test_all_syntax_stays_and_all_sentences_are_translated() -> None:
         ("\\* a\\_b c", ["a_b c"], "\\* A\\_B C"),
         ("* * *\n\na\n-\n", ["a"], "* * *\n\nA\n-\n"),
         ("a\0b c", ["a\ufffdb c"], "A\ufffdB C"),
+        ('[a b]({{< ref "b.md" >}}) c', ["a b c"], '[A B]({{< ref "b.md" >}}) C'),
+        ("[a b]({% link a.md %}) c", ["a b c"], "[A B]({% link a.md %}) C"),
+        ("[a]({{ b }}{% c d %}) e", ["a e"], "[A]({{ b }}{% c d %}) E"),
+        ('![a]({{ b }}/c d.png "e") f', ["f"], '![a]({{ b }}/c d.png "e") F'),
+        ("[a]: {{ b }}\n\n[c d][a]", ["c d"], "[a]: {{ b }}\n\n[C D][a]"),
+        ("{% highlight b %}\na b\n\nc\n{% endhighlight %}\na b", ["a b"],
+         "{% highlight b %}\na b\n\nc\n{% endhighlight %}\nA B"),
+        ("> {{< highlight b >}}\n> a b\n> {{< /highlight >}}\n\na b", ["a b"],
+         "> {{< highlight b >}}\n> a b\n> {{< /highlight >}}\n\nA B"),
+        ("{% highlight b %}a b{% endhighlight %} c", ["c"],
+         "{% highlight b %}a b{% endhighlight %} C"),
+        ("{% highlight b %}\na b", ["a b"], "{% highlight b %}\nA B"),
+        ("import A, {b} from 'c'\nexport const d = {\n  e: 'f g'\n}\n\na b", ["a b"],
+         "import A, {b} from 'c'\nexport const d = {\n  e: 'f g'\n}\n\nA B"),
+        ("export * from 'a'\n\nexport default A\n\na", ["a"],
+         "export * from 'a'\n\nexport default A\n\nA"),
+        ("a\nexport default b.", ["a export default b."], "A EXPORT DEFAULT B."),
+        ("import a from b.", ["import a from b."], "IMPORT A FROM B."),
+        ("a {/* b c */} d", ["a d"], "A {/* b c */} D"),
+        ("*[HTML]: a b\n*[W3C]: c d\n\na b", ["a b"], "*[HTML]: a b\n*[W3C]: c d\n\nA B"),
+        ("[a](b){ .md-button }\n\n# a b { #c .d }", ["a", "a b"],
+         "[A](b){ .md-button }\n\n# A B { #c .d }"),
+        ("a <kbd>b c</kbd> d", ["a b c d"], "A <kbd>b c</kbd> D"),
+        ('> a <b translate="no">*b*\n> <b>c</b></b> d', ["a *b* c d"],
+         '> A <b translate="no">*b* <b>c</b></b> D'),
+        ("a <code>b", ["a b"], "A <code>B"),
+        ("a ++ctrl+alt++ b", ["a b"], "A ++ctrl+alt++ B"),
+        ("c++ a c++", ["c++ a c++"], "C++ A C++"),
+        ("a ==b c== d ^^*e*^^", ["a b c d e"], "A ==B C== D ^^*E*^^"),
+        ("a == b == c", ["a == b == c"], "A == B == C"),
+        ("H~2~O ist x^2^", ["HO ist x"], "H~2~O IST X^2^"),
     ],
 )  # fmt: skip
 def test_dialects(text: str, sentences: list[str], upper: str | None) -> None:
@@ -294,9 +325,22 @@ UNITS += [
     "{%",
     "[[",
     ":a",
+    "[a]({{b}}",
+    "{{b}}",
+    "{/* *",
+    "==a ",
+    "<kbd>a ",
+    "{% highlight %}\n",
     "=\n",
     "a  \n",
 ]
+
+
+def test_a_line_with_much_space_takes_linear_time() -> None:
+    begun = time.process_time()
+    for text in ("::: a{}[x", ":::\t{}b[", "::: a{}:[x", "::: a{}{{"):
+        read(text.format(" " * 100_000))
+    assert time.process_time() - begun < 10  # a quadratic step would take 80 s for each
 
 
 @pytest.mark.parametrize("unit", UNITS)

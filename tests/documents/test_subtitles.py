@@ -223,6 +223,47 @@ def test_marks_and_codes_are_no_words(cue: str, sentences: list[str]) -> None:
         assert translate("a.srt", text) == expected.replace("Ende", "ENDE")
 
 
+AROUND = ["{}", "{}", "<i>{}</i>", "- {}", "♪ {} ♪", "# {} #", "* {} *", "¶ {} ¶", "[{}]", "({})"]
+AROUND += ["<v Hans>{}</v>", "<v Eva>{}", "{{\\an8}}{}", "<i>({})</i>", "<b><i>{}</i></b>", ">> {}"]
+SAID = ["Der Hund schläft.", "Das Kind läuft!", "Wer ist da?", "Er sagte: “Nein.”", "Ja … Nein."]
+LINES = st.tuples(st.sampled_from(AROUND), st.sampled_from(SAID))
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    cues=st.lists(st.lists(LINES, min_size=1, max_size=3), min_size=1, max_size=4),
+    end=st.sampled_from(["\n", "\r\n", "\\N", "\n "]),
+    name=st.sampled_from(["a.srt", "a.vtt"]),
+)
+def test_lines_and_cues_of_whole_sentences_stay(
+    cues: list[list[tuple[str, str]]], end: str, name: str
+) -> None:
+    def write(by: Callable[[str], str]) -> str:
+        texts = (end.join(around.format(by(said)) for around, said in cue) for cue in cues)
+        heads = (f"{k}\n0:0:{k},0 --> 0:0:{k + 1},0\n" for k in range(len(cues)))
+        blocks = (head + text for head, text in zip(heads, texts, strict=True))
+        return "WEBVTT\n\n" * (name == "a.vtt") + "\n\n".join(blocks)
+
+    assert translate(name, write(str)) == write(str.upper)
+
+
+@pytest.mark.parametrize(
+    ("cue", "expected"),
+    [
+        ("&#" + "1" * 5000 + ";", None),
+        (" \nder Hund\n \nläuft", " \nDER HUND\n \nLÄUFT"),  # captions of YouTube
+        ("der &amp; die", "DER &amp; DIE"),
+        ("<00:01.500>der <00:01.700>Hund", "<00:01.500>DER <00:01.700>HUND"),
+        ("der Hund\n<00:01.700>läuft", "DER HUND\n<00:01.700>LÄUFT"),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_cues_of_the_web_end_with_an_empty_line(cue: str, expected: str | None, end: str) -> None:
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n\nno text\n"
+    new = translate("a.vtt", text.format(cue).replace("\n", end))
+    assert expected is None or new == text.format(expected).replace("\n", end)
+
+
 NUMBERS = st.integers(0, 99)
 TIMES = st.builds("{}:{}:{},{}".format, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 999))
 TEXTS = st.lists(
@@ -314,7 +355,7 @@ UNITS = [
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
 def test_time_grows_with_the_file(name: str, unit: str) -> None:
     def cost(count: int) -> float:
-        text = "WEBVTT\n\n" * (name == "a.vtt") + "1\n0:0:1,0 --> 0:0:2,0\n" + unit * count + "z"
+        text = "WEBVTT\n\n" * (name == "a.vtt") + "1\n0:0:1,0 --> 0:0:2,0\na" + unit * count + "z"
         begun = time.process_time()
         translate(name, text)
         return time.process_time() - begun

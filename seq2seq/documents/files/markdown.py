@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
 from seq2seq.documents.files.numbered import Kind, NumberedText, Tag
-from seq2seq.documents.html_markup import VOID
+from seq2seq.documents.html_markup import VOID, read_html
 from seq2seq.documents.limits import check_count
 from seq2seq.errors import DataError
 
@@ -207,6 +207,26 @@ def count_markup(tokens: "Sequence[Token]") -> Counter[tuple[str, ...]]:
     return Counter((tag.type, tag.content, *map(str, tag.attrs.values())) for tag in tags)
 
 
+def join_copied(tokens: "Sequence[Token]") -> "list[Token]":
+    """The tokens of a block, with each element of HTML that is not translated as one."""
+    joined: list[Token] = []
+    begin, name, depth = 0, "", 0  # of such an element
+    for token in tokens:
+        joined.append(token)
+        match = HTML_TAG.match(token.content) if token.type == "html_inline" else None
+        if match and not name:
+            html = read_html(token.content)[-1]
+            if html.kind == "alone" and html.name not in VOID:  # with content it is a copy
+                begin, name = len(joined) - 1, html.name
+        if match and match[2].lower() == name:
+            depth += -1 if match[1] else 1
+            if not depth:
+                whole = joined[begin].copy(info="copied", meta={})
+                whole.meta["source"] = "".join(each.meta["source"] for each in joined[begin:])
+                joined[begin:], name = [whole], ""
+    return joined
+
+
 class InlineReader:
     """Reads what is inside a block: its text with tags, and its escapes.
 
@@ -221,7 +241,7 @@ class InlineReader:
 
     def read(self, tokens: "Sequence[Token]") -> None:
         """Add tokens. Raises: ValueError for a text that is not in the file as it was parsed."""
-        following = iter(tokens)
+        following = iter(join_copied(tokens))
         for token in following:
             source: str = token.meta["source"]
             self._line += source.count("\n")
@@ -239,6 +259,11 @@ class InlineReader:
             elif token.info == "auto":  # <http://a.b>, a link around its own address
                 source += next(following).meta["source"] + next(following).meta["source"]
                 self.text.add_tag(Tag("copy", source), source[1:-1])
+            elif token.info == "copied":
+                [html] = read_html(source.replace("\n", " "))
+                self.text.add_tag(
+                    Tag("copy" if html.text else "alone", source.replace("\n", " ")), html.text
+                )
             elif token.type == "footnote_ref" and "label" not in token.meta:
                 self.text.add_tag(Tag("open", "^[", "note"))
                 note = self._parser.env["footnotes"]["list"][token.meta["id"]]["content"]

@@ -1,11 +1,13 @@
 """The parser of Markdown, with what its dialects add to it, and with places inside blocks."""
 
 import re
+from bisect import bisect_left
 from itertools import pairwise
 from time import thread_time
+from types import SimpleNamespace
 from typing import Any, Literal
 
-from markdown_it import MarkdownIt
+from markdown_it import MarkdownIt, helpers
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -21,21 +23,37 @@ from seq2seq.errors import DataError
 MAX_DEPTH = 60  # of blocks in one another
 MAX_INLINE_DEPTH = 20  # of links in one another; the parser takes deeper ones for text
 SECONDS = 8.0  # of a processor: some texts take quadratic time
-# What is copied inside a line: templates, attributes, links of wikis, kinds of notes, emoji.
+TEMPLATE = r"\{\{[^{}]*+\}\}|\{%[^{}]*+(?<=%)\}"
+# Templates whose content is code, up to their ends.
+MARK = r"\{(?:\{[<%]|%)-?\s*+"
+CODE = rf"{MARK}(?P<code>highlight|code(?:-?block)?+|mermaid|math)(?![\w-])[^{{}}]*+\}}"
+CODE_END = rf"{MARK}(?:/|end)\s*+(?P=code)\b[^{{}}]*+\}}++"
+CODE_BLOCK = re.compile(rf"{CODE}(?s:.)*?{CODE_END}")
+# What is copied inside a line: templates, comments, attributes, links of wikis, kinds of notes,
+# emoji, keys, and exponents.
 VERBATIM = re.compile(
-    r"\{\{[^{}]*+\}\}|\{%[^{}]*+(?<=%)\}|\{(?:[#.:]|\w+=)[^{}]*+\}"
+    rf"{CODE_BLOCK.pattern}|{TEMPLATE}|\{{/\*(?:[^*]|\*(?!/\}}))*+\*/\}}|\{{\s*+(?:[#.:]|\w+=)[^{{}}]*+\}}"
     r"|\[\[[^\[\]\n]++\]\](?![(\[])|\[![\w-]++\][+-]?(?![(\[])|(?<![\w:]):[a-zA-Z+-][\w+-]*+:(?![\w:])"
+    r"|(?<![\w+])\+\+\w[\w-]*+(?:\+\w[\w-]*+)*+\+\+(?!\+)|(?<=[^\W_])(?P<raised>[~^])[\w+-]{1,20}+(?P=raised)(?![~^])"
 )
-# A line of its own that is no text: the edge of a container, a kind of note, templates, attributes.
+# Marks around words that CommonMark does not know.
+PAIR = re.compile(r"(==|\^\^)(?![\s=^])((?:(?!\1)[^\n])++)(?<!\s)\1")
+# An address with templates, and with spaces.
+ADDRESS = re.compile(rf"[^\s(){{}}<>]*+(?:(?:{TEMPLATE})(?:[^(){{}}<>\"'\n]*[^(){{}}<>\"'\s])?)++")
+# A line of its own that is no text: the edge of a container, a kind of note, templates, attributes,
+# abbreviations, imports and exports.
 DIRECTIVE = re.compile(
     r":{3,}[ \t]*(?:\{[^{}]*+\}|[\w-]++)?|/{3,}[ \t]*[\w-]*+(?:[ \t]*\||[ \t]*\Z)"
-    r"|\[![\w-]++\][+-]?(?![(\[])|\[TOC\]\Z"
+    r"|\[![\w-]++\][+-]?(?![(\[])|\[TOC\]\Z|\*\[[^\[\]]++\]:.*+\Z"
+    r"|import\s*\{[^}]*+\Z|import\s+(?:[\w*{][^'\"]*\sfrom\s+)?(?P<q>['\"])[^'\"]*(?P=q);?\s*\Z"
+    r"|export\s+(?:(?:default|const|let|var|async|function|class)\s.*[=({;].*|default\s+[A-Z]\w*"
+    r"|[{*].*)\Z"
     r"|(?:(?:\{\{[<%][^{}]*+\}\}|\{[%:][^{}]*+\})[ \t]*+)++\Z"
 )
 # What follows it may be a title for people.
 TITLE = re.compile(
-    r"[ \t]*(?:\"([^\"]*)\"|\[([^\[\]]*)\]|([^\"\[{=|]*[^\"\[{=|\s:]))"
-    r"[ \t:]*(?:\{[^{}]*\})?[ \t]*\Z"
+    r"[ \t]*+(?:\"([^\"]*)\"|\[([^\[\]]*)\]|([^\"\[{=|]*[^\"\[{=|\s:]))"
+    r"[ \t:]*+(?:\{[^{}]*+\}[ \t]*+)?\Z"
 )
 FILE = re.compile(r"\S+[./]\S+")
 RULE = re.compile(r"---[ \t]*\n[ \t]*\n")  # no front matter, but a thematic break
@@ -64,7 +82,10 @@ class Parser:
         markdown.block.ruler.before("front_matter", "limits", self._check)
         markdown.inline.ruler.after("text", "verbatim", read_verbatim)
         markdown.inline.ruler.before("text", "limits", self._check)
+        markdown.inline.ruler.after("verbatim", "pair", read_pair)
         markdown.inline.ruler2.disable("fragments_join")
+        rules: Any = SimpleNamespace(**{**vars(helpers), "parseLinkDestination": read_address})
+        markdown.helpers = rules
         self._markdown = markdown
 
     def parse(self, text: str) -> list[Token]:
@@ -130,9 +151,17 @@ class PlacedState(StateInline):
 
 def read_directive(state: StateBlock, line: int, end: int, silent: bool) -> bool:
     """The rule for DIRECTIVE: its title is a block of its own."""
-    text = state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
+    begin = state.bMarks[line] + state.tShift[line]
+    text = state.src[begin : state.eMarks[line]]
+    if state.is_code_block(line):
+        return False
+    code = CODE_BLOCK.match(state.src, begin, state.eMarks[end - 1])
+    if code and code.end() > state.eMarks[line]:
+        if not silent:
+            state.line = bisect_left(state.eMarks, code.end(), line, end) + 1
+        return True
     match = DIRECTIVE.match(text)
-    if not match or state.is_code_block(line):
+    if not match:
         return False
     if not silent:
         state.push("directive_open", "", 1).map = [line, line + 1]
@@ -143,6 +172,9 @@ def read_directive(state: StateBlock, line: int, end: int, silent: bool) -> bool
             inline.content, inline.map = words, [line, line + 1]
         state.push("directive_close", "", -1)
         state.line = line + 1
+        is_code = text.startswith(("import", "export"))
+        while is_code and state.line < end and not state.isEmpty(state.line):
+            state.line += 1
     return True
 
 
@@ -155,3 +187,28 @@ def read_verbatim(state: StateInline, silent: bool) -> bool:
         state.push("verbatim", "", 0).content = match[0]
     state.pos = match.end()
     return True
+
+
+def read_pair(state: StateInline, silent: bool) -> bool:
+    """The rule for PAIR."""
+    match = PAIR.match(state.src, state.pos, state.posMax)
+    if not match:
+        return False
+    if not silent:
+        end = state.posMax
+        state.push("pair_open", "", 1).markup = match[1]
+        state.pos, state.posMax = match.span(2)
+        state.md.inline.tokenize(state)
+        state.push("pair_close", "", -1).markup = match[1]
+        state.posMax = end
+    state.pos = match.end()
+    return True
+
+
+def read_address(text: str, begin: int, end: int) -> Any:
+    """The address of a link as the parser finds it, or with templates."""
+    found = helpers.parseLinkDestination(text, begin, end)
+    match = ADDRESS.match(text, begin, end)
+    if match:
+        found.ok, found.pos, found.str = True, match.end(), match[0]
+    return found

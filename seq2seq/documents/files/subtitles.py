@@ -1,18 +1,17 @@
 """SubRip (.srt) and WebVTT (.vtt): sentences go on over cues, whose numbers and times stay."""
 
-import html
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby, pairwise
 
-from seq2seq.documents.document import escape_text
+from seq2seq.documents.document import BRACKETED, NOTES, escape_text
 from seq2seq.documents.files.contents import Contents, Cutter, decode_file, splice
 from seq2seq.documents.files.numbered import NumberedText, Tag
 from seq2seq.documents.inline import pair_tags
 from seq2seq.documents.limits import check_count
-from seq2seq.documents.markup import Token
+from seq2seq.documents.markup import Token, unescape
 from seq2seq.errors import DataError
 
 Span = tuple[int, int]
@@ -21,33 +20,39 @@ Placed = tuple[int, Tag]  # a tag, and its place in a text
 # Everything that the libraries srt and pysrt read as times; a line with an arrow is never text.
 TIME = r"\d+(?:[,.:，．。：]\d*){1,3}"
 TIMES = re.compile(rf"^(?:.*-->|[ \t]*{TIME} *-[ -] *> *{TIME}).*\n?", re.M)
-EMPTY_LINE = re.compile(r"^[ \t]*$", re.M)
+EMPTY_LINE = re.compile(r"^\r?$", re.M)
 NUMBER = re.compile(r"\ufeff?[ \t]*-?\d+\.?\d*[ \t]*")
 MARKUP = re.compile(
     r"<(?P<close>/?)(?P<name>[a-zA-Z]+)[^<>]*+>"
     r"|(?P<code>\{\\(?:(?P<style>[ibus])(?P<on>[01])|[^{}]*+)\})"
     r"|(?P<time><\d[\d:.]*>)"
     # Marks around the words of a cue or line: speakers, music, dots, descriptions of sounds.
-    r"|(?P<mark>(?<![^\r\n>}])[ \t]*(?:[-–—]+|>>+|\.{2,}|…)\s*(?=\w)"
-    r"|(?:(?<!\s)\s+)?[♪♫♬♩]+\s*|[\[\]]|(?<!\s)[ \t]+#+(?![^\r\n<{]))"
+    r"|(?P<mark>(?:(?<![^\r\n>}])|(?<=\\[Nn]|[\r\n]\s))[ \t]*(?:[-–—]+|>>+|\.{2,}|…)\s*(?=\w)"
+    rf"|(?:(?<!\s)\s+)?[{NOTES}¶]+\s*|[\[\]]|(?<!\s)[ \t]+[#*]+(?![^\r\n<{{]))"
     r"|(?P<line>(?<!\s)\s*[\r\n]\s*|\\[Nn])"
 )
-SENTENCE_END = re.compile(r"[.!?…:。！？♪)\]\"»”]\s*\Z")
-NEW_SENTENCE = re.compile(r"(?:\s|<[^<>]*>|\{\\[^{}]*\})*+(?:[-–—♪(\[…]|\.\.|>>)")
+SENTENCE_END = re.compile(rf"[.!?…:。！？{NOTES}¶#*)\]\"»”]\s*\Z")
+NEW_SENTENCE = re.compile(
+    rf"(?:\s|<(?!v[\s.>])[^<>]*>|\{{\\[^{{}}]*\}})*+(?:[-–—{NOTES}¶(\[…]|\.\.|>>|<v|[#*]\s)"
+)
 LONGEST = 8  # cues that a sentence goes on over
 BREAK, LINE, MOMENT = "cue", "line", "moment"
 # Scripts without spaces, in which a cue may end between any two characters.
 SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-CLOSING = "、。，．！？：；」』）】》〉”’ー々っゃゅょッャュョ\u0e30-\u0e3a\u0e45-\u0e4e"
+STOPS = "、。，．！？：；」』）】》〉"
+CLOSING = STOPS + "”’ー々っゃゅょッャュョ\u0e30-\u0e3a\u0e45-\u0e4e"
 WORD = re.compile(rf"[{SPACELESS}][{CLOSING}]*|[^\s{SPACELESS}]+")
-NO_SPACE = re.compile(rf"[\s,.;:!?)\]{CLOSING}{SPACELESS}]|\Z")
+# What has no space before it, or after it.
+NO_SPACE_BEFORE = re.compile(rf"[\s,.;:!?)\]{CLOSING}{SPACELESS}]|\Z")
+NO_SPACE_AFTER = re.compile(rf"[\s{STOPS}{SPACELESS}]|\Z")
 
 
 def open_subtitles(data: bytes, cut: Cutter) -> Contents:
     """Raises: DataError if it is not text, or has no cues."""
     text = decode_file(data)
     is_web = text.removeprefix("\ufeff").startswith("WEBVTT")
-    lines = text.replace("\r\n", " \n").replace("\r", "\n")  # with the same places
+    # With the same places; a line feed ends each line.
+    lines = text.replace("\r\n", "\0\n").replace("\r", "\n").replace("\0", "\r")
     heads = find_heads(lines)
     if not heads and not is_web:
         raise DataError(
@@ -149,19 +154,23 @@ def tag_of(match: "re.Match[str]") -> Tag:
 def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
     """The text of some cues, with tags for the ends of cues and lines, and for their style."""
     numbered = NumberedText()
-    unescape = html.unescape if is_web else str
+    read = (lambda words: unescape(words)[0]) if is_web else str
+    line = ""  # what is in it, since another speaker or mark
     for number, (begin, end) in enumerate(group):
         if number:
             numbered.add_tag(Tag("alone", text[group[number - 1][1] : begin], BREAK), " ")
         place = begin
         for match in MARKUP.finditer(text, begin, end):
-            numbered.add_text(unescape(text[place : match.start()]))
-            place = match.end()
-            tag = tag_of(match)
-            if tag.name == LINE and NEW_SENTENCE.match(text, place, end):
+            words = text[place : match.start()]
+            numbered.add_text(read(words))
+            line, place, tag = line + words.strip(), match.end(), tag_of(match)
+            is_apart = not line or BRACKETED.fullmatch(line) or NEW_SENTENCE.match(text, place, end)
+            if tag.name == LINE and is_apart:
                 tag = tag._replace(kind="block")
             numbered.add_tag(tag, " " if tag.name == LINE else "")
-        numbered.add_text(unescape(text[place:end]))
+            line = "" if tag.name == LINE or tag.kind == "block" else line
+        numbered.add_text(read(text[place:end]))
+        line += text[place:end].strip()
     return numbered
 
 
@@ -221,18 +230,21 @@ def share_words(parts: Iterable[str | Tag], escape: Callable[[str], str]) -> str
 
 def flatten(parts: Iterable[str | Tag]) -> tuple[str, list[Placed], list[Placed]]:
     """The words of parts as one text, and the places in it of breaks and of other tags."""
-    words, length = [""], 0
+    words, length, behind = [""], 0, 0  # from which tag on they are behind the last break
     breaks: list[Placed] = []
     tags: list[Placed] = []
     for part in parts:
         if isinstance(part, Tag):
             is_break = part.kind == "alone" and part.name
             (breaks if is_break else tags).append((length, part))
+            behind = len(tags) if is_break else behind
             continue
         part = part.replace("-->", "→")
         is_after_break = breaks and breaks[-1][0] == length and breaks[-1][1].name != MOMENT
-        if is_after_break and not (NO_SPACE.match(part) or NO_SPACE.match(words[-1][-1:])):
+        is_joined = NO_SPACE_BEFORE.match(part) or NO_SPACE_AFTER.match(words[-1][-1:])
+        if is_after_break and not is_joined:
             part = f" {part}"
+            tags[behind:] = [(place + 1, tag) for place, tag in tags[behind:]]
         words.append(part)
         length += len(part)
     return "".join(words), breaks, tags
@@ -241,12 +253,16 @@ def flatten(parts: Iterable[str | Tag]) -> tuple[str, list[Placed], list[Placed]
 def choose_cuts(text: str, breaks: Sequence[Placed]) -> Iterator[Placed]:
     """Where the breaks are, each before a word and near its place."""
     starts = [match.start() for match in WORD.finditer(text)]
-    if len(starts) <= len(breaks):
+    left = sum(tag.name != MOMENT for _, tag in breaks)  # those that have words between them
+    if len(starts) <= left:
         breaks = [each for each in breaks if each[1].name != LINE]
-    word = 0
-    for k, (place, tag) in enumerate(breaks):
-        wanted = max(bisect_left(starts, place), word + 1)
-        word = min(wanted, max(word, len(starts) - (len(breaks) - k)))
+        left = sum(tag.name != MOMENT for _, tag in breaks)
+    word, least = 0, 1
+    for place, tag in breaks:
+        wanted = max(bisect_left(starts, place), word if tag.name == MOMENT else least)
+        word = min(wanted, max(word, len(starts) - left))
+        if tag.name != MOMENT:
+            least, left = word + 1, left - 1
         yield (starts[word] if word < len(starts) else len(text)), tag
 
 
