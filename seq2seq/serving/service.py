@@ -89,11 +89,14 @@ class ClientText:
 
     @property
     def problems(self) -> list[str]:
-        """Messages: the reason of the refusal, or what is wrong with translations of sentences."""
+        """Messages: the reason of the refusal, or what is wrong with translations of sentences, but
+        for those that are in parts or cut off, which are translations all the same.
+        """
         if self.refusal:
             return [str(self.refusal)]
         found = [(n, each.result.problems) for n, each in enumerate(self.sentences, start=1)]
-        return [p.at(f"sentence {n:,}") for n, each in found for p in each if p.kind != "parts"]
+        usual = "parts", "truncated"
+        return [p.at(f"sentence {n:,}") for n, each in found for p in each if p.kind not in usual]
 
     @property
     def size(self) -> int:

@@ -315,7 +315,7 @@ def test_documents_go_on_when_the_lock_of_their_server_is_deleted(
 
 @pytest.mark.parametrize("source", ["AUTO", "Auto"])
 def test_auto_is_auto_however_it_is_written(client: TestClient, source: str) -> None:
-    french = "Je voudrais un caf\u00e9, s'il vous pla\u00eet, mon ami. Il fait tr\u00e8s beau."
+    french = "Je voudrais manger une pomme avec mon ami dans le jardin. Il fait beau."
     answer = send(client, "a.txt", french, source=source)
     assert answer.status_code == 400 and "French" in answer.json()["error"]
     body = {"q": LINES[0], "source": source, "target": "en"}
