@@ -128,10 +128,10 @@ class ClientDocument:
         try:
             return await self.keep(facts, data)
         except (OSError, ConfigError) as error:
-            is_large = isinstance(error, ConfigError)
-            reason = str(error) if is_large else error.strerror
+            reason = error.strerror if isinstance(error, OSError) else str(error)
             log.error("the translation of a document cannot be kept: %s", reason)
-            raise HTTPError(507, str(error) if is_large else NOT_KEPT) from error
+            message = NOT_KEPT if isinstance(error, OSError) else str(error)
+            raise HTTPError(507, message) from error
 
     async def keep(self, facts: dict[str, Any], data: bytes) -> Record:
         """Replace what is kept of it. Raises: as `Storage.update`."""
