@@ -164,6 +164,6 @@ def authorize(keys: Collection[bytes] | None, key: str, request: Request) -> str
     given = key.strip().encode("utf-8", "replace")
     matches = [hmac.compare_digest(given, known) for known in keys]
     if not any(matches):
-        others = "api_key or auth_key in the query, or in the first 64 KiB of a body, before a file"
+        others = "api_key or auth_key in the query or body, before a file and in its first 64 KiB"
         raise HTTPError(403, f"a key is needed: Authorization: Bearer KEY; or {others}")
     return key.strip()

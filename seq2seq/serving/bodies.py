@@ -10,7 +10,8 @@ from starlette.requests import Request
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.validation import FORM, KEY_NAMES, PARTS, media_type, parse_form, parse_parts
 
-PREFIX = 2**16  # bytes of a body in which its key must be
+PREFIX = 2**16  # bytes in which the key of a body with a file must be
+BYTES = 12  # of a character, at most, as forms and JSON may write it
 ROOM = (2**24, 2**27)  # bytes of all bodies that are read, before and after the key is known
 JSON_KEY = re.compile(rb'"(?:%s)"\s*:\s*("(?:[^"\\]|\\.)*")' % "|".join(KEY_NAMES).encode())
 
@@ -31,14 +32,14 @@ class Body:
         self._seconds, self._late_at = seconds, asyncio.get_running_loop().time() + seconds
         self._chunks = request.stream()
 
-    async def read_key(self) -> str:
-        """The key in the first `PREFIX` bytes, of which little more is read; empty = none.
+    async def read_key(self, limit: int) -> str:
+        """The key in the first `limit` bytes, of which little more is read; empty = none.
 
         Raises: HTTPError if they are too slow, or there is no room for them.
         """
-        while len(self._data) <= PREFIX and (chunk := await self._next()):
+        while len(self._data) <= limit and (chunk := await self._next()):
             self._keep(chunk, known=False)
-        return find_key_in(bytes(self._data[: PREFIX + 1]), self.headers)
+        return find_key_in(bytes(self._data[: limit + 1]), self.headers, limit)
 
     async def read(self, limit: int) -> bytes:
         """All of it. A body that is too long is not kept, but read to its end, so that the client
@@ -82,19 +83,19 @@ class Body:
 
 def find_key(headers: Headers, query: bytes) -> str:
     """The key in the head of a request: in Authorization, or else in the query; empty = none."""
-    key = headers.get("authorization", "").partition(" ")[2].strip()
-    return key or find_key_in(query, Headers({"content-type": FORM}))
+    text = headers.get("authorization", "").encode("latin-1").decode("utf-8", "replace")
+    return text.partition(" ")[2].strip() or find_key_in(query, Headers({"content-type": FORM}))
 
 
-def find_key_in(data: bytes, headers: Headers) -> str:
-    """The key in a body, or in the first `PREFIX` bytes of one that is longer, where it must be a
+def find_key_in(data: bytes, headers: Headers, limit: int = PREFIX) -> str:
+    """The key in a body, or in the first `limit` bytes of one that is longer, where it must be a
     complete field; empty = none.
     """
-    is_whole, data = len(data) <= PREFIX, data[:PREFIX]
+    is_whole, data = len(data) <= limit, data[:limit]
     try:
         if (kind := media_type(headers)) == FORM:
             complete = data if is_whole else data[: data.rfind(b"&") + 1]
-            fields = parse_form(complete.decode("utf-8", "replace"))
+            fields = parse_form(complete.decode("utf-8-sig", "replace"))
         elif kind == PARTS:
             fields = parse_parts(headers, data, max_files=1, is_whole=False)
         else:

@@ -21,11 +21,13 @@ class DocumentTurns:
         count: documents of each client.
         waiting: those of them that wait to be read or written.
         tasks: that work on them.
+        records: ids of those that are being translated.
     """
 
     def __init__(self) -> None:
         self.count, self.waiting = Counter[str](), Counter[str]()
         self.tasks: set[asyncio.Task[Any]] = set()
+        self.records: set[str] = set()
         self._one = asyncio.Lock()
         self._one_of_client: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 

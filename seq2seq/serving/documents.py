@@ -1,9 +1,10 @@
 """Files of clients: translated a few sentences at a time, and kept until they expire."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from itertools import count
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +13,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
+from seq2seq.errors import ConfigError
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.errors import HTTPError
@@ -20,16 +22,20 @@ from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.off_loop import Value, run_off_loop
 from seq2seq.serving.service import Service, Terms, foreign_text, wait_for_answer
-from seq2seq.serving.storage import DOCUMENTS, Record
-from seq2seq.serving.validation import Entry, UploadedFile
+from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
+from seq2seq.serving.validation import AUTO, Entry, UploadedFile
 from seq2seq.translation.documents import links_of, request_of
 from seq2seq.translation.request import Translation, TranslationRequest
+
+log = logging.getLogger("seq2seq.serving")
 
 OPENING = 300  # seconds in which a file must be read, also if others are read before
 SECONDS = 3600  # in which a document must be translated
 CHARACTERS = 10**6  # of a document
 MAX_PROBLEMS = 20  # of a document that its client is told
 STOPPED = "the server stopped: send it again"
+NOT_KEPT = "its translation cannot be kept: the server's log says why"
+LEFT = 499  # the status of what its client no longer waits for
 
 
 class ClientDocument:
@@ -51,9 +57,13 @@ class ClientDocument:
         """Read the file, for the first of some models that has its language."""
         async with AsyncExitStack() as turns:
             turns.enter_context(self.service.documents.admit(self.client))
-            async with self.service.documents.turn(self.client):
-                await turns.enter_async_context(self.handle)
-                characters = await self.read(source, models)
+            with ExitStack() as candidates:
+                for each in models:
+                    candidates.enter_context(each.serve_document())
+                async with self.service.documents.turn(self.client):
+                    await turns.enter_async_context(self.handle)
+                    characters = await self.read(source, models)
+                turns.enter_context(self.model.serve_document())
             size = 100 * len(terms)
             self.glossary = await run_off_loop(size, build_glossary, terms, self.model.source)
             facts = {
@@ -65,6 +75,7 @@ class ClientDocument:
             }
             keep = self.storage.create
             self.record = await asyncio.to_thread(keep, DOCUMENTS, self.client, facts, b"")
+            self.service.documents.records.add(self.record.id)
             self.service.characters += characters
             self.turns = turns.pop_all()
 
@@ -75,7 +86,7 @@ class ClientDocument:
             as `DocumentHandle.ask`.
         """
         self.model = models[0]
-        if source == "auto":
+        if source == AUTO:
             sample, _ = await self.handle.ask("sample")
             detected = detect(sample["sample"], [each.source for each in models])
             matching = [each for each in models if each.source == detected.language]
@@ -93,19 +104,39 @@ class ClientDocument:
         return characters
 
     async def finish(self) -> Record:
-        """Translate it, and keep that, or the reason why it is not. Raises: HTTPError."""
-        facts, data = {**self.record.metadata, "status": "error"}, b""
+        """Translate it, and keep that, or the reason why it is not; nothing for a client that has
+        left. Raises: HTTPError.
+        """
         try:
-            data = await explain_end(self.service, self.translate())
-            facts |= {"status": "done", "problems": self.problems[:MAX_PROBLEMS]}
+            return await explain_end(self.service, self.translate_and_keep())
         except HTTPError as error:
-            facts["message"] = str(error)
+            facts = {**self.record.metadata, "status": "error", "message": str(error)}
+            with suppress(OSError, UnknownRecordError):  # then `find_record` knows that it failed
+                if error.status == LEFT:
+                    place = DOCUMENTS, self.client, self.record.id
+                    await asyncio.to_thread(self.storage.delete, *place)
+                else:
+                    await self.keep(facts, b"")
             raise
         finally:
-            place = DOCUMENTS, self.client, self.record.id
-            keep = asyncio.to_thread(self.storage.update, *place, lambda _: (facts, data))
-            await asyncio.shield(keep)
-        return self.record._replace(metadata=facts)
+            self.service.documents.records.discard(self.record.id)
+
+    async def translate_and_keep(self) -> Record:
+        data = await self.translate()
+        facts = {**self.record.metadata, "status": "done"}
+        facts["problems"] = self.problems[:MAX_PROBLEMS]
+        try:
+            return await self.keep(facts, data)
+        except (OSError, ConfigError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            log.error("the translation of a document cannot be kept: %s", reason)
+            message = NOT_KEPT if isinstance(error, OSError) else str(error)
+            raise HTTPError(507, message) from error
+
+    async def keep(self, facts: dict[str, Any], data: bytes) -> Record:
+        """Replace what is kept of it. Raises: as `Storage.update`."""
+        place = DOCUMENTS, self.client, self.record.id
+        return await asyncio.to_thread(self.storage.update, *place, lambda _: (facts, data))
 
     async def translate(self) -> bytes:
         """The file with its translations."""
@@ -184,7 +215,9 @@ async def explain_end(service: Service, work: Coroutine[Any, Any, Value]) -> Val
     except TimeoutError:
         raise HTTPError(504, f"not translated within {SECONDS:,} seconds") from None
     except asyncio.CancelledError:
-        raise HTTPError(503, STOPPED if service.draining else "its client has left") from None
+        if service.draining:
+            raise HTTPError(503, STOPPED) from None
+        raise HTTPError(LEFT, "its client has left") from None
     except Exception as error:
         raise HTTPError.from_exception(error) from error
 
@@ -199,10 +232,13 @@ async def find_record(service: Service, request: Request) -> Record:
     for _ in range(2):  # it may have been finished while the server was looked for
         record = await asyncio.to_thread(storage.read, *place, request.path_params["document_id"])
         facts = record.metadata
-        running = await asyncio.to_thread(storage.is_running, facts.get("server", "none"))
-        if running or facts["status"] != "translating":
+        if facts["status"] != "translating" or record.id in service.documents.records:
             return record
-    return record._replace(metadata={**facts, "status": "error", "message": STOPPED})
+        server = facts.get("server", "none")
+        if server != storage.own_id and await asyncio.to_thread(storage.is_running, server):
+            return record
+    message = NOT_KEPT if server == storage.own_id else STOPPED
+    return record._replace(metadata={**facts, "status": "error", "message": message})
 
 
 def send_document(record: Record) -> Response:

@@ -39,6 +39,10 @@ class EngineThread:
     def __init__(self, engine: TextEngine, sentences: SentenceEngine, name: str):
         self.engine, self.sentences, self.name = engine, sentences, name
         self.alive = True
+        self._end = (
+            "has stopped working, and the server's log says where: load it again (SIGHUP), or "
+            "start the server again"
+        )
         self._active: set[ClientRequest] = set()  # the engine has sentences of them
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._results: set[asyncio.Future[Any]] = set()  # of calls, not known yet
@@ -53,7 +57,8 @@ class EngineThread:
         self._thread.start()
 
     async def stop(self) -> None:
-        """Wait until it has carried out all calls, and has ended."""
+        """Take no more calls, and wait until it has carried out all others, and has ended."""
+        self.alive, self._end = False, "is no longer in use: send the request again"
         self._calls.put(None)
         if self._thread.ident is not None:
             await asyncio.to_thread(self._thread.join)
@@ -74,13 +79,8 @@ class EngineThread:
         return result
 
     def death(self) -> HTTPError:
-        """The answer to all requests after the thread has ended without being told to."""
-        return HTTPError(
-            503,
-            f"model {self.name!r} has stopped working, and the server's log says where: load it "
-            "again (SIGHUP), or start the server again",
-            {"retry-after": "30"},
-        )
+        """The answer to all requests after the thread has ended."""
+        return HTTPError(503, f"model {self.name!r} {self._end}", {"retry-after": "30"})
 
     def _end_calls(self) -> None:
         set_results([(result, self.death()) for result in self._results])

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError
-from seq2seq.serving.storage import UnknownRecordError
+from seq2seq.serving.storage import NoRoomError, UnknownRecordError
 
 log = logging.getLogger("seq2seq.serving")
 
@@ -33,6 +33,8 @@ class HTTPError(Exception):
         match error:
             case HTTPError():
                 return error
+            case NoRoomError():
+                return cls(429, str(error))
             case ConfigError() | DataError():
                 return cls(400, str(error))
             case UnknownRecordError():

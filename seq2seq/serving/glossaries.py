@@ -1,6 +1,7 @@
 """Glossaries of clients: their entries, and the phrases that they ask of translations."""
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from seq2seq.constraints.glossary import Glossary
 from seq2seq.constraints.placeholders import MAX_CHARACTERS, MAX_REQUIRED
 from seq2seq.constraints.request import Groups
-from seq2seq.languages import is_spaceless
+from seq2seq.languages import is_spaceless, language_code
 from seq2seq.serving.errors import HTTPError
 from seq2seq.text_stream import without_marks
 from seq2seq.translation.request import TranslationRequest
@@ -21,20 +22,22 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 Entries = Mapping[str, str]  # terms of the source, and their translations
 
 
-def parse_entries(text: str, kind: str) -> dict[str, str]:
+def parse_entries(text: str, kind: str, pair: str) -> dict[str, str]:
     """The entries of a text of lines.
 
     Args:
         kind: `tsv`, or `csv`, in which the codes of the languages may follow.
+        pair: these codes, such as `de-en`.
 
     Raises: HTTPError with the line that is none, and for too many.
     """
-    layout: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if kind == "tsv" else {}
+    plain: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    layout = plain if kind == "tsv" else {"strict": True}
     entries: dict[str, str] = {}
-    lines = without_marks(text).splitlines()
+    rows = csv.reader(io.StringIO(without_marks(text), newline=""), **layout)
     try:
-        for number, row in enumerate(csv.reader(lines, **layout), start=1):
-            phrases = [phrase.strip() for phrase in row]
+        for row in rows:
+            number, phrases = rows.line_num, [phrase.strip() for phrase in row]
             if not any(phrases):
                 continue
             if len(row) not in COLUMNS[kind] or not all(map(is_phrase, phrases)):
@@ -43,12 +46,14 @@ def parse_entries(text: str, kind: str) -> dict[str, str]:
                     f"line {number} of entries should be a term and its translation, as {kind}, "
                     f"each of 1 to {MAX_LENGTH} characters",
                 )
+            if "-".join(map(language_code, phrases[2:])) not in ("", pair):
+                raise HTTPError(400, f"line {number} of entries is for other languages than {pair}")
             if phrases[0] in entries:
                 raise HTTPError(400, f"line {number} of entries has the term of an earlier one")
             entries[phrases[0]] = phrases[1]
             check_count(entries)
     except csv.Error as error:
-        raise HTTPError(400, f"entries cannot be read as {kind}: {error}") from None
+        raise HTTPError(400, f"line {rows.line_num} of entries is no {kind}: {error}") from None
     if not entries:
         raise HTTPError(400, "entries is empty: write a term and its translation on each line")
     return entries

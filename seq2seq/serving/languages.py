@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from seq2seq.errors import ConfigError
-from seq2seq.languages import language_code, likeness, read_language
+from seq2seq.languages import language_code, letters_outside, likeness, read_language, scripts_of
 
 LANGUAGES = (
     "ar Arabic, bg Bulgarian, cs Czech, da Danish, de German, el Greek, en English, "
@@ -62,7 +62,7 @@ def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> Detec
             return DetectedLanguage(candidates[0], 0.0)
         unknown = f"the detector knows none of {', '.join(candidates)}: name the source"
         raise ConfigError(unknown if detector else NO_DETECTOR)
-    best = max(known, key=lambda code: probabilities[language_code(code)])
+    best = max(known, key=lambda code: (probabilities[language_code(code)], fit(text, code)))
     likely = max(probabilities, key=probabilities.__getitem__)
     value = probabilities[language_code(best)]
     if probabilities[likely] >= FOREIGN_RATIO * value and len(known) == len(candidates):
@@ -70,7 +70,18 @@ def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> Detec
     if language_code(best) == "zh" and (script := chinese_script(text)):
         fitting = [code for code in known if likeness(code, f"zh-{script}")]
         best = next(iter(fitting), f"zh-{script}")
+    elif not fit(text, best):
+        code = language_code(best)
+        variants = [f"{code}-{script}" for script in sorted(scripts_of(code))]
+        best = next((read_language(each).tag for each in variants if fit(text, each)), best)
     return DetectedLanguage(best, float(value))
+
+
+def fit(text: str, code: str) -> int:
+    """Are most letters of a text in the script of a language, 2, in one that is usual, 1, or 0?"""
+    language, letters = read_language(code), sum(map(str.isalpha, text))
+    scripts = scripts_of(f"{language.code}-{language.script}"), scripts_of(code)
+    return sum(2 * len(letters_outside(each).findall(text)) <= letters for each in scripts)
 
 
 def chinese_script(text: str) -> str:

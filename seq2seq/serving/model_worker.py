@@ -5,7 +5,8 @@ import logging
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,6 +76,7 @@ class ModelWorker:
         sentences, queue, engine: decode sentences, in an order that is fair; for whole texts.
         choice: the weights that link words; None if none can.
         backlog: what is accepted and not answered yet.
+        documents: how many need it until they are finished.
         document_turn: held while a portion of a document is translated. Many at a time would make
             steps longer for those who wait for a sentence, and documents hardly faster.
         queue_seconds, decode_seconds: of all requests that were answered or dropped.
@@ -110,6 +112,7 @@ class ModelWorker:
         self.labels = self.translator.target.texts()
         self.backlog = Backlog()
         self.queue_seconds = self.decode_seconds = 0.0
+        self.documents = 0
         self.document_turn = asyncio.Semaphore(self.sentences.count)
         self.thread = EngineThread(self.engine, self.sentences, name)
         self._linking = asyncio.Lock()  # words are linked for one request at a time
@@ -130,11 +133,20 @@ class ModelWorker:
         self.choice = self.translator.find_choice(path)
 
     async def close(self) -> None:
-        """End the thread when everything is answered."""
-        while self.backlog.requests and self.thread.alive:
+        """End the thread when everything is answered, and no document needs it any more."""
+        while (self.backlog.requests or self.documents) and self.thread.alive:
             await asyncio.sleep(0.05)
         await self.thread.stop()
         self.sentences.close()
+
+    @contextmanager
+    def serve_document(self) -> Iterator[None]:
+        """Keep the model open for a document, also when another model has replaced it."""
+        self.documents += 1
+        try:
+            yield
+        finally:
+            self.documents -= 1
 
     def add(self, request: ClientRequest, texts: Sequence[TranslationRequest], beams: int) -> None:
         """Add sentences to a request: encoded, and with a search of at least so many beams."""

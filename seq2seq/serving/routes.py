@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from seq2seq import pages
 from seq2seq.serving.auth import Access, GuardMiddleware, authorize
-from seq2seq.serving.bodies import Body, find_key
+from seq2seq.serving.bodies import BYTES, PREFIX, Body, find_key
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.metrics import MetricsMiddleware, build_registry
 from seq2seq.serving.off_loop import run_off_loop
@@ -139,7 +139,8 @@ async def handle(
             if service.keys is not None and description and not key and path in KEY_IN_BODY:
                 if path in KEEPING:
                     service.find_storage()  # else nothing is read
-                key = await body.read_key()
+                room = 0 if path in WITH_FILE else BYTES * limits.characters
+                key = await body.read_key(PREFIX + room)
             request.state.client = authorize(service.keys, key, request)
         if description:
             if path in KEEPING:

@@ -16,7 +16,7 @@ from seq2seq.documents.document import Document, Split
 from seq2seq.documents.markup import Reader
 from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
 from seq2seq.errors import ConfigError, format_count
-from seq2seq.languages import language_code, likeness, read_language
+from seq2seq.languages import likeness, read_language
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.document_turns import DocumentTurns
@@ -27,6 +27,7 @@ from seq2seq.serving.load import Lag
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.storage import Storage
+from seq2seq.serving.validation import AUTO
 from seq2seq.symbols import EOS
 from seq2seq.translation.documents import join_translations, requests_of
 from seq2seq.translation.request import Translation, TranslationRequest
@@ -85,6 +86,17 @@ class ClientText:
     def source(self) -> str:
         """Its language."""
         return self.detected.language if self.refusal and self.detected else self.model.source
+
+    @property
+    def problems(self) -> list[str]:
+        """Messages: the reason of the refusal, or what is wrong with translations of sentences, but
+        for those that are in parts or cut off, which are translations all the same.
+        """
+        if self.refusal:
+            return [str(self.refusal)]
+        found = [(n, each.result.problems) for n, each in enumerate(self.sentences, start=1)]
+        usual = "parts", "truncated"
+        return [p.at(f"sentence {n:,}") for n, each in found for p in each if p.kind not in usual]
 
     @property
     def size(self) -> int:
@@ -217,7 +229,7 @@ class Service:
             raise HTTPError(413, f"{length:,} characters; at most {limit:,} are translated at once")
 
     def find_models(
-        self, source: str = "auto", target: str = "", name: str = ""
+        self, source: str = AUTO, target: str = "", name: str = ""
     ) -> list[ModelWorker]:
         """The models for some languages, those for just these variants first; arguments as in
         `split`. A language in another script is another language.
@@ -232,7 +244,7 @@ class Service:
             raise HTTPError(503, "the models are being loaded", {"retry-after": "5"})
 
         def fit(model: ModelWorker) -> int:
-            fits = 1 if language_code(source) == "auto" else likeness(source, model.source)
+            fits = 1 if source == AUTO else likeness(source, model.source)
             fits *= likeness(target, model.target) if target else 1
             return fits if name in ("", model.name) else 0
 
@@ -291,7 +303,7 @@ class Service:
         client_texts: list[ClientText] = []
         for text_no, text in enumerate(texts, start=1):
             model, detected = models[0], None
-            if language_code(source) == "auto":
+            if source == AUTO:
                 detected = detect(text, [each.source for each in models], html=read is not None)
                 matching = [each for each in models if each.source == detected.language]
                 if not (matching or name):

@@ -36,7 +36,7 @@ class Kind(NamedTuple):
 
     Attributes:
         name: a plural, the name of its folder.
-        records: of a client, at most.
+        records: of a client, at most; the oldest with an error makes room for a new one.
         size: of a record in bytes, at most.
         seconds: without a change, after which a record is removed; None = never.
     """
@@ -75,32 +75,41 @@ class UnknownRecordError(Seq2SeqError):
     """A client has no record of this id."""
 
 
+class NoRoomError(ConfigError):
+    """So many records are kept that no more are."""
+
+
 class Storage:
     """The records of all clients.
 
     Args:
         folder: is made if it is not there, for the own user alone.
+
+    Attributes:
+        own_id: of this server; empty before `server_id` is called.
     """
 
     def __init__(self, folder: Path):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self._lock = threading.Lock()
-        self._server_id = ""
+        self.own_id = ""
 
     def server_id(self) -> str:
         """The id of this server among those that share the folder: the name of a file in it, which
-        is locked as long as this process lives. Raises: OSError if it cannot be written.
+        is locked as long as this process lives, and made again if somebody has deleted it.
+
+        Raises: OSError if it cannot be written.
         """
         with self._lock:
-            if not self._server_id:
-                path = self.folder / SERVERS / str(uuid.uuid4())
+            self.own_id = self.own_id or str(uuid.uuid4())
+            path = self.folder / SERVERS / self.own_id
+            if not path.exists():
                 path.parent.mkdir(mode=0o700, exist_ok=True)
                 descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)  # stays open
                 with suppress(OSError):  # a disk without locks
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
-                self._server_id = path.name
-        return self._server_id
+        return self.own_id
 
     def is_running(self, server_id: str) -> bool:
         """Does a server of this id run? True if the disk has no locks, since nobody knows."""
@@ -114,7 +123,7 @@ class Storage:
         return False
 
     def create(self, kind: Kind, client: str, metadata: dict[str, Any], content: bytes) -> Record:
-        """Keep a new record. Raises: ConfigError if there is no room for it."""
+        """Keep a new record. Raises: NoRoomError if there is no room for it."""
         folder = self._folder(kind, client)
         record = Record(str(uuid.uuid4()), time.time(), metadata, content)
         with self._lock:
@@ -159,6 +168,8 @@ class Storage:
 
     def expire(self) -> None:
         """Remove all records that are too old, and what servers left that ended long ago."""
+        if self.own_id:
+            self.server_id()
         for path in record_paths(self.folder / SERVERS):
             if has_expired(DOCUMENTS, path) and not self.is_running(path.name):
                 path.unlink(missing_ok=True)
@@ -173,9 +184,15 @@ class Storage:
         if not folder.is_dir():
             count = sum(1 for _ in self.folder.glob(f"{kind.name}/*"))
             if count >= CLIENTS:
-                raise ConfigError(f"{kind.name} of {count:,} clients are kept already: no more are")
+                raise NoRoomError(f"{kind.name} of {count:,} clients are kept already: no more are")
         elif len(os.listdir(folder)) >= kind.records:
-            raise ConfigError(f"you have {kind.records:,} {kind.name} already: no more are kept")
+            records = [read_record(path, limit=0) for path in record_paths(folder)]
+            failed = [each for each in records if each.metadata.get("status") == "error"]
+            if not failed:
+                what = f"{kind.records:,} {kind.name} already"
+                raise NoRoomError(f"you have {what}: no more are kept")
+            oldest = min(failed, key=lambda record: record.created_at)
+            remove_record(folder / oldest.id)
 
     def _folder(self, kind: Kind, client: str) -> Path:
         return self.folder / kind.name / hashlib.sha256(client.encode()).hexdigest()

@@ -1,5 +1,6 @@
 """What requests say, validated against openapi.yaml."""
 
+import codecs
 import json
 import re
 from contextlib import suppress
@@ -13,6 +14,7 @@ from python_multipart.multipart import FormParser, parse_options_header
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from seq2seq.languages import language_code
 from seq2seq.serving.errors import HTTPError
 
 DESCRIPTION = Path(__file__).parent / "openapi.yaml"
@@ -22,6 +24,7 @@ MAX_FIELDS = 200  # of a form, and of a query
 MAX_BRACKETS = 2**16  # of a body of JSON: reading this many lists takes a tenth of a second
 
 KEY_NAMES = ("api_key", "auth_key")
+AUTO = "auto"  # as a source language
 
 Entry = dict[str, Any]  # the fields of a request
 Fields = dict[str, list[str]]  # of a form
@@ -88,7 +91,8 @@ def describe_body(path: str, method: str) -> Any:
 
 def read_entry(request: Request, body: bytes, description: Any) -> Entry:
     """The fields of a request, with defaults for those that it lacks. The query of a form has
-    fields, too, which take precedence. Keys are none of them.
+    fields, too, which take precedence. Keys are none of them. A language that is to be detected is
+    `auto`, however the client writes it.
 
     Args:
         description: of `describe_body`.
@@ -120,7 +124,11 @@ def read_entry(request: Request, body: bytes, description: Any) -> Entry:
         raise HTTPError(400, f"the body cannot be read as {kind}: {error}") from None
     if isinstance(entry, dict):
         entry = {name: value for name, value in entry.items() if name not in KEY_NAMES}
-    return dict(validate(entry, schema, "the body"))
+    entry = dict(validate(entry, schema, "the body"))
+    detected = {
+        each for each in ("source", "source_lang") if language_code(entry.get(each)) == AUTO
+    }
+    return entry | dict.fromkeys(detected, AUTO)
 
 
 def parse_json(text: str) -> Any:
@@ -166,9 +174,12 @@ def parse_parts(headers: Headers, body: bytes, max_files: int, is_whole: bool = 
         raise ValueError("its Content-Type should name the boundary of the parts")
     config = {"MAX_MEMORY_FILE_SIZE": float("inf")}
     parser = FormParser(PARTS, add, add, boundary=boundary, config=config)
-    parser.write(body)
-    if is_whole:
-        parser.finalize()
+    try:
+        parser.write(body.removeprefix(codecs.BOM_UTF8))
+        if is_whole:
+            parser.finalize()
+    finally:
+        vars(parser).clear()  # it and its callbacks name each other, and they hold the file
     return fields
 
 

@@ -1,6 +1,7 @@
 """Bodies of requests: read only for who may send one, and where a key may be in it."""
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,17 @@ import pytest
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("uvicorn")
 
+from python_multipart.multipart import File, FormParser
 from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 from test_auth import FORM, access, running, send
 
 from seq2seq.serving import bodies
-from seq2seq.serving.bodies import PREFIX, find_key_in
-from seq2seq.serving.routes import KEEPING, KEY_IN_BODY, POST, build_app
+from seq2seq.serving.bodies import BYTES, PREFIX, find_key_in
+from seq2seq.serving.routes import KEEPING, KEY_IN_BODY, POST, WITH_FILE, build_app
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import Storage
+from seq2seq.serving.validation import parse_parts
 
 JSON, PARTS = "application/json", "multipart/form-data; boundary=xyz"
 LONG = "a" * 2 * PREFIX
@@ -119,6 +122,41 @@ def test_a_key_opens_in_the_query_and_in_the_body_what_it_opens_in_a_header(
         assert answer.status_code == 403
 
 
+@pytest.mark.parametrize("letter", ["a", "\u042f", "\U0001f600"])
+@pytest.mark.parametrize("kind", [JSON, FORM, PARTS])
+def test_a_key_opens_after_the_longest_text(kind: str, letter: str) -> None:
+    service = Service({}, keys=["schl\u00fcssel".encode()])
+    text = letter * service.limits.characters
+    fields = [("q", text), ("source", "de"), ("target", "en")]
+    with TestClient(build_app(service)) as client:
+        for mark in (b"", b"\xef\xbb\xbf"):
+            for key, code in (("schl\u00fcssel", 503), ("wrong", 403)):
+                content = mark + body_of(kind, *fields, ("api_key", key))
+                answer = client.post("/translate", content=content, headers={"content-type": kind})
+                assert answer.status_code == code
+                content = mark + body_of(kind, ("api_key", key), *fields)
+                answer = client.post("/translate", content=content, headers={"content-type": kind})
+                assert answer.status_code == code
+                header = {"authorization": f"Bearer {key}".encode(), "content-type": kind.encode()}
+                answer = client.post("/translate", content=body_of(kind, *fields), headers=header)
+                assert answer.status_code == code
+
+
+def test_a_body_in_parts_leaves_nothing_behind() -> None:
+    """What holds a file is not for the garbage collector, which comes late."""
+    headers = Headers({"content-type": PARTS})
+    gc.collect()
+    gc.disable()
+    try:
+        for whole in (True, False):
+            fields = parse_parts(headers, multipart(("q", "a"), ("file", LONG)), 1, whole)
+            assert list(fields) == ["q", "file"]
+            files = [each for each in gc.get_objects() if isinstance(each, File | FormParser)]
+            assert not files
+    finally:
+        gc.enable()
+
+
 def test_without_a_key_no_more_than_the_beginning_of_a_body_is_read(tmp_path: Path) -> None:
     """The rest never comes."""
 
@@ -126,11 +164,12 @@ def test_without_a_key_no_more_than_the_beginning_of_a_body_is_read(tmp_path: Pa
         async with running(access("--keys", "FILE"), keys=[b"key"]) as (server, port):
             server.service.storage = Storage(tmp_path)
             for path in KEY_IN_BODY & POST.keys() - {"/v2/document/{document_id}"}:
+                size = PREFIX + (path not in WITH_FILE) * BYTES * server.service.limits.characters
                 for kind, beginning in (
-                    (FORM, b"q=" + b"a" * PREFIX),
-                    (FORM, b"api_key=wrong&q=" + b"a" * PREFIX),
-                    (JSON, b'{"q": "' + b"a" * PREFIX),
-                    (PARTS, multipart(("file", LONG), ("api_key", "key"))),
+                    (FORM, b"q=" + b"a" * size),
+                    (FORM, b"api_key=wrong&q=" + b"a" * size),
+                    (JSON, b'{"q": "' + b"a" * size),
+                    (PARTS, multipart(("file", "a" * 2 * size), ("api_key", "key"))),
                 ):
                     head = f"POST {path} HTTP/1.1\nHost: a\nContent-Length: 8000000"
                     code, answer = await send(port, f"{head}\nContent-Type: {kind}", beginning)

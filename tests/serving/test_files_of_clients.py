@@ -5,6 +5,7 @@ import hashlib
 import io
 import logging
 import re
+import shutil
 import threading
 import time
 import zipfile
@@ -21,7 +22,9 @@ pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 from starlette.testclient import TestClient
 
 from seq2seq.documents.files.formats import FORMATS
+from seq2seq.errors import ConfigError
 from seq2seq.serving import document_process, document_turns, documents
+from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.routes import build_app
 from seq2seq.serving.service import Limits, Service
@@ -240,7 +243,7 @@ def test_a_document_of_a_server_that_has_ended_has_an_error(
     assert storage
     key = {"document_key": "secret"}
     facts = {"name": "a.txt", "key": "secret", "characters": 1, "status": "translating"}
-    running, gone = {"server": storage.server_id()}, {"server": "0" * 8}
+    running, gone = {"server": Storage(storage.folder).server_id()}, {"server": "0" * 8}
     for server, expected in ((running, "translating"), (gone, "error"), ({}, "error")):
         record = storage.create(DOCUMENTS, "first", facts | server, b"")
         path = f"/v2/document/{record.id}"
@@ -251,6 +254,94 @@ def test_a_document_of_a_server_that_has_ended_has_an_error(
         assert result.status_code == 503
         assert ("stopped" in result.json()["error"]) == (expected == "error")
         storage.delete(DOCUMENTS, "first", record.id)
+
+
+def test_a_document_goes_on_with_its_model_when_models_are_loaded_again(
+    client: TestClient, service: Service, caplog: Any
+) -> None:
+    assert client.portal
+    old = service.models["demo"]
+    handle = upload(client, "long.txt", "\n".join(LINES) * 4)
+    client.portal.call(service.load)  # ends when the old models are closed
+    assert service.models["demo"] is not old and not old.documents
+    assert wait(client, handle)["status"] == "done"
+    with pytest.raises(HTTPError, match="send the request again"):
+        old.thread.call(old.thread.cancel)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(OSError(28, "No space left"), "cannot be kept"), (ConfigError("it is large"), "it is large")],
+)
+def test_a_translation_that_cannot_be_kept_is_an_error(
+    client: TestClient,
+    service: Service,
+    caplog: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    message: str,
+) -> None:
+    """Also if that cannot be kept either."""
+    assert service.storage
+    update, largest = Storage.update, [0]
+
+    def fail(storage: Storage, *place: Any) -> Any:
+        _, data = place[-1](None)
+        if len(data) > largest[0]:
+            raise error
+        return update(storage, *place)
+
+    monkeypatch.setattr(Storage, "update", fail)
+    for size in (0, -1):
+        largest[0] = size
+        status = wait(client, upload(client, "a.txt", LINES[0]))
+        assert status["status"] == "error"
+        assert (message if size == 0 else "cannot be kept") in status["message"]
+    assert "cannot be kept: " in caplog.text
+
+
+def test_documents_go_on_when_the_lock_of_their_server_is_deleted(
+    client: TestClient, service: Service
+) -> None:
+    assert service.storage
+    handle = upload(client, "long.txt", "\n".join(LINES) * 4)
+    shutil.rmtree(service.storage.folder / "servers")
+    path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+    assert client.post(path, json=key).json()["status"] == "translating"
+    service.storage.expire()
+    assert service.storage.is_running(service.storage.own_id)
+    assert wait(client, handle)["status"] == "done"
+
+
+@pytest.mark.parametrize("source", ["AUTO", "Auto"])
+def test_auto_is_auto_however_it_is_written(client: TestClient, source: str) -> None:
+    french = "Je voudrais manger une pomme avec mon ami dans le jardin. Il fait beau."
+    answer = send(client, "a.txt", french, source=source)
+    assert answer.status_code == 400 and "French" in answer.json()["error"]
+    body = {"q": LINES[0], "source": source, "target": "en"}
+    assert "detectedLanguage" in client.post("/translate", json=body).json()
+
+
+def test_nothing_is_kept_for_a_client_that_has_left(client: TestClient, service: Service) -> None:
+    """Nor is a place taken by documents with an error, while those that are translated stay."""
+    storage = service.storage
+    assert storage and client.portal
+    before = storage.list_records(DOCUMENTS, "first")
+    handle = upload(client, "long.txt", "\n".join(LINES) * 4)
+    client.portal.call(service.documents.finish, 0.0)  # cancels, as leaving does
+    path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+    assert client.post(path, json=key).status_code == 404
+    assert storage.list_records(DOCUMENTS, "first") == before
+    states = ["error", "error", *["done"] * (DOCUMENTS.records - 2)]
+    made = [storage.create(DOCUMENTS, "second", {"status": each}, b"").id for each in states]
+    for gone in (1, 2):
+        made.append(storage.create(DOCUMENTS, "second", {"status": "done"}, b"").id)
+        kept = {each.id for each in storage.list_records(DOCUMENTS, "second")}
+        assert kept == set(made[gone:])
+    answer = client.post(
+        "/translate_file", files={"file": ("a.txt", b"a")}, data=PAIR, headers=KEYS[1]
+    )
+    assert answer.status_code == 429 and "50 documents already" in answer.json()["error"]
 
 
 def test_a_server_that_stops_gives_documents_a_while(
@@ -269,8 +360,8 @@ def test_a_server_that_stops_gives_documents_a_while(
     while service.documents.count["first"] < 2 or wait(client, short)["status"] != "done":
         time.sleep(0.02)
     assert client.portal
-    assert client.portal.call(service.documents.finish, 0.0) >= 1
     monkeypatch.setattr(service, "draining", True)
+    assert client.portal.call(service.documents.finish, 0.0) >= 1
     waiting.join()
     monkeypatch.undo()
     assert answers[0].status_code in (499, 503)

@@ -232,7 +232,12 @@ def test_a_glossary_with_which_all_is_a_term_is_bounded(client: TestClient) -> N
         ("Hund\td\x00g", {}, 400, "line 1 of entries"),
         ("a\tb\na\tc", {}, 400, "line 2 of entries has the term"),
         ("a,b,c", {"entries_format": "csv"}, 400, "as csv"),
-        ('a,"b', {"entries_format": "csv"}, 201, ""),  # as Python's csv reads it
+        ('a,"b', {"entries_format": "csv"}, 400, "line 1 of entries is no csv"),
+        ('"a"b,c', {"entries_format": "csv"}, 400, "line 1 of entries is no csv"),
+        ('a,b\n"Roter\nHund",c', {"entries_format": "csv"}, 400, "line 3 of entries"),
+        ("Hund\td\u2028g", {}, 400, "line 1 of entries"),
+        ('a,b\n"c, ""d""",e,DE,en-US', {"entries_format": "csv"}, 201, '"entry_count":2'),
+        ("a,b,de,en\nKatze,gato,de,es", {"entries_format": "csv"}, 400, "line 2 of entries is for"),
         ("a," + "b" * 200_000, {"entries_format": "csv"}, 400, "csv"),
         ("a\tb", {"entries_format": "xls"}, 400, "tsv, csv"),
         ("a\tb", {"target_lang": "FR"}, 400, "Supported: de to en"),

@@ -566,6 +566,20 @@ def test_a_text_in_no_served_language_is_left_as_it_is_beside_others(
     assert "errors" not in plain and plain["translatedText"] == alone
 
 
+def test_a_sentence_that_is_copied_is_told_in_every_protocol(client: TestClient) -> None:
+    endless = f"Ein Hund läuft zu {'aB3' * 200} hin."
+    text = f"{TEXTS[0]}\n{endless}"
+    own = ask(client, "/v1/translate", text=text).json()
+    (problem,) = own["problems"]
+    assert problem.startswith("sentence 2 ") and own["text"].endswith(endless)
+    assert ask(client, "/translate", q=text).json()["errors"] == problem
+    answer = ask(client, "/translate", q=[TEXTS[0], text]).json()
+    assert answer["errors"] == [None, problem]
+    first, second = ask(client, "/v2/translate", text=[TEXTS[0], text]).json()["translations"]
+    assert "message" not in first and second["message"] == problem
+    assert "problems" not in ask(client, "/v1/translate", text=TEXTS[0]).json()
+
+
 def test_deepls_own_arguments_do_not_stop_a_client(client: TestClient) -> None:
     known = yaml.safe_load(client.get("/openapi.yaml").text)["x-arguments"]
     page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")

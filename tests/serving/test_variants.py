@@ -172,6 +172,9 @@ TRADITIONAL, SIMPLIFIED = (
     "我们今天去公园看花，那里的风景很美。",
 )
 
+CYRILLIC = "Ово је моја кућа и волим да читам књиге сваког дана у парку поред реке."
+LATIN = "Ovo je moja kuća i volim da čitam knjige svakog dana u parku pored reke. Juče smo išli."
+
 
 @pytest.mark.parametrize(
     ("text", "candidates", "found"),
@@ -184,6 +187,12 @@ TRADITIONAL, SIMPLIFIED = (
         (TRADITIONAL, ["de", "en"], "zh-Hant"),
         ("Jeg vet ikke hva dette er, men det er norsk.", ["nb", "de"], "nb"),
         ("Ein Hund läuft durch den Garten.", ["de-AT", "pt-BR"], "de-AT"),
+        (CYRILLIC, ["sr-Latn"], "sr"),
+        (CYRILLIC, ["sr-Latn", "sr"], "sr"),
+        (LATIN, ["sr", "sr-Latn"], "sr-Latn"),
+        (LATIN, ["sr-Cyrl"], "sr-Latn"),
+        (LATIN, ["sr"], "sr"),  # which is written so, too
+        ("1, 2, 3: 4 + 5 = 9.", ["sr-Latn"], "sr-Latn"),
     ],
 )
 def test_a_detected_language_is_that_of_a_model_in_its_script(

@@ -35,13 +35,13 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
 
 def answer_json(texts: Sequence[ClientText], originals: Sequence[str], is_billed: bool) -> Response:
     """The answer. A text in a language of no model stands as it was, with that language, and a
-    message.
+    message. So has a text with a sentence that is copied.
     """
     translations: list[dict[str, Any]] = []
     for text, original in zip(texts, originals, strict=True):
         answer = {"detected_source_language": text.source.upper(), "text": text.translation()}
         more = {"billed_characters": len(original)} if is_billed else {}
-        why = {"message": str(text.refusal)} if text.refusal else {}
+        why = {"message": "; ".join(text.problems)} if text.problems else {}
         translations.append(answer | more | why)
     return JSONResponse({"translations": translations})
 

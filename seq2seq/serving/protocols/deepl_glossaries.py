@@ -18,7 +18,7 @@ from seq2seq.serving.glossaries import Entries, check_count, format_entries, par
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.service import Service, Terms
 from seq2seq.serving.storage import GLOSSARIES, Record
-from seq2seq.serving.validation import Entry
+from seq2seq.serving.validation import AUTO, Entry
 
 Dictionaries = dict[str, Entries]  # by languages, such as `de-en`
 
@@ -145,7 +145,7 @@ async def read_terms(service: Service, request: Request, entry: Entry) -> Terms:
         another client.
     """
     ids = entry.get("glossary_ids", entry.get("glossary_id")) or []
-    if ids and entry["source_lang"] == "auto":
+    if ids and entry["source_lang"] == AUTO:
         raise HTTPError(400, "source_lang is missing: a glossary is for two languages")
     terms: dict[str, str] = {}
     for record_id in ids.split(",") if isinstance(ids, str) else ids:
@@ -167,7 +167,7 @@ async def parse_dictionaries(service: Service, described: list[Entry]) -> Dictio
         if pair in dictionaries or pair != known:
             raise HTTPError(400, f"{pair}: each dictionary is for two languages, and they differ")
         entries, form = each["entries"], each["entries_format"]
-        dictionaries[pair] = await run_off_loop(len(entries), parse_entries, entries, form)
+        dictionaries[pair] = await run_off_loop(len(entries), parse_entries, entries, form, pair)
     return dictionaries
 
 

@@ -15,7 +15,7 @@ from seq2seq.serving.languages import DetectedLanguage, detect, english_name
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.service import ClientText, Service, wait_for_answer
 from seq2seq.serving.storage import SUGGESTIONS
-from seq2seq.serving.validation import Entry
+from seq2seq.serving.validation import AUTO, Entry
 
 
 async def translate(service: Service, request: Request, entry: Entry) -> Any:
@@ -33,16 +33,16 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
 
 def answer_json(texts: Sequence[ClientText], entry: Entry) -> Response:
     """The answer, with lists if there was a list of texts. A text in a language of no model stands
-    as it was, with that language, and an error.
+    as it was, with that language, and an error. So has a text with a sentence that is copied.
     """
     count = entry["alternatives"]
     answer: dict[str, Any] = {"translatedText": [text.translation() for text in texts]}
     if count:
         answer["alternatives"] = [text.alternatives(count) for text in texts]
-    if entry["source"] == "auto":
+    if entry["source"] == AUTO:
         answer["detectedLanguage"] = [language_json(text.detected) for text in texts]
-    if any(text.refusal for text in texts):
-        answer["errors"] = [text.refusal and str(text.refusal) for text in texts]
+    if any(text.problems for text in texts):
+        answer["errors"] = ["; ".join(text.problems) or None for text in texts]
     is_single = isinstance(entry["q"], str)
     return JSONResponse({n: v[0] for n, v in answer.items()} if is_single else answer)
 

@@ -144,6 +144,8 @@ def answer_json(text: ClientText, nbest: int, is_linked: bool) -> str:
     if text.detected:
         name = english_name(text.detected.language)
         answer["detected"] = text.detected._asdict() | {"name": name}
+    if text.problems:
+        answer["problems"] = text.problems
     write = partial(json.dumps, ensure_ascii=False, allow_nan=False)
     sentences = [
         write(sentence_json(text, sentence.text, translations[:nbest], is_linked))
