@@ -96,8 +96,8 @@ def language_code(text: str | None) -> str:
 
 
 def likeness(wanted: str, offered: str) -> int:
-    """How well a language answers a wish: 2 if it is the same variant, 1 if it is the same language
-    and, as far as known, in the same script, else 0.
+    """Rate how well a language answers a wish: 2 if it is the same variant, 1 if it is the same
+    language and, as far as known, in the same script, else 0.
     """
     one, other = read_language(wanted), read_language(offered)
     scripts = {one.script, other.script} - {""}

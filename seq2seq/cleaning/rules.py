@@ -12,7 +12,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from seq2seq.data.formats import Pair
-from seq2seq.documents.placeholders import PLACEHOLDER, SIGN
+from seq2seq.documents.placeholders import PLACEHOLDER, SIGN, find_placeholders
 from seq2seq.languages import language_code, letters_outside, scripts_of, word_length
 
 DUPLICATES = ("pair", "target", "off")  # see `seq2seq.cleaning.verdicts.judge`
@@ -140,15 +140,11 @@ def have_other_numbers(pair: TextPair) -> bool:
     return differ(find_numbers, pair) and differ(partial(find_numbers, decimals=True), pair)
 
 
-def find_placeholders(text: str) -> list[str]:
-    return sorted(PLACEHOLDER.findall(text)) if SIGN.search(text) else []
-
-
 def without_placeholders(text: str) -> str:
     return PLACEHOLDER.sub(" ", text) if SIGN.search(text) else text
 
 
-def differ(find: Callable[[str], list[Any]], pair: TextPair) -> bool:
+def differ(find: Callable[[str], object], pair: TextPair) -> bool:
     """Does one find different things on the two sides?"""
     return find(pair.texts[0]) != find(pair.texts[1])
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
-from seq2seq.cli.options import given_options
+from seq2seq.cli.options import list_given
 from seq2seq.cli.requirements import put_best_first
 from seq2seq.cli.shards import files_below
 from seq2seq.data.text import similar_names
@@ -76,9 +76,9 @@ def check_documents(arguments: Namespace) -> None:
         raise ConfigError("--html is for whole texts: add --document")
     if arguments.fuzzy and not (arguments.file and arguments.file.suffix.lower() == ".po"):
         raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
-    if arguments.document and (given := given_options(arguments, OF_SENTENCES)):
+    if arguments.document and (given := list_given(arguments, OF_SENTENCES)):
         raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
-    check_output(arguments)
+    check_output_format(arguments)
 
 
 def choose_file(arguments: Namespace) -> None:
@@ -116,7 +116,7 @@ def is_name(text: str) -> bool:
     return os.path.lexists(text) or NAME.fullmatch(text.strip()) is not None
 
 
-def check_output(arguments: Namespace) -> None:
+def check_output_format(arguments: Namespace) -> None:
     """Raises: ConfigError if the name of the output says another format than it will have."""
     path, source = arguments.output, arguments.file or arguments.input
     made = arguments.file.suffix.lower() if arguments.file else ".txt"

@@ -218,8 +218,8 @@ def options_of_models(arguments: Namespace) -> list[str]:
     return [option_name(n) for n, v in values if not (v is None or v is False or v == "auto")]
 
 
-def given_options(arguments: Namespace, names: Iterable[str]) -> list[str]:
-    """Those of some options that were given, as they are typed; not those that a 0 turns off."""
+def list_given(arguments: Namespace, names: Iterable[str]) -> list[str]:
+    """Options that were given, as they are typed, without those that a 0 turns off."""
     return [option_name(name) for name in names if getattr(arguments, name)]
 
 

@@ -84,10 +84,12 @@ def run(arguments: Namespace) -> int:
         arguments.output,
         title=folder.resolve().name,
         figures=key_figures(folder, saved, translator),
-        metrics=read_part(folder / "metrics.csv", lambda path: read_rows(path.parent)),
+        metrics=read_run_file(folder / "metrics.csv", lambda path: read_rows(path.parent)),
         tested=tested,
         alignments=attempt(align_samples, translator, tested, find_checkpoint(path)),
-        ledger=read_part(folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes()))),
+        ledger=read_run_file(
+            folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes()))
+        ),
     )
     if isinstance(tested, Seq2SeqError):
         print(printable(f"{arguments.output}: without scores, since {tested}"))
@@ -209,7 +211,7 @@ def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[
         ("cross-attention", str(config["attention"]["cross"]["name"])),
         ("parameters", f"{count / 1e6:.2f} M"),
     ]
-    with suppress(OSError, ValueError, AttributeError):  # as of `read_part`
+    with suppress(OSError, ValueError, AttributeError):  # as of `read_run_file`
         result = json.loads((folder / "result.json").read_bytes())
         steps, value = result.get("steps"), result.get("value")
         if isinstance(steps, int):
@@ -219,8 +221,8 @@ def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[
     return figures
 
 
-def read_part(path: Path, read: Callable[[Path], T]) -> T | Seq2SeqError:
-    """What is read of a file of a run; an error where another version, or a hand, wrote it."""
+def read_run_file(path: Path, read: Callable[[Path], T]) -> T | Seq2SeqError:
+    """Content of a file of a run, or the error if another version, or a hand, wrote it."""
     try:
         return read(path)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from seq2seq.cli import status
 from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.lines import format_of
-from seq2seq.cli.options import Option, add_options, given_options, model_paths, positive
+from seq2seq.cli.options import Option, add_options, list_given, model_paths, positive
 from seq2seq.cli.requirements import put_best_first, request_of
 from seq2seq.cli.shards import (
     LINES,
@@ -108,10 +108,10 @@ def check_files(arguments: Namespace) -> None:
     """
     folder, output = arguments.files, arguments.output_dir
     if folder is None:
-        if given := given_options(arguments, (*OF_FILES, "merge")):
+        if given := list_given(arguments, (*OF_FILES, "merge")):
             raise ConfigError(f"{given[0]} is for many files: add --files FOLDER")
         return
-    if given := given_options(arguments, OF_OTHERS):
+    if given := list_given(arguments, OF_OTHERS):
         what = "texts" if given[0] == "--texts" else given[0]
         raise ConfigError(f"{what} cannot be joined with --files: leave one out")
     if arguments.nearest and arguments.mbr:

@@ -1,4 +1,4 @@
-"""What is computed from files once: values such as hashes, kept so that large files are not read
+"""Results computed from files once: values such as hashes, kept so that large files are not read
 again, and folders of results, written whole or not at all.
 """
 

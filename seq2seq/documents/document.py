@@ -114,7 +114,7 @@ class Document:
         tags inside.
         """
         elements = self.elements[sentence]
-        return list(copied_texts(elements)) if elements else None
+        return list(list_copies(elements)) if elements else None
 
     def join(
         self,
@@ -150,10 +150,10 @@ class Document:
         return "".join([*texts, self.between[-1]])
 
 
-def copied_texts(elements: Sequence[Element]) -> Iterator[str]:
+def list_copies(elements: Sequence[Element]) -> Iterator[str]:
     """The texts that elements copy, and those in them."""
     for element in elements:
-        yield from [element.text] if element.text else copied_texts(element.children)
+        yield from [element.text] if element.text else list_copies(element.children)
 
 
 def escape_text(text: str, original: str = "") -> str:

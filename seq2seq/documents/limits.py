@@ -1,4 +1,4 @@
-"""How much structure a document may have: counted while it is parsed, before memory is taken."""
+"""Limit on the structure of a document, counted while it is parsed, before memory is taken."""
 
 from seq2seq.errors import DataError
 

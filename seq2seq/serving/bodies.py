@@ -64,7 +64,7 @@ class Body:
         self._held = [0, 0]
 
     async def _next(self) -> bytes:
-        """What has arrived since; empty at the end."""
+        """The bytes that have arrived since; empty at the end."""
         try:
             async with asyncio.timeout_at(self._late_at):
                 return await anext(self._chunks, b"")

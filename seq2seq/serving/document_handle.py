@@ -9,7 +9,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from typing import Any, Self
 
-from seq2seq.serving.document_process import PARSING, WRITING, Message, pack
+from seq2seq.serving.document_process import PARSING, WRITING, Message, pack_message
 from seq2seq.serving.errors import HTTPError
 
 log = logging.getLogger("seq2seq.serving")
@@ -35,7 +35,7 @@ class DocumentHandle:
         )
         assert self._process.stdin and self._process.stdout
         self._pipe, self._answers = self._process.stdin, self._process.stdout
-        self._pipe.write(pack({"name": self.name}, self.data))
+        self._pipe.write(pack_message({"name": self.name}, self.data))
         self.data = b""
         return self
 
@@ -50,7 +50,7 @@ class DocumentHandle:
         Raises: HTTPError if there is none: the file cannot be read, or takes more time or memory
             than a file of its size may.
         """
-        self._pipe.write(pack({"verb": verb, **arguments}))
+        self._pipe.write(pack_message({"verb": verb, **arguments}))
         entry, data = await self._receive(verb)
         if "bug" in entry:
             log.error("%s", entry["bug"])

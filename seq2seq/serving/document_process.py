@@ -41,7 +41,7 @@ SAMPLE = 2000  # characters by which a language is detected
 Message = tuple[dict[str, Any], bytes]
 
 
-def pack(entry: dict[str, Any], data: bytes = b"") -> bytes:
+def pack_message(entry: dict[str, Any], data: bytes = b"") -> bytes:
     """A message as it is sent."""
     text = json.dumps(entry).encode()
     return b"%d %d\n%s%s" % (len(text), len(data), text, data)
@@ -77,7 +77,9 @@ class DocumentReader:
         Args:
             translations: of those that were sent before, with the fields of `WordLinks`.
         """
-        self.translations += [(text, links and read_links(links)) for text, links in translations]
+        self.translations += [
+            (text, links and parse_word_links(links)) for text, links in translations
+        ]
         return {"sentences": next(self._portions, [])}, b""
 
     def write(self, target: str) -> Message:
@@ -107,14 +109,14 @@ def portions_of(documents: list[Document]) -> Iterator[list[dict[str, Any]]]:
         yield portion
 
 
-def read_links(fields: list[Any]) -> WordLinks:
+def parse_word_links(fields: list[Any]) -> WordLinks:
     """Links from the lists that JSON makes of them."""
     source, target, links, nearest = fields
     spans = [tuple(each) for each in source], [tuple(each) for each in target]
     return WordLinks(*spans, {tuple(each) for each in links}, nearest)
 
 
-def unpacked_size(data: bytes) -> int:
+def count_unpacked(data: bytes) -> int:
     """The bytes of a file, or of those in an archive as far as they are read."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -124,11 +126,11 @@ def unpacked_size(data: bytes) -> int:
     return max(len(data), min(size, LONGEST))
 
 
-def limit_memory(data: bytes) -> None:
+def limit_own_memory(data: bytes) -> None:
     """Let the process take no more memory than a file may need, where the system can do so."""
     with suppress(OSError, ValueError):
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        limit = taken + MEMORY + MEMORY_PER_BYTE * unpacked_size(data)
+        limit = taken + MEMORY + MEMORY_PER_BYTE * count_unpacked(data)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
@@ -172,11 +174,11 @@ def main() -> None:
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else is printed is no message
     if first := receive(sys.stdin.buffer):
-        limit_memory(first[1])
+        limit_own_memory(first[1])
         reader = DocumentReader(first[0]["name"], first[1])
     while message := receive(sys.stdin.buffer):
         arguments = message[0]
-        stream.write(pack(*answer(reader, arguments.pop("verb"), arguments)))
+        stream.write(pack_message(*answer(reader, arguments.pop("verb"), arguments)))
         stream.flush()
 
 

@@ -32,7 +32,7 @@ class DocumentTurns:
         self._one_of_client: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def counts(self, client: str) -> dict[str, int]:
-        """How many documents of a client are worked on, and how many wait to be read or written."""
+        """Count a client's documents: in progress, and waiting to be read or written."""
         waiting = self.waiting[client]
         return {"working": self.count[client] - waiting, "waiting": waiting}
 

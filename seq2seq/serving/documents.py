@@ -24,7 +24,7 @@ from seq2seq.serving.off_loop import Value, run_off_loop
 from seq2seq.serving.service import Service, Terms, foreign_text, wait_for_answer
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
 from seq2seq.serving.validation import AUTO, Entry, UploadedFile
-from seq2seq.translation.documents import links_of, request_of
+from seq2seq.translation.documents import links_of, request_sentence
 from seq2seq.translation.request import Translation, TranslationRequest
 
 log = logging.getLogger("seq2seq.serving")
@@ -152,7 +152,7 @@ class ClientDocument:
         model, answers, numbers = self.model, list[Any](), count(1)
         while sentences := (await self.handle.ask("next", translations=answers))[0]["sentences"]:
             places = (f"sentence {number:,}" for number in numbers)
-            requests = [request_of(**each, place=next(places)) for each in sentences]
+            requests = [request_sentence(**each, place=next(places)) for each in sentences]
             size = sum(len(each.text) for each in requests)
             await run_off_loop(size, require_phrases, requests, self.glossary)
             portion = ClientRequest(self.client)

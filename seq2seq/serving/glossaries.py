@@ -51,7 +51,7 @@ def parse_entries(text: str, kind: str, pair: str) -> dict[str, str]:
             if phrases[0] in entries:
                 raise HTTPError(400, f"line {number} of entries has the term of an earlier one")
             entries[phrases[0]] = phrases[1]
-            check_count(entries)
+            check_entry_count(entries)
     except csv.Error as error:
         raise HTTPError(400, f"line {rows.line_num} of entries is no {kind}: {error}") from None
     if not entries:
@@ -63,7 +63,7 @@ def is_phrase(text: str) -> bool:
     return 0 < len(text) <= MAX_LENGTH and not CONTROL.search(text)
 
 
-def check_count(entries: Entries) -> None:
+def check_entry_count(entries: Entries) -> None:
     """Raises: HTTPError for too many entries."""
     if len(entries) > MAX_ENTRIES:
         raise HTTPError(413, f"a glossary has more than {MAX_ENTRIES:,} entries; no more are kept")

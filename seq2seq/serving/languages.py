@@ -62,7 +62,7 @@ def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> Detec
             return DetectedLanguage(candidates[0], 0.0)
         unknown = f"the detector knows none of {', '.join(candidates)}: name the source"
         raise ConfigError(unknown if detector else NO_DETECTOR)
-    best = max(known, key=lambda code: (probabilities[language_code(code)], fit(text, code)))
+    best = max(known, key=lambda code: (probabilities[language_code(code)], fits(text, code)))
     likely = max(probabilities, key=probabilities.__getitem__)
     value = probabilities[language_code(best)]
     if probabilities[likely] >= FOREIGN_RATIO * value and len(known) == len(candidates):
@@ -70,14 +70,14 @@ def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> Detec
     if language_code(best) == "zh" and (script := chinese_script(text)):
         fitting = [code for code in known if likeness(code, f"zh-{script}")]
         best = next(iter(fitting), f"zh-{script}")
-    elif not fit(text, best):
+    elif not fits(text, best):
         code = language_code(best)
         variants = [f"{code}-{script}" for script in sorted(scripts_of(code))]
-        best = next((read_language(each).tag for each in variants if fit(text, each)), best)
+        best = next((read_language(each).tag for each in variants if fits(text, each)), best)
     return DetectedLanguage(best, float(value))
 
 
-def fit(text: str, code: str) -> int:
+def fits(text: str, code: str) -> int:
     """Are most letters of a text in the script of a language, 2, in one that is usual, 1, or 0?"""
     language, letters = read_language(code), sum(map(str.isalpha, text))
     scripts = scripts_of(f"{language.code}-{language.script}"), scripts_of(code)

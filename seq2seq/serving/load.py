@@ -1,4 +1,4 @@
-"""How busy the process is: what an operator looks at when answers are late."""
+"""Load of the process: what an operator looks at when answers are late."""
 
 import asyncio
 import hashlib
@@ -13,7 +13,7 @@ TICK, LOOKS = 0.1, 300  # seconds between two looks, and how many looks are reme
 
 
 class Lag:
-    """How late the event loop is: nobody is answered meanwhile.
+    """Delay of the event loop, during which nobody is answered.
 
     Attributes:
         delays: in seconds, of the last half minute.
@@ -35,7 +35,7 @@ class Lag:
         return max(self.delays)
 
 
-def digest(client: str) -> str:
+def client_digest(client: str) -> str:
     """A short name for a client that does not tell its key; the folders of its records begin so."""
     return hashlib.sha256(client.encode()).hexdigest()[:12]
 

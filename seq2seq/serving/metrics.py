@@ -11,7 +11,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seq2seq.serving.load import digest, resident_memory, waiting_calls
+from seq2seq.serving.load import client_digest, resident_memory, waiting_calls
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Service
 
@@ -70,11 +70,14 @@ class LoadCollector(Collector):
             arithmetic = {name: str(value) for name, value in model.arithmetic._asdict().items()}
             about.add_metric([model.name], arithmetic)
         yield about
-        text, labels = "Of each client, by digest of its key or address.", ["client", "state"]
+        text, labels = (
+            "Of each client, by a digest of its key or address.",
+            ["client", "state"],
+        )
         documents = GaugeMetricFamily("seq2seq_documents", text, labels=labels)
         for client in self.service.documents.count:
             for state, count in self.service.documents.counts(client).items():
-                documents.add_metric([digest(client), state], count)
+                documents.add_metric([client_digest(client), state], count)
         yield documents
         calls = GaugeMetricFamily("seq2seq_pool_queue", "Calls without a thread.", labels=["pool"])
         for name, count in waiting_calls().items():
@@ -140,7 +143,7 @@ class MetricsMiddleware:
             log.info("%s %.1f ms %s", what, 1000 * seconds, load)
 
     def _load(self, state: Mapping[str, Any]) -> str:
-        """What a line of the log says of a request's work, and of the load when it has ended.
+        """Part of a log line about a request's work, and the load when it has ended.
 
         Args:
             state: of the request: its client and the parts of its work, if it got so far.
@@ -149,7 +152,7 @@ class MetricsMiddleware:
         load = [f"pool={sum(waiting_calls().values())} lag={lag:.1f} memory={memory:.0f}"]
         if client := state.get("client"):
             counts = self.service.documents.counts(client).values()
-            load += [f"key={digest(client)}", f"documents={'+'.join(map(str, counts))}"]
+            load += [f"key={client_digest(client)}", f"documents={'+'.join(map(str, counts))}"]
         if times := [part.seconds for part in state.get("parts", ())]:
             queued, decoded = map(max, zip(*times, strict=True))
             load.append(f"queue={1000 * queued:.1f} decode={1000 * decoded:.1f}")

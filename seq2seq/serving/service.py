@@ -344,7 +344,7 @@ class Service:
         seconds = seconds or self.limits.deadline
         size = sum(text.size for text in texts)
         requests = {text.model: ClientRequest(request.state.client) for text in texts}
-        await self._prepare(size, encode, texts, requests, beams)
+        await self._prepare(size, add_sentences, texts, requests, beams)
         for model, part in requests.items():
             model.check_room(part, self.limits.queue, seconds)
         self.characters += size
@@ -355,7 +355,7 @@ class Service:
         return wait_for_answer(answer, request.receive, seconds)
 
 
-def encode(texts: Sequence[ClientText], requests: Requests, beams: int) -> None:
+def add_sentences(texts: Sequence[ClientText], requests: Requests, beams: int) -> None:
     """Add the sentences of texts to the requests to their models, with at least so many beams."""
     for text in texts:
         text.model.add(requests[text.model], text.sentences, beams)

@@ -1,4 +1,4 @@
-"""What requests say, validated against openapi.yaml."""
+"""Requests: read, and validated against openapi.yaml."""
 
 import codecs
 import json

@@ -21,12 +21,12 @@ def requests_of(
         wishes: fields of every request; `checked`, unless they say otherwise.
     """
     return [
-        request_of(sentence, document.copies(number), links, copies, **wishes)
+        request_sentence(sentence, document.copies(number), links, copies, **wishes)
         for number, sentence in enumerate(document.sentences)
     ]
 
 
-def request_of(
+def request_sentence(
     sentence: str, copied: Sequence[str] | None, links: int = 1, copies: bool = True, **wishes: Any
 ) -> TranslationRequest:
     """The request for a sentence of a document; other arguments as of `requests_of`.

@@ -20,7 +20,7 @@ from seq2seq.documents.files.contents import Cutter
 from seq2seq.documents.files.formats import open_file
 from seq2seq.serving import document_process
 from seq2seq.serving.document_handle import DocumentHandle
-from seq2seq.serving.document_process import limit_seconds, unpacked_size
+from seq2seq.serving.document_process import count_unpacked, limit_seconds
 from seq2seq.serving.errors import HTTPError
 
 SPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -192,7 +192,7 @@ MEASURE = """
 import asyncio, json, resource, sys
 sys.path[:0] = [{tests!r}]
 from seq2seq.serving.document_handle import DocumentHandle
-from seq2seq.serving.document_process import unpacked_size
+from seq2seq.serving.document_process import count_unpacked
 from test_document_process import *
 name, data = {name!r}, {data}
 async def run():
@@ -205,7 +205,7 @@ except Exception as error:
     message = str(error) or repr(error)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 seconds = used.ru_utime + used.ru_stime
-print(json.dumps([unpacked_size(data), 1024 * used.ru_maxrss, seconds, message]))
+print(json.dumps([count_unpacked(data), 1024 * used.ru_maxrss, seconds, message]))
 """
 
 
@@ -222,9 +222,9 @@ def test_a_file_takes_no_more_time_and_memory_than_it_may(name: str) -> None:
 
 
 def test_sizes_are_those_of_what_is_unpacked() -> None:
-    assert unpacked_size(b"abc") == 3 == unpacked_size(b"PK\x03")
-    assert unpacked_size(docx("x" * 10_000)) > 10_000
+    assert count_unpacked(b"abc") == 3 == count_unpacked(b"PK\x03")
+    assert count_unpacked(docx("x" * 10_000)) > 10_000
     output = io.BytesIO()
     with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", bytes(2 * document_process.LONGEST))
-    assert unpacked_size(output.getvalue()) == document_process.LONGEST
+    assert count_unpacked(output.getvalue()) == document_process.LONGEST

@@ -566,12 +566,12 @@ def test_a_text_in_no_served_language_is_left_as_it_is_beside_others(
     assert "errors" not in plain and plain["translatedText"] == alone
 
 
-def test_a_sentence_that_is_copied_is_told_in_every_protocol(client: TestClient) -> None:
-    endless = f"Ein Hund läuft zu {'aB3' * 200} hin."
-    text = f"{TEXTS[0]}\n{endless}"
+def test_a_word_that_is_copied_is_told_in_every_protocol(client: TestClient) -> None:
+    word = "aB3" * 200
+    text = f"{TEXTS[0]}\nEin Hund läuft zu {word} hin."
     own = ask(client, "/v1/translate", text=text).json()
     (problem,) = own["problems"]
-    assert problem.startswith("sentence 2 ") and own["text"].endswith(endless)
+    assert problem.startswith("sentence 2 ") and word in own["text"]
     assert ask(client, "/translate", q=text).json()["errors"] == problem
     answer = ask(client, "/translate", q=[TEXTS[0], text]).json()
     assert answer["errors"] == [None, problem]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of, warn_of_files
 from seq2seq.cli.lines import as_utf8
-from seq2seq.cli.options import Option, add_model, add_options, given_options, positive
+from seq2seq.cli.options import Option, add_model, add_options, list_given, positive
 from seq2seq.errors import ConfigError
 
 LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
@@ -144,5 +144,5 @@ def check_link_options(arguments: Namespace) -> None:
 def check_page(arguments: Namespace) -> None:
     """Raises: ConfigError for options that are for links."""
     of_links = ("gold", "choose", "reverse", "links", "json")
-    if given := given_options(arguments, of_links):
+    if given := list_given(arguments, of_links):
         raise ConfigError(f"{given[0]} is for links: leave it out, or -o FILE{LINKS}")

@@ -71,10 +71,10 @@ class WordPart:
 def open_docx(data: bytes, cut: Cutter) -> Contents:
     """Raises: DataError if the data is not a .docx file, and for what `read_archive` refuses."""
     archive = read_archive(data)
-    main = next(related_parts(archive, "", {"officeDocument"}), MAIN)
+    main = next(find_related(archive, "", {"officeDocument"}), MAIN)
     if main not in archive:
         raise DataError(f"it is no .docx file: there is no {main} in it")
-    others = [*related_parts(archive, main, OTHERS)] or filter(PARTS.fullmatch, archive)
+    others = [*find_related(archive, main, OTHERS)] or filter(PARTS.fullmatch, archive)
     files = {name: archive[name] for name in (main, *others) if name in archive}
     if sum(map(len, files.values())) > LONGEST:
         raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it")
@@ -96,7 +96,7 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
     return Contents(documents, partial(write_docx, data, parts), problems)
 
 
-def related_parts(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:
+def find_related(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:
     """The parts to which another part, or for an empty name the archive, has some relationships."""
     folder, name = posixpath.split(part)
     file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")

@@ -31,7 +31,7 @@ BROWSER_CODECS |= {"shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030",
 ASCII = bytes(range(128)).replace(b"\\", rb"\u0041") + b"+AGE-.xn--4ca."
 
 
-class TextFormat(NamedTuple):
+class MarkupFormat(NamedTuple):
     """A format of text.
 
     Attributes:
@@ -43,7 +43,7 @@ class TextFormat(NamedTuple):
     check: Callable[[str], object]
 
 
-PLAIN = TextFormat(re.compile(r"(?!)()"), str)  # declares nothing, and everything is such a text
+PLAIN = MarkupFormat(re.compile(r"(?!)()"), str)  # declares nothing, and everything is such a text
 
 
 class EncodedText(NamedTuple):
@@ -61,10 +61,10 @@ class EncodedText(NamedTuple):
     text: str
     codec: str
     label: str
-    format: TextFormat
+    format: MarkupFormat
 
     @classmethod
-    def read(cls, data: bytes, format: TextFormat) -> "EncodedText":
+    def read(cls, data: bytes, format: MarkupFormat) -> "EncodedText":
         """Decode a file by its byte order mark, else by its declaration, else as UTF-8.
 
         Raises: DataError if the bytes are not text in this encoding: none are replaced, since

@@ -40,8 +40,8 @@ FORMATS: dict[str, Callable[[bytes, Cutter], Contents]] = {
 }
 # The formats that declare an encoding; others are in UTF-8, or begin with a byte order mark.
 TEXT_FORMATS = {
-    open_html: encodings.TextFormat(encodings.HTML_DECLARATION, read_html),
-    open_catalog: encodings.TextFormat(encodings.CATALOG_DECLARATION, find_messages),
+    open_html: encodings.MarkupFormat(encodings.HTML_DECLARATION, read_html),
+    open_catalog: encodings.MarkupFormat(encodings.CATALOG_DECLARATION, find_messages),
     open_xliff: XML,
 }
 

@@ -15,7 +15,7 @@ from seq2seq.errors import DataError
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-    from seq2seq.documents.files.markdown_parser import Parser
+    from seq2seq.documents.files.markdown_parser import MarkdownParser
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 # Front matter in TOML; the plugin of the parser knows YAML.
@@ -68,7 +68,10 @@ class Page:
     """The blocks of a file that are translated, in their order."""
 
     def __init__(self, text: str):
-        from seq2seq.documents.files.markdown_parser import TAB, Parser  # most files need none
+        from seq2seq.documents.files.markdown_parser import (  # most files need none
+            TAB,
+            MarkdownParser,
+        )
 
         self.blocks: list[TextBlock] = []
         self.problems: list[str] = []
@@ -78,7 +81,7 @@ class Page:
         self._lines = [match[0] for match in LINE.finditer(parsed)]
         self._starts = [0, *accumulate(map(len, self._lines))]
         self._done = 0  # all before it is in blocks
-        self._parser = Parser()
+        self._parser = MarkdownParser()
         if text.startswith("\ufeff"):
             parsed = parsed[1:]
         if front := TOML.match(parsed):
@@ -202,7 +205,7 @@ def write_carefully(block: TextBlock, new: str) -> str:
 
 
 def count_markup(tokens: "Sequence[Token]") -> Counter[tuple[str, ...]]:
-    """How often each kind of markup is among tokens, with its addresses and what is copied."""
+    """Count each kind of markup among tokens, with its addresses and what is copied."""
     tags = (token for token in tokens if token.type not in WORDS)
     return Counter((tag.type, tag.content, *map(str, tag.attrs.values())) for tag in tags)
 
@@ -234,7 +237,7 @@ class InlineReader:
         prefixes: what is before the lines of the block, such as `> `.
     """
 
-    def __init__(self, parser: "Parser", prefixes: Sequence[str]):
+    def __init__(self, parser: "MarkdownParser", prefixes: Sequence[str]):
         self.text, self.escapes = NumberedText(), {ord("\n"): " "}
         self._parser, self._prefixes = parser, prefixes
         self._line, self._spaces, self._label = 0, "", list[str]()

@@ -61,7 +61,7 @@ RULE = re.compile(r"---[ \t]*\n[ \t]*\n")  # no front matter, but a thematic bre
 TAB = re.compile(r"^([ \t>]*)===(?=[!+]?[ \t]+\")", re.M)
 
 
-class Parser:
+class MarkdownParser:
     """Parses the blocks of one text, and then what is inside each of them.
 
     Attributes:

@@ -89,8 +89,8 @@ def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Conten
 
 
 def find_faults(message: Message, new: str) -> list[str]:
-    """What makes a translation, as the file is to have it, unusable: placeholders that it has lost
-    or added, of all kinds if a flag says that the message has some, else those in braces. A choice
+    """Faults that make a translation, as the file is to have it, unusable: placeholders lost or
+    added, of all kinds if a flag says that the message has some, else those in braces. A choice
     that is left as it is waits for a person.
     """
     if new == message.written:

@@ -237,7 +237,7 @@ def inside_of(node: Node) -> Node | None:
 
 
 def field_ends(node: Node) -> list[str]:
-    """What a run, or an element of one, begins or ends of fields: `begin`, `separate` or `end`."""
+    """Marks of fields in a run, or in an element of one: `begin`, `separate` or `end`."""
     found = [each for each in (node, *node.children) if each.name == "w:fldChar"]
     return [each.attribute("fldCharType") for each in found]
 

@@ -86,7 +86,7 @@ def find_entries(text: str) -> list[list[re.Match[str]]]:
     check_gap(text, place, len(text))
     for entry in entries:
         if not ENTRY.fullmatch("".join(f"{field[1]} " for field in entry)):
-            refuse(text, entry[0].start(), "this entry needs a msgid, and then a msgstr")
+            refuse_line(text, entry[0].start(), "this entry needs a msgid, and then a msgstr")
     return entries
 
 
@@ -95,10 +95,10 @@ def check_gap(text: str, begin: int, end: int) -> None:
     if found := UNREADABLE.search(text[begin:end]):
         place = begin + found.start()
         part = found[0].strip()[:60]
-        refuse(text, place, f"{part!r} is no part of a catalog, with lines that end with \\n")
+        refuse_line(text, place, f"{part!r} is no part of a catalog, with lines that end with \\n")
 
 
-def refuse(text: str, place: int, fault: str) -> NoReturn:
+def refuse_line(text: str, place: int, fault: str) -> NoReturn:
     line = text.count("\n", 0, place) + 1
     raise DataError(f"line {line}: {fault}: msgfmt -c FILE says more")
 

@@ -251,7 +251,7 @@ def flatten(parts: Iterable[str | Tag]) -> tuple[str, list[Placed], list[Placed]
 
 
 def choose_cuts(text: str, breaks: Sequence[Placed]) -> Iterator[Placed]:
-    """Where the breaks are, each before a word and near its place."""
+    """Places of the breaks, each before a word and near where it was."""
     starts = [match.start() for match in WORD.finditer(text)]
     left = sum(tag.name != MOMENT for _, tag in breaks)  # those that have words between them
     if len(starts) <= left:

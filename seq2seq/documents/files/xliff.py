@@ -52,7 +52,7 @@ def find_units(node: Node, is_translated: bool = True, space: str = "") -> Itera
 
 
 def is_done(node: Node, source: Node, target: Node | None) -> bool:
-    """Whether the target of a unit is the work of a person, or of another program, that must stay.
+    """Is the target of a unit the work of a person, or of another program, that must stay?
 
     That is so if its state says so, and if there is a translation whose state does not say that it
     waits for one.
@@ -132,7 +132,7 @@ def add_nodes(
 
 
 def read_code(node: Node) -> tuple[Kind, str]:
-    """What a code is, and the key by which it finds its partner."""
+    """Kind of a code, and the key by which it finds its partner."""
     key = node.attribute("rid") or node.attribute("startRef") or node.attribute("id")
     side, _, name = key.partition("_")
     is_named = node.name == "x" and side in OPENING | CLOSING

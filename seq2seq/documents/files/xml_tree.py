@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from seq2seq.documents.document import escape_text
-from seq2seq.documents.files.encodings import XML_DECLARATION, TextFormat
+from seq2seq.documents.files.encodings import XML_DECLARATION, MarkupFormat
 from seq2seq.documents.markup import unescape
 from seq2seq.documents.xml_markup import PROLOG, find_marks
 from seq2seq.errors import DataError
@@ -122,7 +122,7 @@ def check_well_formed(text: str) -> None:
         raise DataError(f"this is not well-formed XML: {error}") from None
 
 
-XML = TextFormat(XML_DECLARATION, check_well_formed)
+XML = MarkupFormat(XML_DECLARATION, check_well_formed)
 
 
 def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from seq2seq.languages import language_code
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.glossaries import Entries, check_count, format_entries, parse_entries
+from seq2seq.serving.glossaries import Entries, check_entry_count, format_entries, parse_entries
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.service import Service, Terms
 from seq2seq.serving.storage import GLOSSARIES, Record
@@ -174,7 +174,7 @@ async def parse_dictionaries(service: Service, described: list[Entry]) -> Dictio
 def pack(name: str, dictionaries: Dictionaries) -> tuple[dict[str, Any], bytes]:
     """The metadata and the content of a glossary. Raises: HTTPError for too many entries."""
     for entries in dictionaries.values():
-        check_count(entries)
+        check_entry_count(entries)
     counts = {pair: len(entries) for pair, entries in dictionaries.items()}
     return {"name": name, "counts": counts}, json.dumps(dictionaries, ensure_ascii=False).encode()
 
