@@ -211,7 +211,7 @@ def test_a_placeholder_that_cannot_be_kept_is_named_with_exit_code_1(
 ) -> None:
     name = "{" + "some_very_long_name" * 4 + "}"
     typed = "--max-length", 6, "--keep", "placeholders", *BEAMS
-    ended = seq2seq("translate", run, f"{SENTENCES[0]} {name}", *typed)
+    ended = seq2seq("translate", run, f"{name} {SENTENCES[0]}", *typed)
     assert ended.code == 1 and f"what is asked of '{name}': left out" in ended.err
-    document = seq2seq("translate", run, "--document", f"{SENTENCES[0]} {name}", *typed)
+    document = seq2seq("translate", run, "--document", f"{name} {SENTENCES[0]}", *typed)
     assert document.code == 1 and name in document.err
