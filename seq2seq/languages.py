@@ -17,7 +17,7 @@ MODIFIERS = {"latin": "-Latn", "cyrillic": "-Cyrl", "arabic": "-Arab", "devanaga
 PREFERRED = {"fil": "tl", "no": "nb"}
 
 # Characters that count as a word in scripts without white space between words.
-WORD_LENGTHS = dict.fromkeys(("Hans", "Hant", "Hani", "Jpan"), 1)
+WORD_LENGTHS = dict.fromkeys(("Hans", "Hant", "Hani", "Jpan", "Hira", "Kana"), 1)
 WORD_LENGTHS |= dict.fromkeys(("Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Java", "Bali"), 4)
 # The same by codes of two letters: the library takes 60 ms to import, and few programs need it.
 SHORT_CODES = {"zh": 1, "zt": 1, "ja": 1} | dict.fromkeys(("th", "lo", "km", "my", "bo", "dz"), 4)

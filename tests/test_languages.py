@@ -77,7 +77,10 @@ def test_any_text_can_be_asked_for_its_language(text: str) -> None:
 @pytest.mark.parametrize(
     ("code", "length"),
     [
-        *((code, 1) for code in ("zh", "zho_Hant", "cmn", "yue", "wuu", "nan", "jpn", "ja")),
+        *(
+            (code, 1)
+            for code in ("zh", "zho_Hant", "cmn", "yue", "wuu", "nan", "jpn", "ja", "ja-Hira")
+        ),
         *((code, 4) for code in ("th", "tha_Thai", "km", "lao", "mya", "bod_Tibt", "dz", "shn")),
         *((code, 0) for code in ("de", "ko", "vi", "jav", "zh_Latn", "ja-Latn", "hi", "am")),
     ],

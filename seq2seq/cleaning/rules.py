@@ -27,7 +27,7 @@ GROUPED = re.compile(
     r"|\d{1,2}(?:([,٬،，])\d\d){1,6}\2\d{3})(?!\d)"
 )
 # The large units of East Asia, as powers of ten.
-MYRIADS = {"万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8}
+MYRIADS = {"万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
 LARGEST_POWER = 99  # of ten, in a number with a unit
 # A decimal, which is no part of a date or a version, or a whole number; then perhaps a unit.
 VALUE = re.compile(rf"(?:(?<![\d.,])(\d+[.,٫，．]\d+)(?![.,]?\d)|(\d+))\s?([{''.join(MYRIADS)}])?")
