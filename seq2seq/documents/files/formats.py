@@ -1,5 +1,6 @@
 """The formats of files that are translated, by the ends of their names."""
 
+import gc
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePath
@@ -63,6 +64,9 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     if len(data) > LONGEST:
         raise DataError(f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it")
     opener = FORMATS[suffix]
+    # The collector would look at all that was read again and again, in more than linear time.
+    is_collecting = gc.isenabled()
+    gc.disable()
     try:
         if opener == open_docx:  # an archive, of files that have encodings of their own
             file, contents = None, open_docx(data, cut)
@@ -71,6 +75,9 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
             contents = opener(file.text.encode(), cut)
     except DataError as error:
         raise DataError(f"{name} cannot be read as {suffix}: {error}") from None
+    finally:
+        if is_collecting:
+            gc.enable()
 
     def write(translated: Sequence[str]) -> bytes:
         try:
