@@ -1,7 +1,8 @@
 """The formats of files that are translated, by the ends of their names."""
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import PurePath
 
@@ -53,6 +54,18 @@ def format_of_file(name: str) -> str:
     return suffix if suffix in FORMATS else ""
 
 
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Pause the collection of cycles, which would look at all of a file again and again."""
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_collecting:
+            gc.enable()
+
+
 def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     """The contents of a file.
 
@@ -64,25 +77,21 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     if len(data) > LONGEST:
         raise DataError(f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it")
     opener = FORMATS[suffix]
-    # The collector would look at all that was read again and again, in more than linear time.
-    is_collecting = gc.isenabled()
-    gc.disable()
     try:
-        if opener == open_docx:  # an archive, of files that have encodings of their own
-            file, contents = None, open_docx(data, cut)
-        else:
-            file = encodings.EncodedText.read(data, TEXT_FORMATS.get(opener, encodings.PLAIN))
-            contents = opener(file.text.encode(), cut)
+        with without_collector():
+            if opener == open_docx:  # an archive, of files that have encodings of their own
+                file, contents = None, open_docx(data, cut)
+            else:
+                file = encodings.EncodedText.read(data, TEXT_FORMATS.get(opener, encodings.PLAIN))
+                contents = opener(file.text.encode(), cut)
     except DataError as error:
         raise DataError(f"{name} cannot be read as {suffix}: {error}") from None
-    finally:
-        if is_collecting:
-            gc.enable()
 
     def write(translated: Sequence[str]) -> bytes:
         try:
-            new = contents.write(translated)
-            return file.encode(new.decode()) if file else new
+            with without_collector():
+                new = contents.write(translated)
+                return file.encode(new.decode()) if file else new
         except DataError as error:
             raise DataError(f"{name} cannot be written: {error}") from None
 
