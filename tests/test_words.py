@@ -28,13 +28,11 @@ HELD = {
 # One verb for each command, protocol or format is a convention: the module says which one it is.
 CONVENTIONS = {
     *("main", "run", "add_arguments", "export", "translate", "languages", "start", "serve"),
-    "answer_json",
 }
 # They end like participles and are verbs, nouns or terms of the field.
 NO_PARTICIPLES = {
     *("read", "seed", "feed", "embed", "need", "speed", "bleed", "listen", "open", "segment"),
     *("part", "spread", "token", "beam", "head", "heads", "thread", "children", "given_names"),
-    "flatten",
     *("gated", "padded_length", "embedded", "hidden", "len", "gen", "when", "then", "often"),
 }
 PARTICIPLE = re.compile(

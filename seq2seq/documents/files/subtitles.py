@@ -206,7 +206,7 @@ def share_words(parts: Iterable[str | Tag], escape: Callable[[str], str]) -> str
     Where words are lacking there is no break between lines: an empty line would end a cue. No pair
     of tags goes over the end of a cue; it is around as many of its words as are in one cue.
     """
-    text, breaks, tags = flatten(parts)
+    text, breaks, tags = join_parts(parts)
     cuts = list(choose_cuts(text, breaks))
     ends = [0, *(cut for cut, tag in cuts if tag.name == BREAK), len(text)]
     # What is inserted: its place, its rank among others there, its number and its markup.
@@ -228,7 +228,7 @@ def share_words(parts: Iterable[str | Tag], escape: Callable[[str], str]) -> str
     return "".join([*written, escape(text[place:])])
 
 
-def flatten(parts: Iterable[str | Tag]) -> tuple[str, list[Placed], list[Placed]]:
+def join_parts(parts: Iterable[str | Tag]) -> tuple[str, list[Placed], list[Placed]]:
     """The words of parts as one text, and the places in it of breaks and of other tags."""
     words, length, behind = [""], 0, 0  # from which tag on they are behind the last break
     breaks: list[Placed] = []

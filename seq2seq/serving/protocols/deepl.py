@@ -30,10 +30,10 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     await (await service.submit(texts, request))
     is_billed = entry.get("show_billed_characters", False) in TRUE
     size = sum(map(len, entry["text"]))
-    return await run_off_loop(size, answer_json, texts, entry["text"], is_billed)
+    return await run_off_loop(size, to_deepl, texts, entry["text"], is_billed)
 
 
-def answer_json(texts: Sequence[ClientText], originals: Sequence[str], is_billed: bool) -> Response:
+def to_deepl(texts: Sequence[ClientText], originals: Sequence[str], is_billed: bool) -> Response:
     """The answer. A text in a language of no model stands as it was, with that language, and a
     message. So has a text with a sentence that is copied.
     """

@@ -28,10 +28,10 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     beams = min(count + 1, service.limits.beam_size)
     await (await service.submit(texts, request, beams=beams))
     size = sum(map(len, originals)) * (count + 1)
-    return await run_off_loop(size, answer_json, texts, entry)
+    return await run_off_loop(size, to_libretranslate, texts, entry)
 
 
-def answer_json(texts: Sequence[ClientText], entry: Entry) -> Response:
+def to_libretranslate(texts: Sequence[ClientText], entry: Entry) -> Response:
     """The answer, with lists if there was a list of texts. A text in a language of no model stands
     as it was, with that language, and an error. So has a text with a sentence that is copied.
     """

@@ -113,7 +113,7 @@ async def send_events(
             wait = max(PARTIAL_SECONDS, 10 * (time.monotonic() - began_at))
         answer.result()
         size = text.size * nbest
-        yield format_event("done", await run_off_loop(size, answer_json, text, nbest, is_linked))
+        yield format_event("done", await run_off_loop(size, to_json, text, nbest, is_linked))
     except ClientDisconnect:
         return
     except Exception as exception:
@@ -130,11 +130,11 @@ def format_event(name: str, data: str) -> str:
 
 async def send_answer(text: ClientText, nbest: int, is_linked: bool) -> Response:
     """The answer as a response."""
-    content = await run_off_loop(text.size * nbest, answer_json, text, nbest, is_linked)
+    content = await run_off_loop(text.size * nbest, to_json, text, nbest, is_linked)
     return Response(content, media_type="application/json")
 
 
-def answer_json(text: ClientText, nbest: int, is_linked: bool) -> str:
+def to_json(text: ClientText, nbest: int, is_linked: bool) -> str:
     """The answer, in JSON: all sentences with their translations. Each sentence is written for
     itself, since nothing else can happen while JSON is written.
     """
