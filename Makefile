@@ -90,7 +90,7 @@ test-native: install
 
 test-triton: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[triton]'
-	$(TEST) -m 'triton and not slow' tests/kernels
+	$(TEST) -m 'triton and not slow' tests/functional/triton_kernels
 
 test-gpu: install
 	$(BIN)/python scripts/gpu.py

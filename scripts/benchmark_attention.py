@@ -21,7 +21,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.environment import limit_thread_spinning
+from seq2seq.base.environment import limit_thread_spinning
 
 limit_thread_spinning()  # before torch, as in training
 

@@ -44,12 +44,12 @@ from decoding_bench.measure import Protocol
 from decoding_bench.report import Line, lines, record, section
 
 from seq2seq import checkpoint
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import EOS
 from seq2seq.checkpoint.folder import find_checkpoint, load_archive
-from seq2seq.data.text import read_lines
-from seq2seq.errors import ConfigError
+from seq2seq.data.text.lines import read_lines
 from seq2seq.interchange.ctranslate2 import NEVER, export
 from seq2seq.metrics.scores import score_corpus
-from seq2seq.symbols import EOS
 
 OUTPUT_BIAS = f"{checkpoint.PREFIX}embeddings.output.bias"
 

@@ -27,7 +27,7 @@ from tempfile import TemporaryDirectory
 from benchmarking import interleave, processor
 
 from seq2seq import checkpoint
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.interchange.ctranslate2 import export
 
 PYTHON = [sys.executable, "-c"]

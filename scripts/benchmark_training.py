@@ -28,7 +28,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from seq2seq.environment import limit_kernel_cache, limit_thread_spinning
+from seq2seq.base.environment import limit_kernel_cache, limit_thread_spinning
 
 limit_thread_spinning()  # before torch, as in training
 limit_kernel_cache()
@@ -47,13 +47,13 @@ from plain_transformer import ModelSize, Plain, our_model  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 from torch.optim.lr_scheduler import LinearLR  # noqa: E402
 
-from seq2seq.data.batch import Batch  # noqa: E402
-from seq2seq.data.batch_loader import BatchLoader, EvalBatches  # noqa: E402
-from seq2seq.data.corpus import Corpus  # noqa: E402
+from seq2seq.base.symbols import PAD  # noqa: E402
+from seq2seq.data.batches.batch import Batch  # noqa: E402
+from seq2seq.data.batches.batch_loader import BatchLoader, EvalBatches  # noqa: E402
+from seq2seq.data.corpus.corpus import Corpus  # noqa: E402
 from seq2seq.data.options import DataOptions  # noqa: E402
 from seq2seq.data.prepare import prepare  # noqa: E402
 from seq2seq.models import Seq2Seq  # noqa: E402
-from seq2seq.symbols import PAD  # noqa: E402
 from seq2seq.training.loss import batch_loss  # noqa: E402
 
 SIZE, SMOOTHING, LR = ModelSize(256, 1024, 3, 4), 0.1, 1e-3

@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seq2seq.environment import limit_kernel_cache, limit_thread_spinning, quiet_interrupt
+from seq2seq.base.environment import limit_kernel_cache, limit_thread_spinning, quiet_interrupt
 
 limit_thread_spinning()  # before torch, as in training
 limit_kernel_cache()
@@ -47,13 +47,13 @@ from comparison.speed import Material, Speeds, parameters, speeds  # noqa: E402
 from comparison.splits import Files, language_of, read_pairs, write_parts  # noqa: E402
 from comparison.training import plan_jobs, train_all  # noqa: E402
 
+from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, fail, format_count  # noqa: E402
 from seq2seq.cli.options import positive  # noqa: E402
-from seq2seq.data.mixture import find_components  # noqa: E402
-from seq2seq.data.text import check_parallel, read_lines  # noqa: E402
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError, fail, format_count  # noqa: E402
+from seq2seq.data.corpus.mixture import find_components  # noqa: E402
+from seq2seq.data.text.lines import check_parallel, read_lines  # noqa: E402
 from seq2seq.metrics.registry import build_metrics, find_metrics  # noqa: E402
 from seq2seq.metrics.scores import CorpusScore, corpus_scores, usual_resamples  # noqa: E402
-from seq2seq.translator import Translator  # noqa: E402
+from seq2seq.translation.translator import Translator  # noqa: E402
 
 OVERRIDE = re.compile(r"[+~]{0,2}[\w@./]+=.*|~[\w@./]+", re.DOTALL)
 

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import DataError, Seq2SeqError, fail
+from seq2seq.base.errors import DataError, Seq2SeqError, fail
+from seq2seq.data.text.lines import check_parallel, read_lines
 
 KINDS = ("{%s}", "%%(%s)d", "%%(%s)s", "https://%s.org", "%s@%s.net", "<%s>", "</%s>", "%%s", "%%d")
 WORD = re.compile(r"\w+(?:-\w+)*")

@@ -34,18 +34,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from seq2seq import checkpoint
+from seq2seq.base.errors import Seq2SeqError, fail
+from seq2seq.base.symbols import EOS
 from seq2seq.checkpoint.folder import find_checkpoint
-from seq2seq.data.text import check_parallel, read_lines
+from seq2seq.checkpoint.quantize import quantize_checkpoint
+from seq2seq.data.text.lines import check_parallel, read_lines
 from seq2seq.decoding import Engine, SentenceRequest
 from seq2seq.decoding.precision import with_precision
-from seq2seq.errors import Seq2SeqError, fail
+from seq2seq.decoding.shortlist.file import find_shortlist, read_shortlist
 from seq2seq.interchange import ctranslate2 as exchange
 from seq2seq.metrics.scores import score_corpus
 from seq2seq.pages.plots import INK, METADATA, QUIET
-from seq2seq.quantize import quantize_checkpoint
-from seq2seq.shortlist.file import find_shortlist, read_shortlist
-from seq2seq.symbols import EOS
-from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 WAYS = ("float32-5", "float32-1", "int8-1", "int8-1-shortlist")
 WORDS, SINGLE = 20, 50  # of the sentences whose latency is measured, and how many

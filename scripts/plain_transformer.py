@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seq2seq.base.symbols import PAD
 from seq2seq.functional.positions import sinusoid
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.symbols import PAD
 
 
 class ModelSize(NamedTuple):

@@ -19,7 +19,7 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.durable import replacing
+from seq2seq.base.durable import replacing
 
 URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/"

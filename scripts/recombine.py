@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from seq2seq.data.text import read_lines
-from seq2seq.errors import Seq2SeqError, fail
+from seq2seq.base.errors import Seq2SeqError, fail
+from seq2seq.data.text.lines import read_lines
 
 
 def recombine(

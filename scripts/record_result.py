@@ -27,8 +27,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
+from seq2seq.base.errors import Seq2SeqError, fail
 from seq2seq.checkpoint.differences import list_differences
-from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.pages.charts import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from seq2seq.data.text import read_lines
-from seq2seq.durable import replacing
-from seq2seq.errors import DataError, Seq2SeqError, fail
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import DataError, Seq2SeqError, fail
+from seq2seq.data.text.lines import read_lines
 
 PARTS = ("train", "valid", "test")
 SPACE = "\N{OPEN BOX}"

@@ -11,9 +11,9 @@ from options_page import CONF, title
 
 from seq2seq.attention import ATTENTION, Attention, Cost, Place, Role, build_attention
 from seq2seq.attention.roles import without_elsewhere
-from seq2seq.errors import ConfigError
-from seq2seq.nn.positions import POSITIONS, PositionScheme
-from seq2seq.registry import options_of
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import options_of
+from seq2seq.models.layers.positions import POSITIONS, PositionScheme
 
 # A full stop before a capital: formulas contain dots, too.
 SENTENCE_END = re.compile(r"(?<=\S)\. (?=[A-Z])")

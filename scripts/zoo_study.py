@@ -24,7 +24,7 @@ from study.running import run_cell
 from study.strings import TASKS as STRING_TASKS
 from study.strings import write_strings
 
-from seq2seq.errors import Seq2SeqError, fail
+from seq2seq.base.errors import Seq2SeqError, fail
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 

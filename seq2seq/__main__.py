@@ -3,7 +3,7 @@
 import sys
 
 try:
-    from seq2seq.environment import quick_exit, quiet_interrupt
+    from seq2seq.base.environment import quick_exit, quiet_interrupt
 except KeyboardInterrupt:  # the import itself was interrupted
     sys.exit(130)
 

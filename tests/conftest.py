@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from chosen_kernels import are_kernels_chosen
+from helpers.chosen_kernels import are_kernels_chosen
 from hypothesis import settings
 
 torch.set_num_threads(1)
@@ -51,7 +51,9 @@ INSTALLED = {
     *("cc", "ip", "openssl", "slurmctld", "unshare"),
 }
 ASKED_FOR = re.compile(
-    r"""(?:importorskip\(\s*f?|which\()["'](\w*)|^import (browser)$|reason="(sentencex)\b""", re.M
+    r"""(?:importorskip\(\s*f?|which\()["'](\w*)"""
+    r"""|^from helpers import (?:\w+, )*(browser)\b|reason="(sentencex)\b""",
+    re.M,
 )
 
 

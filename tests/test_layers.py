@@ -20,43 +20,31 @@ PACKAGE = Path(__file__).resolve().parents[1] / "seq2seq"
 
 # What stands on which floor. Siblings on one floor do not import each other.
 FLOORS = {
-    "__main__": 8,
-    "cli": 7,
+    "__main__": 9,
+    "cli": 8,
     "serving": 7,  # a service
-    "translator": 6,
-    "average": 5,
-    "quantize": 5,
-    "translation": 5,  # texts, as requests to decode their sentences
-    "constraints": 3,  # what is asked of a translation
-    "training": 5,
-    "interchange": 5,
-    "checkpoint": 4,
+    "training": 6,
+    "interchange": 6,  # models of other programs
+    "translation": 6,  # texts, as requests to decode their sentences
+    "checkpoint": 5,
+    "pages": 5,  # pictures and HTML
     "decoding": 4,
-    "scoring": 4,
-    "pages": 3,
-    "cleaning": 3,  # which pairs are left out of a corpus
-    "shortlist": 3,  # what may stand in a translation, by its source
+    "metrics": 4,
+    "testing": 4,  # the contract of attention, also for plug-ins
     "models": 3,
     "attention": 2,
-    "nn": 2,
     "data": 2,
+    "functional": 1,  # formulas, and kernels for GPUs
+    "text": 1,  # languages, tokenization, documents
     "alignment": 1,
-    "metrics": 2,
-    "functional": 1,
-    "tokenization": 1,  # text to piece ids
-    "documents": 1,  # texts in sentences
-    "kernels": 0,  # code for GPUs
-    "languages": 0,
-    "errors": 0,
-    "text_stream": 0,
-    "registry": 0,
-    "plugins": 0,
-    "testing": 4,  # what holds for every mechanism, for whoever writes one
-    "symbols": 0,
-    "environment": 0,
-    "progress": 0,
-    "durable": 0,
+    "base": 0,
     "__init__": 0,
+}
+
+# Modules that only keep a public name importable (docs/plugins.md).
+PUBLIC_NAMES = {
+    *("errors.py", "registry.py", "symbols.py"),
+    *("tokenization/__init__.py", "tokenization/tokenizer.py", "tokenization/words.py"),
 }
 
 # Arrows that point down and are forbidden all the same.
@@ -64,15 +52,8 @@ WALLS = {("serving", "training")}
 
 # The arrows that do not point down, or not to another floor.
 ARROWS = {
-    ("registry", "errors"),
-    ("plugins", "errors"),
-    ("plugins", "registry"),  # a table that others extend
-    ("text_stream", "errors"),
-    ("kernels", "errors"),
-    ("progress", "environment"),  # a thread that Ctrl-C is not for
     # The front door offers what stands far above it, and imports it only when it is asked for.
-    ("__init__", "translator"),
-    ("cli", "serving"),  # a command that starts the service
+    ("__init__", "translation"),
 }
 
 # Who may use which library. Not in the list: torch and numpy, which everybody may.
@@ -83,57 +64,56 @@ LIBRARIES = {
     "omegaconf": {"training"},
     "sacrebleu": {"metrics", "training"},
     "matplotlib": {"pages"},
-    "tokenizers": {"tokenization", "constraints", "data"},
+    "tokenizers": {"text", "decoding", "data"},
     "filelock": {"data", "training"},  # one writer of a cache; one run in a folder
     "ctranslate2": {"interchange"},
     "safetensors": {"interchange"},
     "yaml": {"interchange", "serving", "training"},
-    "sentencepiece": {"tokenization"},
+    "sentencepiece": {"text"},
     "starlette": {"serving"},
     "uvicorn": {"serving"},
     "prometheus_client": {"serving"},
     "python_multipart": {"serving"},
     "py3langid": {"serving"},
-    "sentencex": {"documents"},
-    "markdown_it": {"documents"},
-    "mdit_py_plugins": {"documents"},
-    "langcodes": {"languages"},
-    "regex": {"languages"},
+    "sentencex": {"text"},
+    "markdown_it": {"text"},
+    "mdit_py_plugins": {"text"},
+    "langcodes": {"text"},
+    "regex": {"text"},
     "ray": {"cli"},
-    "triton": {"kernels"},
+    "triton": {"functional"},
 }
 
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 3380,
-    "decoding": 3134,
+    "decoding": 4110,
+    "text": 3443,
+    "cli": 3383,
+    "serving": 2692,
+    "data": 2681,
     "training": 2494,
-    "serving": 2686,
     "attention": 2086,
+    "functional": 2071,
     "C": 1934,
-    "data": 2413,
-    "documents": 2453,
-    "functional": 1560,
     "interchange": 1599,
-    "modules on the top level": 1151,
-    "tokenization": 896,
-    "constraints": 745,
-    "models": 797,
+    "models": 1084,
+    "translation": 731,
     "pages": 605,
+    "base": 601,
     "testing": 534,
+    "checkpoint": 524,
+    "metrics": 476,
     "alignment": 410,
-    "metrics": 394,
-    "translation": 436,
-    "checkpoint": 454,
-    "nn": 287,
-    "cleaning": 262,
-    "kernels": 505,
-    "shortlist": 225,
+    "modules on the top level": 21,
 }
 LONGEST_FILE = 300
 
-MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES = sorted(
+    path
+    for path in PACKAGE.rglob("*.py")
+    if path.relative_to(PACKAGE).as_posix() not in PUBLIC_NAMES
+)
 
 every_module = pytest.mark.parametrize(
     "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix()
@@ -208,20 +188,10 @@ def test_private_names_are_found_wherever_they_stand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit",
-    [
-        "errors",
-        "text_stream",
-        "registry",
-        "plugins",
-        "symbols",
-        "environment",
-        "durable",
-        "functional",
-    ],
+    ("unit", "libraries"), [("base", {"rich"}), ("functional", {"torch", "triton"})]
 )
-def test_the_lowest_floors_use_nothing_but_python_and_torch(unit: str) -> None:
-    allowed = {*sys.stdlib_module_names, "seq2seq"} | ({"torch"} if unit == "functional" else set())
+def test_the_lowest_floors_use_nothing_but_python_and_torch(unit: str, libraries: set[str]) -> None:
+    allowed = {*sys.stdlib_module_names, "seq2seq"} | libraries
     files = [path for path in MODULES if unit_of(path) == unit]
     assert files
     for path in files:

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from seq2seq.alignment.choice import describe_choice
 from seq2seq.alignment.saved_choice import best_known_choice
-from seq2seq.errors import Seq2SeqError
+from seq2seq.base.errors import Seq2SeqError
 from seq2seq.pages.labels import begins_at_the_right, to_label
 from seq2seq.pages.report import to_html
-from seq2seq.translator import Translator
+from seq2seq.translation.translator import Translator
 
 CELL, LETTER, PAD = 22, 6.6, 10  # pixels: a cell, the width of a letter, around labels
 WORD = 18  # characters of the longest label

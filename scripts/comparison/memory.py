@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from attention_bench.live_memory import live_memory
 
-from seq2seq.data.batch import Batch
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import BOS, EOS
+from seq2seq.data.batches.batch import Batch
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
-from seq2seq.symbols import BOS, EOS
 from seq2seq.training.loss import batch_loss
 
 LENGTHS = (64, 128, 256, 512, 1024)  # tokens of either side

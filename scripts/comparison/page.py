@@ -9,8 +9,8 @@ from comparison.maps import Sentence, map_figure
 from comparison.memory import held_by_length, peak_by_length
 from comparison.rows import Row, cells, header, spread_note
 from comparison.runs import Group, validations
+from seq2seq.base.errors import DataError, Seq2SeqError
 from seq2seq.checkpoint.folder import BEST
-from seq2seq.errors import DataError, Seq2SeqError
 from seq2seq.pages.charts import Point, Series, line_chart, series_class
 from seq2seq.pages.page import build_page, write_file
 from seq2seq.pages.report import html_table, section, to_html

@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
+from seq2seq.base.errors import DataError
 from seq2seq.checkpoint.differences import list_differences
-from seq2seq.errors import DataError
 from seq2seq.pages.charts import read_csv, read_rows
 from seq2seq.training.run_folder import RECORD
 from seq2seq.training.sweep import ERROR, RESULT

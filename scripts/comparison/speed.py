@@ -9,13 +9,13 @@ import torch
 from benchmarking import interleave
 
 from seq2seq.checkpoint import Saved
-from seq2seq.data.batch import Batch
-from seq2seq.data.batch_loader import BatchLoader, EvalBatches
+from seq2seq.data.batches.batch import Batch
+from seq2seq.data.batches.batch_loader import BatchLoader, EvalBatches
 from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.decoding import build_search, decode
 from seq2seq.models import Seq2Seq
-from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.training.config.options import FROM_CHECKPOINT
 from seq2seq.training.loss import batch_loss
 

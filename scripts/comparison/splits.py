@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.durable import write_text
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.base.durable import write_text
+from seq2seq.base.errors import ConfigError, DataError
+from seq2seq.data.text.lines import check_parallel, read_lines
 
 LARGEST, SHARE = 500, 20  # held out for each part: one source in SHARE, at most LARGEST pairs
 

@@ -16,8 +16,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from comparison.splits import Parts
+from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.checkpoint.folder import BEST
-from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.training.config.explain import explain_config_error
 from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.launch import check_recordable, conf_dir

@@ -10,11 +10,11 @@ from decoding_bench import marian
 from decoding_bench.candidates import BatchSize, Candidate
 from decoding_bench.floor import Floor, Record
 from seq2seq import checkpoint, decoding
-from seq2seq.data.padding import pad_rows
+from seq2seq.base.symbols import EOS, PAD
+from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding import Search, SentenceRequest, build_search
 from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Seq2Seq
-from seq2seq.symbols import EOS, PAD
 
 
 class Files(NamedTuple):

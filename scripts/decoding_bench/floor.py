@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.base.symbols import PAD
 from seq2seq.models import Seq2Seq
 from seq2seq.models.transformer import Transformer
-from seq2seq.symbols import PAD
 
 
 class Step(NamedTuple):

@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 from decoding_bench.candidates import BatchSize, parse
-from seq2seq.environment import keep_memory, limit_thread_spinning
-from seq2seq.errors import Seq2SeqError
+from seq2seq.base.environment import keep_memory, limit_thread_spinning
+from seq2seq.base.errors import Seq2SeqError
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ import torch
 
 from gpu_bench.models import SMALL, TINY, decided_model, random_rows, translate_rows
 from gpu_bench.rows import Row, judge
+from seq2seq.base.symbols import EOS
 from seq2seq.decoding.precision import with_precision
-from seq2seq.symbols import EOS
 
 BEAMS = 5
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from gpu_bench.rows import LEFT_OUT, Row, judge
 from seq2seq.functional.decode import gather_attention
 from seq2seq.functional.flash import flash_additive_attention, flash_attention
-from seq2seq.kernels.launch import lacks_triton
+from seq2seq.functional.triton.launch import lacks_triton
 
 TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 6e-2}
 # Of attention forward and backward. Each set is compiled once a type.
@@ -129,7 +129,7 @@ def relative(actual: Tensor, expected: Tensor) -> float:
 def paged_error(
     options: dict[str, Any], dtype: torch.dtype, device: torch.device, tiny: bool
 ) -> float:
-    from seq2seq.kernels.paged import paged_attention
+    from seq2seq.functional.triton.paged import paged_attention
 
     N, G, T, S, D = (2, 1, 2, 20, 16) if tiny else (40, 2, 5, 600, 64)
     q, k, v, *tables = pool(N, G, T, S, D, dtype, device)
@@ -158,7 +158,7 @@ def pool(
 
 def check_bits(device: torch.device, tiny: bool) -> Row:
     """Paged decoding of each row alone and of all together: the same bits."""
-    from seq2seq.kernels.paged import paged_attention
+    from seq2seq.functional.triton.paged import paged_attention
 
     N, S = (3, 20) if tiny else (64, 1500)
     q, k, v, slots, lengths = pool(N, 2, 1, S, 16 if tiny else 64, torch.bfloat16, device)

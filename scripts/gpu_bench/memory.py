@@ -10,7 +10,7 @@ from gpu_bench.models import seconds
 from gpu_bench.rows import LEFT_OUT, Row
 from seq2seq.functional import explicit_attention, flash_additive_attention
 from seq2seq.functional.scores import additive
-from seq2seq.kernels.launch import lacks_triton
+from seq2seq.functional.triton.launch import lacks_triton
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 

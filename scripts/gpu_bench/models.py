@@ -10,11 +10,11 @@ from decoding_bench.engines import search_of
 from plain_transformer import ModelSize, our_model
 from torch import Tensor
 
-from seq2seq.data.batch import Batch, with_end
+from seq2seq.base.symbols import PAD
+from seq2seq.data.batches.batch import Batch, with_end
 from seq2seq.decoding.engine import Cache, Engine
 from seq2seq.decoding.request import SentenceRequest
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.symbols import PAD
 
 BASE, BIG = ModelSize(512, 2048, 6, 8), ModelSize(1024, 4096, 6, 16)
 SMALL, TINY = ModelSize(256, 1024, 3, 4), ModelSize(32, 64, 1, 4)

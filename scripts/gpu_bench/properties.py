@@ -18,13 +18,13 @@ from gpu_bench.models import (
 )
 from gpu_bench.rows import Row, judge
 from seq2seq import checkpoint
-from seq2seq.data.batch import Batch
+from seq2seq.base.symbols import EOS
+from seq2seq.data.batches.batch import Batch
 from seq2seq.decoding.engine import Cache
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.symbols import EOS
-from seq2seq.tokenization.bpe import ByteLevelBPE
+from seq2seq.text.tokenization.bpe import ByteLevelBPE
 from seq2seq.training.loss import batch_loss
-from seq2seq.translator import Translator
+from seq2seq.translation.translator import Translator
 
 DEMO = Path(__file__).resolve().parents[2] / "data" / "demo"
 VOCABULARY, CPU = 50, torch.device("cpu")

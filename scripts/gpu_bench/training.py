@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from gpu_bench.models import BASE, BIG, TINY, middle, products_a_second, random_batch, seconds
 from gpu_bench.rows import Row
-from seq2seq.data.batch import Batch
-from seq2seq.symbols import PAD
+from seq2seq.base.symbols import PAD
+from seq2seq.data.batches.batch import Batch
 from seq2seq.training.loss import batch_loss
 
 UPDATES, ROUNDS, SMOOTHING = 5, 4, 0.1

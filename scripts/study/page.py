@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
-from seq2seq.errors import Seq2SeqError
+from seq2seq.base.errors import Seq2SeqError
 from study.cells import PLAIN, TASKS, Row, rows_of
 from study.running import Line
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from benchmarking import processor
 from comparison.runs import metric_lines, read_run
 
-from seq2seq.errors import Seq2SeqError
+from seq2seq.base.errors import Seq2SeqError
 from seq2seq.metrics.registry import count_edits
 from study.cells import RUNS, Cell
 

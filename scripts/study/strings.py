@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from string import ascii_lowercase
 
-from seq2seq.durable import write_text
+from seq2seq.base.durable import write_text
 
 String = tuple[str, ...]  # symbols
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.alignment.links import Link, Word, extract_links
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 
 # A head that was trained to align spreads its weight evenly over all linked words, so a word with
 # half of the largest weight is one of them.

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.errors import DataError
-from seq2seq.text_stream import TextBytes, without_marks
+from seq2seq.base.errors import DataError
+from seq2seq.base.text_stream import TextBytes, without_marks
 
 Span = tuple[int, int]
 Link = tuple[int, int]

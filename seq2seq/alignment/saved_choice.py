@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, choice_of_guided_head, guess_choice
-from seq2seq.durable import write_text
-from seq2seq.errors import DataError
-from seq2seq.registry import matches
+from seq2seq.base.durable import write_text
+from seq2seq.base.errors import DataError
+from seq2seq.base.registry import matches
 
 OPTIONS: dict[str, Any] = {
     "shift": int,

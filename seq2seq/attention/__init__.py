@@ -24,10 +24,10 @@ from seq2seq.attention.page_local import PageLocal
 from seq2seq.attention.performer import Performer
 from seq2seq.attention.reformer import Reformer
 from seq2seq.attention.ssru import SSRU
-from seq2seq.environment import training_command
-from seq2seq.errors import ConfigError
-from seq2seq.plugins import PluginTable
-from seq2seq.registry import check_options
+from seq2seq.base.environment import training_command
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.plugins import PluginTable
+from seq2seq.base.registry import check_options
 
 ATTENTION: PluginTable[type[Attention[Any]]] = PluginTable(
     "attention",

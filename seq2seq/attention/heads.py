@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, M, Place
-from seq2seq.environment import training_command
-from seq2seq.errors import ConfigError
+from seq2seq.base.environment import training_command
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
 from seq2seq.functional.positions import distances
-from seq2seq.registry import check_range
 
 
 class HeadedAttention(Attention[M]):

@@ -16,10 +16,10 @@ from seq2seq.attention.heads import (
     split_heads,
 )
 from seq2seq.attention.memory import TokenMemory
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
 from seq2seq.functional.softmax import intersect_masks, past_mask
-from seq2seq.registry import check_range
 
 
 class Latent(TokenAttention):

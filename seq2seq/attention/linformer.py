@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role
 from seq2seq.attention.heads import HeadedAttention
 from seq2seq.attention.memory import StateMemory
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
 from seq2seq.functional import fused_attention
 from seq2seq.functional.lowrank import project_length
-from seq2seq.registry import check_range
 
 
 class Linformer(HeadedAttention[StateMemory]):

@@ -10,10 +10,10 @@ from seq2seq.attention.base import Attended, Cost, Place, Role
 from seq2seq.attention.heads import position_bias
 from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention
+from seq2seq.base.registry import check_range
 from seq2seq.functional import explicit_attention
 from seq2seq.functional.local import window_attention
 from seq2seq.functional.scores import dot
-from seq2seq.registry import check_range
 
 
 class Longformer(WindowedAttention):

@@ -10,8 +10,8 @@ from seq2seq.attention.base import Cost, Place, Role
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import xavier
+from seq2seq.base.registry import check_range
 from seq2seq.functional.luong_local import local_attention, predict_centres
-from seq2seq.registry import check_range
 
 
 class LocalMonotonic(MultiHead):

@@ -22,7 +22,8 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.paged import PagedMemory
 from seq2seq.attention.scores import SCORES, Widths
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
 from seq2seq.functional import (
     explicit_attention,
     flash_additive_attention,
@@ -32,8 +33,7 @@ from seq2seq.functional import (
 from seq2seq.functional.decode import decode_attention, use_decode_attention
 from seq2seq.functional.flash import use_flash_additive
 from seq2seq.functional.softmax import intersect_masks, past_mask
-from seq2seq.kernels.launch import check_triton
-from seq2seq.registry import check_range
+from seq2seq.functional.triton.launch import check_triton
 
 Kernel = Literal["auto", "explicit", "fused", "flash", "triton"]
 
@@ -254,7 +254,7 @@ class MultiHead(TokenAttention):
         """As `attend_heads`, but keys and values are not gathered first, and there are no
         weights.
         """
-        from seq2seq.kernels.paged import paged_attention  # needs Triton
+        from seq2seq.functional.triton.paged import paged_attention  # needs Triton
 
         view, T = memory.table.view, q.shape[2]
         S = view.slots.shape[1]

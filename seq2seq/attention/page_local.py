@@ -7,8 +7,8 @@ from torch import Tensor
 from seq2seq.attention.base import Attended, Cost, Place, Role
 from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention
+from seq2seq.base.registry import check_range
 from seq2seq.functional.local import page_local_attention
-from seq2seq.registry import check_range
 
 
 class PageLocal(WindowedAttention):

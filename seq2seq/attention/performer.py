@@ -7,6 +7,7 @@ from torch import Tensor
 
 from seq2seq.attention.base import Cost, Place
 from seq2seq.attention.linear import FeatureAttention
+from seq2seq.base.registry import check_range
 from seq2seq.functional.features import (
     FeatureMap,
     default_features,
@@ -14,7 +15,6 @@ from seq2seq.functional.features import (
     orthogonal_features,
     relu_map,
 )
-from seq2seq.registry import check_range
 
 
 class Performer(FeatureAttention):

@@ -8,7 +8,8 @@ from torch import Tensor
 from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role
 from seq2seq.attention.heads import HeadedAttention, projection
 from seq2seq.attention.memory import StateMemory
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
 from seq2seq.functional import attend
 from seq2seq.functional import dropout as drop
 from seq2seq.functional.lsh import (
@@ -26,7 +27,6 @@ from seq2seq.functional.lsh_rings import (
     read_rings,
     write_rings,
 )
-from seq2seq.registry import check_range
 
 
 class Reformer(HeadedAttention[StateMemory]):

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from seq2seq.attention import ATTENTION, Role, split_name
-from seq2seq.errors import ConfigError
-from seq2seq.registry import check_options
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_options
 
 
 class Assignment(NamedTuple):

@@ -5,9 +5,9 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import Table
 from seq2seq.functional import scores as formulas
-from seq2seq.registry import Table
 
 
 class Dotted(NamedTuple):

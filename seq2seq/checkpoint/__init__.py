@@ -32,6 +32,9 @@ from torch.nn.modules.module import (
 
 from seq2seq import __version__
 from seq2seq.attention import ATTENTION
+from seq2seq.base.errors import CheckpointError, ConfigError, DataError
+from seq2seq.base.plugins import explain_missing
+from seq2seq.base.registry import matches
 from seq2seq.checkpoint.folder import find_checkpoint, load_archive
 from seq2seq.checkpoint.weights import (
     SkipInit,
@@ -40,14 +43,11 @@ from seq2seq.checkpoint.weights import (
     copy_weights,
     dequantize_weights,
 )
-from seq2seq.data.groups import group_marks, mark_unpositioned
-from seq2seq.errors import CheckpointError, ConfigError, DataError
-from seq2seq.kernels.launch import check_triton
+from seq2seq.data.corpus.groups import group_marks, mark_unpositioned
+from seq2seq.functional.triton.launch import check_triton
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.nn.input_scale import set_input_scales
-from seq2seq.plugins import explain_missing
-from seq2seq.registry import matches
-from seq2seq.tokenization.tokenizer import Tokenizer
+from seq2seq.models.layers.input_scale import set_input_scales
+from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 FORMAT = 1
 INT8_FORMAT = 2  # the newest that is read

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 import torch
 
-from seq2seq.durable import replacing
-from seq2seq.errors import CheckpointError
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import CheckpointError
 
 BEST = "best.ckpt"  # the model of the best validation
 LAST = "last.ckpt"  # the state of the training

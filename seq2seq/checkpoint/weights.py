@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from seq2seq.errors import CheckpointError
+from seq2seq.base.errors import CheckpointError
 from seq2seq.functional.int8 import quantize_matrix
 
 SHORTEST_ROW = 16  # numbers: a scale for fewer would take a good part of what they save

@@ -8,9 +8,9 @@ seq2seq average A.ckpt B.ckpt -o C.ckpt
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import positive
-from seq2seq.errors import ConfigError, printable
 
 HELP = "average the weights of several checkpoints"
 
@@ -34,7 +34,10 @@ def run(arguments: Namespace) -> int:
     output = arguments.output or (first / "average.ckpt" if count else None)
     if output is None:
         raise ConfigError("give a file for the average: -o average.ckpt")
-    from seq2seq.average import average, list_checkpoints  # only here: torch takes a second
+    from seq2seq.checkpoint.average import (  # only here: torch takes a second
+        average,
+        list_checkpoints,
+    )
 
     files = arguments.paths
     if count:

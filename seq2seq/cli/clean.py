@@ -18,17 +18,17 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq.cleaning.rules import DUPLICATES, RULES
+from seq2seq.base.errors import ConfigError, printable
+from seq2seq.base.progress import Tally, show_tally
 from seq2seq.cli.files import InputPath, check_uncompressed, check_written, inputs_of
 from seq2seq.cli.options import Option, add_options, numeric, option_name
-from seq2seq.data.formats import Pair, TextFormat, find_format
-from seq2seq.data.text import check_parallel
-from seq2seq.errors import ConfigError, printable
-from seq2seq.languages import LANGUAGE_CODES, language_code, read_language
-from seq2seq.progress import Tally, show_tally
+from seq2seq.data.cleaning.rules import DUPLICATES, RULES
+from seq2seq.data.text.formats import Pair, TextFormat, find_format
+from seq2seq.data.text.lines import check_parallel
+from seq2seq.text.languages import LANGUAGE_CODES, language_code, read_language
 
 if TYPE_CHECKING:
-    from seq2seq.cleaning.verdicts import Examples, Verdicts
+    from seq2seq.data.cleaning.verdicts import Examples, Verdicts
 
 HELP = "leave out pairs of parallel text that break a rule"
 CORPUS = "as data.train of a training: my/train, my/train.tsv, my/train.jsonl, [a.txt,b.txt]"
@@ -87,8 +87,8 @@ def run(arguments: Namespace) -> int:
     corpora = find_corpora(arguments)
     read = [file for text in corpora for file in text.files]
     outputs, ledger = find_outputs(arguments, read)
-    from seq2seq.cleaning.verdicts import write_kept
-    from seq2seq.data.cache import file_state
+    from seq2seq.data.cleaning.verdicts import write_kept
+    from seq2seq.data.corpus.cache import file_state
 
     judged = {path: file_state(path) for path in read}
     verdicts = judge_corpora(arguments, corpora)
@@ -121,8 +121,8 @@ def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None
 
 def find_outputs(arguments: Namespace, read: Sequence[Path]) -> tuple[list[Path], Path]:
     """The files of the kept pairs, and the ledger. Raises: ConfigError if one cannot be written."""
-    from seq2seq.cleaning.verdicts import output_paths
-    from seq2seq.data.provenance import check_ledger
+    from seq2seq.data.cleaning.verdicts import output_paths
+    from seq2seq.data.text.provenance import check_ledger
 
     check_uncompressed(arguments.output)
     outputs = output_paths(arguments.output, (arguments.source, arguments.target))
@@ -145,8 +145,8 @@ def write_cleaning(
     verdicts: "Verdicts",
 ) -> dict[str, Any]:
     """Write the ledger: which files, by which rules, and what went."""
-    from seq2seq.cleaning.verdicts import count_outcomes
-    from seq2seq.data.provenance import describe_provenance, write_provenance
+    from seq2seq.data.cleaning.verdicts import count_outcomes
+    from seq2seq.data.text.provenance import describe_provenance, write_provenance
 
     left_out = count_outcomes(verdicts)
     entry = describe_provenance(
@@ -220,8 +220,8 @@ def judge_corpora(arguments: Namespace, corpora: Sequence[TextFormat]) -> "Verdi
     """The verdicts on all pairs. Raises: ConfigError if languages cannot be told; DataError for a
     faulty file.
     """
-    from seq2seq.cleaning.scores import read_scores
-    from seq2seq.cleaning.verdicts import judge
+    from seq2seq.data.cleaning.scores import read_scores
+    from seq2seq.data.cleaning.verdicts import judge
 
     languages = languages_of(arguments)
     check_languages(arguments, languages)

@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from seq2seq.errors import Seq2SeqError
+from seq2seq.base.errors import Seq2SeqError
 
 HELP = "train on the embedded corpus, evaluate, translate, draw maps"
 PACKAGE = Path(__file__).resolve().parents[1]

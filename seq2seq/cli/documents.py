@@ -11,26 +11,26 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from seq2seq.base.durable import replacing
+from seq2seq.base.environment import delay_interrupts
+from seq2seq.base.errors import ConfigError, DataError
+from seq2seq.base.progress import Tally, show_tally
+from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import list_given
 from seq2seq.cli.requirements import put_best_first
 from seq2seq.cli.shards import files_below
-from seq2seq.data.text import similar_names
-from seq2seq.documents.files.contents import Contents, Cutter
-from seq2seq.documents.files.formats import FORMATS, LONGEST, format_of_file, open_file
-from seq2seq.documents.html_markup import read_html
-from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
-from seq2seq.durable import replacing
-from seq2seq.environment import delay_interrupts
-from seq2seq.errors import ConfigError, DataError
-from seq2seq.progress import Tally, show_tally
-from seq2seq.text_stream import BLOCK, Readable, TextBytes
+from seq2seq.data.text.lines import similar_names
+from seq2seq.text.documents.files.contents import Contents, Cutter
+from seq2seq.text.documents.files.formats import FORMATS, LONGEST, format_of_file, open_file
+from seq2seq.text.documents.html_markup import read_html
+from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
 
 if TYPE_CHECKING:
     from seq2seq.decoding import Search
     from seq2seq.translation.text_engine import TextEngine
-    from seq2seq.translator import Translator
+    from seq2seq.translation.translator import Translator
 
 APART = (
     "the model's attention has no weights that link words, so tags inside sentences cut them: each "

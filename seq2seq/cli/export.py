@@ -11,14 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seq2seq.base.errors import ConfigError, format_count, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import positive
-from seq2seq.errors import ConfigError, format_count, printable
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
+    from seq2seq.decoding.shortlist import Shortlist
     from seq2seq.interchange.agreement import Agreement
-    from seq2seq.shortlist import Shortlist
 
     Lists = Shortlist | None
     Agreements = list[Agreement]
@@ -82,8 +82,8 @@ def run(arguments: Namespace) -> int:
 
 def find_lists(saved: "Saved", path: Path) -> "Lists":
     """The shortlist of the run, if there is one."""
-    from seq2seq.shortlist.file import find_shortlist, read_shortlist
-    from seq2seq.tokenization.tokenizer import Tokenizers
+    from seq2seq.decoding.shortlist.file import find_shortlist, read_shortlist
+    from seq2seq.text.tokenization.tokenizer import Tokenizers
 
     file = find_shortlist(path)
     return None if file is None else read_shortlist(file, Tokenizers(saved.source, saved.target))
@@ -135,7 +135,7 @@ WRITERS = {
 
 def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, str]:
     """Up to `limit` sources, and where they are from."""
-    from seq2seq.data.text import read_lines
+    from seq2seq.data.text.lines import read_lines
     from seq2seq.interchange.agreement import random_rows
 
     path = given or find_validation_source(saved)
@@ -151,8 +151,8 @@ def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, 
 
 def find_validation_source(saved: "Saved") -> Path | None:
     """The sources of the validation set, if they are still there as a file of lines."""
-    from seq2seq.data.formats import TwoFiles, find_format
-    from seq2seq.errors import DataError
+    from seq2seq.base.errors import DataError
+    from seq2seq.data.text.formats import TwoFiles, find_format
 
     data = saved.config["data"]
     spec = data.get("valid")

@@ -8,9 +8,9 @@ from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
 
-from seq2seq.data.text import similar_names
-from seq2seq.errors import ConfigError
-from seq2seq.text_stream import check_text
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.text_stream import check_text
+from seq2seq.data.text.lines import similar_names
 
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")

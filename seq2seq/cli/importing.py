@@ -11,8 +11,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from seq2seq.interchange.imported import ImportedModel
@@ -38,10 +38,10 @@ def run(arguments: Namespace) -> int:
     check_written(None, *inputs_of(arguments))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"-o {folder} exists: give a folder that is new or empty")
+    from seq2seq.decoding.shortlist.file import NAME, write_shortlist
     from seq2seq.interchange import huggingface, marian  # only here: torch takes a second
     from seq2seq.interchange.marian_shortlist import read_marian_shortlist
-    from seq2seq.shortlist.file import NAME, write_shortlist
-    from seq2seq.tokenization.tokenizer import Tokenizers
+    from seq2seq.text.tokenization.tokenizer import Tokenizers
 
     languages = (arguments.source, arguments.target)
     if arguments.path.suffix in (".npz", ".bin"):
@@ -69,8 +69,8 @@ def run(arguments: Namespace) -> int:
 
 def compare_pieces(imported: "ImportedModel") -> list[str]:
     """For each side, in how many texts SentencePiece has other pieces."""
-    from seq2seq.tokenization.piece_model import parse_piece_model
-    from seq2seq.tokenization.sentencepiece import compare_with_library, probe_texts
+    from seq2seq.text.tokenization.piece_model import parse_piece_model
+    from seq2seq.text.tokenization.sentencepiece import compare_with_library, probe_texts
 
     lines, sides = [], {"source": imported.source, "target": imported.target}
     for (side, tokenizer), data in zip(sides.items(), imported.piece_models, strict=True):

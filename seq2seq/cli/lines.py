@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from seq2seq.data.text import strip_line_end
-from seq2seq.environment import delay_interrupts
-from seq2seq.text_stream import BLOCK, Readable, TextBytes
+from seq2seq.base.environment import delay_interrupts
+from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
+from seq2seq.data.text.lines import strip_line_end
 
 if TYPE_CHECKING:
-    from seq2seq.tokenization.tokenizer import Tokenizer
+    from seq2seq.text.tokenization.tokenizer import Tokenizer
     from seq2seq.translation.request import TranslationRequest
 
 # Maximum bytes of a line with its ending: the pieces of a longer one would fill the memory.

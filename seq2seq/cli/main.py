@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from seq2seq import __version__
+from seq2seq.base.environment import keep_memory, limit_thread_spinning, quiet_interrupt, use_utf8
+from seq2seq.base.errors import ConfigError, Seq2SeqError, fail, printable
 from seq2seq.cli import (
     average,
     clean,
@@ -27,8 +29,6 @@ from seq2seq.cli import (
 from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
-from seq2seq.environment import keep_memory, limit_thread_spinning, quiet_interrupt, use_utf8
-from seq2seq.errors import ConfigError, Seq2SeqError, fail, printable
 
 COMMANDS = {
     "demo": demo,

@@ -6,7 +6,7 @@ seq2seq native --build     compile it now; else the first translation does so
 
 from argparse import ArgumentParser, Namespace
 
-from seq2seq.errors import ConfigError, printable
+from seq2seq.base.errors import ConfigError, printable
 
 HELP = "compile the faster decoder ahead of the first translation"
 

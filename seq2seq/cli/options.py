@@ -8,12 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from seq2seq.base.environment import defer_collection, usable_cores
+from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath
-from seq2seq.environment import defer_collection, usable_cores
-from seq2seq.errors import ConfigError, printable
 
 if TYPE_CHECKING:
-    from seq2seq.translator import Translator
+    from seq2seq.translation.translator import Translator
 
 
 def numeric(text: str) -> float:
@@ -185,7 +185,7 @@ def open_models(path: str | Path, arguments: Namespace) -> "Translator":
     """The model, or the ensemble, that the arguments say."""
     paths = model_paths(path, arguments)
     with defer_collection():
-        from seq2seq.translator import Translator  # only here: torch takes a second
+        from seq2seq.translation.translator import Translator  # only here: torch takes a second
 
         if len(paths) == 1:
             return Translator.load(path, arguments.device, arguments.tag)
@@ -198,7 +198,7 @@ def choose_shortlist(path: Path, given: Path | None) -> Path | None:
     """The shortlist that a model is used with, for a process in any folder: that of --shortlist, or
     else the one in the folder of its run, which is then said.
     """
-    from seq2seq.shortlist.file import find_shortlist
+    from seq2seq.decoding.shortlist.file import find_shortlist
 
     if given is not None:
         return None if given == Path("none") else given.absolute()

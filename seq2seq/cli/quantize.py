@@ -12,8 +12,8 @@ from argparse import ArgumentParser, Namespace
 from itertools import islice
 from pathlib import Path
 
+from seq2seq.base.errors import printable
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
-from seq2seq.errors import printable
 
 HELP = "write a model with its matrices in 8 bits, in a quarter of the size"
 SAMPLE = 500
@@ -31,8 +31,8 @@ def add_arguments(command: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     output = arguments.output or folder_of(arguments.path) / "int8.ckpt"
     check_written(output, *inputs_of(arguments), model=True)
-    from seq2seq.data.text import read_lines  # only here: torch takes a second
-    from seq2seq.quantize import quantize_checkpoint
+    from seq2seq.checkpoint.quantize import quantize_checkpoint
+    from seq2seq.data.text.lines import read_lines  # only here: torch takes a second
 
     texts = islice(read_lines(arguments.calibrate), SAMPLE) if arguments.calibrate else None
     before = quantize_checkpoint(arguments.path, output, texts)

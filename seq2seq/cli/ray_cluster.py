@@ -16,16 +16,16 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_count
 from seq2seq.cli import status
 from seq2seq.cli.sharded import begin_files, finish, missing_shards, translate_shards
 from seq2seq.cli.shards import InputFiles, Lines, Shard
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count
 
 if TYPE_CHECKING:
     from seq2seq.decoding import Engine
     from seq2seq.decoding.workers import Workers
     from seq2seq.translation.text_engine import TextEngine
-    from seq2seq.translator import Translator
+    from seq2seq.translation.translator import Translator
 
 Opened = tuple["Translator", "Engine | Workers", "TextEngine"]
 Open = Callable[[Namespace], Opened]

@@ -14,17 +14,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_count, printable
 from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.options import Option, add_model, add_options, positive
-from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count, printable
+from seq2seq.data.text.lines import check_parallel, read_lines
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
-    from seq2seq.data.mixture import Component
+    from seq2seq.data.corpus.mixture import Component
     from seq2seq.pages.report import Tested
-    from seq2seq.translator import Translator
+    from seq2seq.translation.translator import Translator
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ def run(arguments: Namespace) -> int:
     from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.pages.charts import read_rows
     from seq2seq.pages.report import ledger_table, write_report
-    from seq2seq.translator import Translator
+    from seq2seq.translation.translator import Translator
 
     saved = checkpoint.read(arguments.path)
     check_written(arguments.output, *list_corpus_files(saved.config))
@@ -120,7 +120,7 @@ def list_corpus_files(config: Mapping[str, Any]) -> list[Path]:
 
 
 def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
-    from seq2seq.data.mixture import find_components
+    from seq2seq.data.corpus.mixture import find_components
 
     return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
 

@@ -4,19 +4,19 @@ import re
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from seq2seq.base.errors import ConfigError, DataError
+from seq2seq.base.text_stream import without_marks
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE
 from seq2seq.cli.options import Option, add_options, positive
-from seq2seq.documents.placeholders import PLACEHOLDERS, is_language
-from seq2seq.errors import ConfigError, DataError
-from seq2seq.languages import is_spaceless
-from seq2seq.text_stream import without_marks
+from seq2seq.text.documents.placeholders import PLACEHOLDERS, is_language
+from seq2seq.text.languages import is_spaceless
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules
     from seq2seq.decoding import Search
+    from seq2seq.decoding.constraints.request import Rules
     from seq2seq.translation.request import Translation, TranslationRequest
-    from seq2seq.translator import Translator
+    from seq2seq.translation.translator import Translator
 
 KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses, tags and the like"
 COPY_NUMBERS = "copy lines that are no language: numbers, dates, codes, addresses, placeholders"
@@ -59,10 +59,10 @@ def rules_of(arguments: Namespace, translator: "Translator", search: "Search") -
     Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
         there; DataError for a damaged glossary.
     """
-    from seq2seq.constraints.glossary import Glossary
-    from seq2seq.constraints.placeholders import Placeholders
-    from seq2seq.constraints.request import Rules
     from seq2seq.decoding import check_required
+    from seq2seq.decoding.constraints.glossary import Glossary
+    from seq2seq.decoding.constraints.placeholders import Placeholders
+    from seq2seq.decoding.constraints.request import Rules
 
     if not (arguments.glossary or arguments.keep):
         return None
@@ -85,7 +85,7 @@ def request_of(line: str | None, place: str, arguments: Namespace) -> "Translati
     Args:
         line: None = it is too long to be read: the request has failed already.
     """
-    from seq2seq.constraints.request import parse_request
+    from seq2seq.decoding.constraints.request import parse_request
     from seq2seq.translation.request import Problem, TranslationRequest
 
     if line is None:

@@ -21,15 +21,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import MEAN, add_ensemble, add_model, model_paths, open_models
-from seq2seq.data.cache import file_entry
-from seq2seq.data.provenance import check_ledger, describe_provenance, write_provenance
-from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.data.corpus.cache import file_entry
+from seq2seq.data.text.lines import check_parallel, read_lines
+from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
 
 if TYPE_CHECKING:
-    from seq2seq.scoring import TranslationScore
+    from seq2seq.metrics.scoring import TranslationScore
 
 HELP = "log-probabilities of given translations"
 AHEAD = 2000  # pairs whose batches are made together: a resumed command begins with such a window

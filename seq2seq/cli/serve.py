@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.base.errors import ConfigError
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import BEAM, ENGINE, Option, add_options, natural_number, positive
-from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
     from seq2seq.serving.auth import Access

@@ -18,6 +18,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import ConfigError, DataError, format_count
+from seq2seq.base.text_stream import check_text
 from seq2seq.cli import status
 from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.lines import format_of
@@ -37,16 +40,13 @@ from seq2seq.cli.shards import (
     record_options,
     shard_lines,
 )
-from seq2seq.data.provenance import check_ledger, describe_provenance, write_provenance
-from seq2seq.data.text import check_parallel
-from seq2seq.durable import replacing
-from seq2seq.errors import ConfigError, DataError, format_count
-from seq2seq.text_stream import check_text
+from seq2seq.data.text.lines import check_parallel
+from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
 
 if TYPE_CHECKING:
     from seq2seq.translation.request import TranslationRequest
     from seq2seq.translation.text_engine import TextEngine
-    from seq2seq.translator import Translator
+    from seq2seq.translation.translator import Translator
 
 OF_OTHERS = ("texts", "input", "output", "document")
 NAMED = 5  # shards in a message

@@ -14,11 +14,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seq2seq.base.durable import create_text
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.lines import InputLines
 from seq2seq.cli.options import ANY, BEAM, MEAN, REQUIREMENTS, SAMPLE, model_paths, option_name
-from seq2seq.data.text import read_lines
-from seq2seq.durable import create_text
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.data.text.lines import read_lines
 
 SHARDS = ".shards"  # in the folder of the output
 # In SHARDS: the options they were translated with. Hidden, since the shards of an input of that
@@ -73,7 +73,7 @@ class InputFiles:
 
     def shards(self, file: Path) -> Iterator[tuple[Shard, Lines]]:
         """The shards of a file and their lines. Raises: as `InputLines`."""
-        from seq2seq.data.windows import windows  # only here: tokenizers take a moment
+        from seq2seq.data.text.windows import windows  # only here: tokenizers take a moment
 
         before, first = self.bytes, 1
         references: Iterator[str] = iter(())
@@ -144,8 +144,8 @@ def record_options(arguments: Namespace) -> None:
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
     """
-    from seq2seq.data.cache import sha256_of
-    from seq2seq.shortlist.file import path_of
+    from seq2seq.data.corpus.cache import sha256_of
+    from seq2seq.decoding.shortlist.file import path_of
 
     values = {name: getattr(arguments, name) for name in DECISIVE}
     # A penalty of 0 is given, too, and equals False.
@@ -177,6 +177,6 @@ def check_same_options(arguments: Namespace, now: Mapping[str, Any]) -> None:
 
 def hash_models(arguments: Namespace) -> list[str]:
     from seq2seq.checkpoint.folder import find_checkpoint
-    from seq2seq.data.cache import sha256_of
+    from seq2seq.data.corpus.cache import sha256_of
 
     return [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]

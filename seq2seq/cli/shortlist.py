@@ -16,13 +16,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.options import Option, add_model, add_options, positive
-from seq2seq.errors import ConfigError, printable
 
 if TYPE_CHECKING:
-    from seq2seq.shortlist.build import LinkedPair
-    from seq2seq.translator import Translator
+    from seq2seq.decoding.shortlist.build import LinkedPair
+    from seq2seq.translation.translator import Translator
 
 HELP = "make a list of the likely pieces of translations, which makes decoding faster"
 SAMPLE = 1000  # sources whose lists are counted
@@ -51,12 +51,12 @@ def run(arguments: Namespace) -> int:
     if not (arguments.lexicon or (arguments.source_file and arguments.target_file)):
         option = "--align" if arguments.align else "--links"
         raise ConfigError(f"{option} is for text: add --source FILE and --target FILE")
-    from seq2seq.data.text import read_lines  # only here: torch takes a second
-    from seq2seq.shortlist.build import build_shortlist, count_pieces
-    from seq2seq.shortlist.file import NAME, write_shortlist
-    from seq2seq.shortlist.lexicon import read_lexicon
-    from seq2seq.tokenization.tokenizer import Tokenizers
-    from seq2seq.translator import Translator
+    from seq2seq.data.text.lines import read_lines  # only here: torch takes a second
+    from seq2seq.decoding.shortlist.build import build_shortlist, count_pieces
+    from seq2seq.decoding.shortlist.file import NAME, write_shortlist
+    from seq2seq.decoding.shortlist.lexicon import read_lexicon
+    from seq2seq.text.tokenization.tokenizer import Tokenizers
+    from seq2seq.translation.translator import Translator
 
     translator = Translator.load(arguments.path, arguments.device, arguments.tag)
     tokenizers = Tokenizers(translator.source, translator.target)
@@ -82,8 +82,8 @@ def run(arguments: Namespace) -> int:
 def read_linked_pairs(arguments: Namespace, translator: "Translator") -> "Iterator[LinkedPair]":
     """The pairs of two files, with the links of a third. Raises: DataError if they do not fit."""
     from seq2seq.cli.align.links import read_link_files
-    from seq2seq.data.text import read_lines
-    from seq2seq.shortlist.build import LinkedPair
+    from seq2seq.data.text.lines import read_lines
+    from seq2seq.decoding.shortlist.build import LinkedPair
 
     (links,) = read_link_files(arguments, [arguments.links])
     files = arguments.source_file, arguments.target_file
@@ -95,8 +95,8 @@ def align_pairs(arguments: Namespace, translator: "Translator") -> "Iterator[Lin
     from seq2seq.alignment.links import Links
     from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.cli.align.choice import choose_reading, no_options
-    from seq2seq.data.text import check_parallel, read_lines
-    from seq2seq.shortlist.build import LinkedPair
+    from seq2seq.data.text.lines import check_parallel, read_lines
+    from seq2seq.decoding.shortlist.build import LinkedPair
 
     files = arguments.source_file, arguments.target_file
     check_parallel(*files, "aligning")

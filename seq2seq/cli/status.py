@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
-from seq2seq.errors import format_count
-from seq2seq.progress import Tally, show_tally
+from seq2seq.base.errors import format_count
+from seq2seq.base.progress import Tally, show_tally
 
 if TYPE_CHECKING:
     from seq2seq.decoding import Engine

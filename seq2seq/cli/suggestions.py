@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from seq2seq.base.durable import write_text
+from seq2seq.base.errors import ConfigError, format_count
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.data.formats import FORMATS, format_row
-from seq2seq.durable import write_text
-from seq2seq.errors import ConfigError, format_count
+from seq2seq.data.text.formats import FORMATS, format_row
 from seq2seq.serving.storage import SUGGESTIONS, Record, Storage
 
 HELP = "collect the suggestions that a service has kept into a corpus"
@@ -76,7 +76,7 @@ def collect(records: Iterable[Record]) -> Rows:
 
 
 def format_rows(rows: Rows, source: str, target: str, suffix: str) -> str:
-    """The content of a corpus, as `seq2seq.data.formats` reads it."""
+    """The content of a corpus, as `seq2seq.data.text.formats` reads it."""
     columns = (source, target, "count")
     head = [] if suffix == ".jsonl" else [columns]
     return "".join(f"{format_row(suffix, columns, row)}\n" for row in (*head, *rows))

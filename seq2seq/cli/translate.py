@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.text_stream import Readable
 from seq2seq.cli import status
 from seq2seq.cli.documents import check_documents, keep_placeholders, translate_documents
 from seq2seq.cli.files import STDIN, InputPath, check_input, check_written, inputs_of, warn_of_files
@@ -44,15 +46,13 @@ from seq2seq.cli.requirements import (
     rules_of,
 )
 from seq2seq.cli.sharded import add_files, check_files, merge, translate_files
-from seq2seq.errors import ConfigError
-from seq2seq.text_stream import Readable
 
 if TYPE_CHECKING:
     from seq2seq.decoding.engine import Engine
     from seq2seq.decoding.workers import Workers
     from seq2seq.translation.request import TranslationRequest
     from seq2seq.translation.text_engine import TextEngine
-    from seq2seq.translator import Translator
+    from seq2seq.translation.translator import Translator
 
 HELP = "translate texts, or stdin to stdout"
 

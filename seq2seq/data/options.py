@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from seq2seq.data.augmented_text import check_augment
-from seq2seq.data.groups import Groups
-from seq2seq.data.mixture import check_directions, check_spec
-from seq2seq.data.stages import check_stages
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.data.augment.augmented_text import check_augment
+from seq2seq.data.batches.stages import check_stages
+from seq2seq.data.corpus.groups import Groups
+from seq2seq.data.corpus.mixture import check_directions, check_spec
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import tokenizers as library
 
-from seq2seq.data.cache import FileMemo, compute_once, digest
-from seq2seq.data.corpus import Corpus, encode_corpus
-from seq2seq.data.guided_links import (
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.progress import show_progress
+from seq2seq.data.batches.stages import Stage, find_stages
+from seq2seq.data.corpus.cache import FileMemo, compute_once, digest
+from seq2seq.data.corpus.corpus import Corpus, encode_corpus
+from seq2seq.data.corpus.ledger import links_entry, make_ledger, summarize
+from seq2seq.data.corpus.mixture import Component, add_directions, find_components
+from seq2seq.data.links.guided_links import (
     NO_LINKS,
     LinkFiles,
     RowLinks,
@@ -19,17 +24,12 @@ from seq2seq.data.guided_links import (
     read_piece_links,
     read_word_links,
 )
-from seq2seq.data.ledger import links_entry, make_ledger, summarize
-from seq2seq.data.mixture import Component, add_directions, find_components
 from seq2seq.data.options import DataOptions
-from seq2seq.data.stages import Stage, find_stages
-from seq2seq.data.text import MissingFileError
-from seq2seq.errors import ConfigError
-from seq2seq.languages import read_language
-from seq2seq.progress import show_progress
-from seq2seq.tokenization.recipe import Recipe
-from seq2seq.tokenization.registry import build_recipe
-from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
+from seq2seq.data.text.lines import MissingFileError
+from seq2seq.text.languages import read_language
+from seq2seq.text.tokenization.recipe import Recipe
+from seq2seq.text.tokenization.registry import build_recipe
+from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
 
 MAX_PAIRS = 5_000_000  # more would take minutes, and change few pieces
 # Far above the average length of a piece: a line with more characters than this for every piece

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from seq2seq.constraints.guide import Guide
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.plugins import PluginTable, explain_missing
+from seq2seq.base.registry import check_options, check_range, options_of
 from seq2seq.decoding.beam import Beam
+from seq2seq.decoding.constraints.guide import Guide
 from seq2seq.decoding.decoding_batch import decode
 from seq2seq.decoding.diverse import DiverseBeam
 from seq2seq.decoding.engine import Engine, check_required
@@ -13,11 +16,8 @@ from seq2seq.decoding.precision import PRECISIONS, with_precision
 from seq2seq.decoding.request import SentenceRequest
 from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
-from seq2seq.errors import ConfigError
+from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.models import Seq2Seq
-from seq2seq.plugins import PluginTable, explain_missing
-from seq2seq.registry import check_options, check_range, options_of
-from seq2seq.shortlist import Shortlist
 
 __all__ = [
     "ENGINE_OPTIONS",

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.constraints.guide import Guides
+from seq2seq.base.symbols import BOS, EOS, PAD
+from seq2seq.decoding.constraints.guide import Guides
 from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
-from seq2seq.symbols import BOS, EOS, PAD
 
 # Floor of the summed attention to a source piece, so that its logarithm stays finite.
 MIN_COVERAGE = float(np.finfo(np.float32).eps)

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seq2seq.base.symbols import EOS
 from seq2seq.decoding.decoding_batch import decode
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.models import Seq2Seq
-from seq2seq.symbols import EOS
 
 
 def input_maxima(model: Seq2Seq, rows: Sequence[list[int]]) -> dict[str, float]:

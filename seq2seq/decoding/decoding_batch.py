@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.page_pool import PagePool
-from seq2seq.constraints.guide import Guide
+from seq2seq.base.symbols import PAD
+from seq2seq.decoding.constraints.guide import Guide
 from seq2seq.decoding.native.search import NativeSearch, native_search
 from seq2seq.decoding.search import (
     Hypothesis,
@@ -22,7 +23,6 @@ from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.base import Decoded
 from seq2seq.models.state import DecodeState
-from seq2seq.symbols import PAD
 
 CACHED = 2048  # padded source pieces whose activations fit in the caches of a CPU
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seq2seq.base.errors import ConfigError
 from seq2seq.decoding.beam import Beam, BeamState, Continuations, select_continuations
 from seq2seq.decoding.search import (
     FREE,
@@ -18,7 +19,6 @@ from seq2seq.decoding.search import (
     StepChoice,
     rank_hypotheses,
 )
-from seq2seq.errors import ConfigError
 
 
 class DiverseState(BeamState):

@@ -8,17 +8,17 @@ from typing import Any, Literal
 import torch
 
 from seq2seq.attention.page_pool import PagePool
-from seq2seq.constraints.guide import Guide
-from seq2seq.data.padding import pad_rows
+from seq2seq.base.errors import ConfigError, Seq2SeqError
+from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding.beam import Beam
+from seq2seq.decoding.constraints.guide import Guide
 from seq2seq.decoding.decoding_batch import DecodingBatch
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import NO_LIST, Search, SentenceOptions, check_prefix
 from seq2seq.decoding.sentence_engine import SentenceEngine
+from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.stats import Stats
-from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import Seq2Seq
-from seq2seq.shortlist import Shortlist
 
 Cache = Literal["auto", "dense", "paged"]
 

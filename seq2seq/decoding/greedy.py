@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from seq2seq.base.symbols import EOS
 from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
-from seq2seq.symbols import EOS
 
 
 class IndependentBeams(SearchState):

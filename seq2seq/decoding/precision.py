@@ -8,6 +8,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import Table
 from seq2seq.decoding import native
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.build import UnavailableError
@@ -16,10 +18,8 @@ from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import MAX_INPUTS, Int8Linear
 from seq2seq.decoding.native.recurrent import NativeRNN, is_covered_rnn
 from seq2seq.decoding.native.stacks import is_covered
-from seq2seq.errors import ConfigError
 from seq2seq.models import Ensemble, Seq2Seq
-from seq2seq.nn.packed import PackedLinear
-from seq2seq.registry import Table
+from seq2seq.models.layers.packed import PackedLinear
 
 
 def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import count
 from typing import Any
 
-from seq2seq.constraints.lexical import Constraint
+from seq2seq.decoding.constraints.lexical import Constraint
 from seq2seq.decoding.search import Hypothesis, Search
 
 IDS = count()

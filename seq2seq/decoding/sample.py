@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seq2seq.base.errors import ConfigError
 from seq2seq.decoding.greedy import IndependentBeams
 from seq2seq.decoding.search import Array, Search
-from seq2seq.errors import ConfigError
 
 ALL_TOKENS = 2**31 - 1  # more candidates than any vocabulary has
 

@@ -17,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2seq.constraints.guide import Guide, Guides, RowTokens
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_options, check_range
+from seq2seq.base.symbols import BOS, EOS, NAMES, PAD
+from seq2seq.decoding.constraints.guide import Guide, Guides, RowTokens
 from seq2seq.models.candidates import CandidateRequest
 from seq2seq.models.token_lists import TokenLists
-from seq2seq.registry import check_options, check_range
-from seq2seq.symbols import BOS, EOS, NAMES, PAD
 
 Array = NDArray[Any]
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from seq2seq.decoding.request import Request, SentenceRequest
-from seq2seq.shortlist import Shortlist
+from seq2seq.decoding.shortlist import Shortlist
 
 R = TypeVar("R", bound=Request)
 

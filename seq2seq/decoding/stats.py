@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import Self
 
+from seq2seq.base.errors import format_count
 from seq2seq.decoding.search import Hypothesis
-from seq2seq.errors import format_count
 
 
 @dataclass

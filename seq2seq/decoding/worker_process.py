@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import torch
 
-from seq2seq import progress
+from seq2seq.base import progress
+from seq2seq.base.environment import delay_interrupts, keep_memory
+from seq2seq.base.errors import Seq2SeqError
 from seq2seq.decoding.engine import Engine
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.stats import Stats
-from seq2seq.environment import delay_interrupts, keep_memory
-from seq2seq.errors import Seq2SeqError
 
 
 class Command(NamedTuple):

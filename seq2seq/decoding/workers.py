@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from multiprocessing.connection import Connection, wait
 
+from seq2seq.base.errors import Seq2SeqError
 from seq2seq.decoding.engine import DROPPED, Engine
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.decoding.shared_factory import SharedFactory
 from seq2seq.decoding.stats import Stats
 from seq2seq.decoding.worker_process import Command, Died, Worker
-from seq2seq.errors import Seq2SeqError
 
 SHARE = 512  # maximum requests that a worker has not answered
 DEATHS = 3  # of workers with one request, after which it fails

@@ -46,7 +46,7 @@ def keep_factors_at(seed: int, rows: Tensor, columns: Tensor, p: float, like: Te
     """The factors of dropout for a part of a large matrix, which depend on the seed and on the
     place in the matrix alone: any part can be computed again, by any kernel, on any device.
 
-    A hash of the seed, the row and the column decides, as in `seq2seq.kernels.tiles`.
+    A hash of the seed, the row and the column decides, as in `seq2seq.functional.triton.tiles`.
 
     Args:
         seed: below 2^62.

@@ -12,11 +12,11 @@ from seq2seq.functional.dropout import divide, keep_threshold
 from seq2seq.functional.flash import attend_in_tiles, draw_seed, refuse_second_derivatives
 from seq2seq.functional.shapes import check
 from seq2seq.functional.tiles import TileSize, Tiling
-from seq2seq.kernels.backward import differentiate_blocks
-from seq2seq.kernels.forward import attend_blocks
-from seq2seq.kernels.launch import check_tensor, sizes_of
-from seq2seq.kernels.scores import score_arguments
-from seq2seq.kernels.tiles import TileArguments, dropout_arguments, tile_arguments
+from seq2seq.functional.triton.backward import differentiate_blocks
+from seq2seq.functional.triton.forward import attend_blocks
+from seq2seq.functional.triton.launch import check_tensor, sizes_of
+from seq2seq.functional.triton.scores import score_arguments
+from seq2seq.functional.triton.tiles import TileArguments, dropout_arguments, tile_arguments
 
 
 def triton_attention(

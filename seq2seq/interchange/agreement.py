@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import torch
 
+from seq2seq.base.symbols import BOS, EOS, NAMES, NEVER_GENERATED
 from seq2seq.checkpoint import Saved
-from seq2seq.data.padding import pad_rows
+from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding import build_search, decode
 from seq2seq.models import Seq2Seq
-from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED
 
 BATCH = 32  # sentences
 ALIKE = 0.9  # share of the hypotheses that must be equal if all scores are

@@ -9,13 +9,13 @@ import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import NAMES
 from seq2seq.checkpoint import Saved
-from seq2seq.durable import replacing
-from seq2seq.errors import ConfigError
 from seq2seq.interchange import ctranslate2
 from seq2seq.interchange.agreement import Agreement, compare_translations
-from seq2seq.symbols import NAMES
-from seq2seq.tokenization import piece_model, sentencepiece
+from seq2seq.text.tokenization import piece_model, sentencepiece
 
 VERSION = "1.9"  # of the packages that this is written for
 STAMP = (2000, 1, 1, 0, 0, 0)  # of all files, so that the same model gives the same bytes

@@ -6,10 +6,10 @@ from typing import Any
 from seq2seq.attention.base import Attention
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Dot, ScaledDot
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.models import Seq2Seq
+from seq2seq.models.layers.layer import FeedForward
 from seq2seq.models.transformer import Transformer
-from seq2seq.nn.layer import FeedForward
 
 FALLBACK = "`seq2seq translate` computes every model"
 

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Role
+from seq2seq.base.durable import write_text
+from seq2seq.base.plugins import import_library
+from seq2seq.base.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
 from seq2seq.checkpoint import Saved
-from seq2seq.durable import write_text
+from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.interchange import coverage
+from seq2seq.models.layers.positions import POSITIONS, PositionScheme, Rotary, T5Bias
 from seq2seq.models.transformer import DecoderLayer, Transformer
-from seq2seq.nn.positions import POSITIONS, PositionScheme, Rotary, T5Bias
-from seq2seq.plugins import import_library
-from seq2seq.shortlist import Shortlist
-from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
 
 TABLE_ROWS = 4096  # rows of the table of a position scheme without a maximum length
 VOCABULARY_MAP = "vmap.txt"

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.data.cache import sha256_of
-from seq2seq.errors import DataError
-from seq2seq.plugins import import_library
+from seq2seq.base.errors import DataError
+from seq2seq.base.plugins import import_library
+from seq2seq.data.corpus.cache import sha256_of
 
 TEXT = 2**26  # bytes of a description or a vocabulary
 WEIGHTS = 2**36  # bytes of all weights

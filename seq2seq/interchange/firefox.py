@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.ssru import SSRU
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import BOS, EOS, NAMES, UNK
 from seq2seq.checkpoint import Saved
 from seq2seq.decoding.calibration import input_maxima
-from seq2seq.errors import ConfigError
+from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.interchange import coverage
 from seq2seq.interchange.agreement import (
     Agreement,
@@ -40,13 +42,11 @@ from seq2seq.interchange.marian_binary import (
 )
 from seq2seq.interchange.marian_options import EPS, ORDERS
 from seq2seq.interchange.marian_shortlist import serialize_lists
+from seq2seq.models.layers.positions import Sinusoidal
 from seq2seq.models.transformer import Transformer
-from seq2seq.nn.positions import Sinusoidal
-from seq2seq.shortlist import Shortlist
-from seq2seq.symbols import BOS, EOS, NAMES, UNK
-from seq2seq.tokenization import piece_model, sentencepiece
-from seq2seq.tokenization.piece_model import CONTROL, UNKNOWN, UNUSED, Piece
-from seq2seq.tokenization.tokenizer import Tokenizer
+from seq2seq.text.tokenization import piece_model, sentencepiece
+from seq2seq.text.tokenization.piece_model import CONTROL, UNKNOWN, UNUSED, Piece
+from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 DEPTH, WIDTH = 64, 8  # the inputs and the outputs of a product are multiples of these
 FILES = files("seq2seq.interchange")

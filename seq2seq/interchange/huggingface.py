@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
+from seq2seq.base.symbols import EOS, NAMES, PAD
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import imported
 from seq2seq.interchange.files import WEIGHTS, Folder, read_safetensors, read_torch_tensors
@@ -20,8 +21,7 @@ from seq2seq.interchange.imported import (
     read_integer,
     shorten,
 )
-from seq2seq.symbols import EOS, NAMES, PAD
-from seq2seq.tokenization import piece_model
+from seq2seq.text.tokenization import piece_model
 
 PARTS = {
     "attention": "self_attn",

@@ -15,16 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from seq2seq.base.plugins import import_library
+from seq2seq.base.symbols import BOS, EOS, NAMES, NEVER_GENERATED, PAD, UNK
 from seq2seq.checkpoint import Saved
-from seq2seq.data.padding import pad_rows
+from seq2seq.data.batches.padding import pad_rows
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import coverage
 from seq2seq.interchange.huggingface import huggingface_name
+from seq2seq.models.layers.positions import Sinusoidal
 from seq2seq.models.transformer import Transformer
-from seq2seq.nn.positions import Sinusoidal
-from seq2seq.plugins import import_library
-from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, PAD, UNK
-from seq2seq.tokenization.tokenizer import Tokenizer
+from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 POSITIONS = 512  # of the longest sentence, at least
 

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
+from seq2seq.base.errors import DataError
+from seq2seq.base.symbols import BOS, EOS, NAMES, UNK
 from seq2seq.checkpoint.folder import save_archive
-from seq2seq.errors import DataError
 from seq2seq.interchange.files import Folder
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.symbols import BOS, EOS, NAMES, UNK
-from seq2seq.tokenization import piece_model, sentencepiece
-from seq2seq.tokenization.tokenizer import TAG, Tokenizer
+from seq2seq.text.tokenization import piece_model, sentencepiece
+from seq2seq.text.tokenization.tokenizer import TAG, Tokenizer
 
 NEVER = -1e4  # a logit that no softmax notices
 # Our activations by their names elsewhere.

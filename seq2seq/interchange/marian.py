@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
+from seq2seq.base.symbols import NAMES, UNK
 from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, read_npz
 from seq2seq.interchange.imported import (
     NEVER,
@@ -27,8 +28,7 @@ from seq2seq.interchange.imported import (
 )
 from seq2seq.interchange.marian_binary import INPUT_MULTIPLIER, is_binary, read_binary
 from seq2seq.interchange.marian_options import convert_options
-from seq2seq.symbols import NAMES, UNK
-from seq2seq.tokenization import piece_model
+from seq2seq.text.tokenization import piece_model
 
 DESCRIPTION = "special:model.yml"
 SMALL = 2**16  # bytes of a description; usual ones have 5,000

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
 
 BINARY = (1).to_bytes(8, "little")  # the first bytes: the version
 FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # types

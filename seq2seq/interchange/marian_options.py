@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
 from seq2seq.interchange import imported
 from seq2seq.interchange.imported import read_integer, shorten
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
+from seq2seq.base.symbols import EOS, NAMES, NEVER_GENERATED
+from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.interchange.imported import VocabularyMap
-from seq2seq.shortlist import Shortlist
-from seq2seq.symbols import EOS, NAMES, NEVER_GENERATED
 
 MAGIC = 0xF11A48D5013417F5
 HEADER = struct.Struct("<6Q")

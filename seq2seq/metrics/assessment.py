@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from sacrebleu.metrics.base import Metric
 
-from seq2seq.languages import is_spaceless
 from seq2seq.metrics.registry import MetricKind, References, build_metrics
 from seq2seq.metrics.scores import CorpusScore, corpus_scores
+from seq2seq.text.languages import is_spaceless
 
 LENGTHS = (0, 11, 21, 31, 41, 51)  # where each bucket begins
 

@@ -12,9 +12,9 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from torchmetrics.functional.text import word_error_rate
 
-from seq2seq.errors import ConfigError
-from seq2seq.languages import is_spaceless, read_language
-from seq2seq.plugins import PluginTable
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.plugins import PluginTable
+from seq2seq.text.languages import is_spaceless, read_language
 
 ORDER = 4  # the longest n-gram that BLEU counts
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sacrebleu.metrics.base import Metric, Score
 from sacrebleu.significance import PairedTest
 
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.metrics.registry import DEFAULT, build_metrics, find_metrics
 
 RESAMPLES = 1000  # as in `sacrebleu --confidence`

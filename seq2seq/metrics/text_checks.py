@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from seq2seq.languages import SPACELESS_SCRIPTS, is_spaceless, letters_outside
 from seq2seq.metrics.registry import DEFAULT
+from seq2seq.text.languages import SPACELESS_SCRIPTS, is_spaceless, letters_outside
 
 # A space before a full stop or a comma, entities of the Moses tokenizer, its hyphens, and endings
 # that it splits off. Not before : ; ! ? or quotes, where French puts spaces as well.

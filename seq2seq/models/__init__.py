@@ -8,14 +8,14 @@ from torch import Tensor
 
 from seq2seq.attention import Role
 from seq2seq.attention.base import Encoded
+from seq2seq.base.registry import Table, check_options, options_of
 from seq2seq.models.base import Decoded, Seq2Seq
 from seq2seq.models.ensemble import Ensemble
+from seq2seq.models.layers.embedding import Embeddings
+from seq2seq.models.layers.positions import POSITIONS, Positions
 from seq2seq.models.rnn import RNN, LuongRNN
 from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer
-from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.positions import POSITIONS, Positions
-from seq2seq.registry import Table, check_options, options_of
 
 MODELS: Table[Any] = Table("model", {"transformer": Transformer, "rnn": RNN, "rnn_luong": LuongRNN})
 

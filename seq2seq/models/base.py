@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from seq2seq.attention import Attention, Memory, Role
 from seq2seq.attention.base import Encoded, TokenAttention
 from seq2seq.attention.page_pool import PagePool
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.functional.context import token_groups
 from seq2seq.models.candidates import CandidateRequest, Candidates, top_candidates
+from seq2seq.models.layers.embedding import Embeddings
 from seq2seq.models.state import DecodeState
-from seq2seq.nn.embedding import Embeddings
 
 Attentions = Mapping[Role, Mapping[str, Any]]  # role -> `name` and options of its mechanism
 

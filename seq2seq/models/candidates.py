@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.base.symbols import EOS, NEVER_GENERATED
 from seq2seq.models.token_lists import TokenLists
-from seq2seq.symbols import EOS, NEVER_GENERATED
 
 # Columns of which at first only the largest is compared. `topk` is fast if a row has more than 64 C
 # of these chunks: with 8,000 pieces and the 10 candidates of 5 beams, chunks of at most 12.

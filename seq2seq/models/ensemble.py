@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory
 from seq2seq.attention.base import Encoded
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.models.base import Cuts, Decoded, Layers, Seq2Seq
 
 Mean = Literal["probabilities", "log-probabilities"]

@@ -13,13 +13,13 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq.attention import Attention, Memory, Place, Role, StateMemory, build_attention
 from seq2seq.attention.base import Attended, Encoded
 from seq2seq.attention.fixed import final_state
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
+from seq2seq.base.symbols import PAD
 from seq2seq.models.base import Attentions, Cuts, Decoded, Layers, Seq2Seq, wants_layer
-from seq2seq.nn.dropout import Dropout
-from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.positions import Positions
-from seq2seq.registry import check_range
-from seq2seq.symbols import PAD
+from seq2seq.models.layers.dropout import Dropout
+from seq2seq.models.layers.embedding import Embeddings
+from seq2seq.models.layers.positions import Positions
 
 Cell = Literal["gru", "lstm"]
 Attend = Callable[[Tensor], Attended]  # queries (N, 1, E) to the source

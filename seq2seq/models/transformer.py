@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from seq2seq.attention import Attention, Memory, Place, Role, build_attention
 from seq2seq.attention.base import Encoded
 from seq2seq.attention.multihead import MultiHead
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
+from seq2seq.base.symbols import PAD
 from seq2seq.models.base import Attentions, Cuts, Decoded, Layers, Seq2Seq, wants_layer
-from seq2seq.nn.dropout import Dropout
-from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.layer import FeedForward, LayerOptions, Residual, build_norm
-from seq2seq.nn.positions import Positions, PositionScheme
-from seq2seq.registry import check_range
-from seq2seq.symbols import PAD
+from seq2seq.models.layers.dropout import Dropout
+from seq2seq.models.layers.embedding import Embeddings
+from seq2seq.models.layers.layer import FeedForward, LayerOptions, Residual, build_norm
+from seq2seq.models.layers.positions import Positions, PositionScheme
 
 Places = Mapping[Role, Place]
 

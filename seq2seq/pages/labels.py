@@ -10,7 +10,7 @@ from typing import NamedTuple
 from matplotlib.font_manager import FontProperties, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
 
-from seq2seq.errors import escape
+from seq2seq.base.errors import escape
 
 LABEL = 24  # characters of the longest label
 DEFAULT = "DejaVu Sans"

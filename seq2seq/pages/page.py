@@ -19,8 +19,8 @@ import torch
 
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Word, format_links
-from seq2seq.durable import replacing
-from seq2seq.errors import ConfigError
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import ConfigError
 from seq2seq.pages.labels import to_label
 
 LONGEST = 60  # characters of a word

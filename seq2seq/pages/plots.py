@@ -15,7 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.pages.labels import begins_at_the_right, choose_fonts, missing_font_advice, to_label
 from seq2seq.pages.page import write_file
 

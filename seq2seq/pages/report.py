@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from seq2seq.errors import Seq2SeqError, format_count
+from seq2seq.base.errors import Seq2SeqError, format_count
 from seq2seq.metrics.assessment import Assessment
 from seq2seq.metrics.sentence_quality import SentenceQuality, extremes
 from seq2seq.pages.charts import learning_curves

@@ -25,11 +25,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from seq2seq.documents.document import Document
-from seq2seq.documents.files.contents import Cutter
-from seq2seq.documents.files.formats import LONGEST, open_file
-from seq2seq.documents.placing import WordLinks
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
+from seq2seq.text.documents.document import Document
+from seq2seq.text.documents.files.contents import Cutter
+from seq2seq.text.documents.files.formats import LONGEST, open_file
+from seq2seq.text.documents.placing import WordLinks
 
 PARSING, WRITING = 10, 60  # seconds of computing, at most
 # Bytes of memory, at most: some for each document, and some for each of its unpacked bytes. What

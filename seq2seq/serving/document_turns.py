@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any
 
-from seq2seq.errors import format_count
+from seq2seq.base.errors import format_count
 from seq2seq.serving.errors import HTTPError, retrieve_error
 from seq2seq.serving.off_loop import Value
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.errors import HTTPError

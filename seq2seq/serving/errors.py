@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError
+from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError
 from seq2seq.serving.storage import NoRoomError, UnknownRecordError
 
 log = logging.getLogger("seq2seq.serving")

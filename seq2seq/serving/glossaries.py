@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from seq2seq.constraints.glossary import Glossary
-from seq2seq.constraints.placeholders import MAX_CHARACTERS, MAX_REQUIRED
-from seq2seq.constraints.request import Groups
-from seq2seq.languages import is_spaceless, language_code
+from seq2seq.base.text_stream import without_marks
+from seq2seq.decoding.constraints.glossary import Glossary
+from seq2seq.decoding.constraints.placeholders import MAX_CHARACTERS, MAX_REQUIRED
+from seq2seq.decoding.constraints.request import Groups
 from seq2seq.serving.errors import HTTPError
-from seq2seq.text_stream import without_marks
+from seq2seq.text.languages import is_spaceless, language_code
 from seq2seq.translation.request import TranslationRequest
 
 MAX_ENTRIES = 10_000  # of a glossary

@@ -5,8 +5,14 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from seq2seq.errors import ConfigError
-from seq2seq.languages import language_code, letters_outside, likeness, read_language, scripts_of
+from seq2seq.base.errors import ConfigError
+from seq2seq.text.languages import (
+    language_code,
+    letters_outside,
+    likeness,
+    read_language,
+    scripts_of,
+)
 
 LANGUAGES = (
     "ar Arabic, bg Bulgarian, cs Czech, da Danish, de German, el Greek, en English, "

@@ -13,23 +13,23 @@ from typing import Any, NamedTuple
 
 import torch
 
-from seq2seq.constraints.placeholders import Placeholders
-from seq2seq.constraints.request import Rules
+from seq2seq.base.errors import format_count
 from seq2seq.decoding import engine_options
+from seq2seq.decoding.constraints.placeholders import Placeholders
+from seq2seq.decoding.constraints.request import Rules
 from seq2seq.decoding.precision import describe_backend
 from seq2seq.decoding.search import Search
-from seq2seq.documents.placeholders import PLACEHOLDERS
-from seq2seq.errors import format_count
-from seq2seq.languages import read_language
+from seq2seq.decoding.shortlist.file import find_shortlist
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.queue import Backlog, QueuedEngine
 from seq2seq.serving.word_links import slices_to_align
-from seq2seq.shortlist.file import find_shortlist
+from seq2seq.text.documents.placeholders import PLACEHOLDERS
+from seq2seq.text.languages import read_language
 from seq2seq.translation.documents import add_alignments
 from seq2seq.translation.request import TranslationRequest
-from seq2seq.translator import Translator
+from seq2seq.translation.translator import Translator
 
 log = logging.getLogger("seq2seq.serving")
 

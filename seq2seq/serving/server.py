@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.serving.auth import Access
 from seq2seq.serving.routes import build_app
 from seq2seq.serving.service import Service

@@ -12,11 +12,8 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
-from seq2seq.documents.document import Document, Split
-from seq2seq.documents.markup import Reader
-from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
-from seq2seq.errors import ConfigError, format_count
-from seq2seq.languages import likeness, read_language
+from seq2seq.base.errors import ConfigError, format_count
+from seq2seq.base.symbols import EOS
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.document_turns import DocumentTurns
@@ -28,7 +25,10 @@ from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.storage import Storage
 from seq2seq.serving.validation import AUTO
-from seq2seq.symbols import EOS
+from seq2seq.text.documents.document import Document, Split
+from seq2seq.text.documents.markup import Reader
+from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
+from seq2seq.text.languages import likeness, read_language
 from seq2seq.translation.documents import join_translations, requests_of
 from seq2seq.translation.request import Translation, TranslationRequest
 

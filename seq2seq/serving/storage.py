@@ -23,8 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq.durable import replacing
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError
 
 CLIENTS = 1000  # whose records of a kind are kept
 SERVERS = "servers"  # the folder of what shows that a server runs

@@ -14,8 +14,8 @@ from python_multipart.multipart import FormParser, parse_options_header
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from seq2seq.languages import language_code
 from seq2seq.serving.errors import HTTPError
+from seq2seq.text.languages import language_code
 
 DESCRIPTION = Path(__file__).parent / "openapi.yaml"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"

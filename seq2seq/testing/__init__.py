@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
 from seq2seq.attention import Attention, Role
-from seq2seq.errors import ConfigError
-from seq2seq.nn.positions import POSITIONS
-from seq2seq.registry import options_of
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import options_of
+from seq2seq.models.layers.positions import POSITIONS
 from seq2seq.testing import contract, contract_of_memories
 from seq2seq.testing.subject import Placed, Subject, poison_memory
 

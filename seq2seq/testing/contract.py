@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.attention import Cost, Role
 from seq2seq.attention.scores import SCORES
-from seq2seq.registry import options_of
+from seq2seq.base.registry import options_of
 from seq2seq.testing.subject import (
     DIM,
     SIZES,

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Place, Role
-from seq2seq.nn.positions import POSITIONS
-from seq2seq.registry import check_options, options_of
+from seq2seq.base.registry import check_options, options_of
+from seq2seq.models.layers.positions import POSITIONS
 
 DIM = 32
 SIZES = (1, 7, 65)

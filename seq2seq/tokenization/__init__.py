@@ -1,1 +1,1 @@
-"""Text to piece ids and back: tokenizers that are learnt here, and those of other programs."""
+"""The name that plug-ins written for 0.1 import: the package is `seq2seq.text.tokenization` now."""

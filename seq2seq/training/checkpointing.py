@@ -9,9 +9,9 @@ from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 from lightning.pytorch.utilities import rank_zero_only
 
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import CheckpointError
 from seq2seq.checkpoint.folder import LAST, save_archive
-from seq2seq.durable import replacing
-from seq2seq.errors import CheckpointError
 from seq2seq.training.callbacks import ends_update
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import lightning as L
 import torch.distributed as dist
 
-from seq2seq.errors import ConfigError, escape
+from seq2seq.base.errors import ConfigError, escape
 from seq2seq.training.checkpointing import describe_resume
 
 TRIED = 8  # references with which a command is tried

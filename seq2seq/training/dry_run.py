@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from seq2seq.data.batch import Batch
-from seq2seq.data.batch_loader import EvalBatches
-from seq2seq.data.corpus import Corpus
+from seq2seq.base.environment import training_command
+from seq2seq.base.errors import ConfigError
+from seq2seq.data.batches.batch import Batch
+from seq2seq.data.batches.batch_loader import EvalBatches
+from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.prepare import Prepared
-from seq2seq.environment import training_command
-from seq2seq.errors import ConfigError
 from seq2seq.training.config.options import INT8_AWARE, TrainerOptions
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.loaders import train_loader

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention import Attention
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
+from seq2seq.data.corpus.piece_links import BatchLinks
 from seq2seq.data.options import DataOptions
-from seq2seq.data.piece_links import BatchLinks
-from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.registry import check_range
 from seq2seq.training.config.options import GuidedOptions
 
 # Floor of a weight, so that its logarithm stays finite. Only a piece outside a mechanism's window

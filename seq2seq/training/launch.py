@@ -21,9 +21,9 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.environment import limit_kernel_cache, limit_thread_spinning, use_utf8
-from seq2seq.errors import ConfigError, Seq2SeqError, fail, printable
-from seq2seq.plugins import check_presets, preset_folders
+from seq2seq.base.environment import limit_kernel_cache, limit_thread_spinning, use_utf8
+from seq2seq.base.errors import ConfigError, Seq2SeqError, fail, printable
+from seq2seq.base.plugins import check_presets, preset_folders
 from seq2seq.training.config.explain import explain_config_error
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 

@@ -2,11 +2,11 @@
 processes there are.
 """
 
-from seq2seq.data.augmentation import Augmentation, RowText
-from seq2seq.data.augmented_text import AugmentOptions
-from seq2seq.data.batch_loader import BatchLoader
+from seq2seq.data.augment.augmentation import Augmentation, RowText
+from seq2seq.data.augment.augmented_text import AugmentOptions
+from seq2seq.data.augment.subword_regularization import SubwordRegularization
+from seq2seq.data.batches.batch_loader import BatchLoader
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.training.config.plan import Plan
 
 

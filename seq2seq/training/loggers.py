@@ -16,8 +16,8 @@ from lightning.pytorch.loggers import (
 )
 from lightning.pytorch.utilities import rank_zero_only
 
-from seq2seq.errors import ConfigError
-from seq2seq.registry import Table, check_options
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import Table, check_options
 
 LoggerBuilder = Callable[[Path, str], list[Logger]]  # of a run's folder and its name
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import Function
 
-from seq2seq.data.batch import Batch
+from seq2seq.base.symbols import PAD
+from seq2seq.data.batches.batch import Batch
 from seq2seq.models import Seq2Seq
 from seq2seq.models.base import Cuts, Layers
-from seq2seq.symbols import PAD
 from seq2seq.training.guided import GuidedHead, align_loss
 
 

@@ -14,12 +14,12 @@ from torch.optim.lr_scheduler import LambdaLR
 from torchmetrics import Metric
 
 from seq2seq import checkpoint
-from seq2seq.data.batch import Batch
+from seq2seq.base.registry import options_of
+from seq2seq.data.batches.batch import Batch
 from seq2seq.decoding import Greedy, decode
 from seq2seq.metrics.registry import METRICS, build_bleu
 from seq2seq.models import Seq2Seq
-from seq2seq.registry import options_of
-from seq2seq.tokenization.tokenizer import Tokenizer
+from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.training.callbacks import replace_by_average
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.loss import batch_loss

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.optim import Adam, AdamW
 
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import Table, check_options, check_range
 from seq2seq.models import Seq2Seq
-from seq2seq.registry import Table, check_options, check_range
 from seq2seq.training.config.options import OptimizerOptions
 
 OPTIMIZERS: dict[str, type[Adam]] = {"adam": Adam, "adamw": AdamW}

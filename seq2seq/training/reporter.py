@@ -10,8 +10,8 @@ from typing import Any, cast
 import lightning as L
 from lightning.pytorch.callbacks import RichProgressBar, Timer
 
-from seq2seq.data.batch import Batch
-from seq2seq.errors import escape
+from seq2seq.base.errors import escape
+from seq2seq.data.batches.batch import Batch
 from seq2seq.training.module import SYMBOL_METRICS, TrainingModule
 
 

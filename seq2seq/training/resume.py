@@ -18,12 +18,12 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq import checkpoint
 from seq2seq.attention.multihead import MultiHead
+from seq2seq.base.errors import ConfigError, escape
 from seq2seq.checkpoint import SIDES, Saved
 from seq2seq.checkpoint.differences import MODEL_NODES, RUNTIME_OPTIONS, find_differences
-from seq2seq.constraints.spelling import Spelling
-from seq2seq.errors import ConfigError, escape
+from seq2seq.decoding.constraints.spelling import Spelling
 from seq2seq.models import Seq2Seq
-from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
+from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
 from seq2seq.training.config.options import COMMAND, FROM_CHECKPOINT, InitOptions
 from seq2seq.training.run_folder import RECORD
 

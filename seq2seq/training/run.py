@@ -17,21 +17,21 @@ from lightning.pytorch.callbacks import ModelCheckpoint, Timer
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq import checkpoint
+from seq2seq.base.durable import write_text
+from seq2seq.base.environment import training_command
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.plugins import record_plugins
 from seq2seq.checkpoint.folder import BEST, KEPT, LAST
-from seq2seq.data.augmented_text import AugmentOptions
-from seq2seq.data.batch_loader import EvalBatches
-from seq2seq.data.corpus import Corpus, text_of_rows
-from seq2seq.data.groups import group_marks, mark_unpositioned
-from seq2seq.data.ledger import write_ledger
-from seq2seq.data.mixture import find_components
+from seq2seq.data.augment.augmented_text import AugmentOptions
+from seq2seq.data.batches.batch_loader import EvalBatches
+from seq2seq.data.corpus.corpus import Corpus, text_of_rows
+from seq2seq.data.corpus.groups import group_marks, mark_unpositioned
+from seq2seq.data.corpus.ledger import write_ledger
+from seq2seq.data.corpus.mixture import find_components
 from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import Prepared, learn_length_ratio, prepare
-from seq2seq.durable import write_text
-from seq2seq.environment import training_command
-from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.plugins import record_plugins
-from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.training import sweep
 from seq2seq.training.command_score import run_score_command, trial_of
 from seq2seq.training.config.options import InitOptions

@@ -8,9 +8,9 @@ from filelock import FileLock, Timeout
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from seq2seq.durable import write_text
-from seq2seq.environment import is_first_process
-from seq2seq.errors import ConfigError
+from seq2seq.base.durable import write_text
+from seq2seq.base.environment import is_first_process
+from seq2seq.base.errors import ConfigError
 
 RECORD = ".hydra"  # in the run's folder
 LOCK = ".lock"  # likewise; the system releases it when its process ends

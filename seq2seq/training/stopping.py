@@ -12,8 +12,8 @@ import lightning as L
 import torch
 from lightning.pytorch.callbacks import EarlyStopping
 
+from seq2seq.base.errors import Seq2SeqError
 from seq2seq.checkpoint.folder import BEST, LAST
-from seq2seq.errors import Seq2SeqError
 from seq2seq.training.callbacks import ends_update
 from seq2seq.training.checkpointing import LastCheckpoint
 

@@ -21,9 +21,9 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from seq2seq.durable import write_text
-from seq2seq.environment import usable_cores
-from seq2seq.errors import ConfigError, Seq2SeqError, fail, format_count
+from seq2seq.base.durable import write_text
+from seq2seq.base.environment import usable_cores
+from seq2seq.base.errors import ConfigError, Seq2SeqError, fail, format_count
 from seq2seq.training.config.options import TrainerOptions
 
 RESULT = "result.json"  # in a run's folder: its best score

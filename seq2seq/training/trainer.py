@@ -22,9 +22,9 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 
 from seq2seq import checkpoint
+from seq2seq.base.environment import is_first_process
+from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import KEPT
-from seq2seq.environment import is_first_process
-from seq2seq.errors import ConfigError
 from seq2seq.training.callbacks import Int8Passes, MeanLoss, MovingAverage, NextEpoch, RandomState
 from seq2seq.training.checkpointing import (
     AtomicCheckpoints,

@@ -7,14 +7,14 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
-from seq2seq.constraints.lexical import Vocabulary
-from seq2seq.constraints.request import Requirements, Rules
+from seq2seq.base.symbols import EOS
+from seq2seq.decoding.constraints.lexical import Vocabulary
+from seq2seq.decoding.constraints.request import Requirements, Rules
 from seq2seq.decoding.request import SentenceRequest
 from seq2seq.decoding.search import Hypothesis
-from seq2seq.scoring import clean_line
-from seq2seq.symbols import EOS
-from seq2seq.tokenization.splitting import split_into_parts
-from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.metrics.scoring import clean_line
+from seq2seq.text.tokenization.splitting import split_into_parts
+from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.request import Translation, TranslationRequest
 
 LONGEST_WORD = 200  # pieces; decoding more without a space takes long and yields nothing

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from seq2seq.alignment.choice import Choice
-from seq2seq.documents.document import Document
-from seq2seq.documents.placing import WordLinks
+from seq2seq.text.documents.document import Document
+from seq2seq.text.documents.placing import WordLinks
 from seq2seq.translation.request import Translation, TranslationRequest
 
 

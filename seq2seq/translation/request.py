@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from seq2seq.alignment.choice import Alignment, Units
-from seq2seq.constraints.request import Groups, Requirements, check_request
+from seq2seq.base.errors import Seq2SeqError
+from seq2seq.base.symbols import EOS, NAMES
+from seq2seq.decoding.constraints.request import Groups, Requirements, check_request
 from seq2seq.decoding.request import Request, SentenceRequest, Status
 from seq2seq.decoding.search import Search
-from seq2seq.documents.placeholders import find_placeholders
-from seq2seq.errors import Seq2SeqError
-from seq2seq.symbols import EOS, NAMES
+from seq2seq.text.documents.placeholders import find_placeholders
 
 SHOWN = 10  # phrases that a message names
 DIVERGED = (

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.sentence_engine import RequestEngine, SentenceEngine
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError
 from seq2seq.translation.codec import TextCodec
 from seq2seq.translation.request import Problem, Translation, TranslationRequest
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import error_rate
+from helpers.builders import error_rate
 
 from seq2seq.alignment.candidates import NEAR, THRESHOLDS, CandidateCounts
 from seq2seq.alignment.choice import Alignment, Choice

@@ -3,7 +3,7 @@ import torch
 
 from seq2seq.alignment.choice import Alignment, Choice, check_choice, describe_choice, guess_choice
 from seq2seq.alignment.links import words
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 
 # Two layers of two heads, two target words, two source words and the end. In the first layer the
 # heads look at different words, so that their mean is blurred; in the second they agree.

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import error_rate
+from helpers.builders import error_rate
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -21,7 +21,7 @@ from seq2seq.alignment.links import (
     word_weights,
     words,
 )
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
 
 link_sets = st.sets(st.tuples(st.integers(0, 200), st.integers(0, 200)), max_size=20)
 

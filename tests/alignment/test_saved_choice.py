@@ -8,7 +8,7 @@ import pytest
 
 from seq2seq.alignment.choice import Choice
 from seq2seq.alignment.saved_choice import choice_file, load_choice, save_choice
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
 
 
 @pytest.fixture

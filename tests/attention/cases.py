@@ -9,14 +9,14 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import pytest
 import torch
-from helpers import SMALL, position_scheme, presets, randomised, small
+from helpers.builders import SMALL, position_scheme, presets, randomised, small
 
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import without_elsewhere
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import options_of
 from seq2seq.models import MODELS
-from seq2seq.nn.positions import POSITIONS
-from seq2seq.registry import options_of
+from seq2seq.models.layers.positions import POSITIONS
 from seq2seq.testing import in_cross as in_cross
 from seq2seq.testing import in_decoder as in_decoder
 from seq2seq.testing import reads_source as reads_source

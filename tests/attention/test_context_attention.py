@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, gradients, mask_of, position_scheme, randomised
+from helpers.builders import assert_equal, gradients, mask_of, position_scheme, randomised
 from torch import Tensor
 
 from seq2seq.attention import Attention, Place, Role, build_attention

@@ -3,14 +3,14 @@
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, mask_of, randomised
+from helpers.builders import assert_equal, mask_of, randomised
 
 from seq2seq.attention import Place, Role, build_attention
 from seq2seq.attention.base import Encoded, positions_of
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.functional.features import log_features
 from seq2seq.functional.positions import rotate
-from seq2seq.nn.positions import ALiBi, Rotary
+from seq2seq.models.layers.positions import ALiBi, Rotary
 
 NAMES = ("linear", "performer", "efficient")
 HEADS, WIDTH = 4, DIM // 4

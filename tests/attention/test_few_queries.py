@@ -2,7 +2,7 @@
 
 import torch
 from cases import Case, by_default_kernel, every
-from helpers import assert_equal
+from helpers.builders import assert_equal
 
 from seq2seq.functional.decode import FEW
 from seq2seq.testing.subject import make_inputs

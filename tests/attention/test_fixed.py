@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, mask_of, randomised
+from helpers.builders import assert_equal, mask_of, randomised
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.fixed import Fixed, final_state, mean_state

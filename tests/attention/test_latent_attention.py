@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, gradients, mask_of, position_scheme, randomised
+from helpers.builders import assert_equal, gradients, mask_of, position_scheme, randomised
 from torch import Tensor
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention import latent as module
 from seq2seq.attention.base import Encoded
 from seq2seq.attention.latent import Latent
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.functional.positions import rotate
 
 WIDTHS = {"latent_dim": 11, "nope_dim": 6, "value_dim": 5}

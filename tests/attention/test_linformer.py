@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, gradients, mask_of, randomised, small_model, source_batch
+from helpers.builders import assert_equal, gradients, mask_of, randomised, small_model, source_batch
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.base import Encoded
 from seq2seq.attention.heads import split_heads
 from seq2seq.attention.linformer import Linformer
+from seq2seq.base.errors import ConfigError
 from seq2seq.decoding import Greedy, decode
-from seq2seq.errors import ConfigError
 from seq2seq.functional.lowrank import project_length
 
 H = 4

@@ -3,13 +3,13 @@
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, gradients, mask_of, position_scheme, randomised
+from helpers.builders import assert_equal, gradients, mask_of, position_scheme, randomised
 from torch import Tensor, nn
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.longformer import Longformer
 from seq2seq.attention.multihead import MultiHead
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 
 ENCODER, DECODER = Place(Role.ENCODER, DIM, DIM), Place(Role.DECODER, DIM, DIM)
 HEADS, WIDTH = 4, DIM // 4

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, gradients, mask_of, randomised, small_model
+from helpers.builders import assert_equal, gradients, mask_of, randomised, small_model
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.base import Encoded
 from seq2seq.attention.luong_local import LocalMonotonic, LocalPredictive
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import SCORES
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.functional.luong_local import predict_centres
 
 CROSS = Place(Role.CROSS, DIM, DIM)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from cases import DIM, Case, by_default_kernel, every, in_cross, in_decoder, randn
-from helpers import assert_equal, mask_of
+from helpers.builders import assert_equal, mask_of
 
 from seq2seq.attention.base import Encoded, positions_of
 from seq2seq.attention.memory import DenseMemory, JointMemory

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, composed, gradients, mask_of, position_scheme, randomised
+from helpers.builders import assert_equal, composed, gradients, mask_of, position_scheme, randomised
 from torch import nn
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.base import positions_of
 from seq2seq.attention.multihead import MultiHead, default_kv_heads
 from seq2seq.attention.scores import Additive
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.functional import flash
 
 

@@ -6,12 +6,12 @@ from typing import Literal
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, position_scheme, randomised
+from helpers.builders import assert_equal, position_scheme, randomised
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 
 ENCODER, DECODER = Place(Role.ENCODER, DIM, DIM), Place(Role.DECODER, DIM, DIM)
 

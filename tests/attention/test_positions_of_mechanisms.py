@@ -3,13 +3,13 @@
 import pytest
 import torch
 from cases import DIM, Case, randn
-from helpers import model_config, presets
+from helpers.builders import model_config, presets
 
 from seq2seq.attention import Role, heads
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.functional.positions import distances
 from seq2seq.models import check_model
-from seq2seq.nn.positions import POSITIONS
+from seq2seq.models.layers.positions import POSITIONS
 
 SELF = (Role.ENCODER, Role.DECODER)
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, mask_of, position_scheme, randomised
+from helpers.builders import assert_equal, mask_of, position_scheme, randomised
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.base import Encoded, positions_of
 from seq2seq.attention.reformer import Reformer
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.functional import explicit_attention
 from seq2seq.functional.lsh import hash_buckets, rounds_seen
 from seq2seq.functional.positions import distances

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import pytest
 from cases import BUILT, DIM, REFUSED, UNDEFINED, Case
-from helpers import SMALL, model_config, position_scheme, presets
+from helpers.builders import SMALL, model_config, position_scheme, presets
 
 from seq2seq.attention import ATTENTION, Place, Role, build_attention
 from seq2seq.attention.fixed import Fixed
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.models import MODELS, check_model
-from seq2seq.nn.positions import PositionScheme
+from seq2seq.models.layers.positions import PositionScheme
 
 
 @pytest.mark.parametrize("preset", presets("attn"))

@@ -3,7 +3,7 @@
 import random
 
 import torch
-from helpers import assert_equal, mask_of
+from helpers.builders import assert_equal, mask_of
 from torch import Tensor
 
 from seq2seq.attention.ring import RingMemory

@@ -1,11 +1,11 @@
 """Which node of the configuration decides about which role."""
 
 import pytest
-from helpers import composed
+from helpers.builders import composed
 
 from seq2seq.attention import Role
 from seq2seq.attention.roles import resolve_roles
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 
 ALL = frozenset(Role)
 

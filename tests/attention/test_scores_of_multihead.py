@@ -3,13 +3,13 @@
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, gradients, position_scheme, randomised
+from helpers.builders import assert_equal, gradients, position_scheme, randomised
 from torch import Tensor
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import SCORES, Score, Widths
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.functional import scores
 from seq2seq.functional.positions import rotate
 

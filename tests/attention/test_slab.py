@@ -3,7 +3,7 @@
 import random
 
 import torch
-from helpers import assert_equal
+from helpers.builders import assert_equal
 
 from seq2seq.attention.memory import DenseMemory
 from seq2seq.attention.slab import BeamTable, SlabMemory, to_slabs

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import gradients, randomised, small_model, source_batch
+from helpers.builders import gradients, randomised, small_model, source_batch
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.attention.ssru import SSRU
+from seq2seq.base.symbols import BOS
 from seq2seq.functional.ssru import gated_means
-from seq2seq.symbols import BOS
 
 
 def unit() -> SSRU:

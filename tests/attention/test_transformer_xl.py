@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 from cases import DIM, randn
-from helpers import assert_equal, gradients, position_scheme, randomised
+from helpers.builders import assert_equal, gradients, position_scheme, randomised
 from torch import Tensor
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.multihead import MultiHead
-from seq2seq.nn.positions import TransformerXL
+from seq2seq.models.layers.positions import TransformerXL
 
 HEADS, WIDTH = 4, DIM // 4
 

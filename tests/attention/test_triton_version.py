@@ -2,7 +2,7 @@
 
 import pytest
 
-from seq2seq.kernels import launch
+from seq2seq.functional.triton import launch
 
 
 @pytest.mark.parametrize("found", ["3.7.0", "3.10.0", "4.0.0+git1"])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_cli import SENTENCES
-from tiny_runs import demo_run, train_command, train_tiny, weights
+from helpers.commands import SENTENCES
+from helpers.tiny_runs import demo_run, train_command, train_tiny, weights
 
 pytestmark = pytest.mark.cluster
 

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from test_cli import SENTENCES
-from tiny_runs import demo_run
+from helpers.commands import SENTENCES
+from helpers.tiny_runs import demo_run
 
 ALONE = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
 LINES, SHARDS = 1200, 24

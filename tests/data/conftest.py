@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_corpora import ENGLISH, GERMAN, corpus_in_memory, small_tokenizer
+from helpers.small_corpora import ENGLISH, GERMAN, corpus_in_memory, small_tokenizer
 
-from seq2seq.data.corpus import Corpus
-from seq2seq.data.text import find_side, read_lines
-from seq2seq.errors import DataError
-from seq2seq.tokenization.bpe import ByteLevelBPE
-from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
+from seq2seq.base.errors import DataError
+from seq2seq.data.corpus.corpus import Corpus
+from seq2seq.data.text.lines import find_side, read_lines
+from seq2seq.text.tokenization.bpe import ByteLevelBPE
+from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
 
 
 @pytest.fixture(scope="session")

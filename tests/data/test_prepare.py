@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.data import prepare as prepare_module
 from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import Prepared, prepare
-from seq2seq.errors import ConfigError, DataError
 
 BPE = {
     "name": "bpe",

@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from tiny_runs import TINY_MODEL, save_model
+from helpers.tiny_runs import TINY_MODEL, save_model
 
 from seq2seq import Translator, checkpoint
+from seq2seq.base.errors import Seq2SeqError
 from seq2seq.decoding import native
-from seq2seq.errors import Seq2SeqError
 
 MODELS = (
     (*TINY_MODEL, "attn=gqa", "position=rope"),

@@ -5,11 +5,11 @@ import signal
 import warnings
 from collections.abc import Iterable, Sequence
 
+from seq2seq.base.errors import ConfigError
 from seq2seq.decoding.engine import Stats
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.sentence_engine import SentenceEngine
-from seq2seq.errors import ConfigError
 
 
 class Echo(SentenceEngine):

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import source_batch
-from toys import TableModel, assert_same, every_hypothesis
+from helpers.builders import source_batch
+from helpers.toys import TableModel, assert_same, every_hypothesis
 
+from seq2seq.base.symbols import EOS
 from seq2seq.decoding import Beam, Greedy, SearchState, decode
-from seq2seq.symbols import EOS
 
 LIMITS = [(0.0, 1), (0.0, 3), (1.0, 1), (1.5, 10)]  # length_ratio, length_extra
 

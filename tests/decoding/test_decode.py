@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import SMALL, small_model, source_batch
-from toys import TableModel, assert_same
+from helpers.builders import SMALL, small_model, source_batch
+from helpers.toys import TableModel, assert_same
 
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.decoding import (
     SEARCHES,
     Beam,
@@ -17,10 +19,8 @@ from seq2seq.decoding import (
     build_search,
     decode,
 )
-from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest
-from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 LENGTHS = (9, 1, 5, 3, 5)
 

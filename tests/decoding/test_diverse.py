@@ -7,17 +7,27 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from helpers import small_model, source_batch, translate_copies
-from naive import Beam as Open
-from naive import Case, beam_score, can_win, candidates, defaults, hypothesis, limit_of, ranked
-from test_guides import obeys, random_constraint
-from test_searches import Run, table_cases
-from toys import TableModel, assert_same
+from helpers.builders import small_model, source_batch, translate_copies
+from helpers.constraints import obeys, random_constraint
+from helpers.naive import Beam as Open
+from helpers.naive import (
+    Case,
+    beam_score,
+    can_win,
+    candidates,
+    defaults,
+    hypothesis,
+    limit_of,
+    ranked,
+)
+from helpers.searches import Run, table_cases
+from helpers.toys import TableModel, assert_same
 
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import options_of
+from seq2seq.base.symbols import EOS
 from seq2seq.cli.options import add_decoding, decoding_arguments
 from seq2seq.cli.requirements import add_requirements
-from seq2seq.constraints.guide import Guide
-from seq2seq.constraints.lexical import Vocabulary
 from seq2seq.decoding import (
     SEARCHES,
     Beam,
@@ -28,10 +38,9 @@ from seq2seq.decoding import (
     build_search,
     decode,
 )
-from seq2seq.errors import ConfigError
-from seq2seq.registry import options_of
-from seq2seq.symbols import EOS
-from seq2seq.tokenization.words import CharacterLevel
+from seq2seq.decoding.constraints.guide import Guide
+from seq2seq.decoding.constraints.lexical import Vocabulary
+from seq2seq.text.tokenization.words import CharacterLevel
 
 
 class NaiveGroup:

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import source_batch
-from native_code import needs_native
-from tiny_runs import TINY_MODEL, save_model, tokenizer
+from helpers.builders import source_batch
+from helpers.native_code import needs_native
+from helpers.tiny_runs import TINY_MODEL, save_model, tokenizer
 
 from seq2seq import checkpoint
+from seq2seq.base.errors import CheckpointError, DataError
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.precision import with_precision
-from seq2seq.errors import CheckpointError, DataError
 
 PROGRAM = Path(__file__).with_name("doctored.py")
 

@@ -7,9 +7,11 @@ from itertools import islice
 
 import pytest
 import torch
-from helpers import small_model, source_batch, translate_copies
-from toys import TableModel, assert_same
+from helpers.builders import small_model, source_batch, translate_copies
+from helpers.toys import TableModel, assert_same
 
+from seq2seq.base.errors import ConfigError, Seq2SeqError
+from seq2seq.base.symbols import PAD
 from seq2seq.decoding import (
     Beam,
     Engine,
@@ -20,10 +22,8 @@ from seq2seq.decoding import (
     decode,
 )
 from seq2seq.decoding.request import Status
-from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, top_of_rows
-from seq2seq.symbols import PAD
 
 LENGTHS = (6, 1, 4, 9, 3, 5, 2, 6, 18, 3, 4, 8)
 CACHES = ("dense", "paged")

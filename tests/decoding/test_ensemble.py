@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from helpers import (
+from helpers.builders import (
     SOURCE_SIZE,
     TARGET_SIZE,
     model_config,
@@ -16,9 +16,11 @@ from helpers import (
     source_batch,
     translate_copies,
 )
-from naive import Case, naive
-from toys import NextLogP, assert_same, next_logp
+from helpers.naive import Case, naive
+from helpers.toys import NextLogP, assert_same, next_logp
 
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import PAD
 from seq2seq.decoding import (
     Engine,
     Hypothesis,
@@ -29,10 +31,8 @@ from seq2seq.decoding import (
 )
 from seq2seq.decoding.engine import Cache
 from seq2seq.decoding.precision import with_precision
-from seq2seq.errors import ConfigError
 from seq2seq.models import Ensemble, Seq2Seq, build_model
 from seq2seq.models.ensemble import Mean
-from seq2seq.symbols import PAD
 
 LENGTHS = (6, 1, 4, 9, 3, 5, 2, 7)
 SEARCHES = (

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from helpers import TARGET_SIZE, every_attention, marked, small_model, source_batch
+from helpers.builders import TARGET_SIZE, every_attention, marked, small_model, source_batch
 from torch import Tensor
 
+from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.decoding import Greedy, Hypothesis, build_search, decode
 from seq2seq.models import Seq2Seq
-from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 LENGTHS = (9, 1, 5, 14, 3)
 every_variant = pytest.mark.parametrize("variant", marked(every_attention()))

@@ -1,18 +1,18 @@
 """Searches that must contain, must not contain or must begin with text, against all texts."""
 
 import random
-from math import inf
 
 import pytest
 import torch
-from helpers import small_model, source_batch, translate_copies
-from toys import NextLogP, TableModel, assert_same, every_hypothesis
+from helpers.builders import small_model, source_batch, translate_copies
+from helpers.constraints import obeys, occurrences, random_constraint
+from helpers.toys import NextLogP, TableModel, assert_same, every_hypothesis
 
-from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
+from seq2seq.base.symbols import EOS, UNK
 from seq2seq.decoding import Beam, Engine, Greedy, Sample, SentenceRequest, decode
 from seq2seq.decoding.beam import round_robin_order
-from seq2seq.symbols import EOS, UNK
-from seq2seq.tokenization.words import CharacterLevel
+from seq2seq.decoding.constraints.lexical import Constraint, Term, Vocabulary
+from seq2seq.text.tokenization.words import CharacterLevel
 
 TOKENIZER = CharacterLevel().train(["ab c"] * 3)
 V = TOKENIZER.size  # the symbols and four characters
@@ -21,36 +21,6 @@ V = TOKENIZER.size  # the symbols and four characters
 @pytest.fixture(scope="module", params=[False, True], ids=["words", "spaceless"])
 def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
     return Vocabulary(TOKENIZER, request.param)
-
-
-def occurrences(phrase: str, text: str, spaceless: bool) -> int:
-    """Counted by hand: places where a phrase stands as whole words."""
-    count = 0
-    for start in range(len(text)):
-        end = start + len(phrase)
-        inside = text[max(0, start - 1) : start].isalnum(), text[end : end + 1].isalnum()
-        cut = (inside[0] and phrase[0].isalnum()) or (inside[1] and phrase[-1].isalnum())
-        count += text[start:end] == phrase and (spaceless or not cut)
-    return count
-
-
-def obeys(text: str, constraint: Constraint, spaceless: bool) -> bool:
-    for term in constraint.terms:
-        anywhere = spaceless or term.anywhere
-        count = sum(occurrences(phrase, text, anywhere) for phrase in term.phrases)
-        if not term.minimum <= count <= term.maximum:
-            return False
-    return text.startswith(constraint.beginning.decode())
-
-
-def random_constraint(generator: random.Random) -> Constraint:
-    phrases = ["a", "b", "ab", "ba", "a b", "b a", "c", "aa", "b c"]
-    terms = []
-    for _ in range(generator.randint(1, 3)):
-        alternatives = tuple(generator.sample(phrases, generator.randint(1, 2)))
-        minimum, maximum = generator.choice([(1, inf), (1, inf), (0, 0), (1, 1), (2, inf)])
-        terms.append(Term(alternatives, minimum, maximum, generator.random() < 0.3))
-    return Constraint(tuple(terms), generator.choice([b"", b"", b"a", b"b "]))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import small_model, source_batch
+from helpers.builders import small_model, source_batch
+from helpers.toys import TableModel, assert_same
 from torch import Tensor
-from toys import TableModel, assert_same
 
+from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.decoding import (
     SEARCHES,
     Beam,
@@ -21,7 +22,6 @@ from seq2seq.decoding import (
 )
 from seq2seq.decoding.search import SentenceOptions
 from seq2seq.models.candidates import CandidateRequest
-from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 LENGTHS = (9, 1, 5, 3, 5)
 every_search = pytest.mark.parametrize("search", SEARCHES)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import small_model, source_batch, translate_copies
-from naive import Case, naive
-from toys import TableModel, assert_same
+from helpers.builders import small_model, source_batch, translate_copies
+from helpers.naive import Case, naive
+from helpers.toys import TableModel, assert_same
 
 from seq2seq.decoding import Engine, Greedy, SentenceRequest, build_search, decode
 from seq2seq.decoding.search import find_repeats

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from helpers import (
+from helpers.builders import (
     assert_equal,
     every_attention,
     every_other,
@@ -17,10 +17,10 @@ from torch import Tensor
 
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.attention.paged import PagedMemory
+from seq2seq.base.symbols import BOS, PAD
 from seq2seq.decoding import Engine, SentenceRequest
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.models import DecodeState, Seq2Seq
-from seq2seq.symbols import BOS, PAD
 
 VARIANTS = every_attention()
 VARIANTS += [

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
-from helpers import TARGET_SIZE, presets, small_model, source_batch
-from native_code import needs_native
+from helpers.builders import TARGET_SIZE, presets, small_model, source_batch
+from helpers.native_code import needs_native
 from torch import nn
 
+from seq2seq.base.errors import ConfigError
 from seq2seq.decoding import Beam, decode, native
 from seq2seq.decoding.native.linear import NativeLinear, pack_matrix
 from seq2seq.decoding.native.quantization import MAX_INPUTS, Int8Linear
 from seq2seq.decoding.precision import with_precision
-from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.nn.packed import PackedLinear
+from seq2seq.models.layers.packed import PackedLinear
 
 VARIANTS = [f"transformer attn={preset}" for preset in presets("attn")]
 VARIANTS += ["transformer position=t5 model.norm=rmsnorm model.activation=swiglu"]

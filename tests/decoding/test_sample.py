@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from helpers import small_model, source_batch
-from naive import naive_uniform
+from helpers.builders import small_model, source_batch
+from helpers.naive import naive_uniform
+from helpers.toys import TableModel
 from torch import Tensor
-from toys import TableModel
 
 from seq2seq.decoding import Hypothesis, Sample, SearchState, decode
 from seq2seq.decoding.sample import uniform_draw

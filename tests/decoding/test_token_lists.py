@@ -8,20 +8,29 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import TARGET_SIZE, source_batch, translate_copies
-from naive import Case, naive
-from native_code import needs_native
-from test_native import KINDS, LENGTHS, SEARCHES, Phrase, assert_close, build, build_exact, on_torch
-from toys import NextLogP, next_logp
+from helpers.builders import TARGET_SIZE, source_batch, translate_copies
+from helpers.naive import Case, naive
+from helpers.native_code import needs_native
+from helpers.native_models import (
+    KINDS,
+    LENGTHS,
+    SEARCHES,
+    Phrase,
+    assert_close,
+    build,
+    build_exact,
+    on_torch,
+)
+from helpers.toys import NextLogP, next_logp
 
+from seq2seq.base.symbols import EOS, PAD, UNK
 from seq2seq.decoding import Engine, Hypothesis, SentenceRequest, build_search
 from seq2seq.decoding.precision import with_precision
+from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.workers import Workers
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, top_candidates
 from seq2seq.models.token_lists import TokenLists
-from seq2seq.shortlist import Shortlist
-from seq2seq.symbols import EOS, PAD, UNK
 
 
 def random_lists(sources: int = 64, size: int = 3, seed: int = 0) -> Shortlist:

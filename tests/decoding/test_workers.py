@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 import torch
 from echo import Echo
-from helpers import small_model, translate_copies
+from helpers.builders import small_model, translate_copies
 
-from seq2seq import progress
+from seq2seq.base import progress
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import EOS
 from seq2seq.decoding import worker_process
 from seq2seq.decoding import workers as module
 from seq2seq.decoding.engine import Engine
@@ -24,8 +26,6 @@ from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import is_native, with_precision
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.workers import Workers
-from seq2seq.errors import ConfigError
-from seq2seq.symbols import EOS
 
 
 def echo(min_requests: int = 1) -> Workers:

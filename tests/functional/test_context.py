@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import assert_equal, gradients, mask_of
+from helpers.builders import assert_equal, gradients, mask_of
 from torch import Tensor
 
 from seq2seq.functional.context import gate, group_means, modulate, prefix_means, row_means

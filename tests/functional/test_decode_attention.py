@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import assert_equal, mask_of
+from helpers.builders import assert_equal, mask_of
 
 from seq2seq.functional import explicit_attention
 from seq2seq.functional.decode import FEW, decode_attention, use_decode_attention

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from helpers import assert_equal, gradients
+from helpers.builders import assert_equal, gradients
 from tile_cases import assert_same, held_for_the_gradient, visible
 from torch import Tensor
 

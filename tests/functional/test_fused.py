@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from helpers import assert_equal, gradients
+from helpers.builders import assert_equal, gradients
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from helpers import assert_equal, gradients
+from helpers.builders import assert_equal, gradients
 from torch import Tensor
 
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from helpers import assert_equal, gradients, mask_of
+from helpers.builders import assert_equal, gradients, mask_of
 from torch import Tensor
 
 from seq2seq.functional.luong_local import local_attention, predict_centres

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from helpers import assert_equal, gradients, mask_of
+from helpers.builders import assert_equal, gradients, mask_of
 from torch import Tensor
 
 from seq2seq.functional.local import (

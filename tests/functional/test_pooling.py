@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import assert_equal, gradients
+from helpers.builders import assert_equal, gradients
 from torch import Tensor
 
 from seq2seq.functional import attend

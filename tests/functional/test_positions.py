@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from helpers import assert_equal
+from helpers.builders import assert_equal
 
 from seq2seq.functional.positions import rotate, sinusoid
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from helpers import assert_equal, gradients
+from helpers.builders import assert_equal, gradients
 from numpy import ndarray
 from torch import Tensor
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import assert_equal, gradients
+from helpers.builders import assert_equal, gradients
 
 from seq2seq.functional import attend, explicit_attention, masked_softmax
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import torch
-from helpers import assert_equal, gradients
+from helpers.builders import assert_equal, gradients
 from torch import Tensor
 
 

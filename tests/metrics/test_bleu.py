@@ -5,7 +5,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
 from seq2seq.metrics.registry import build_bleu
 from seq2seq.metrics.scores import score_corpus
 from seq2seq.training.module import SummedScore

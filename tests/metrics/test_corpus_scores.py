@@ -3,8 +3,8 @@
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.evaluate import command as evaluate
-from seq2seq.errors import ConfigError, DataError
 from seq2seq.metrics.registry import DEFAULT, METRICS, build_metrics, find_metrics
 from seq2seq.metrics.scores import check_seed, compare_systems, corpus_scores
 

@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from tiny_runs import demo_lines
+from helpers.tiny_runs import demo_lines
 
 from seq2seq.metrics.text_checks import (
     cautions,

@@ -4,7 +4,7 @@ from itertools import filterfalse
 
 import pytest
 import torch
-from helpers import (
+from helpers.builders import (
     SMALL,
     TARGET_SIZE,
     assert_equal,
@@ -20,9 +20,9 @@ from helpers import (
 from torch import Tensor
 
 from seq2seq.attention import ATTENTION, Attention
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.models import Encoded, Seq2Seq, build_model, check_model
-from seq2seq.symbols import BOS, EOS, PAD
 
 # One thing differs from the default in each line, or two that meet.
 VARIANTS = [

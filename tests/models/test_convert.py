@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from helpers import assert_equal, small_model, source_batch
+from helpers.builders import assert_equal, small_model, source_batch
 from torch import Tensor
 
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.training.resume import mean_of_groups, share_heads
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import TARGET_SIZE, assert_equal, model_config, small_model, source_batch
+from helpers.builders import TARGET_SIZE, assert_equal, model_config, small_model, source_batch
 from torch import Tensor
 
 from seq2seq.attention import Attention
+from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.models import Seq2Seq
-from seq2seq.nn.dropout import Dropout, drop_words
-from seq2seq.nn.layer import FeedForward
-from seq2seq.symbols import BOS, EOS, PAD, UNK
+from seq2seq.models.layers.dropout import Dropout, drop_words
+from seq2seq.models.layers.layer import FeedForward
 
 MODELS = ("transformer", "rnn", "rnn_luong")
 NONE = ("model.dropout=0",)

@@ -2,11 +2,18 @@
 
 import pytest
 import torch
-from helpers import SMALL, SOURCE_SIZE, TARGET_SIZE, assert_equal, small_model, source_batch
+from helpers.builders import (
+    SMALL,
+    SOURCE_SIZE,
+    TARGET_SIZE,
+    assert_equal,
+    small_model,
+    source_batch,
+)
 
+from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.functional.context import token_groups
 from seq2seq.models import Seq2Seq
-from seq2seq.symbols import BOS, EOS, PAD
 
 # Ids 4, 5, 6 begin words; word 7 is complete; 8 and 9 end sentences.
 MARKS = torch.zeros(SOURCE_SIZE, 3, dtype=torch.bool)

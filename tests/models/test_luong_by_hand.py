@@ -10,9 +10,9 @@ the score and in the last line is that of the last.
 import numpy as np
 import pytest
 import torch
-from helpers import TARGET_SIZE, assert_equal, small_model, source_batch
+from helpers.bahdanau import ByHand
+from helpers.builders import TARGET_SIZE, assert_equal, small_model, source_batch
 from numpy import ndarray
-from test_bahdanau_by_hand import ByHand
 
 E = 32
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from native_code import needs_native
-from tiny_runs import TINY_MODEL, save_model, train_tiny, weights
+from helpers.native_code import needs_native
+from helpers.tiny_runs import TINY_MODEL, save_model, train_tiny, weights
 
 from seq2seq import checkpoint
+from seq2seq.base.symbols import EOS
 from seq2seq.decoding import build_search, decode
 from seq2seq.decoding.precision import is_native, with_precision
 from seq2seq.models import Seq2Seq
 from seq2seq.models.ensemble import Ensemble
-from seq2seq.symbols import EOS
 
 SHARED = ("model.share_layers=true", "model.encoder_layers=3", "model.decoder_layers=3")
 

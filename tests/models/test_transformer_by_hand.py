@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import torch
-from helpers import TARGET_SIZE, assert_equal, small_model, source_batch
+from helpers.builders import TARGET_SIZE, assert_equal, small_model, source_batch
 from numpy import ndarray
 
 from seq2seq.models import Seq2Seq

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import SOURCE_SIZE, assert_equal, build_model, model_config, small_model
-from native_code import needs_native
+from helpers.builders import SOURCE_SIZE, assert_equal, build_model, model_config, small_model
+from helpers.native_code import needs_native
 from torch import Tensor
 
-from seq2seq.data.groups import mark_unpositioned
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import EOS, PAD
+from seq2seq.data.corpus.groups import mark_unpositioned
 from seq2seq.decoding.precision import with_precision
-from seq2seq.errors import ConfigError
 from seq2seq.interchange.coverage import check_exportable
 from seq2seq.models import Seq2Seq
-from seq2seq.nn.positions import PositionScheme
-from seq2seq.symbols import EOS, PAD
-from seq2seq.tokenization.words import WordLevel
+from seq2seq.models.layers.positions import PositionScheme
+from seq2seq.text.tokenization.words import WordLevel
 
 TAGS = (4, 5, 6)  # of the source
 OUTSIDE = torch.zeros(SOURCE_SIZE, dtype=torch.bool)

@@ -5,36 +5,20 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import browser
 import pytest
-import torch
-from browser import Browser
+from helpers import alignments as shown
+from helpers import browser
+from helpers.alignments import FIRST, HOSTILE, random_alignment
+from helpers.browser import Browser
 
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Link, format_links, words
 from seq2seq.pages.labels import to_label
 from seq2seq.pages.page import write_page
 
-window = browser.window
+window, alignments = browser.window, shown.alignments
 
-# Two readings, two layers, three heads.
-SHAPE = (2, 2, 3)
 CHOICES = [Choice(*c) for c in product(range(2), range(2), (None, 0, 1, 2))]
-FIRST = Choice(1, 0, 2)
-
-
-def random_alignment(source: str, target: str) -> Alignment:
-    one, other = words(source), words(target)
-    weights = (2.5 * torch.randn(*SHAPE, len(other), len(one) + 1)).softmax(-1)
-    return Alignment(one, other, weights)
-
-
-@pytest.fixture
-def alignments() -> list[Alignment]:
-    return [
-        random_alignment("ein kleiner Hund läuft schnell", "a small dog runs"),
-        random_alignment("كلب يجري في الحديقة", "一只 狗 在 跑"),
-    ]
 
 
 @pytest.fixture
@@ -211,17 +195,6 @@ def test_the_columns_of_a_right_to_left_source_run_that_way(shown: Browser) -> N
     words, cells = lefts[: len(lefts) // 2], lefts[len(lefts) // 2 :]
     assert words == sorted(words, reverse=True) and cells == sorted(cells, reverse=True)
     assert texts(shown, ".map .word[data-side=target]") == ["一只", "狗", "在", "跑"]
-
-
-HOSTILE = (
-    "</script><script>document.title='broken'</script>",
-    "<!--<script>",
-    "<img/src=x:y/onerror=document.title='broken'>",
-    "\"quoted\" 'so' & &amp; ${title} $title `",
-    "👩\u200d👩\u200d👧 مرحبا 你好",
-    "a\x00b \x07 \x1b[31m \u2028 \u202eright-to-left \ud800".encode("utf-8", "replace").decode(),
-    "x" * 5000,
-)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))

@@ -5,14 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
-import test_page
-from test_page import FIRST, HOSTILE, random_alignment
+from helpers import alignments
+from helpers.alignments import FIRST, HOSTILE, random_alignment
 
 from seq2seq.alignment.choice import Alignment
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.pages.page import write_page
 
-alignments = test_page.alignments
+alignments = alignments.alignments
 
 
 def test_the_data_cannot_end_the_element_it_stands_in(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.pages.labels import choose_fonts, to_label
 from seq2seq.pages.plots import RAMP, picture_format, plot_alignment
 

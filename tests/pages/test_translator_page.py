@@ -11,9 +11,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import browser
 import pytest
-from browser import Browser
+from helpers import browser
+from helpers.browser import Browser
 
 import seq2seq
 

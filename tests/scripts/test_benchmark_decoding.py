@@ -14,12 +14,12 @@ from decoding_bench.crews import Job, deal
 from decoding_bench.floor import Floor, Record, Step
 from decoding_bench.measure import Measured, Protocol, Result, Run
 from decoding_bench.report import lines, section
-from tiny_runs import TINY_MODEL, demo_lines, save_model
+from helpers.tiny_runs import TINY_MODEL, demo_lines, save_model
 
 from seq2seq import checkpoint
-from seq2seq.data.padding import pad_rows
+from seq2seq.base.symbols import EOS
+from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding import Greedy, decode
-from seq2seq.symbols import EOS
 
 
 def test_names_of_candidates_are_read_as_they_are_written() -> None:

@@ -16,10 +16,10 @@ from comparison.picture import bounds
 from comparison.rows import Mean, Row, markdown, size
 from comparison.runs import group_runs, in_order, incomparable, read_runs
 from comparison.speed import Candidate, Material, Speeds
-from helpers import small_model
-from tiny_runs import corpus, metrics, train_command
+from helpers.builders import small_model
+from helpers.tiny_runs import corpus, metrics, train_command
 
-from seq2seq.errors import DataError
+from seq2seq.base.errors import DataError
 
 pytestmark = pytest.mark.slow  # a sweep of four runs
 

@@ -18,14 +18,14 @@ from comparison.page import find_sentence
 from comparison.runs import best_validation, validations
 from comparison.splits import hold_out, language_of, write_parts
 from comparison.training import combinations, quote
-from helpers import small_model
+from helpers.builders import small_model
+from helpers.tiny_runs import TINY_MODEL, demo_lines
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_runs import TINY_MODEL, demo_lines
 from torch import tensor
 
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.base.errors import ConfigError, DataError
 
 SOURCES = st.sampled_from([f"{word} {n}" for word in "abc" for n in range(30)] + ["", " a  1 "])
 SOME = [(f"line {n}", "z") for n in range(30)]  # enough to be divided

@@ -8,7 +8,7 @@ from typing import Any
 import draw_kernels
 import pytest
 import torch
-from helpers import assert_equal
+from helpers.builders import assert_equal
 from torch import Tensor
 
 from seq2seq.functional import attend, masked_softmax

@@ -6,7 +6,7 @@ from pathlib import Path
 import make_scan
 import numpy as np
 import pytest
-from tiny_runs import plan_of
+from helpers.tiny_runs import plan_of
 
 from seq2seq.data.prepare import learn_length_ratio
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 from decoding_bench import marian
-from tiny_runs import TINY_MODEL, save_model
+from helpers.tiny_runs import TINY_MODEL, save_model
 
-from seq2seq.data.padding import pad_rows
+from seq2seq.base.symbols import BOS, EOS, PAD, UNK
+from seq2seq.data.batches.padding import pad_rows
 from seq2seq.interchange.ctranslate2 import NEVER
-from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 
 @pytest.mark.parametrize("overrides", [[], ["model.norm_order=post", "attn.bias=true"]])

@@ -1,6 +1,6 @@
 """The page of all options agrees with the files of conf/."""
 
-from helpers import CONF
+from helpers.builders import CONF
 from options_page import PAGE, meaning_of, options, page, read_meanings
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pareto
 import pytest
-from tiny_runs import TINY_MODEL, demo_lines, save_model
+from helpers.tiny_runs import TINY_MODEL, demo_lines, save_model
 
-from seq2seq.translator import Translator
+from seq2seq.translation.translator import Translator
 
 WIDE = ("model.dim=64", "model.ffn_dim=128")
 

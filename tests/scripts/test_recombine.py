@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from helpers.tiny_runs import demo_lines
 from recombine import main, recombine
-from tiny_runs import demo_lines
 
 BEFORE = "in", "an", "auf", "und"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import record_result
-from helpers import CONF
+from helpers.builders import CONF
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 import zoo_study
-from helpers import presets
+from helpers.builders import presets
+from helpers.tiny_runs import plan_of
 from study import running
 from study.cells import ON_SCAN, RUNS, TASKS, Cell, rows_of, select_cells
 from study.page import BEGIN, END, bucket_score, insert_table, place, read_cells, render_tables
 from study.picture import FAMILIES
 from study.running import by_length, score
 from study.strings import EACH, FEW, LONGEST, PAIRS, TRAINED, write_strings
-from tiny_runs import plan_of
 
-from seq2seq.errors import Seq2SeqError
+from seq2seq.base.errors import Seq2SeqError
 
 
 def lines(path: Path) -> list[list[str]]:

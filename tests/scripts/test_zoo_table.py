@@ -1,8 +1,8 @@
 """The table of mechanisms agrees with the code."""
 
 import pytest
-from helpers import CONF
-from helpers import presets as preset_files
+from helpers.builders import CONF
+from helpers.builders import presets as preset_files
 from zoo import describe_preset, list_positions, presets
 from zoo_table import BEGIN, END, HEADER, PAGE, cells, insert_between_marks, table
 

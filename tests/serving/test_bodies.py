@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("uvicorn")
 
+from helpers.keyed_service import FORM, access, running, send
 from python_multipart.multipart import File, FormParser
 from starlette.datastructures import Headers
 from starlette.testclient import TestClient
-from test_auth import FORM, access, running, send
 
 from seq2seq.serving import bodies
 from seq2seq.serving.bodies import BYTES, PREFIX, find_key_in

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from test_server import Running
-from tiny_runs import demo_lines, demo_run
+from helpers.servers import Running
+from helpers.tiny_runs import demo_lines, demo_run
 
 pytest.importorskip("uvicorn", reason="pip install -e '.[serve]'")
 pytestmark = pytest.mark.serving

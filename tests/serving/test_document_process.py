@@ -16,12 +16,12 @@ import pytest
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
-from seq2seq.documents.files.contents import Cutter
-from seq2seq.documents.files.formats import open_file
 from seq2seq.serving import document_process
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.document_process import count_unpacked, limit_seconds
 from seq2seq.serving.errors import HTTPError
+from seq2seq.text.documents.files.contents import Cutter
+from seq2seq.text.documents.files.formats import open_file
 
 SPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines, demo_run
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
 from starlette.testclient import TestClient
 
-from seq2seq.documents.files.formats import FORMATS
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.serving import document_process, document_turns, documents
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.routes import build_app
 from seq2seq.serving.service import Limits, Service
 from seq2seq.serving.storage import DOCUMENTS, Storage
+from seq2seq.text.documents.files.formats import FORMATS
 
 LINES = demo_lines("test", "de", 40)
 MARKDOWN = f"# {LINES[0]}\r\n\r\n{LINES[1]} `code`\r\n"

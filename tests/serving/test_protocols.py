@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines, demo_run
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
-from tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines, demo_run
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
@@ -24,10 +24,11 @@ pytest.importorskip("prometheus_client")
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
+from seq2seq.base.errors import ConfigError, Seq2SeqError
+from seq2seq.base.symbols import EOS
 from seq2seq.cli import serve
 from seq2seq.cli.main import parse_arguments
 from seq2seq.decoding.native import unavailable_reason
-from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.serving import languages, off_loop, validation
 from seq2seq.serving import routes as app
 from seq2seq.serving.auth import Access
@@ -36,9 +37,8 @@ from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Limits, Service
 from seq2seq.serving.validation import FORM
-from seq2seq.symbols import EOS
 from seq2seq.translation.request import Translation
-from seq2seq.translator import Translator
+from seq2seq.translation.translator import Translator
 
 TEXTS = demo_lines("test", "de", 6)
 LIMITS = Limits(queue=200, characters=1000, body=10_000)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_server import Running, post
-from tiny_runs import demo_lines, demo_run
+from helpers.servers import Running, post
+from helpers.tiny_runs import demo_lines, demo_run
 
 pytestmark = pytest.mark.serving
 

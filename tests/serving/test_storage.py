@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.serving import storage as module
 from seq2seq.serving.storage import Kind, Storage, UnknownRecordError
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines, demo_run
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
 
 from starlette.testclient import TestClient
 
-from seq2seq.errors import ConfigError, Seq2SeqError
+from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.serving import routes
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.queue import Speed

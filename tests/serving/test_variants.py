@@ -10,11 +10,11 @@ pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
 
 import torch
+from helpers.tiny_runs import save_model
 from starlette.testclient import TestClient
-from tiny_runs import save_model
 
 from seq2seq import checkpoint
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.serving.languages import detect, english_name
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.routes import build_app

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tiny_runs import tiny_overrides, train_again, train_tiny
+from helpers.tiny_runs import tiny_overrides, train_again, train_tiny
 
+from seq2seq.base.errors import CheckpointError
 from seq2seq.checkpoint.folder import load_archive
-from seq2seq.errors import CheckpointError
 from seq2seq.training.checkpointing import AtomicCheckpoints, Trainer
 
 STEPS = ("trainer.max_steps=4", "trainer.val_check_interval=2", "checkpoint.every=2")

@@ -8,36 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
-from tiny_runs import metrics, train_command, train_tiny, weights
+from helpers.devices import OPTIONS, TWO, assert_learnt_the_same
+from helpers.tiny_runs import metrics, train_command, train_tiny
 
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.training.config.options import TrainerOptions
 from seq2seq.training.sweep import check_processes, leave_process_group
-
-# Adam divides a gradient by its size. Where the true gradient is zero (biases of keys), rounding
-# would become a step of full size, so a larger eps is needed to compare. Batches are so small that
-# some ranks get no sentence of them.
-OPTIONS = (
-    *("model.dropout=0", "optimizer.eps=1e-3", "data.max_tokens=192"),
-    *("trainer.max_steps=10", "trainer.val_check_interval=5"),
-    "trainer.log_every_n_steps=2",
-)
-TWO = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
 
 
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Trained by one process that takes each batch in one piece."""
     return train_tiny(tmp_path_factory.getbasetemp(), *OPTIONS)
-
-
-def assert_learnt_the_same(folder: Path, other: Path) -> None:
-    expected = weights(other)
-    for name, value in weights(folder).items():
-        torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=0)
-    for name, lines in (("train/loss", 5), ("valid/loss", 2), ("valid/bleu", 2)):
-        assert len(metrics(folder, name)) == lines
-        assert metrics(folder, name) == pytest.approx(metrics(other, name), abs=1e-5)
 
 
 def test_batches_in_three_pieces_teach_what_whole_ones_do(

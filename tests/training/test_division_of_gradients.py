@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import TARGET_SIZE, assert_equal, small_model, source_batch
+from helpers.builders import TARGET_SIZE, assert_equal, small_model, source_batch
 from torch.nn import functional as F
 
-from seq2seq.data.batch import Batch
-from seq2seq.symbols import BOS, EOS, PAD
+from seq2seq.base.symbols import BOS, EOS, PAD
+from seq2seq.data.batches.batch import Batch
 from seq2seq.training.module import TrainingModule
 
 LENGTHS = [1, 2, 3, 5, 8, 13]  # target tokens of each sentence: parts weigh differently

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import plan_of, tiny_overrides, train_tiny
+from helpers.tiny_runs import plan_of, tiny_overrides, train_tiny
 
+from seq2seq.base.errors import ConfigError
 from seq2seq.data.prepare import prepare
-from seq2seq.errors import ConfigError
 from seq2seq.training import dry_run as module
 from seq2seq.training.dry_run import largest_batches, sample_batches, valid_batches
 from seq2seq.training.loaders import train_loader

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tiny_runs import metrics, train_again
+from helpers.tiny_runs import metrics, train_again
 from yaml import safe_load
 
 from seq2seq import Translator

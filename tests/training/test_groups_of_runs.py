@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import demo_lines, train_tiny
+from helpers.tiny_runs import demo_lines, train_tiny
 from torch import Tensor
 
 from seq2seq import Translator, checkpoint
 from seq2seq.attention.base import Encoded
 from seq2seq.attention.context import HierarchicalContext
-from seq2seq.average import average
-from seq2seq.data.groups import group_marks
-from seq2seq.data.padding import pad_rows
-from seq2seq.errors import CheckpointError, ConfigError
+from seq2seq.base.errors import CheckpointError, ConfigError
+from seq2seq.base.symbols import EOS
+from seq2seq.checkpoint.average import average
+from seq2seq.data.batches.padding import pad_rows
+from seq2seq.data.corpus.groups import group_marks
 from seq2seq.functional.context import token_groups
-from seq2seq.symbols import EOS
-from seq2seq.tokenization.tokenizer import Tokenizer
+from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 GROUPED = ("attn=hierarchical_context", "data.groups=sentences", "data.sentence_separator=.")
 QUICK = ("trainer.max_steps=4", "trainer.val_check_interval=4")

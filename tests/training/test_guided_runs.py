@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import error_rate
-from test_devices import OPTIONS, TWO, assert_learnt_the_same
-from test_resume import assert_identical, state_of
-from tiny_runs import (
+from helpers.builders import error_rate
+from helpers.devices import OPTIONS, TWO, assert_learnt_the_same
+from helpers.resumed_runs import assert_identical, state_of
+from helpers.tiny_runs import (
     DEMO,
     TINY_MODEL,
     corpus,
@@ -26,10 +26,10 @@ from tiny_runs import (
 from seq2seq import checkpoint
 from seq2seq.alignment.choice import GUIDED_NEAR, Choice, choice_of_guided_head
 from seq2seq.alignment.links import parse_links
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.training.loss import batch_loss
-from seq2seq.translator import Translator
+from seq2seq.translation.translator import Translator
 
 
 @pytest.fixture

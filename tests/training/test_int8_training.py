@@ -7,12 +7,12 @@ from typing import Any
 import lightning as L
 import pytest
 import torch
-from test_resume import assert_identical, state_of
-from tiny_runs import train_tiny, weights
+from helpers.resumed_runs import assert_identical, state_of
+from helpers.tiny_runs import train_tiny, weights
 from torch import Tensor, nn
 
+from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.weights import SHORTEST_ROW
-from seq2seq.errors import ConfigError
 from seq2seq.training.callbacks import Int8Passes
 
 AWARE = "trainer.precision=int8-aware"

@@ -4,9 +4,9 @@ import csv
 from pathlib import Path
 
 import pytest
-from tiny_runs import metrics, train_tiny
+from helpers.tiny_runs import metrics, train_tiny
 
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.training.loggers import LOGGERS, PACKAGES, is_installed, read_logger, set_aside
 
 FEW = ("trainer.max_steps=2",)

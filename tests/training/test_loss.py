@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import assert_equal, gradients
+from helpers.builders import assert_equal, gradients
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_resume import assert_identical
-from tiny_runs import demo_lines, demo_run, train_tiny, weights
+from helpers.resumed_runs import assert_identical
+from helpers.tiny_runs import demo_lines, demo_run, train_tiny, weights
 
 from seq2seq import checkpoint
-from seq2seq.constraints.spelling import Spelling
-from seq2seq.errors import ConfigError
-from seq2seq.tokenization.registry import build_recipe
-from seq2seq.tokenization.tokenizer import Tokenizer
+from seq2seq.base.errors import ConfigError
+from seq2seq.decoding.constraints.spelling import Spelling
+from seq2seq.text.tokenization.registry import build_recipe
+from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.training.resume import find_sources
 
 STILL = ("optimizer.lr=0", "trainer.max_steps=1")

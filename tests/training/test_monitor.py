@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import metrics, tiny_overrides, train_again, train_command, train_tiny
+from helpers.tiny_runs import metrics, tiny_overrides, train_again, train_command, train_tiny
 
 from seq2seq import checkpoint
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.training.command_score import fill_in, run_score_command
 from seq2seq.training.config.options import CheckpointOptions
-from seq2seq.translator import Translator
+from seq2seq.translation.translator import Translator
 
 RUN = ("trainer.max_steps=4", "schedule.steps=4", "trainer.val_check_interval=2")
 COLUMNS = {"hypotheses": ["a b", "c"], "references": ["a b", "d"], "sources": ["x", "y"]}

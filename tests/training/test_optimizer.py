@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import model_config, presets, small_model, source_batch
-from tiny_runs import plan_of
+from helpers.builders import model_config, presets, small_model, source_batch
+from helpers.tiny_runs import plan_of
 
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import BOS
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.symbols import BOS
 from seq2seq.training.config.options import OptimizerOptions
 from seq2seq.training.optimizer import (
     SCHEDULES,

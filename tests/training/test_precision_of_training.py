@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import demo_run, plan_of, tiny_overrides, train_tiny
+from helpers.tiny_runs import demo_run, plan_of, tiny_overrides, train_tiny
 
 from seq2seq import checkpoint
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.training import trainer as module
 from seq2seq.training.trainer import check_same_precision, choose_precision, find_cpu_bfloat16
 

@@ -7,29 +7,22 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import TARGET_SIZE, assert_equal, gradients, model_config, small_model, source_batch
-from tiny_runs import metrics, train_tiny, weights
+from helpers.builders import (
+    TARGET_SIZE,
+    assert_equal,
+    gradients,
+    model_config,
+    small_model,
+)
+from helpers.consistency import E, Largest, R, batch_of, problem
+from helpers.tiny_runs import metrics, train_tiny, weights
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from seq2seq.data.batch import Batch
-from seq2seq.data.piece_links import BatchLinks
+from seq2seq.base.symbols import PAD
 from seq2seq.models import build_model
-from seq2seq.symbols import BOS, EOS, PAD
 from seq2seq.training.guided import GuidedHead, align_loss
 from seq2seq.training.loss import batch_loss, cross_entropy, r_drop
-
-R, E, V = 7, 5, 13
-
-
-def problem(
-    tokens: int = R, dtype: torch.dtype = torch.float64
-) -> tuple[Tensor, nn.Linear, Tensor]:
-    """Two hidden states of each token, an output layer and target ids, some of them twice."""
-    hidden = torch.randn(2 * tokens, E, dtype=dtype, requires_grad=True)
-    output = nn.Linear(E, V, dtype=dtype)
-    return hidden, output, torch.randint(V // 2, (tokens,))
 
 
 def torchs(
@@ -126,21 +119,6 @@ def test_pieces_of_a_batch_add_up_under_two_dropouts() -> None:
     assert_equal(gradients(total, *inputs), whole)
 
 
-class Largest(TorchDispatchMode):
-    """The size of the largest tensor that is made."""
-
-    size = 0
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        made = function(*args, **(kwargs or {}))
-        for each in made if isinstance(made, tuple | list) else (made,):
-            if isinstance(each, Tensor):
-                self.size = max(self.size, each.numel())
-        return made
-
-
 def test_the_scores_of_the_batch_are_never_held() -> None:
     hidden, output, target = problem(100)
     with Largest() as largest:
@@ -170,17 +148,6 @@ def test_under_two_dropouts_mixed_precision_is_near_and_sums_in_float32(kind: to
     for mine, other in zip(gradients(loss, *inputs), slopes, strict=True):
         assert mine.dtype is torch.float32
         assert (mine - other).norm() < 0.02 * other.norm()
-
-
-def batch_of(*lengths: int) -> Batch:
-    """Sentences with targets of these lengths, each with a link between the first pieces."""
-    target = torch.full((len(lengths), max(lengths) + 2), PAD)
-    for row, length in zip(target, lengths, strict=True):
-        row[0], row[1 : length + 1], row[length + 1] = BOS, torch.randint(4, TARGET_SIZE, ()), EOS
-    rows, tokens = torch.arange(len(lengths)), sum(lengths) + len(lengths)
-    first = torch.zeros_like(rows)
-    links = BatchLinks(torch.stack((rows, first, first)), torch.ones(len(rows)), len(rows), 9)
-    return Batch(source_batch(*lengths), target, tokens, 99, list(range(len(lengths))), links)
 
 
 def test_the_loss_of_a_batch_is_that_of_two_passes_of_the_model_in_training() -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tiny_runs import plan_of, train_tiny
+from helpers.tiny_runs import plan_of, train_tiny
 
 from seq2seq.training import reporter
 from seq2seq.training.reporter import Reporter

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import (
+from helpers.resumed_runs import LONG, assert_identical, state_of
+from helpers.tiny_runs import (
     corpus,
     demo_run,
     metrics,
@@ -16,25 +17,15 @@ from tiny_runs import (
     weights,
 )
 
-from seq2seq.average import average
-from seq2seq.errors import CheckpointError, ConfigError
+from seq2seq.base.errors import CheckpointError, ConfigError
+from seq2seq.checkpoint.average import average
 from seq2seq.training.checkpointing import LastCheckpoint
 from seq2seq.training.resume import AGREED_PATH, agree_on_path
-
-# Between seven and twenty updates an epoch.
-DROPOUT = ("model.dropout=0.2", "attn.dropout=0.1", "model.word_dropout=0.1")
-LONG = ("data.max_tokens=1024", *DROPOUT, "schedule.steps=20")
 
 
 @pytest.fixture
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.getbasetemp()
-
-
-def state_of(folder: Path) -> dict[str, Any]:
-    """Everything in last.ckpt but the paths of the run's folder."""
-    content = torch.load(folder / "last.ckpt", weights_only=True)
-    return {key: content[key] for key in ("state_dict", "optimizer_states", "lr_schedulers")}
 
 
 def epoch_of(folder: Path, updates: int) -> int:
@@ -44,21 +35,6 @@ def epoch_of(folder: Path, updates: int) -> int:
     assert loader["epoch"] == 1
     batches = loops["epoch_loop.batch_progress"]["total"]["completed"]
     return (batches - loader["position"]) * updates // batches
-
-
-def assert_identical(actual: Any, expected: Any) -> None:
-    if isinstance(expected, torch.Tensor):
-        assert torch.equal(actual, expected)
-    elif isinstance(expected, dict):
-        assert list(actual) == list(expected)
-        for key in expected:
-            assert_identical(actual[key], expected[key])
-    elif isinstance(expected, list):
-        assert len(actual) == len(expected)
-        for one, other in zip(actual, expected, strict=True):
-            assert_identical(one, other)
-    else:
-        assert actual == expected
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sacrebleu.metrics.bleu import BLEU
-from tiny_runs import (
+from helpers.tiny_runs import (
     corpus,
     demo_lines,
     demo_run,
@@ -20,18 +19,21 @@ from tiny_runs import (
     train_tiny,
     weights,
 )
+from sacrebleu.metrics.bleu import BLEU
 
 from seq2seq import checkpoint
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.files import find_run
-from seq2seq.data import cache, formats, text
+from seq2seq.data.corpus import cache
+from seq2seq.data.corpus.ragged_array import RaggedArray
 from seq2seq.data.prepare import prepare
-from seq2seq.data.ragged_array import RaggedArray
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.data.text import formats
+from seq2seq.data.text import lines as text
 from seq2seq.training.config.plan import check_nodes
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.run import train
 from seq2seq.training.trainer import build_trainer, validation_interval
-from seq2seq.translator import Translator
+from seq2seq.translation.translator import Translator
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig
 
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 from seq2seq.training import launch, run
 from seq2seq.training.run_folder import LOCK, lock_run
 

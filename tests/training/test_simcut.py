@@ -10,17 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import TARGET_SIZE, assert_equal, gradients, model_config, small_model
-from small_corpora import corpus_in_memory
-from test_r_drop import E, Largest, R, V, batch_of, problem
-from tiny_runs import metrics, tiny_overrides, train_again, train_command, train_tiny, weights
+from helpers.builders import TARGET_SIZE, assert_equal, gradients, model_config, small_model
+from helpers.consistency import E, Largest, R, V, batch_of, problem
+from helpers.small_corpora import corpus_in_memory
+from helpers.tiny_runs import (
+    metrics,
+    tiny_overrides,
+    train_again,
+    train_command,
+    train_tiny,
+    weights,
+)
 from torch import Tensor, nn
 
-from seq2seq.data.batch import draw_cuts, make_batch
-from seq2seq.data.batch_loader import BatchLoader
-from seq2seq.data.corpus import Corpus
+from seq2seq.base.symbols import EOS, PAD
+from seq2seq.data.batches.batch import draw_cuts, make_batch
+from seq2seq.data.batches.batch_loader import BatchLoader
+from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.symbols import EOS, PAD
 from seq2seq.training.guided import GuidedHead, align_loss
 from seq2seq.training.loss import batch_loss, cross_entropy, simcut
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_resume import assert_identical
-from tiny_runs import corpus, demo_run, metrics, train_tiny, weights
+from helpers.resumed_runs import assert_identical
+from helpers.tiny_runs import corpus, demo_run, metrics, train_tiny, weights
 
 from seq2seq import checkpoint
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 
 STILL = ("optimizer.lr=0", "trainer.max_steps=1")
 

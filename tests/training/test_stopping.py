@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_resume import LONG, assert_identical, state_of
-from tiny_runs import tiny_overrides, train_again, train_command, train_tiny, weights
+from helpers.resumed_runs import LONG, assert_identical, state_of
+from helpers.tiny_runs import tiny_overrides, train_again, train_command, train_tiny, weights
 
 from seq2seq.training.module import TokenMean, TrainingModule
 from seq2seq.training.stopping import DivergedError

@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from helpers.tiny_runs import train_command
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
-from tiny_runs import train_command
 
 from seq2seq.training.sweep import JobFailedError, Sweep, run_job
 

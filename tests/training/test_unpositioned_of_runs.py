@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import train_tiny
+from helpers.tiny_runs import train_tiny
 
 from seq2seq import Translator, checkpoint
-from seq2seq.data.groups import mark_unpositioned
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
+from seq2seq.data.corpus.groups import mark_unpositioned
 
 STEMS = ["".join(stem) for stem in product("kpt", "ae", "lr")]
 ENDINGS = {"SG;NOM": "", "SG;GEN": "n", "PL;NOM": "t", "PL;GEN": "in"}

@@ -18,7 +18,7 @@ from seq2seq.alignment.choice import (
 )
 from seq2seq.alignment.links import Links
 from seq2seq.alignment.saved_choice import choice_file, choice_options, load_choice
-from seq2seq.errors import ConfigError
+from seq2seq.base.errors import ConfigError
 
 GUESS = (
     "a guess, the sharpest layer; links of a validation set choose better: seq2seq "

@@ -16,10 +16,10 @@ line and sets the exit code to 1.
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from seq2seq.base.errors import ConfigError
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of, warn_of_files
 from seq2seq.cli.lines import as_utf8
 from seq2seq.cli.options import Option, add_model, add_options, list_given, positive
-from seq2seq.errors import ConfigError
 
 LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
 HELP = "align the words of sentences and translations: a picture, or links"

@@ -10,6 +10,7 @@ from seq2seq import checkpoint
 from seq2seq.alignment.choice import Alignment, describe_choice
 from seq2seq.alignment.links import Link, Links, check_all_links, check_pair_links
 from seq2seq.alignment.saved_choice import choice_options, save_choice
+from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align import choice
 from seq2seq.cli.align.links import (
@@ -24,10 +25,9 @@ from seq2seq.cli.align.links import (
     rates_table,
     read_links,
 )
-from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError
-from seq2seq.languages import is_spaceless, language_code
-from seq2seq.translator import Translator
+from seq2seq.data.text.lines import check_parallel, read_lines
+from seq2seq.text.languages import is_spaceless, language_code
+from seq2seq.translation.translator import Translator
 
 SHOWN = 5  # best candidates in a table
 

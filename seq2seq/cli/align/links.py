@@ -18,9 +18,9 @@ from seq2seq.alignment.links import (
     words,
 )
 from seq2seq.alignment.symmetrize import HEURISTICS, symmetrize
-from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.durable import replacing
-from seq2seq.errors import format_count, printable
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import format_count, printable
+from seq2seq.data.text.lines import check_parallel, read_lines
 
 PairLinks = set[Link] | None
 

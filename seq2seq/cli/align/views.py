@@ -6,14 +6,14 @@ from pathlib import Path
 
 from seq2seq.alignment.choice import Alignment
 from seq2seq.alignment.links import format_links
+from seq2seq.base.durable import write_text
+from seq2seq.base.errors import DataError, printable
 from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align import choice
-from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.durable import write_text
-from seq2seq.errors import DataError, printable
+from seq2seq.data.text.lines import check_parallel, read_lines
 from seq2seq.pages.page import write_page
 from seq2seq.pages.plots import picture_format, plot_alignment
-from seq2seq.translator import Translator
+from seq2seq.translation.translator import Translator
 
 # What a browser opens without delay: pairs, and weights of a byte each.
 MAX_PAIRS, MAX_WEIGHTS = 100, 20_000_000

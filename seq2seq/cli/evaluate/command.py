@@ -11,6 +11,8 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
 from seq2seq.cli.evaluate.systems import System, check_systems, file_content, translate_systems
 from seq2seq.cli.evaluate.testset import USAGE, TestSet, read_test_set, split_files
@@ -26,9 +28,7 @@ from seq2seq.cli.options import (
     options_of_models,
 )
 from seq2seq.cli.requirements import add_requirements, check_requirements
-from seq2seq.durable import replacing
-from seq2seq.errors import ConfigError, printable
-from seq2seq.languages import LANGUAGE_CODES, read_language
+from seq2seq.text.languages import LANGUAGE_CODES, read_language
 
 HELP = "score translations of a test set"
 MAX_RESAMPLES = 100_000  # each takes an index per sentence

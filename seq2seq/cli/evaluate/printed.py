@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from seq2seq.base.errors import format_count
 from seq2seq.cli.evaluate.systems import System
 from seq2seq.cli.evaluate.testset import TestSet
-from seq2seq.errors import format_count
 
 if TYPE_CHECKING:
     from seq2seq.metrics.assessment import Assessment

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seq2seq.base.errors import ConfigError
 from seq2seq.cli import status
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
 from seq2seq.cli.options import choose_shortlist, decoding_arguments, model_paths, open_models
 from seq2seq.cli.requirements import check_beams, put_best_first, rules_of
-from seq2seq.data.text import check_rereadable, read_lines, similar_names
-from seq2seq.errors import ConfigError
+from seq2seq.data.text.lines import check_rereadable, read_lines, similar_names
 
 
 class System(NamedTuple):

@@ -4,8 +4,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.data.text import check_parallel, count_lines, read_lines
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.base.errors import ConfigError, DataError
+from seq2seq.data.text.lines import check_parallel, count_lines, read_lines
 
 USAGE = "seq2seq evaluate PATH [PATH ...] SRC REF"
 

@@ -10,17 +10,17 @@ from torch import Tensor
 
 from seq2seq.attention.base import Attention, Encoded
 from seq2seq.attention.memory import Memory
+from seq2seq.base.errors import DataError
+from seq2seq.base.symbols import EOS, NEVER_GENERATED, PAD
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.caches import kv_cache, kv_view
 from seq2seq.decoding.native.constraints import NativeConstraints
 from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
-from seq2seq.errors import DataError
 from seq2seq.models.base import Cuts, Decoded, Layers, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, Candidates
 from seq2seq.models.state import DecodeState
 from seq2seq.models.token_lists import TokenLists
-from seq2seq.symbols import EOS, NEVER_GENERATED, PAD
 
 MAX_CANDIDATES = 64  # that are found while the head is computed
 MAX_STEPS = 16  # in one call: whoever waits for news, or cancels, waits no longer

@@ -20,11 +20,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from seq2seq.base.durable import remove
+from seq2seq.base.errors import Seq2SeqError
 from seq2seq.decoding.native import prebuilt
-from seq2seq.durable import remove
-from seq2seq.errors import Seq2SeqError
 
-SOURCES = Path(__file__).parent
+PACKAGE = Path(__file__).parent
+SOURCES = PACKAGE / "csrc"
 FLAGS = [*prebuilt.FLAGS, "-march=native"]
 TIMEOUT = 120  # seconds for the compiler, and for the test
 # Another process tests the library first: there, what crashes harms nobody.
@@ -130,7 +131,7 @@ def library_key(origin: Path) -> str:
         first = cpu.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
         about += [line for line in first.splitlines() if "MHz" not in line]
     about += [str(origin.stat().st_size), str(origin.stat().st_mtime_ns)]
-    sources = [*sorted(SOURCES.glob("*.[ch]")), SOURCES / "self_test.py"]
+    sources = [*sorted(SOURCES.glob("*.[ch]")), PACKAGE / "self_test.py"]
     about += [source.read_text(encoding="utf-8") for source in sources]
     return short_digest("\0".join(about).encode())
 
@@ -151,7 +152,7 @@ def add_library(origin: Path, folder: Path, key: str) -> Path:
             run(command, temporary, "the C compiler")
         if not path.is_file():
             raise UnavailableError("the C compiler wrote nothing")
-        test = [sys.executable, "-I", "-c", TEST, str(path), str(SOURCES.parents[2]), *sys.path]
+        test = [sys.executable, "-I", "-c", TEST, str(path), str(PACKAGE.parents[2]), *sys.path]
         run(test, temporary, "the test of the native code")
         clean(folder, key)
         final = folder / f"{key}-{short_digest(path.read_bytes())}.so"

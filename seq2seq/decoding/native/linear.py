@@ -12,7 +12,7 @@ from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.quantization import pack_int8
 from seq2seq.functional.int8 import quantize_matrix
-from seq2seq.nn.input_scale import input_scale_of
+from seq2seq.models.layers.input_scale import input_scale_of
 
 
 class PackedMatrix:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
-from seq2seq.nn.input_scale import input_scale_of
+from seq2seq.models.layers.input_scale import input_scale_of
 
 # Inputs whose sum fits into 32 bits in all kernels: those for AVX-512 add up to 255 * 127 for each,
 # all others 127 * 127, which would allow 133,144.

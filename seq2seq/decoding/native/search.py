@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seq2seq.base.symbols import PAD
 from seq2seq.decoding.beam import Beam, BeamState
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.native.base import MAX_STEPS, NativeModel, check_code
@@ -15,7 +16,6 @@ from seq2seq.decoding.native.layout import WORKSPACE, address, structs
 from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
-from seq2seq.symbols import PAD
 
 MAX_BEAMS = 32  # of one sentence
 

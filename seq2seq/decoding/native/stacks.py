@@ -12,9 +12,8 @@ from seq2seq.attention.scores import Dot, ScaledDot
 from seq2seq.attention.ssru import SSRU
 from seq2seq.decoding.native.layout import constants, structs
 from seq2seq.decoding.native.linear import Packer
-from seq2seq.models.transformer import Transformer
-from seq2seq.nn.layer import ACTIVATIONS, FeedForward
-from seq2seq.nn.positions import (
+from seq2seq.models.layers.layer import ACTIVATIONS, FeedForward
+from seq2seq.models.layers.positions import (
     ALiBi,
     Learned,
     PositionScheme,
@@ -23,6 +22,7 @@ from seq2seq.nn.positions import (
     T5Bias,
     TransformerXL,
 )
+from seq2seq.models.transformer import Transformer
 
 NORMS = {
     nn.Identity: constants.NO_NORM,

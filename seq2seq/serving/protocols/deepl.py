@@ -6,15 +6,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from seq2seq.documents.document import Split
-from seq2seq.documents.html_markup import read_html
-from seq2seq.documents.markup import Reader
-from seq2seq.documents.xml_markup import XMLReader
 from seq2seq.serving.languages import english_name
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.protocols.deepl_glossaries import read_terms
 from seq2seq.serving.service import ClientText, Service
 from seq2seq.serving.validation import Entry
+from seq2seq.text.documents.document import Split
+from seq2seq.text.documents.html_markup import read_html
+from seq2seq.text.documents.markup import Reader
+from seq2seq.text.documents.xml_markup import XMLReader
 
 NO_LIMIT = 10**12  # characters
 SPLITS: dict[str, Split | None] = {"0": "none", "1": None, "nonewlines": "sentences"}

@@ -12,13 +12,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from seq2seq.languages import language_code
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.glossaries import Entries, check_entry_count, format_entries, parse_entries
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.service import Service, Terms
 from seq2seq.serving.storage import GLOSSARIES, Record
 from seq2seq.serving.validation import AUTO, Entry
+from seq2seq.text.languages import language_code
 
 Dictionaries = dict[str, Entries]  # by languages, such as `de-en`
 

@@ -8,14 +8,14 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from seq2seq.documents.files.formats import FORMATS
-from seq2seq.documents.html_markup import read_html
 from seq2seq.serving.documents import SECONDS, accept_document, find_record, send_document
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
 from seq2seq.serving.off_loop import run_off_loop
 from seq2seq.serving.service import ClientText, Service, wait_for_answer
 from seq2seq.serving.storage import SUGGESTIONS
 from seq2seq.serving.validation import AUTO, Entry
+from seq2seq.text.documents.files.formats import FORMATS
+from seq2seq.text.documents.html_markup import read_html
 
 
 async def translate(service: Service, request: Request, entry: Entry) -> Any:

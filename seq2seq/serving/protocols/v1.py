@@ -11,7 +11,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from seq2seq.constraints.placeholders import MAX_CHARACTERS
+from seq2seq.decoding.constraints.placeholders import MAX_CHARACTERS
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import english_name
 from seq2seq.serving.off_loop import run_off_loop

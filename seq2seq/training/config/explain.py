@@ -9,9 +9,9 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from seq2seq.errors import ConfigError
-from seq2seq.plugins import preset_folders
-from seq2seq.registry import did_you_mean
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.plugins import preset_folders
+from seq2seq.base.registry import did_you_mean
 
 
 def explain_config_error(error: BaseException, folder: str, overrides: list[str]) -> str:

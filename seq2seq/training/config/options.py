@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from seq2seq.errors import ConfigError
-from seq2seq.registry import check_range
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
 
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
 INT8_AWARE = "int8-aware"  # a trainer.precision

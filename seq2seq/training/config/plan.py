@@ -13,15 +13,15 @@ import torch
 
 from seq2seq.attention import ATTENTION, Place, Role, build_attention
 from seq2seq.attention.roles import Assignment, resolve_roles
+from seq2seq.base.environment import training_command
+from seq2seq.base.errors import ConfigError, Seq2SeqError
+from seq2seq.base.registry import check_options, did_you_mean, options_of
 from seq2seq.checkpoint.folder import LAST
-from seq2seq.data.guided_links import LinkFiles
+from seq2seq.data.links.guided_links import LinkFiles
 from seq2seq.data.options import DataOptions
 from seq2seq.decoding import SEARCHES, Search, build_search, check_coverage, engine_options
-from seq2seq.environment import training_command
-from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, Seq2Seq, check_model
-from seq2seq.registry import check_options, did_you_mean, options_of
-from seq2seq.tokenization.registry import TOKENIZERS, build_recipe
+from seq2seq.text.tokenization.registry import TOKENIZERS, build_recipe
 from seq2seq.training.config.options import (
     AUTO,
     FROM_CHECKPOINT,

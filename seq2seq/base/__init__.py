@@ -1,0 +1,1 @@
+"""The lowest floor: errors, registries, plug-ins, durable files, progress."""

@@ -1,0 +1,58 @@
+"""Errors that a user can fix: the command line prints them as one message, without a traceback."""
+
+import sys
+import unicodedata
+
+
+def escape(text: str, keep: str = "") -> str:
+    """A text with escapes such as `\\x1b` for control characters and others that are invisible.
+
+    So data in a message can neither move the cursor nor change the direction of a line, and lone
+    surrogates, as in file names, can be printed.
+
+    Args:
+        keep: characters to keep, such as line ends.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c.encode("unicode_escape").decode() if is_hidden(c) and c not in keep else c for c in text
+    )
+
+
+def printable(text: str) -> str:
+    """A text as a message of one or more lines: `escape` except for line ends and tabs."""
+    return escape(text, keep="\n\t")
+
+
+def is_hidden(character: str) -> bool:
+    # Joiners are part of the spelling in Persian and Indic scripts.
+    category = unicodedata.category(character)
+    return category in {"Zl", "Zp"} or (category[0] == "C" and character not in "\u200c\u200d")
+
+
+def format_count(count: int, noun: str) -> str:
+    """`1 line`, `2,000 lines`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+class Seq2SeqError(Exception):
+    """The message says what is wrong, what would be right, and what to type."""
+
+
+class ConfigError(Seq2SeqError):
+    """An invalid option or name, or a combination that cannot work."""
+
+
+class DataError(Seq2SeqError):
+    """A file that cannot be read as its format; the message names the file and the line."""
+
+
+class CheckpointError(Seq2SeqError):
+    """A path without a model that this version can open."""
+
+
+def fail(message: str) -> int:
+    """Print the error message that ends a command. Returns: the exit code."""
+    print(f"error: {printable(message)}", file=sys.stderr)
+    return 2

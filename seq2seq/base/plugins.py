@@ -1,0 +1,210 @@
+"""Plug-ins: other packages that add attention mechanisms, searches, tokenizers and metrics.
+
+    [project.entry-points."seq2seq.attention"]
+    leaky = "leaky_attention.mechanism:Leaky"
+
+A name is looked up in our own tables first, and then among the entry points of what is installed.
+Only one that is declared under exactly that name is imported, and only when it is asked for; no
+file can name a module. Presets are files of the plug-in's package, `conf/attn/leaky.yaml`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import Table
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+
+GROUP = "seq2seq.{}"  # of entry points
+KINDS = ("attention", "search", "tokenizer", "metric")
+
+
+class PluginTable(Table[T]):
+    """A table that plug-ins extend: their entries are imported when they are first asked for.
+
+    Args:
+        kind: one of KINDS.
+        entries: our own.
+        suits: can this object be an entry?
+        expected: in words, the objects that can.
+    """
+
+    def __init__(
+        self, kind: str, entries: Mapping[str, T], suits: Callable[[Any], bool], expected: str
+    ):
+        super().__init__(kind, entries)
+        self.ours, self.suits, self.expected = frozenset(entries), suits, expected
+
+    def find(self, name: str) -> T:
+        """The entry called `name`, of ours or of a plug-in.
+
+        Raises: ConfigError for an unknown name, one that two plug-ins declare, and a plug-in that
+            cannot be imported or gives another kind of object.
+        """
+        if isinstance(name, str) and name not in self:
+            declared = find_entry_points(self.kind, name)
+            if len(declared) > 1:
+                both = " and ".join(map(describe_source, declared))
+                raise ConfigError(
+                    f"{self.kind} {name!r} is declared by {both}: pip uninstall all but one of them"
+                )
+            for entry_point in declared:
+                self[name] = self._load(entry_point)
+        return super().find(name)
+
+    def list_names(self) -> set[str]:
+        return {*self, *(each.name for each in find_entry_points(self.kind))}
+
+    def has(self, name: str) -> bool:
+        """Is it the name of an entry of ours, or of a plug-in that is installed?"""
+        return name in self or bool(find_entry_points(self.kind, name))
+
+    def check_unclaimed(self, name: str) -> None:
+        """Raises: ConfigError if a name of ours is also that of a plug-in, so that nobody takes one
+        for the other.
+        """
+        if name in self.ours:
+            for each in find_entry_points(self.kind, name):
+                raise ConfigError(
+                    f"{self.kind} {name!r} is a name of seq2seq itself, and "
+                    f"{describe_source(each)} declares it too: give its entry point another "
+                    f"name, or type pip uninstall {distribution_name(each)}"
+                )
+
+    def _load(self, entry_point: "EntryPoint") -> T:
+        source = f"{describe_source(entry_point)}, which has the {self.kind} {entry_point.name!r},"
+        try:
+            entry: Any = entry_point.load()
+        except (Exception, SystemExit) as error:  # it is anybody's code
+            reason = f"{type(error).__name__}: {error}"
+            raise ConfigError(
+                f"{source} cannot be imported: {reason}. python -c 'import {entry_point.module}' "
+                f"shows where. Repair it, or type pip uninstall {distribution_name(entry_point)}"
+            ) from error
+        if not self.suits(entry):
+            raise ConfigError(f"{source} gives {entry!r}, which should be {self.expected}")
+        found: T = entry
+        return found
+
+
+def find_entry_points(kind: str, name: str | None = None) -> list["EntryPoint"]:
+    """The entries that are installed and declared for a table, by name; nothing is imported."""
+    from importlib.metadata import entry_points  # only here: it takes a moment
+
+    declared = entry_points(group=GROUP.format(kind))
+    chosen = (each for each in declared if name is None or each.name == name)
+    return sorted(chosen, key=lambda each: (each.name, distribution_name(each)))
+
+
+def distribution_name(entry_point: "EntryPoint") -> str:
+    return entry_point.dist.name if entry_point.dist else "an unknown package"
+
+
+def describe_source(entry_point: "EntryPoint") -> str:
+    """`the plug-in leaky-attention 0.1`."""
+    version = f" {entry_point.dist.version}" if entry_point.dist else ""
+    return f"the plug-in {distribution_name(entry_point)}{version}"
+
+
+def preset_folders() -> dict[Path, str]:
+    """The folders conf/ of all plug-ins, and the plug-in that each belongs to."""
+    folders: dict[Path, str] = {}
+    for entry_point in (each for kind in KINDS for each in find_entry_points(kind)):
+        try:
+            # Without a dot in the name, nothing is imported.
+            spec = find_spec(entry_point.module.partition(".")[0])
+        except (ImportError, ValueError):
+            continue
+        for location in (spec and spec.submodule_search_locations) or ():
+            if (folder := Path(location) / "conf").is_dir():
+                folders.setdefault(folder, describe_source(entry_point))
+    return folders
+
+
+def check_presets(choices: Mapping[str, str | None], ours: Path) -> None:
+    """Check that each preset is the only one of its name.
+
+    Args:
+        choices: `attn: leaky`, as Hydra has chosen them.
+        ours: the folder conf/ of this package.
+
+    Raises: ConfigError for a preset of a plug-in that has the name of another.
+    """
+    folders = {ours: "seq2seq itself", **preset_folders()}
+    if len(folders) == 1:
+        return
+    for group, name in choices.items():
+        file = Path(group.partition("@")[0], f"{name}.yaml")
+        sources = [source for folder, source in folders.items() if (folder / file).is_file()]
+        if len(sources) > 1:
+            raise ConfigError(
+                f"the preset conf/{file} is in {' and in '.join(sources)}: rename all but one of "
+                "these files, or pip uninstall a plug-in"
+            )
+
+
+def record_plugins(names: Mapping[str, set[str]]) -> dict[str, dict[str, str]]:
+    """The packages that entries of plug-ins come from, for whoever will miss them.
+
+    Args:
+        names: of entries, by their kind.
+
+    Returns: by kind and name, the distribution and its version.
+    """
+    record: dict[str, dict[str, str]] = {}
+    for kind, wanted in names.items():
+        for each in find_entry_points(kind):
+            if each.name in wanted and each.dist:
+                source = f"{each.dist.name} {each.dist.version}"
+                record.setdefault(kind, {})[each.name] = source
+    return record
+
+
+def explain_missing(kind: str, name: str, record: Any) -> str:
+    """The message for an entry that a model needs and that is neither ours nor installed.
+
+    Args:
+        record: `record_plugins` as the model's file has it, which may be anything.
+    """
+    source = record.get(kind) if isinstance(record, Mapping) else None
+    source = source.get(name) if isinstance(source, Mapping) else None
+    needs = f"the model needs the {kind} {name!r}, which"
+    if not isinstance(source, str) or not is_release(source):
+        return (
+            f"{needs} is neither of this version of seq2seq nor of a plug-in that is installed: "
+            "pip install the package that declares it, or install a newer seq2seq"
+        )
+    package = source.split()[0]
+    return (
+        f"{needs} belongs to a plug-in that is not installed: by its own account {source}. If you "
+        f"trust it: pip install {package}"
+    )
+
+
+def is_release(text: str) -> bool:
+    """Is it the name of a distribution and a version, and nothing that a shell or pip would take
+    for more?
+    """
+    return bool(re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99} [A-Za-z0-9][\w.+!-]{0,99}", text, re.A))
+
+
+def import_library(name: str) -> Any:
+    """A package that only some exports and imports need, or a module of it.
+
+    Raises: ConfigError with what to type if it is missing.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ConfigError(
+            f"the package {package} is not installed: pip install {package}"
+        ) from error

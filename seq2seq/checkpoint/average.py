@@ -1,0 +1,70 @@
+"""One model from several checkpoints of a run: the mean of their weights.
+
+Near the end of training the weights wander around a point that is better than any of them.
+Vaswani et al. 2017, arXiv:1706.03762, average their last checkpoints.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from seq2seq import checkpoint
+from seq2seq.base.errors import CheckpointError
+from seq2seq.checkpoint.differences import RUNTIME_OPTIONS, find_differences
+from seq2seq.checkpoint.folder import KEPT, find_checkpoint, save_archive
+
+
+def average(files: Sequence[Path], output: Path) -> None:
+    """Write a checkpoint whose weights are the mean of those of others.
+
+    Args:
+        files: checkpoints of the same model with the same tokenizers.
+        output: where to write; self-sufficient, as they are.
+
+    Raises: CheckpointError for a file that is not a checkpoint, or of another model, and if the
+        average cannot be written.
+    """
+    if not files:
+        raise CheckpointError("there is nothing to average: give at least one checkpoint")
+    first = checkpoint.read(files[0])
+    sums = {name: value.double() for name, value in first.weights.items()}
+    for file in files[1:]:
+        saved = checkpoint.read(file)
+        if other := find_differences(first, saved, ignore=RUNTIME_OPTIONS):
+            words = "; ".join(map(str, other))
+            raise CheckpointError(f"{file} is not the same model as {files[0]}: {words}")
+        for name, value in saved.weights.items():
+            sums[name] += value.double()
+    state: dict[str, Any] = {
+        f"{checkpoint.PREFIX}{name}": (total / len(files)).to(first.weights[name].dtype)
+        for name, total in sums.items()
+    }
+    entry = checkpoint.make_entry(first.config, first.source, first.target)
+    save_archive({"state_dict": state, checkpoint.ENTRY: entry}, output)
+
+
+def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:
+    """The checkpoints that a run kept of its best, or its last, validations; best or latest first.
+
+    Raises: CheckpointError if there are fewer, or if the folder is not a run's.
+    """
+    files = sorted((folder / KEPT).glob(f"{which}-*.ckpt"), key=rank_of_checkpoint, reverse=True)
+    if len(files) < count:
+        find_checkpoint(folder)  # for a folder of runs, its message names one of them
+        raise CheckpointError(
+            f"{folder} keeps {len(files)} checkpoints of its {which} validations, not {count}: "
+            f"train with checkpoint.keep_{which}={count}"
+        )
+    return files[:count]
+
+
+def rank_of_checkpoint(file: Path) -> float:
+    """The score in `best-step0000500-bleu31.2500.ckpt`, or the step in `last-step0000500.ckpt`."""
+    match = re.fullmatch(r"(best|last)-step(\d+)(?:-([a-z]+)(-?\d+\.\d+))?", file.stem)
+    if match is None:
+        raise CheckpointError(f"{file} is not named like a checkpoint that a run keeps")
+    kind, step, metric, score = match.groups()
+    if kind == "last":
+        return float(step)
+    return -float(score) if metric == "loss" else float(score)

@@ -1,0 +1,1 @@
+"""Pairs that change from pass to pass."""

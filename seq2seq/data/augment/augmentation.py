@@ -1,0 +1,303 @@
+"""Augmentation of the rows of a corpus: in every pass some pairs are changed, each time others.
+
+Only the corpus is kept: decoding its pieces gives the text that is changed and encoded again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from seq2seq.alignment.links import Links
+from seq2seq.base.symbols import UNK
+from seq2seq.data.augment.augmented_text import (
+    KINDS,
+    AugmentOptions,
+    SentencePair,
+    augment,
+    draw_kinds,
+    draw_numbers,
+)
+from seq2seq.data.augment.subword_regularization import (
+    CACHED,
+    SAMPLE,
+    Resegmented,
+    SubwordRegularization,
+    max_pieces_of,
+)
+from seq2seq.data.corpus.corpus import Corpus
+from seq2seq.data.corpus.piece_links import ENTRY, PieceLinks
+from seq2seq.data.links.guided_links import RowLinks, as_entries, project
+from seq2seq.text.tokenization.tokenizer import Tokenizers
+
+CHUNK = 2**18  # rows whose kinds are drawn together
+FITTING = 0.98  # the part of the rows that have no more pieces than expected
+
+
+class TaggedPair(NamedTuple):
+    """A pair, and the tag before its source if there is one."""
+
+    tag: list[int]
+    pair: SentencePair
+
+
+class RowText:
+    """Reads the text of rows from their pieces, and encodes text as it was encoded for them.
+
+    Args:
+        corpus: of pieces, without subword regularization.
+        tokenizers: those of the corpus.
+        links: between the words of the rows; None: there are none.
+        to_end: see `project`.
+    """
+
+    def __init__(
+        self, corpus: Corpus, tokenizers: Tokenizers, links: RowLinks | None, to_end: bool
+    ):
+        self._sides, self._tokenizers = (corpus.source, corpus.target), tokenizers
+        self._links, self._to_end = links, to_end
+
+    def read(self, row: int) -> TaggedPair | None:
+        """The text of a row; None if its pieces do not say it exactly: if they are others when it
+        is encoded again, or if the row's links are of other words.
+        """
+        tag: list[int] = []
+        texts: list[str] = []
+        for read, tokenizer in zip(self._sides, self._tokenizers, strict=True):
+            ids = read(row).tolist()
+            (text,) = tokenizer.decode_batch([ids])
+            (again,) = tokenizer.encode_batch([text])
+            if not texts:  # no target has a tag
+                tag = ids[: min(1, len(ids) - len(again))]
+                again = [*tag, *again]
+            if UNK in ids or again != ids:
+                return None
+            texts.append(text)
+        source, target = texts
+        links = Links(set(), set())
+        if self._links is not None:
+            of_row = self._links.of_texts(row, source, target)
+            if of_row is None:
+                return None
+            links = of_row
+        return TaggedPair(tag, SentencePair(source, target, links))
+
+    def encode(self, text: TaggedPair) -> list[list[int]]:
+        """The pieces of a source with its tag, and of a target."""
+        (source,) = self._tokenizers.source.encode_batch([text.pair.source])
+        (target,) = self._tokenizers.target.encode_batch([text.pair.target])
+        return [[*text.tag, *source], target]
+
+    def project(self, text: TaggedPair) -> np.ndarray:
+        """The links of a pair between its pieces; none if the corpus has no links."""
+        if self._links is None:
+            return np.empty(0, ENTRY)
+        source, target, links = text.pair
+        spans = self._tokenizers.source.spans(source), self._tokenizers.target.spans(target)
+        shares = project(links, source, target, *spans, to_end=self._to_end)
+        return as_entries(shares, len(text.tag))
+
+
+class Variant(NamedTuple):
+    """The pieces of an augmented pair, and the links between them: none if the corpus has none."""
+
+    sides: list[list[int]]
+    links: np.ndarray
+
+
+class Growth(NamedTuple):
+    """Pieces of a row of length n: `factor` n on average, at most `factor` (n + `spread` sqrt n) in
+    nearly all cases.
+    """
+
+    factor: float = 1.0
+    spread: float = 0.0
+
+
+class Augmentation:
+    """The augmented pairs of each pass: a pure function of (seed, epoch, row).
+
+    An augmented pair has more pieces, one in capitals several times as many. So that no batch
+    exceeds its bound, batches are formed by the room of a row in this pass, which is estimated from
+    a sample of each component so that nearly all fit. A pair keeps its plain pieces if it does not
+    fit, if they do not give its text exactly, or if the changed text would need unknown symbols.
+
+    Args:
+        corpus: of plain pieces.
+        text: the text of its rows.
+        options: of each component.
+        seed: of the draws, 0 <= seed < 2^32.
+        max_length: maximum pieces of a sentence, EOS included.
+        subwords: segments the pairs differently in each pass; None: always alike.
+
+    Attributes:
+        lengths: a function of an epoch: (rows,) int32 maximum pieces of each source, and of each
+            target, EOS not counted.
+        growth: average ratio of pieces with and without this, of sources and of targets.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        text: RowText,
+        options: Sequence[AugmentOptions],
+        *,
+        seed: int,
+        max_length: int,
+        subwords: SubwordRegularization | None = None,
+    ):
+        self._corpus, self._text, self._options = corpus, text, options
+        self._seed, self._max_pieces, self._subwords = seed, max_length - 1, subwords
+        plain = [corpus.source_lengths, corpus.target_lengths]
+        self._plain, self._rooms = plain, plain if subwords is None else subwords.rooms
+        self._of_subwords = [1.0, 1.0] if subwords is None else subwords.growth
+        self._growths = [self._measure(number) for number in range(len(options))]
+        # Of the pass that is going on: 9 bytes a row.
+        self._kinds, self.lengths = lru_cache(1)(self._draw_kinds), lru_cache(1)(self._estimate)
+        self.growth = [self._average_growth(side) for side in (0, 1)]
+
+    def rows(self, epoch: int) -> "AugmentedRows":
+        """The pairs of a pass."""
+        return AugmentedRows(self, epoch, self._corpus, self._subwords)
+
+    def draw(self, row: int, epoch: int) -> Variant | None:
+        """The augmented form of a row in a pass; None if it stays as it is."""
+        kinds = int(self._kinds(epoch)[row])
+        text = self._text.read(row) if kinds else None
+        if text is None:
+            return None
+        pair = augment(text.pair, kinds, draw_numbers(self._seed, epoch, row))
+        if pair == text.pair:
+            return None
+        text = text._replace(pair=pair)
+        sides = self._text.encode(text)
+        for side, (ids, rooms) in enumerate(zip(sides, self.lengths(epoch), strict=True)):
+            if UNK in ids or len(ids) > rooms[row]:
+                return None
+            if self._subwords is not None:
+                drawn = self._subwords.segment(side, ids, row, epoch)
+                sides[side] = drawn if len(drawn) <= rooms[row] else ids
+        return Variant(sides, self._text.project(text))
+
+    def _draw_kinds(self, epoch: int) -> np.ndarray:
+        """(rows,) uint8."""
+        kinds = np.zeros(len(self._corpus), np.uint8)
+        for share, options in zip(self._corpus.shares, self._options, strict=True):
+            for start in range(share.start, share.stop, CHUNK):
+                stop = min(start + CHUNK, share.stop)
+                kinds[start:stop] = draw_kinds(options, self._seed, epoch, start, stop)
+        return kinds
+
+    def _estimate(self, epoch: int) -> list[np.ndarray]:
+        """(rows,) int32 maximum pieces of each source, and of each target, EOS not counted."""
+        of_sides = [np.array(rooms, np.int32) for rooms in self._rooms]
+        kinds = self._kinds(epoch)
+        for number, share in enumerate(self._corpus.shares):
+            for start in range(share.start, share.stop, CHUNK):
+                rows = start + kinds[start : min(start + CHUNK, share.stop)].nonzero()[0]
+                for side, rooms in enumerate(of_sides):
+                    rooms[rows] = self._room(side, number, rows, kinds[rows])
+        return of_sides
+
+    def _room(self, side: int, number: int, rows: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+        """The room of some rows of a component with these kinds, int32."""
+        growth = np.full(len(rows), self._of_subwords[side], np.float32)
+        spread = np.full(len(rows), self._subwords is not None, np.float32)
+        for kind, growths in zip(KINDS, self._growths[number], strict=True):
+            growth[(kinds & kind) > 0] *= growths[side].factor
+            spread[(kinds & kind) > 0] += growths[side].spread
+        plain, rooms = self._plain[side][rows], self._rooms[side][rows]
+        wanted = max_pieces_of(plain, growth, self._max_pieces, growth * spread)
+        room: np.ndarray = np.maximum(rooms, wanted)
+        return room
+
+    def _measure(self, number: int) -> list[list[Growth]]:
+        """The growth of a component by each kind, of its sources and its targets."""
+        share, rates = self._corpus.shares[number], vars(self._options[number]).values()
+        count = min(SAMPLE, share.stop - share.start)
+        sample = np.linspace(share.start, share.stop - 1, count, dtype=np.int64).tolist()
+        return [
+            measure_growth(self._text, sample if rate else [], kind)
+            for kind, rate in zip(KINDS, rates, strict=True)
+        ]
+
+    def _average_growth(self, side: int) -> float:
+        """Of all rows of a side."""
+        components = zip(self._corpus.shares, self._options, self._growths, strict=True)
+        more = (
+            (share.stop - share.start) * rate * (growth[side].factor - 1)
+            for share, options, growths in components
+            for rate, growth in zip(vars(options).values(), growths, strict=True)
+        )
+        return float(self._of_subwords[side] * (1 + sum(more) / len(self._corpus)))
+
+
+class AugmentedRows:
+    """The corpus in one pass; the augmented pairs of the last batches are cached."""
+
+    def __init__(
+        self,
+        augmentation: Augmentation,
+        epoch: int,
+        corpus: Corpus,
+        subwords: SubwordRegularization | None,
+    ):
+        self._plain = corpus if subwords is None else Resegmented(subwords, epoch)
+        self._variant = lru_cache(CACHED)(lambda row: augmentation.draw(row, epoch))
+        links = corpus.links
+        self.links = None if links is None else AugmentedLinks(links, self._variant)
+
+    def source(self, row: int) -> list[int] | np.ndarray:
+        """The pieces of a source."""
+        variant = self._variant(row)
+        return self._plain.source(row) if variant is None else variant.sides[0]
+
+    def target(self, row: int) -> list[int] | np.ndarray:
+        """The pieces of a target."""
+        variant = self._variant(row)
+        return self._plain.target(row) if variant is None else variant.sides[1]
+
+    def count_tokens(self, rows: np.ndarray) -> int:
+        """Target tokens of some rows, EOS counted."""
+        return sum(len(self.target(int(row))) + 1 for row in rows)
+
+
+class AugmentedLinks(PieceLinks):
+    """The links of the corpus in one pass.
+
+    Args:
+        plain: those of the pairs as they are.
+        variant: the augmented form of a row, if it has one.
+    """
+
+    def __init__(self, plain: PieceLinks, variant: Callable[[int], Variant | None]):
+        self._plain, self._variant = plain, variant
+
+    def row(self, index: int) -> np.ndarray:
+        """The entries of a row."""
+        variant = self._variant(index)
+        return self._plain.row(index) if variant is None else variant.links
+
+    def count(self, rows: np.ndarray) -> int:
+        """Target pieces of some rows that have links."""
+        return sum(len(np.unique(self.row(int(row))["target"])) for row in rows)
+
+
+def measure_growth(text: RowText, rows: Sequence[int], kind: int) -> list[Growth]:
+    """The growth of sources and of targets by one kind of augmentation, from some rows."""
+    pieces = []  # (2 before and after, 2 source and target) of each row
+    for row in rows:
+        before = text.read(row)
+        if before is not None:
+            pair = augment(before.pair, kind, draw_numbers(0, 0, row))
+            pairs = before, before._replace(pair=pair)
+            pieces.append([[len(ids) for ids in text.encode(each)] for each in pairs])
+    if not pieces:
+        return [Growth(), Growth()]
+    growths = []
+    for plain, grown in np.array(pieces, np.float64).transpose(2, 1, 0):
+        factor = max(1.0, float(grown.sum() / plain.sum()))
+        spread = float(np.quantile((grown / factor - plain) / np.sqrt(plain), FITTING))
+        growths.append(Growth(factor, max(0.0, spread)))
+    return growths

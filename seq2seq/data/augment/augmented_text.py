@@ -1,0 +1,166 @@
+"""Augmentation of a pair of sentences: capitals, missing punctuation, typos, noise.
+
+Each function is pure: what is random comes from the draws that it is given. Links stay with their
+words.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seq2seq.alignment.links import Links, Word, words
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_options, check_range
+
+# Kinds of augmentation, as bits of a byte; capitals of both kinds exclude each other.
+UPPER, TITLE, UNPUNCTUATED, TYPOS, NOISE = KINDS = (1, 2, 4, 8, 16)
+FINAL_MARKS = re.compile(r"(?<![\s.!?…。！？｡।؟۔])\s*+(?:[.!?…。！？｡।؟۔]\s*+)++\Z")
+FIRST_LETTER = re.compile(r"(?<!\S)([^\w\s]*)(\w)")
+# What becomes of two neighbouring letters: exchanged, one dropped, one doubled, one replaced.
+MISTYPED = "{1}{0}", "{1}", "{0}{0}{1}", "{1}{1}"
+MORE_TYPOS = 10  # one word in so many has a typo too, if its sentence has one
+SYMBOLS = "#%&*+<=>@^_|~§©«®°±µ¶»¿×÷†•‰€™→★☎♥♪✓"
+EMOJI = 0x1F600, 80  # the first of the faces, and how many there are
+DRAWS = 16  # made at a time
+
+
+@dataclass(frozen=True)
+class AugmentOptions:
+    """Probabilities that a pair is changed in an epoch: `data.augment`, see docs/data.md."""
+
+    upper: float = 0.0
+    title: float = 0.0
+    unpunctuated: float = 0.0
+    typos: float = 0.0
+    noise: float = 0.0
+
+
+def check_augment(rates: Mapping[str, Any], where: str) -> None:
+    """Raises: ConfigError for unknown kinds, and for what is no probability.
+
+    Args:
+        where: the option that holds them, for messages: `data.augment`.
+    """
+    check_options(AugmentOptions, rates, where)
+    for name, rate in rates.items():
+        check_range(f"{where}.{name}", rate, 0, maximum=1)
+    upper, title = rates.get("upper", 0), rates.get("title", 0)
+    if upper + title > 1:
+        raise ConfigError(
+            f"{where}.upper={upper} and {where}.title={title} are of different pairs, and together "
+            f"more than all: {where}.upper=0.07 {where}.title=0.05"
+        )
+
+
+class SentencePair(NamedTuple):
+    """A pair of sentences with the links between their words, as `words` counts them."""
+
+    source: str
+    target: str
+    links: Links
+
+
+def draw_kinds(options: AugmentOptions, seed: int, epoch: int, start: int, stop: int) -> np.ndarray:
+    """The kinds of augmentation of rows `start` to `stop` (excluded), as bits: (rows,) uint8.
+
+    A pure function of (seed, epoch, row): row n has block n of a counter-based generator (Philox;
+    Salmon et al. 2011). Its streams 0 to 3 belong to BPE dropout and token cutoff.
+    """
+    generator = np.random.Philox(key=[seed, epoch], counter=[start, 0, 0, 4])
+    raw = generator.random_raw(4 * (stop - start)).reshape(-1, 4)
+    case, *others = (raw >> np.uint64(11)).T * 2.0**-53  # in [0, 1)
+    kinds = np.where(case < options.upper, UPPER, 0)
+    kinds[(case >= options.upper) & (case < options.upper + options.title)] = TITLE
+    rates = options.unpunctuated, options.typos, options.noise
+    for kind, draws, rate in zip(KINDS[2:], others, rates, strict=True):
+        kinds |= np.where(draws < rate, kind, 0)
+    return kinds.astype(np.uint8)
+
+
+def draw_numbers(seed: int, epoch: int, row: int) -> Iterator[int]:
+    """Endless 64-bit numbers, a pure function of (seed, epoch, row)."""
+    generator = np.random.Philox(key=[seed, epoch], counter=[0, 0, row, 5])
+    while True:
+        yield from generator.random_raw(DRAWS).tolist()
+
+
+def augment(pair: SentencePair, kinds: int, numbers: Iterator[int]) -> SentencePair:
+    """A pair changed in all ways of `kinds`, as far as there is something to change."""
+    if kinds & UNPUNCTUATED:
+        pair = drop_final_marks(pair)
+    if kinds & TYPOS:
+        pair = pair._replace(source=add_typos(pair.source, numbers))
+    if kinds & UPPER:
+        pair = pair._replace(source=pair.source.upper(), target=pair.target.upper())
+    if kinds & TITLE:
+        pair = pair._replace(source=title_case(pair.source), target=title_case(pair.target))
+    if kinds & NOISE:
+        pair = add_noise(pair, numbers)
+    return pair
+
+
+def title_case(text: str) -> str:
+    """Every word with a capital, its other letters as they are."""
+    return FIRST_LETTER.sub(lambda match: match[1] + match[2].title(), text)
+
+
+def drop_final_marks(pair: SentencePair) -> SentencePair:
+    """A pair without final punctuation, if both sides have it and something before it; words that
+    are nothing else lose their links.
+    """
+    source, target = (FINAL_MARKS.sub("", text) for text in pair[:2])
+    if pair.source == source or pair.target == target or not (source.strip() and target.strip()):
+        return pair
+    sizes = len(words(source)), len(words(target))
+    kept = ({(i, j) for i, j in each if i < sizes[0] and j < sizes[1]} for each in pair.links)
+    return SentencePair(source, target, Links(*kept))
+
+
+def add_typos(text: str, numbers: Iterator[int]) -> str:
+    """A text with a typo in some words, at least in one that has two different letters side by
+    side. Only letters change, so numbers stay right, and words stay as many.
+    """
+    choices = [(word, places) for word in words(text) if (places := letter_pairs(word))]
+    if not choices:
+        return text
+    first = next(numbers) % len(choices)
+    for index in reversed(range(len(choices))):  # from the end: earlier places stay true
+        if index != first and next(numbers) % MORE_TYPOS:
+            continue
+        word, places = choices[index]
+        at = word.start + places[next(numbers) % len(places)]
+        typo = MISTYPED[next(numbers) % len(MISTYPED)].format(*text[at : at + 2])
+        text = text[:at] + typo + text[at + 2 :]
+    return text
+
+
+def letter_pairs(word: Word) -> list[int]:
+    """Places in a word where a letter is followed by a different one."""
+    return [
+        place
+        for place, (one, other) in enumerate(pairwise(word.text))
+        if one != other and one.isalpha() and other.isalpha()
+    ]
+
+
+def add_noise(pair: SentencePair, numbers: Iterator[int]) -> SentencePair:
+    """A pair with the same number, symbol or emoji before or after both sides, as words that are
+    linked if the pair has links.
+    """
+    first, count = EMOJI
+    kind, number = next(numbers) % 3, next(numbers)
+    kinds = str(number % 10_000), SYMBOLS[number % len(SYMBOLS)], chr(first + number % count)
+    noise = kinds[kind]
+    source, target, links = pair
+    at_end = next(numbers) % 2 == 1
+    link = (len(words(source)), len(words(target))) if at_end else (0, 0)
+    shift = 0 if at_end else 1
+    if links.possible:
+        links = Links(*({(i + shift, j + shift) for i, j in each} | {link} for each in links))
+    if at_end:
+        return SentencePair(f"{source} {noise}", f"{target} {noise}", links)
+    return SentencePair(f"{noise} {source}", f"{noise} {target}", links)

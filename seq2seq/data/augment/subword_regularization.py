@@ -1,0 +1,107 @@
+"""Subword regularization: segment the pairs of a corpus differently in every epoch.
+
+Only the corpus is kept: decoding its plain pieces gives the text that is segmented again, by BPE
+dropout (Provilkov et al. 2020).
+"""
+
+from functools import cache, lru_cache
+
+import numpy as np
+
+from seq2seq.data.corpus.corpus import Corpus
+from seq2seq.text.tokenization.bpe_dropout import BPEDropout, draw_drops
+from seq2seq.text.tokenization.tokenizer import Tokenizers
+
+SAMPLE = 500  # rows from which the growth of sentences is estimated
+CACHED = 2**16  # rows that are kept: more than a step reads, on all devices together
+
+
+class SubwordRegularization:
+    """The segmentation of each row in an epoch: a pure function of (seed, epoch, row, side).
+
+    Dropout makes more pieces. So that no batch exceeds its bound, each row is given room for more
+    pieces than it has, and batches are formed by that: the average of rows of its length plus the
+    root of its length, which is enough for nearly all rows, but never more than `max_length`
+    allows. A row that would not fit keeps its plain pieces in this epoch.
+
+    Args:
+        corpus: of plain pieces.
+        tokenizers: of byte-level BPE, those of the corpus.
+        p: probability with which a merge is dropped, 0 < p < 1.
+        seed: of the draws.
+        max_length: maximum pieces of a sentence, EOS included.
+
+    Attributes:
+        growth: average ratio of pieces with and without dropout, of sources and of targets.
+        rooms: (rows,) int32 maximum pieces of each source, and of each target, EOS not counted.
+
+    Raises: ConfigError for tokenizers of another kind.
+    """
+
+    def __init__(
+        self, corpus: Corpus, tokenizers: Tokenizers, *, p: float, seed: int, max_length: int
+    ):
+        self._plain, self._tokenizers = (corpus.source, corpus.target), tokenizers
+        self._p, self._seed = p, seed
+        dropout_of = cache(BPEDropout)  # one, if the sides share their tokenizer
+        self._dropouts = [dropout_of(each) for each in tokenizers]
+        lengths = corpus.source_lengths, corpus.target_lengths
+        sample = np.linspace(0, len(corpus) - 1, min(SAMPLE, len(corpus)), dtype=np.int64)
+        self.growth: list[float] = []
+        self.rooms: list[np.ndarray] = []
+        for side, plain in enumerate(lengths):
+            drawn = sum(len(self._draw(side, int(row), 0)) for row in sample)
+            self.growth.append(drawn / int(plain[sample].sum()))
+            self.rooms.append(max_pieces_of(plain, self.growth[side], max_length - 1))
+
+    def draw(self, side: int, row: int, epoch: int) -> list[int] | np.ndarray:
+        """The pieces of a row in an epoch: of its source (side 0) or its target (1)."""
+        pieces = self._draw(side, row, epoch)
+        return pieces if len(pieces) <= self.rooms[side][row] else self._plain[side](row)
+
+    def segment(self, side: int, ids: list[int], row: int, epoch: int) -> list[int]:
+        """The text of some pieces, after their tag, in the pieces that a row has in an epoch."""
+        dropout = self._dropouts[side]
+        (text,) = self._tokenizers[side].decode_batch([ids])
+        draws = draw_drops(self._p, self._seed, epoch, row, side)
+        return [*dropout.tags(ids), *dropout.segment(text, draws)]
+
+    def lengths(self, epoch: int) -> list[np.ndarray]:
+        """`rooms`, the same in every epoch."""
+        return self.rooms
+
+    def rows(self, epoch: int) -> "Resegmented":
+        """The pairs of an epoch; those that are drawn are kept as long as this object."""
+        return Resegmented(self, epoch)
+
+    def _draw(self, side: int, row: int, epoch: int) -> list[int]:
+        return self.segment(side, self._plain[side](row).tolist(), row, epoch)
+
+
+class Resegmented:
+    """The corpus as segmented in one epoch; the drawn rows of the last batches are cached."""
+
+    links = None
+
+    def __init__(self, subwords: SubwordRegularization, epoch: int):
+        self.source = lru_cache(CACHED)(lambda row: subwords.draw(0, row, epoch))
+        self.target = lru_cache(CACHED)(lambda row: subwords.draw(1, row, epoch))
+
+    def count_tokens(self, rows: np.ndarray) -> int:
+        """Target tokens of some rows, EOS counted."""
+        return sum(len(self.target(int(row))) + 1 for row in rows)
+
+
+def max_pieces_of(
+    lengths: np.ndarray,
+    growth: float | np.ndarray,
+    max_pieces: int,
+    spread: float | np.ndarray = 1.0,
+) -> np.ndarray:
+    """Maximum pieces of rows of these lengths that grow by a factor on average, int32: `spread`
+    times the root of their length above the average.
+    """
+    roots = np.sqrt(lengths, dtype=np.float32) * np.float32(spread)
+    wanted = np.ceil(lengths * np.float32(growth) + roots)
+    rooms: np.ndarray = np.maximum(lengths, np.minimum(wanted, max_pieces))
+    return rooms.astype(np.int32)

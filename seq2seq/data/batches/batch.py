@@ -1,0 +1,110 @@
+"""Rows of a corpus as two padded tensors: all the data of a training step, and the inputs that
+token cutoff hides in a second, harder view of them.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.base.symbols import BOS, EOS, PAD
+from seq2seq.data.augment.augmentation import AugmentedRows
+from seq2seq.data.augment.subword_regularization import Resegmented
+from seq2seq.data.corpus.corpus import Corpus
+from seq2seq.data.corpus.piece_links import BatchLinks
+
+Rows = Corpus | Resegmented | AugmentedRows  # of one epoch
+FIRST_STREAM = 2  # of token cutoff: BPE dropout draws from the streams 0 and 1 of a row
+
+
+class Batch(NamedTuple):
+    """Sentence pairs: B of them, S longest source, T longest target, EOS counted.
+
+    The decoder reads `target[:, :-1]` and predicts `target[:, 1:]`.
+
+    Attributes:
+        source: (B, S) int64, the pieces, EOS, then PAD.
+        target: (B, T + 1) int64, BOS, the pieces, EOS, then PAD.
+        tokens: target tokens of these sentences, EOS counted, BOS not.
+        total: likewise, of the whole global batch, over all ranks and accumulation steps: the
+            divisor of the summed loss.
+        indices: the corpus row of each sentence; empty for a batch without sentences.
+        links: between pieces, if the corpus has links.
+        cuts: the inputs that are hidden in a second pass, True where so: (B, S) of the source and
+            (B, T) of what the decoder reads; None for one pass.
+    """
+
+    source: Tensor
+    target: Tensor
+    tokens: int
+    total: int
+    indices: list[int]
+    links: BatchLinks | None = None
+    cuts: tuple[Tensor, Tensor] | None = None
+
+
+def make_batch(
+    corpus: Rows, indices: Sequence[int] | np.ndarray, total: int, linked: int = 0
+) -> Batch:
+    """The rows `indices` of a corpus, padded to the longest of each side.
+
+    Args:
+        total: target tokens of the global batch.
+        linked: target pieces of the global batch that have links.
+
+    Without indices, the batch is one dummy row: its source is EOS alone, its target BOS and PAD. A
+    rank that gets no sentence of a small global batch thus runs as many steps as the others, and
+    adds nothing to the loss or the gradient.
+    """
+    rows = [int(index) for index in indices]
+    links = None if corpus.links is None else corpus.links.of_batch(rows, linked)
+    if not rows:
+        return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), 0, total, [], links)
+    sources, targets = [corpus.source(i) for i in rows], [corpus.target(i) for i in rows]
+    tokens = sum(map(len, targets)) + len(rows)
+    return Batch(with_end(sources), with_end(targets, BOS), tokens, total, rows, links)
+
+
+def with_end(rows: Sequence[Sequence[int] | np.ndarray], *start: int) -> Tensor:
+    """(B, width) int64, in each row the `start`, the ids, EOS, then PAD."""
+    first = len(start)
+    ids = np.full((len(rows), first + max(map(len, rows)) + 1), PAD, np.int64)
+    ids[:, :first] = start
+    for i, row in enumerate(rows):
+        ids[i, first : first + len(row)] = row
+        ids[i, first + len(row)] = EOS
+    return torch.from_numpy(ids)
+
+
+def draw_cuts(batch: Batch, p: float, seed: int, epoch: int) -> tuple[Tensor, Tensor]:
+    """The inputs that are cut, each with probability p: a pure function of (seed, epoch, row,
+    side), so the draws of a row do not depend on the batch that it is in.
+
+    The target's begin, the source's end and padding are never cut, as in the authors' programs.
+
+    Args:
+        p: 0 <= p < 1.
+        seed: 0 <= seed < 2^32.
+
+    Returns: True where cut, (B, S) and (B, T).
+    Source: Shen et al. 2020, arXiv:2009.13818; for translation Gao et al. 2022, arXiv:2206.02368.
+    """
+    bound = np.uint64(int(p * 2**64))
+    source, target = (
+        draw_rows(batch.indices, ids, bound, (seed, epoch), FIRST_STREAM + side)
+        for side, ids in enumerate((batch.source, batch.target[:, :-1]))
+    )
+    return source, target
+
+
+def draw_rows(
+    rows: list[int], ids: Tensor, bound: np.uint64, key: tuple[int, int], stream: int
+) -> Tensor:
+    """One side, from a counter-based generator (Philox; Salmon et al. 2011): ids (B, T)."""
+    cut = np.zeros(ids.shape, bool)
+    for i, row in enumerate(rows):
+        generator = np.random.Philox(key=key, counter=[0, 0, row, stream])
+        cut[i] = generator.random_raw(ids.shape[1]) < bound
+    return torch.from_numpy(cut) & (ids > EOS)

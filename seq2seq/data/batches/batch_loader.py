@@ -1,0 +1,302 @@
+"""Load batches for training and evaluation.
+
+The global batch of a step is formed first and then cut for ranks and accumulation steps, so the
+data of a step does not depend on the number of devices. Batches are made in a thread, some
+ahead of the one that is used.
+"""
+
+import atexit
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from queue import SimpleQueue
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from seq2seq.base.environment import return_memory
+from seq2seq.base.errors import ConfigError
+from seq2seq.data.augment.augmentation import Augmentation
+from seq2seq.data.augment.subword_regularization import SubwordRegularization
+from seq2seq.data.batches.batch import Batch, Rows, draw_cuts, make_batch
+from seq2seq.data.batches.batching import (
+    EpochBatches,
+    batch_ends,
+    epoch_batches,
+    longer_sides,
+    max_lengths,
+)
+from seq2seq.data.batches.stages import Stage
+from seq2seq.data.corpus.corpus import Corpus
+
+PREFETCHED = 4  # batches made before they are used
+READ_AHEAD = 16  # batches of which the disk is told before they are made
+T = TypeVar("T")
+
+
+def select_share(batch: np.ndarray, rank: int, world: int, step: int, steps: int) -> np.ndarray:
+    """The rows of a global batch for one rank and one accumulation step; may be empty.
+
+    The pieces are disjoint and make up the batch. Each takes every n-th row, so all have similar
+    lengths and equal work.
+    """
+    return batch[step * world + rank :: world * steps]
+
+
+class Pass(NamedTuple):
+    """One pass over the corpus: its number, and the update that it begins at, both from 0."""
+
+    number: int
+    begin: int
+
+
+class BatchLoader:
+    """Training batches for one rank, in an order that a checkpoint can resume in mid-epoch.
+
+    An iteration is one epoch, of as many batches as the first pass over the corpus. Other passes
+    have more or fewer if pairs are augmented or weights change; then passes end within epochs. The
+    pass that a stage ends in is cut there, so the next stage begins at its update exactly.
+
+    `state_dict` is the same on every rank and for any number of ranks; resuming in mid-epoch needs
+    the same data, `max_tokens`, `seed` and `steps`.
+
+    Args:
+        corpus: the training pairs, and how often an epoch sees each.
+        max_tokens: padded tokens of a global batch, see `epoch_batches`.
+        seed: of the order, 0 or more.
+        rank: this process, of `world`.
+        world: processes that share each global batch.
+        steps: accumulation steps of each global batch.
+        variants: changes the pairs, or their segmentation, in each pass; None: always alike.
+        stages: weights that change with the update; none: those of the corpus.
+        cut: probability that an input is hidden in a second pass, see `draw_cuts`; 0: one pass.
+
+    Raises: ConfigError as `epoch_batches` does; ValueError for an argument out of range.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        *,
+        max_tokens: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+        steps: int = 1,
+        variants: Augmentation | SubwordRegularization | None = None,
+        stages: Sequence[Stage] = (),
+        cut: float = 0.0,
+    ):
+        if not 0 <= rank < world or steps < 1 or seed < 0:
+            raise ValueError(f"rank={rank}, world={world}, steps={steps}, seed={seed}")
+        self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
+        self.rank, self.world, self.steps = rank, world, steps
+        self.variants, self.cut = variants, cut
+        self.stages = stages or (Stage(None, corpus.shares),)
+        longer = longer_sides(*self.lengths(0))
+        lengths = max_lengths(longer, self.stages[0].shares)
+        self._length = len(batch_ends(lengths, max_tokens)) * steps
+        self._epoch, self._position, self._resume = -1, 0, False
+        self._pass = Pass(0, 0)  # of the next batch
+
+    def __len__(self) -> int:
+        """Batches of this rank in an epoch: global batches times accumulation steps."""
+        return self._length
+
+    def __iter__(self) -> Iterator[Batch]:
+        # The epoch is counted here and not after the loop: a reader that knows the length stops at
+        # the last batch, so code after the loop would never run.
+        if self._resume:
+            start, self._resume = self._position, False
+        else:
+            start = 0
+            self._epoch += 1
+        batches = self.batches(*self._pass)
+        self.corpus.release_memory()
+        # Not even of freed memory is all returned that another thread than the main one allocated.
+        return_memory()
+        # No name here holds what the thread makes them from: it may stop just before their end.
+        pieces = self._make_pieces(batches, self._pass, self._epoch * self._length + start)
+        made_ahead = prefetch(pieces, PREFETCHED)
+        del batches, pieces
+        with closing(made_ahead) as made:
+            for self._position, (self._pass, piece) in enumerate(made, start=start + 1):
+                if self._position == self._length:
+                    # A reader that knows the length suspends this frame here while it starts the
+                    # next epoch: two orders would be in memory.
+                    made.close()
+                yield piece
+
+    def _make_pieces(
+        self, batches: EpochBatches, begun: Pass, start: int
+    ) -> Iterator[tuple[Pass, Batch]]:
+        """This rank's batches from one of all epochs on, to the end of its epoch, each with the
+        pass of the next.
+        """
+        first, skipped = divmod(start, self.steps)
+        an_epoch = self._length // self.steps
+        updates = range(first, (first // an_epoch + 1) * an_epoch)
+        for this, after, batch in self._global_batches(batches, begun, updates):
+            rows = self.rows(this.number)
+            for step in range(skipped, self.steps):
+                piece = self.piece(rows, batch, step, this.number)
+                yield (after if step == self.steps - 1 else this), piece
+            skipped = 0
+
+    def _global_batches(
+        self, batches: EpochBatches, this: Pass, updates: range
+    ) -> Iterator[tuple[Pass, Pass, np.ndarray]]:
+        """The pass of each update, that of the update after it, and its batch."""
+        start, told = updates.start, 0
+        while True:
+            until, count = self._stage(this.begin).until, len(batches)
+            end = this.begin + count if until is None else min(until, this.begin + count)
+            following = Pass(this.number + 1, end)
+            for update in range(start, min(end, updates.stop)):
+                index = update - this.begin
+                told = max(told, index)
+                while told < min(index + READ_AHEAD, end - this.begin):
+                    self.corpus.read_ahead(batches[told][self.rank :: self.world])
+                    told += 1
+                yield this, following if update + 1 == end else this, batches[index]
+            if end >= updates.stop:
+                return
+            this, start, told = following, end, 0
+            del batches  # before the next order is made
+            batches = self.batches(*this)
+
+    def _stage(self, update: int) -> Stage:
+        """The stage of an update."""
+        return next(each for each in self.stages if each.until is None or update < each.until)
+
+    def lengths(self, epoch: int) -> Sequence[np.ndarray]:
+        """(rows,) maximum pieces of sources, and of targets, in a pass; EOS not counted."""
+        plain = self.corpus.source_lengths, self.corpus.target_lengths
+        return plain if self.variants is None else self.variants.lengths(epoch)
+
+    def batches(self, epoch: int, begin: int = 0) -> EpochBatches:
+        """The global batches of a pass with the weights of the update that it begins at."""
+        source, target = self.lengths(epoch)
+        return epoch_batches(
+            source,
+            target,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+            epoch=epoch,
+            shares=self._stage(begin).shares,
+        )
+
+    def rows(self, epoch: int) -> Rows:
+        """The pairs of a pass; what is drawn of them is kept as long as this object."""
+        return self.corpus if self.variants is None else self.variants.rows(epoch)
+
+    def piece(self, rows: Rows, batch: np.ndarray, step: int, epoch: int) -> Batch:
+        """This rank's part of a global batch in one accumulation step."""
+        mine = select_share(batch, self.rank, self.world, step, self.steps)
+        piece = make_batch(rows, mine, *count_targets(rows, batch))
+        if not self.cut:
+            return piece
+        return piece._replace(cuts=draw_cuts(piece, self.cut, self.seed, epoch))
+
+    def state_dict(self) -> dict[str, int]:
+        """The epoch, counted from 0, and how many of its batches were yielded; and the pass of the
+        next batch if passes are no epochs.
+        """
+        state = {"epoch": self._epoch, "position": self._position}
+        if self._pass != self._regular_pass():
+            state |= {"pass": self._pass.number, "begin": self._pass.begin}
+        return state
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue after the last batch that was yielded when `state` was taken.
+
+        Raises: ConfigError if an epoch of this loader is shorter.
+        """
+        if state["position"] > self._length:
+            raise ConfigError(
+                f"the checkpoint is at batch {state['position']} of its epoch, but here an "
+                f"epoch has {self._length}. Resume with the data, data.max_tokens and accumulation "
+                "steps that the interrupted run had"
+            )
+        self._epoch, self._position = state["epoch"], state["position"]
+        self._resume = self._epoch >= 0 and self._position < self._length
+        regular = self._regular_pass()
+        self._pass = Pass(state.get("pass", regular.number), state.get("begin", regular.begin))
+
+    def _regular_pass(self) -> Pass:
+        """The pass of the next batch if every epoch is one."""
+        done = self._position == self._length or self._epoch < 0
+        number = self._epoch + done
+        return Pass(number, number * self._length // self.steps)
+
+
+class EvalBatches:
+    """All pairs once over all ranks, in order of length, equally many batches for every rank.
+
+    Batches are made in each iteration anew. A rank without a sentence in a batch gets the dummy row
+    of `make_batch`, with empty `indices`.
+
+    Raises: ConfigError as `epoch_batches` does.
+    """
+
+    def __init__(self, corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int = 1):
+        lengths = corpus.source_lengths, corpus.target_lengths
+        self._batches = epoch_batches(
+            *lengths, max_tokens=max_tokens, seed=0, epoch=0, shuffle=False
+        )
+        self._corpus, self._rank, self._world = corpus, rank, world
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._batches:
+            mine = select_share(batch, self._rank, self._world, 0, 1)
+            yield make_batch(self._corpus, mine, *count_targets(self._corpus, batch))
+
+
+def count_targets(rows: Rows, batch: np.ndarray) -> tuple[int, int]:
+    """The divisors of a global batch's losses: its target tokens, EOS counted, and its target
+    pieces that have links.
+    """
+    return rows.count_tokens(batch), rows.links.count(batch) if rows.links else 0
+
+
+def prefetch(items: Iterable[T], count: int) -> Generator[T, None, None]:
+    """The same items in the same order, up to `count` made ahead.
+
+    The thread ends with the last item, or when this iterator is closed.
+
+    Raises: what `items` raises, after the items before it.
+    """
+    made: SimpleQueue[T | BaseException | None] = SimpleQueue()
+    room, closed = threading.Semaphore(count), threading.Event()
+
+    def make() -> None:
+        try:
+            for item in items:
+                made.put(item)
+                room.acquire()
+                if closed.is_set():
+                    return
+            made.put(None)
+        except BaseException as error:
+            made.put(error)
+
+    def stop() -> None:
+        closed.set()
+        room.release()
+        thread.join()
+
+    thread = threading.Thread(target=make, daemon=True)
+    thread.start()
+    atexit.register(stop)  # a thread that runs when Python has ended aborts the process
+    try:
+        while (item := made.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            room.release()
+            yield item
+    finally:
+        atexit.unregister(stop)
+        stop()

@@ -1,0 +1,210 @@
+"""Rules of clean pairs, each decided by the two texts alone.
+
+A pair is left out for the first rule that it breaks, in the order of `RULES`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import partial
+from math import ceil
+from typing import Any, NamedTuple
+
+from seq2seq.data.text.formats import Pair
+from seq2seq.text.documents.placeholders import PLACEHOLDER, SIGN, find_placeholders
+from seq2seq.text.languages import language_code, letters_outside, scripts_of, word_length
+
+DUPLICATES = ("pair", "target", "off")  # see `seq2seq.data.cleaning.verdicts.judge`
+# Limits by the names of rules; rules that are off are not in it.
+Limits = Mapping[str, Any]
+
+WORD = re.compile(r"[^\W\d_]+")
+# Groups of three digits with one kind of mark or space between them, and those of India, as in
+# 12,34,567. Marks may be Arabic or in full width.
+GROUPED = re.compile(
+    r"(?<!\d)(?:\d{1,3}(?:([.,'’ \u00a0\u2007\u2009\u202f٬،，．])\d{3})(?:\1\d{3})*"
+    r"|\d{1,2}(?:([,٬،，])\d\d){1,6}\2\d{3})(?!\d)"
+)
+# The large units of East Asia, as powers of ten.
+MYRIADS = {"万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
+LARGEST_POWER = 99  # of ten, in a number with a unit
+# A decimal, which is no part of a date or a version, or a whole number; then perhaps a unit.
+VALUE = re.compile(rf"(?:(?<![\d.,])(\d+[.,٫，．]\d+)(?![.,]?\d)|(\d+))\s?([{''.join(MYRIADS)}])?")
+DIGITS = re.compile(r"\d+")
+SPELLED_OUT = 12  # numbers up to here are often words
+# Control characters (among them the C1 that Windows-1252 becomes when it is read as Latin-1), line
+# and paragraph separators, private use, U+FFFD of an earlier conversion, noncharacters.
+INVALID = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\uf8ff\ufdd0-\ufdef\ufffd-\uffff\U000f0000-\U0010ffff]"
+)
+
+
+class TextPair:
+    """A pair of texts, and what several rules ask of it.
+
+    Args:
+        languages: of source and target, as in `language_code`.
+
+    Attributes:
+        words: of each text, between white space.
+        lengths: of each text in words. Where no spaces separate words, these are characters in
+            Chinese and Japanese, and four characters in other scripts, such as Thai and Tibetan.
+    """
+
+    def __init__(self, texts: Pair, languages: Pair):
+        self.texts, self.languages = texts, languages
+        self.words = [text.split() for text in texts]
+        self.lengths = [
+            ceil(sum(map(len, words)) / length) if (length := word_length(language)) else len(words)
+            for words, language in zip(self.words, languages, strict=True)
+        ]
+
+
+class Rule(NamedTuple):
+    """A rule of clean pairs.
+
+    Attributes:
+        is_broken: (pair, limit) -> does the pair break it?
+        help: what it demands, with its limit as N.
+        default: its limit; `on` or `off` for a rule without one.
+        range: the smallest and the largest limit; None for a rule without one.
+    """
+
+    is_broken: Callable[[TextPair, Any], bool]
+    help: str
+    default: float | str = "on"
+    range: tuple[float, float] | None = None
+
+
+def length_ratio(pair: TextPair) -> float:
+    """The length of the longer side in lengths of the shorter one."""
+    return max(pair.lengths) / max(min(pair.lengths), 1)
+
+
+def longest_word(pair: TextPair) -> int:
+    """Characters of the longest word, in languages with spaces between words; addresses aside."""
+    sides = zip(pair.words, pair.languages, strict=True)
+    words = (word for words, language in sides if not word_length(language) for word in words)
+    return max((len(word) for word in words if "://" not in word), default=0)
+
+
+def share_of_copies(pair: TextPair) -> float:
+    """The share of the words of the longer side that are on the other, too, in any case;
+    placeholders aside.
+    """
+    source, target = (WORD.findall(without_placeholders(text).casefold()) for text in pair.texts)
+    if set(source).isdisjoint(target):  # most pairs, at a tenth of the time
+        return 0.0
+    return (Counter(source) & Counter(target)).total() / max(len(source), len(target))
+
+
+def script_share(pair: TextPair) -> float:
+    """The share of the letters of each side that belong to the scripts of its language; the smaller
+    one. 1 without letters, and for a language whose scripts are unknown.
+    """
+    sides = zip(pair.texts, map(scripts_of, pair.languages), strict=True)
+    return min(share_of_scripts(text, scripts) for text, scripts in sides)
+
+
+def share_of_scripts(text: str, scripts: frozenset[str]) -> float:
+    others = len(letters_outside(scripts).findall(text))
+    # The library may know letters of a later Unicode than Python does.
+    return 1 - others / max(others, sum(map(str.isalpha, text))) if others else 1.0
+
+
+def find_numbers(text: str, *, decimals: bool = False) -> list[Decimal]:
+    """The numbers of a text above `SPELLED_OUT`, in any digits, whatever separates thousands.
+
+    Args:
+        decimals: read 2,50 as two and a half, and 3.5万 as 35000. Else the parts of decimals and
+            dates are numbers of their own, so that their order and marks are free.
+    """
+    if not DIGITS.search(text):
+        return []
+    text = GROUPED.sub(lambda match: "".join(DIGITS.findall(match[0])), text)
+    if decimals:
+        numbers = [read_value(*match.groups()) for match in VALUE.finditer(text)]
+    else:
+        numbers = list(map(Decimal, DIGITS.findall(text)))
+    return sorted(n for n in numbers if n > SPELLED_OUT or n % 1)
+
+
+def read_value(decimal: str | None, whole: str | None, unit: str | None) -> Decimal:
+    value = Decimal(whole or re.sub(r"\D", ".", decimal or ""))
+    return value.scaleb(MYRIADS[unit]) if unit and value.adjusted() < LARGEST_POWER else value
+
+
+def have_other_numbers(pair: TextPair) -> bool:
+    """Do the numbers differ, in whichever way decimals are read?"""
+    return differ(find_numbers, pair) and differ(partial(find_numbers, decimals=True), pair)
+
+
+def without_placeholders(text: str) -> str:
+    return PLACEHOLDER.sub(" ", text) if SIGN.search(text) else text
+
+
+def differ(find: Callable[[str], object], pair: TextPair) -> bool:
+    """Does one find different things on the two sides?"""
+    return find(pair.texts[0]) != find(pair.texts[1])
+
+
+def is_foreign(pair: TextPair, identify: Callable[[str, str], str]) -> bool:
+    """Is a side in another language, as far as one can tell?
+
+    Args:
+        identify: (text, its language as given) -> the code of its language, as it seems.
+    """
+    sides = zip(pair.texts, pair.languages, strict=True)
+    return any(identify(text, language) != language_code(language) for text, language in sides)
+
+
+# By name, cheap ones first: very long texts do not reach the others.
+RULES = {
+    "min_words": Rule(
+        lambda pair, n: min(pair.lengths) < n, "at least N words on each side", 1, (0, 10**6)
+    ),
+    "max_words": Rule(
+        lambda pair, n: max(pair.lengths) > n, "at most N words on each side", 200, (1, 10**6)
+    ),
+    "min_characters": Rule(
+        lambda pair, n: min(map(len, pair.texts)) < n, "at least N characters", 1, (0, 10**8)
+    ),
+    "max_characters": Rule(
+        lambda pair, n: max(map(len, pair.texts)) > n, "at most N characters", 1500, (1, 10**8)
+    ),
+    "max_ratio": Rule(
+        lambda pair, n: length_ratio(pair) > n,
+        "at most N times the other side's words",
+        4,
+        (1, 1000),
+    ),
+    "max_word_length": Rule(
+        lambda pair, n: longest_word(pair) > n, "at most N characters in a word", 50, (1, 10**8)
+    ),
+    "invalid": Rule(
+        lambda pair, _: any(map(INVALID.search, pair.texts)), "no control character, no U+FFFD"
+    ),
+    "copies": Rule(lambda pair, _: pair.words[0] == pair.words[1], "two different texts"),
+    "max_copied": Rule(
+        lambda pair, n: share_of_copies(pair) > n, "at most this share of equal words", 0.6, (0, 1)
+    ),
+    "min_script": Rule(
+        lambda pair, n: script_share(pair) < n, "letters of the language's script", 0.5, (0, 1)
+    ),
+    "numbers": Rule(lambda pair, _: have_other_numbers(pair), "the same numbers above 12"),
+    "placeholders": Rule(
+        lambda pair, _: differ(find_placeholders, pair), "the same placeholders, addresses, tags"
+    ),
+    "language": Rule(is_foreign, "each side in its language, as py3langid sees it", "off"),
+}
+
+
+def first_broken(pair: TextPair, limits: Limits) -> str | None:
+    """The first rule that a pair breaks; None if it breaks none.
+
+    Args:
+        limits: for `language`, the function `identify` of `is_foreign`.
+    """
+    broken = (name for name, limit in limits.items() if RULES[name].is_broken(pair, limit))
+    return next(broken, None)

@@ -1,0 +1,152 @@
+"""Verdicts on the pairs of a corpus: kept, or the one reason for which a pair is left out; and the
+files of those that are kept.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import DataError
+from seq2seq.data.cleaning.rules import RULES, Limits, TextPair, first_broken
+from seq2seq.data.cleaning.scores import Scores
+from seq2seq.data.corpus.cache import file_state
+from seq2seq.data.text.formats import FORMATS, Pair, are_numbers, format_row, hash_pair
+
+KEPT, DUPLICATE, WORST = "kept", "duplicates", "best"
+# What may become of a pair; verdicts are places in it. The last two need all pairs.
+OUTCOMES = (KEPT, *RULES, DUPLICATE, WORST)
+
+SHOWN = 8  # pairs of each outcome
+NAMED = 100  # pairs of each rule in the ledger, as lines in that of a run
+Examples = dict[str, list[tuple[int, Pair]]]  # by outcome: the number of a pair, and its texts
+Verdicts = NDArray[np.uint8]
+
+
+def judge(
+    pairs: Iterable[Pair],
+    languages: Pair,
+    limits: Limits,
+    duplicates: str = "pair",
+    scores: Scores | None = None,
+    best: float = 1.0,
+) -> Verdicts:
+    """The verdict on each pair, (pairs,). Reads them once; keeps nine bytes of each, then
+    some sixty more for their order.
+
+    Args:
+        limits: of `first_broken`.
+        duplicates: leave out a pair that occurs twice (`pair`), or one of which the target does
+            (`target`); `off`: neither. The one with the best score stays, of these the first.
+        scores: of each pair; the more, the better. None: all are as good.
+        best: the share of the pairs left by all that which is kept, those with the best scores.
+
+    Raises: DataError for another number of scores.
+    """
+    codes, hashes = bytearray(), array("Q")
+    by_target = duplicates == "target"
+    for source, target in pairs:
+        broken = first_broken(TextPair((source, target), languages), limits)
+        codes.append(OUTCOMES.index(broken or KEPT))
+        hashes.append(0 if broken else hash_pair("" if by_target else source, target))
+    verdicts = np.frombuffer(codes, np.uint8)
+    known = np.zeros(len(verdicts)) if scores is None else scores
+    if len(known) != len(verdicts):
+        raise DataError(
+            f"--scores: {len(known):,} lines, but {len(verdicts):,} pairs. Score the files that "
+            "are cleaned: seq2seq score RUN SRC REF > scores.jsonl"
+        )
+    if duplicates != "off":
+        kept = np.flatnonzero(verdicts == 0)
+        hashes_of_kept = np.frombuffer(hashes, np.uint64)[kept] if len(kept) else kept
+        # Equal ones side by side, the best first; of equally good ones the first.
+        order = np.lexsort((-known[kept], hashes_of_kept))
+        is_first = np.diff(hashes_of_kept[order], prepend=~hashes_of_kept[order[:1]]) != 0
+        verdicts[kept[order[~is_first]]] = OUTCOMES.index(DUPLICATE)
+    kept = np.flatnonzero(verdicts == 0)
+    order = np.argsort(-known[kept], kind="stable")
+    verdicts[kept[order[round(best * len(kept)) :]]] = OUTCOMES.index(WORST)
+    return verdicts
+
+
+def output_paths(output: Path, columns: Pair) -> list[Path]:
+    """A file of a format that holds both sides, or two files of lines."""
+    if output.suffix in FORMATS:
+        return [output]
+    return [Path(f"{output}.{column}") for column in columns]
+
+
+def write_kept(
+    paths: Sequence[Path],
+    columns: Pair,
+    pairs: Iterable[Pair],
+    verdicts: Verdicts,
+    judged: Mapping[Path, Any],
+) -> Examples:
+    """Write the pairs that were kept to all files, or to none.
+
+    Args:
+        paths: from `output_paths`.
+        columns: of source and target; a header where they are no numbers.
+        pairs: those that were judged.
+        judged: their files, each with its `file_state` before that.
+
+    Returns: up to `SHOWN` pairs of each outcome, from all over the corpus.
+    Raises: DataError for a text that the format cannot hold, and if a file has changed.
+    """
+    wanted = example_rows(verdicts)
+    examples: Examples = {outcome: [] for outcome in OUTCOMES}
+    with ExitStack() as stack:
+        files = [stack.enter_context(replacing(path)) for path in paths]
+        if paths[0].suffix == ".tsv" and not are_numbers(columns):
+            files[0].write(f"{format_row('.tsv', columns, columns)}\n".encode())
+        for row, (verdict, pair) in enumerate(zip(verdicts.tobytes(), pairs, strict=False)):
+            if row in wanted:
+                examples[OUTCOMES[verdict]].append((row + 1, pair))
+            if verdict == 0:
+                for file, line in zip(files, lines_of(pair, paths, columns, row + 1), strict=True):
+                    file.write(f"{line}\n".encode())
+        if any(file_state(path) != state for path, state in judged.items()):
+            raise DataError(
+                f"{', '.join(map(str, judged))}: a file has changed while it was read. Type the "
+                "command again once nothing writes to it"
+            )
+    return examples
+
+
+def lines_of(pair: Pair, paths: Sequence[Path], columns: Pair, number: int) -> Sequence[str]:
+    """A pair as a line of each file. Raises: DataError if the format cannot hold it."""
+    suffix = paths[0].suffix if len(paths) == 1 else ""
+    if suffix != ".jsonl":
+        marks = "\n\t" if suffix == ".tsv" else "\n"
+        if any(text.endswith("\r") or any(mark in text for mark in marks) for text in pair):
+            raise DataError(
+                f"pair {number:,} has a tab or the end of a line inside a text, which {paths[0]} "
+                "cannot hold: --invalid on leaves it out, -o OUT.jsonl can hold it"
+            )
+    return [format_row(suffix, columns, pair)] if suffix else pair
+
+
+def example_rows(verdicts: Verdicts) -> set[int]:
+    """The rows of up to `SHOWN` pairs of each outcome, at equal distances."""
+    rows: set[int] = set()
+    for verdict in range(len(OUTCOMES)):
+        found = np.flatnonzero(verdicts == verdict)
+        places = np.linspace(0, len(found) - 1, min(SHOWN, len(found))).round().astype(int)
+        rows.update(found[places].tolist())
+    return rows
+
+
+def count_outcomes(verdicts: Verdicts) -> dict[str, dict[str, Any]]:
+    """The count and the first pairs, from 1, of each reason for which pairs were left out."""
+    found = {name: np.flatnonzero(verdicts == i) + 1 for i, name in enumerate(OUTCOMES) if i}
+    return {
+        name: {"count": len(rows), "pairs": rows[:NAMED].tolist()}
+        for name, rows in found.items()
+        if len(rows)
+    }

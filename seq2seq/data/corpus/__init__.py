@@ -1,0 +1,1 @@
+"""A corpus as piece ids on disk."""

@@ -1,0 +1,204 @@
+"""Results computed from files once: values such as hashes, kept so that large files are not read
+again, and folders of results, written whole or not at all.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from seq2seq.base.durable import remove_stale, stage_of, sync, write_text
+from seq2seq.base.errors import DataError
+
+SEAL = "sha256.json"  # in a folder, written last: the hashes of all its other files
+T = TypeVar("T", str, int)
+
+# A file this recent could change again within the resolution of its timestamps.
+SETTLED_NS = 2 * 10**9
+
+
+class FileMemo:
+    """Values computed from files, kept as small notes, so that large files are not read again.
+
+    A note is valid while size, mtime and ctime of its file are unchanged. A note that cannot be
+    read or written costs time, and nothing else.
+
+    Args:
+        cache: the notes are in its folder `stamps`.
+    """
+
+    def __init__(self, cache: Path):
+        self._folder = cache / "stamps"
+
+    def recall(self, path: Path, what: str, compute: Callable[[Path], T]) -> T:
+        """`compute(path)`, or its recorded value if the file has not changed since.
+
+        Args:
+            what: the name of the value in the note.
+            compute: reads the file; returns a string or an integer.
+
+        Raises: whatever `compute` raises.
+        """
+        state = file_state(path)
+        note = self._folder / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
+        known = read_note(note, state)
+        if what in known:
+            result: T = known[what]
+            return result
+        began = time.time_ns()
+        result = compute(path)
+        if state is not None and began - max(state[1:]) > SETTLED_NS and file_state(path) == state:
+            write_note(note, {"path": str(path), "state": state, "known": {**known, what: result}})
+        return result
+
+    def sha256(self, path: Path) -> str:
+        """The hash of a file's bytes. Raises: DataError if it cannot be read."""
+        return self.recall(path, "sha256", sha256_of)
+
+
+def file_state(path: Path) -> list[int] | None:
+    """Size, mtime and ctime; None for a missing file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def read_note(note: Path, state: list[int] | None) -> dict[str, Any]:
+    """The values of a note, none if its file has changed since."""
+    try:
+        content = json.loads(note.read_text(encoding="utf-8"))
+        return dict(content["known"]) if content["state"] == state else {}
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+
+
+def write_note(note: Path, content: dict[str, Any]) -> None:
+    with suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        write_text(note, json.dumps(content))
+
+
+def file_entry(path: Path, sha256: Callable[[Path], str] | None = None) -> dict[str, Any]:
+    """A file in a ledger; `sha256` is `sha256_of` unless its values are kept."""
+    return {"path": str(path), "sha256": (sha256 or sha256_of)(path), "bytes": path.stat().st_size}
+
+
+def sha256_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def compute_once(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
+    """The folder `cache/name`, computed if it is missing or has changed since it was written.
+
+    It is written under another name, sealed, and renamed once it is on disk, so neither a killed
+    process nor a power cut leaves a folder that looks finished. Of several processes of a machine,
+    one writes and the others wait; if machines write it at once, the first that is done wins.
+
+    Args:
+        write: fills an empty folder with files. What it shares with other machines is there until
+            one of them is done.
+
+    Raises: DataError if the cache cannot be written, and whatever `write` raises.
+    """
+    from filelock import FileLock  # only here: translating needs no cache
+
+    folder, memo = cache / name, FileMemo(cache)
+    if is_sealed(folder, memo):
+        return folder
+    stage = stage_of(folder)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache / f"{name}.lock"):  # saves work, where it holds, and nothing else
+            # Another process may have written it while this one waited for the lock.
+            if not is_sealed(folder, memo):
+                stage.mkdir()
+                remove_stale(stage)
+                write(stage)
+                seal(stage)
+                put_in_place(stage, folder, memo)
+    except (OSError, DataError) as error:
+        if is_sealed(folder, memo):  # another machine was faster
+            return folder
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"the cache {folder} cannot be written: "
+            f"{error.strerror or f'{error} (is the disk full?)'}. "
+            "Choose another place: data.cache=FOLDER"
+        ) from error
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    return folder
+
+
+def seal(folder: Path) -> None:
+    """Wait until all files of a folder are on disk, with their hashes beside them."""
+    hashes = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    (folder / SEAL).write_text(json.dumps(hashes), encoding="utf-8")
+    for path in folder.iterdir():
+        sync(path)
+    with suppress(OSError):  # some file systems cannot
+        sync(folder)
+
+
+def put_in_place(stage: Path, folder: Path, memo: FileMemo) -> None:
+    """Rename a sealed folder; one that is there and sealed stays, and a damaged one goes."""
+    while True:
+        try:
+            os.rename(stage, folder)
+            break
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+        if is_sealed(folder, memo):
+            return
+        damaged = stage_of(folder)
+        with suppress(FileNotFoundError):  # another machine did the same
+            os.rename(folder, damaged)
+        shutil.rmtree(damaged, ignore_errors=True)
+    with suppress(OSError):
+        sync(folder.parent)
+    hashes = read_seal(folder)
+    for name in hashes:  # so that the next start reads nothing again
+        memo.recall(folder / name, "sha256", lambda path: hashes[path.name])
+
+
+def read_seal(folder: Path) -> dict[str, str]:
+    """The hashes of the files in a folder, by name. Raises: OSError, ValueError without them."""
+    hashes: dict[str, str] = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+    return hashes
+
+
+def is_sealed(folder: Path, memo: FileMemo) -> bool:
+    """Does a folder hold what was written, to the last bit?
+
+    A corpus of 20 GB takes a minute to hash, and hours to encode. `memo` keeps the hashes while the
+    timestamps are unchanged, so only one start pays that minute. Changes that the file system does
+    not see are left to the checksums of the disk.
+    """
+    try:
+        hashes = read_seal(folder).items()
+        return all(memo.sha256(folder / name) == known for name, known in hashes)
+    except (OSError, ValueError, AttributeError, DataError):
+        return False
+
+
+def digest(parts: Iterable[str]) -> str:
+    """A name for everything that a result depends on: settings, and hashes of files."""
+    total = hashlib.sha256()
+    for part in parts:
+        # Hash each part first: "ab", "c" and "a", "bc" are different settings.
+        total.update(hashlib.sha256(part.encode()).digest())
+    return total.hexdigest()[:32]

@@ -1,0 +1,118 @@
+"""The ledger of a run: the files of its data by hash, and how many pairs were kept."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seq2seq.base.durable import write_text
+from seq2seq.base.errors import escape
+from seq2seq.data.corpus.cache import FileMemo, file_entry
+from seq2seq.data.corpus.corpus import Corpus
+from seq2seq.data.corpus.encode import EncodingStats, PieceStats
+from seq2seq.data.corpus.mixture import Component
+from seq2seq.data.text.provenance import find_provenance
+from seq2seq.text.tokenization.tokenizer import Tokenizers
+
+
+def make_ledger(
+    components: Mapping[str, Sequence[Component]],
+    corpora: Mapping[str, Corpus],
+    tokenizers: Tokenizers,
+    recipe: Mapping[str, Any],
+    memo: FileMemo,
+) -> dict[str, Any]:
+    """A description of a run's data in plain values, see docs/data.md.
+
+    Args:
+        components: the corpora of each part: train, valid, and test if there is one.
+        corpora: the encoded parts.
+        tokenizers: of both sides.
+        recipe: how they were learnt: `name` and its options.
+        memo: caches the hashes of files.
+    """
+    parts = {}
+    for part, corpus in corpora.items():
+        pairs = zip(components[part], corpus.all_stats, strict=True)
+        parts[part] = {
+            "corpora": [corpus_entry(component, stats, memo) for component, stats in pairs],
+            "duplicates": corpus.duplicates,
+        }
+        if part != "train":
+            parts[part]["in_train"] = count_common(corpus.hashes, corpora["train"].hashes)
+    sizes = {"source_size": tokenizers.source.size, "target_size": tokenizers.target.size}
+    return {"tokenizer": {**recipe, **sizes}, "parts": parts}
+
+
+def count_common(some: np.ndarray, others: np.ndarray) -> int:
+    """The number of hashes of `some` in `others`, both ascending; reads little of `others`."""
+    places = np.minimum(np.searchsorted(others, some), len(others) - 1)
+    return int(np.count_nonzero(others[places] == some))
+
+
+def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> dict[str, Any]:
+    augment = {"augment": dict(component.augment)} if component.is_augmented else {}
+    return {
+        "name": component.name,
+        "weight": component.weight,
+        "tag": component.tag,
+        **augment,
+        "files": [entry_with_provenance(file, memo) for file in component.text.files],
+        "read": stats.read,
+        "kept": stats.kept,
+        "max_length": stats.max_length,
+        "dropped": {"empty": asdict(stats.empty), "long": asdict(stats.long)},
+        "source": side_entry(stats.source),
+        "target": side_entry(stats.target),
+    }
+
+
+def entry_with_provenance(file: Path, memo: FileMemo) -> dict[str, Any]:
+    entry = file_entry(file, memo.sha256)
+    provenance = find_provenance(file, entry["sha256"])
+    return entry if provenance is None else {**entry, "provenance": provenance}
+
+
+def side_entry(pieces: PieceStats) -> dict[str, Any]:
+    return {**asdict(pieces), "pieces": pieces.total, "unknown_rate": pieces.unknown_rate}
+
+
+def links_entry(
+    components: Sequence[Component], files: Sequence[Path | None], memo: FileMemo
+) -> list[dict[str, str]]:
+    """The file of links of each corpus that has one, with its hash."""
+    return [
+        {"corpus": component.name, "path": str(file), "sha256": memo.sha256(file)}
+        for component, file in zip(components, files, strict=True)
+        if file is not None
+    ]
+
+
+def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[str]:
+    """A few sentences of a ledger, to be shown before training."""
+    lines, warnings = [], []
+    for part, content in ledger["parts"].items():
+        for each, stats in zip(content["corpora"], corpora[part].all_stats, strict=True):
+            where = f"{part}.{each['name']}" if each["name"] else part
+            lines.append(f"{where}: {stats}")
+            if 2 * stats.kept < stats.read:
+                warnings.append(f"warning: {where}: more than half of the pairs are left out")
+            for side in ("source", "target"):
+                rate = each[side]["unknown_rate"]
+                if rate > 0:
+                    warnings.append(f"{where}: {rate:.2%} of the {side} pieces are unknown")
+        shared = content.get("in_train", 0)
+        if shared:
+            kept = len(corpora[part])
+            warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs are in train as well")
+    return [escape(line) for line in lines + warnings]
+
+
+def write_ledger(ledger: Mapping[str, Any], folder: Path) -> None:
+    """Write `data.json` into the folder of a run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(ledger, indent=1, ensure_ascii=False)
+    write_text(folder / "data.json", text + "\n")

@@ -1,0 +1,1 @@
+"""Links between the words of a corpus's rows."""

@@ -1,0 +1,1 @@
+"""Lines and pairs of text, read from files."""

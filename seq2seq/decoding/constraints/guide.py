@@ -1,0 +1,145 @@
+"""Guides: automata over tokens that tell a search what a hypothesis may, must and must not contain.
+
+A search asks which tokens a guide bans, allows and requires after those chosen so far. It needs to
+know nothing of words, and whoever computes probabilities needs to know nothing of guides.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seq2seq.base.symbols import EOS
+
+
+class NextTokens(NamedTuple):
+    """The tokens that may follow in one state of a guide."""
+
+    banned: Tensor  # (M,) they may not follow; eos is one unless the hypothesis may end
+    allowed: Tensor | None = None  # (M,) no others may follow; None = all that are not banned
+    required: Sequence[int] = ()  # candidates in any case: they come closer to what is required
+
+
+class Guide(Protocol):
+    """An automaton whose states are integers, 0 before the first token."""
+
+    requires: bool  # does it ever ban eos because something is missing?
+
+    def next_state(self, state: int, token: int) -> int:
+        """The state after one more token, not eos; the same state for one that is banned."""
+
+    def next_tokens(self, state: int) -> NextTokens:
+        """The tokens that may follow."""
+
+    def pieces(self) -> Iterable[int]:
+        """The tokens that may be needed to satisfy it, wherever only some tokens may be used."""
+
+    def is_satisfied(self, state: int) -> bool:
+        """May anything follow, from now on?"""
+
+    def progress(self, state: int) -> int:
+        """A measure of what is there of what is required. Hypotheses of equal progress compete."""
+
+
+class RowTokens(NamedTuple):
+    """`NextTokens` of N rows, as in `CandidateRequest`; None = no guide says anything."""
+
+    banned: Tensor | None = None  # (M, 2) pairs of a row and a token
+    allowed: Tensor | None = None  # (M, 2)
+    required: Tensor | None = None  # (N, R), -1 = none
+
+
+class Guides:
+    """The guides of sentences, and the states of the K hypotheses of each.
+
+    Attributes:
+        sentences: how many there are, with guides or without: B.
+        guided: those that have a guide, by their index.
+    """
+
+    def __init__(self, guides: Sequence[Guide | None], beams: int):
+        self.sentences, self.beams = len(guides), beams
+        self.guided = {
+            i: (guide, [0] * beams) for i, guide in enumerate(guides) if guide is not None
+        }
+
+    def next_tokens(self) -> RowTokens:
+        """The tokens that may follow in each of the N = B * K rows; there is a guide."""
+        K = self.beams
+        rows = {
+            row: guide.next_tokens(state)
+            for sentence, (guide, states) in self.guided.items()
+            for row, state in enumerate(states, start=sentence * K)
+        }
+        allowed = {i: each.allowed for i, each in rows.items() if each.allowed is not None}
+        required = {i: each.required for i, each in rows.items() if each.required}
+        padded = np.full((self.sentences * K, max(map(len, required.values()), default=0)), -1)
+        for row, tokens in required.items():
+            padded[row, : len(tokens)] = tokens
+        return RowTokens(
+            pair_rows({i: each.banned for i, each in rows.items()}),
+            pair_rows(allowed) if allowed else None,
+            torch.from_numpy(padded) if required else None,
+        )
+
+    def find_required_rows(self) -> NDArray[Any]:
+        """The rows of sentences in which something is required."""
+        sentences = [i for i, (guide, _) in self.guided.items() if guide.requires]
+        rows: NDArray[Any] = np.array(sentences, dtype=np.int64)[:, None] * self.beams
+        return (rows + np.arange(self.beams)).ravel()
+
+    def progress(self, ids: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
+        """The progress of each hypothesis after each of its candidates, (B, K, C).
+
+        Args:
+            ids: of the candidates, (B, K, C).
+            mask: bool, (B, K, C); for the others the result is 0.
+        """
+        progress = np.zeros_like(ids)
+        for i, (guide, states) in self.guided.items():
+            if not guide.requires:
+                continue
+            for k, state in enumerate(states):
+                places = mask[i, k].nonzero()[0]
+                after = [next_state(guide, state, token) for token in ids[i, k, places].tolist()]
+                progress[i, k, places] = [*map(guide.progress, after)]
+        return progress
+
+    def advance(self, beams: NDArray[Any] | None, tokens: NDArray[Any]) -> None:
+        """Each hypothesis continues that of a beam, (B, K), None = itself, with a token, (B, K).
+        Sentences whose guide has no more to say of any hypothesis are as without.
+        """
+        for i, (guide, states) in list(self.guided.items()):
+            before = states if beams is None else [states[k] for k in beams[i].tolist()]
+            pairs = zip(before, tokens[i].tolist(), strict=True)
+            after = [next_state(guide, state, token) for state, token in pairs]
+            if all(map(guide.is_satisfied, after)):
+                del self.guided[i]
+            else:
+                self.guided[i] = guide, after
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        """Drop all other sentences."""
+        kept = enumerate(sentences)
+        self.guided = {i: self.guided[old] for i, old in kept if old in self.guided}
+        self.sentences = len(sentences)
+
+    def merge(self, other: Self) -> None:
+        """Append the other's sentences to these."""
+        self.guided |= {self.sentences + i: each for i, each in other.guided.items()}
+        self.sentences += other.sentences
+
+
+def next_state(guide: Guide, state: int, token: int) -> int:
+    """The state after a token, eos included, which changes nothing."""
+    return state if token == EOS else guide.next_state(state, token)
+
+
+def pair_rows(tokens: Mapping[int, Tensor]) -> Tensor:
+    """Pairs of each row and each of its tokens (m,), (M, 2)."""
+    rows = np.repeat([*tokens], [len(each) for each in tokens.values()])
+    ids = np.concatenate([each.numpy() for each in tokens.values()])
+    return torch.from_numpy(np.stack((rows, ids), 1))

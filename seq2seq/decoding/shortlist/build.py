@@ -1,0 +1,121 @@
+"""The lists of a model, from pieces that translate each other."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2seq.alignment.links import Links, Word
+from seq2seq.base.symbols import EOS, NEVER_GENERATED
+from seq2seq.data.links.guided_links import project
+from seq2seq.data.text.windows import windows
+from seq2seq.decoding.shortlist.lists import Shortlist
+from seq2seq.text.tokenization.tokenizer import Tokenizers
+
+Array = NDArray[Any]
+
+WINDOW = 4096  # pairs that are cut into pieces together
+
+
+class LinkedPair(NamedTuple):
+    """A source, its translation, and the links between their words."""
+
+    source: str
+    target: str
+    links: Links
+    words: tuple[Sequence[Word], Sequence[Word]] | None = None  # None = those between spaces
+
+
+class PieceCounts(NamedTuple):
+    """The counts of M pairs of pieces that translate each other.
+
+    Attributes:
+        source, target: ids, each pair once, (M,).
+        weights: how often, or how probably, (M,).
+        frequency: of each target id, (V,).
+    """
+
+    source: Array
+    target: Array
+    weights: Array
+    frequency: Array
+
+
+def count_pieces(pairs: Iterable[LinkedPair], tokenizers: Tokenizers) -> PieceCounts:
+    """Count linked pieces. A target piece is divided among those that its word is linked to."""
+    V = tokenizers.target.size
+    keys: Array = np.zeros(0, np.int64)
+    weights: Array = np.zeros(0)
+    frequency: Array = np.zeros(V)
+    for window in windows(pairs, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
+        parts = [*piece_links(window, tokenizers, frequency)]
+        keys = np.concatenate((keys, *(each for each, _ in parts)))
+        keys, places = np.unique(keys, return_inverse=True)
+        every = np.concatenate((weights, *(each for _, each in parts)))
+        weights = np.bincount(places, every, len(keys))
+    return PieceCounts(keys // V, keys % V, weights, frequency)
+
+
+def piece_links(
+    window: Sequence[LinkedPair], tokenizers: Tokenizers, frequency: Array
+) -> Iterator[tuple[Array, Array]]:
+    """The linked pieces of each pair, source id * V + target id, and their weights; counts the
+    target pieces.
+    """
+    texts = [pair.source for pair in window], [pair.target for pair in window]
+    ids = [side.encode_batch(lines) for side, lines in zip(tokenizers, texts, strict=True)]
+    spans = [side.spans_batch(lines) for side, lines in zip(tokenizers, texts, strict=True)]
+    tags = len(tokenizers.source.prefix)
+    for pair, sources, targets, *its_spans in zip(window, *ids, *spans, strict=True):
+        shares = project(
+            pair.links, pair.source, pair.target, *its_spans, to_end=False, known_words=pair.words
+        )
+        t, s = (places.numpy() for places in shares.nonzero(as_tuple=True))
+        target, source = np.array(targets, np.int64), np.array(sources[tags:], np.int64)
+        frequency += np.bincount(target, minlength=len(frequency))
+        yield source[s] * len(frequency) + target[t], shares[t, s].numpy()
+
+
+def build_shortlist(
+    counts: PieceCounts, tokenizers: Tokenizers, frequent: int, per_piece: int
+) -> Shortlist:
+    """The lists of a model.
+
+    Args:
+        frequent: how many of the most frequent target pieces may stand anywhere.
+        per_piece: how many of the likeliest translations of each source piece, beside those. A
+            piece that both languages have is also on its own list: names, numbers.
+    """
+    V = tokenizers.source.size
+    is_text = np.ones(tokenizers.target.size, dtype=bool)
+    is_text[[*NEVER_GENERATED, EOS]] = False
+    order = np.argsort(-counts.frequency, kind="stable")
+    anywhere = order[is_text[order]][:frequent]
+    may_list = is_text.copy()
+    may_list[anywhere] = False
+    source, target = best_of_each(counts, may_list, per_piece)
+    same = [pair for pair in identical_pieces(tokenizers) if may_list[pair[1]]]
+    pairs = (
+        np.stack((source, target), 1),
+        np.array(same, np.int64).reshape(-1, 2),
+        np.stack((np.full_like(anywhere, V), anywhere), 1),
+    )
+    return Shortlist.of_pairs(np.concatenate(pairs), V)
+
+
+def best_of_each(counts: PieceCounts, may_list: Array, per_piece: int) -> tuple[Array, Array]:
+    """The likeliest target ids of each source id, among those that may be listed."""
+    which = may_list[counts.target]
+    source, target, weights = (x[which] for x in (counts.source, counts.target, counts.weights))
+    order = np.lexsort((target, -weights, source))
+    source, target = source[order], target[order]
+    rank = np.arange(len(source)) - np.searchsorted(source, source)
+    return source[rank < per_piece], target[rank < per_piece]
+
+
+def identical_pieces(tokenizers: Tokenizers) -> list[tuple[int, int]]:
+    """The ids of each piece that both languages have."""
+    targets = {name: i for i, name in enumerate(tokenizers.target.symbols())}
+    names = enumerate(tokenizers.source.symbols())
+    return [(i, targets[name]) for i, name in names if name in targets]

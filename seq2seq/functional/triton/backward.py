@@ -1,0 +1,177 @@
+"""The gradient of attention as kernels; the readable one is `gradient` in `seq2seq.functional`.
+
+The weights are computed again, p_ij = exp(e_ij - lse_i). Each kernel owns what it writes, and reads
+all tiles that add to it, always in the same order: no sum depends on chance.
+"""
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from seq2seq.functional.triton.blocks import Rows, load, product, rows_of, store
+from seq2seq.functional.triton.launch import Sizes
+from seq2seq.functional.triton.scores import (
+    ScoreArguments,
+    compare,
+    key_slope,
+    query_slope,
+    vector_slope,
+)
+from seq2seq.functional.triton.tiles import TileArguments, first_query, hide, keep, last_key
+
+
+class OutputRows(NamedTuple):
+    """Of the forward pass, as the gradient needs them: each (B, H, T, ...)."""
+
+    lse: Rows
+    delta: Rows  # sum_c dout_ic out_ic
+    dout: Rows
+
+
+@triton.jit
+def queries_kernel(score, q, k, v, outputs, tiles, dq, du, sizes):
+    """One program has a block of queries of a head: their gradient, and their part of that of u."""
+    b, h = tl.program_id(0) // tiles.heads, tl.program_id(0) % tiles.heads
+    block, one = tl.program_id(1), tl.arange(0, 1)
+    i = block * sizes.Q + tl.arange(0, sizes.Q)
+    d, c = tl.arange(0, sizes.D), tl.arange(0, sizes.M)
+    queries = load(q, b, h, i, d, sizes.WIDE)
+    given = load_outputs(outputs, b, h, i, c, sizes)
+    dq_block = tl.zeros((sizes.Q, sizes.D), sizes.WIDE)
+    du_block = tl.zeros((sizes.Q, sizes.D), sizes.WIDE)
+    for start in range(0, last_key(tiles, (block + 1) * sizes.Q), sizes.K):
+        j = start + tl.arange(0, sizes.K)
+        keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)
+        values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)
+        _, de = slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes)
+        dq_block += query_slope(score, de, queries, keys, h, d, sizes.NARROW)
+        if du is not None:
+            du_block += vector_slope(de, queries, keys)
+    store(dq, dq_block, b, h, i, d)
+    if du is not None:
+        store(du, tl.sum(du_block, 0)[None, :], b, h, block + one, d)
+
+
+@triton.jit
+def keys_kernel(score, q, k, v, outputs, tiles, dk, dv, sizes):
+    """One program has a block of keys and values that a group of heads reads: their gradients."""
+    b, g = tl.program_id(0) // v.heads, tl.program_id(0) % v.heads
+    first = tl.program_id(1) * sizes.K
+    j = first + tl.arange(0, sizes.K)
+    d, c = tl.arange(0, sizes.D), tl.arange(0, sizes.M)
+    values = load(v, b, g, j, c, sizes.WIDE)
+    dk_block = tl.zeros((sizes.K, sizes.D), sizes.WIDE)
+    dv_block = tl.zeros((sizes.K, sizes.M), sizes.WIDE)
+    group = tiles.heads // v.heads
+    for h in range(g * group, (g + 1) * group):
+        keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)
+        for start in range(first_query(tiles, first, sizes.Q), tiles.T, sizes.Q):
+            i = start + tl.arange(0, sizes.Q)
+            queries = load(q, b, h, i, d, sizes.WIDE)
+            given = load_outputs(outputs, b, h, i, c, sizes)
+            p, de = slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes)
+            dv_block += product(tl.trans(p), given[2], sizes.NARROW)
+            dk_block += key_slope(score, de, queries, keys, h, d, sizes.NARROW)
+        if score.u is not None:  # each query head has keys of its own
+            store(dk, dk_block, b, h, j, d)
+            dk_block = tl.zeros((sizes.K, sizes.D), sizes.WIDE)
+    if score.u is None:
+        store(dk, dk_block, b, g, j, d)
+    store(dv, dv_block, b, g, j, c)
+
+
+@triton.jit
+def bias_kernel(score, q, k, v, outputs, tiles, dbias, sentences, sizes):
+    """One program has a block of the bias: the sum over all sentences, heads, queries and keys to
+    which it is added.
+    """
+    d, c = tl.arange(0, sizes.D), tl.arange(0, sizes.M)
+    b0, h0 = tl.program_id(0) // dbias.heads, tl.program_id(0) % dbias.heads
+    i0, j0 = tl.program_id(1) * sizes.Q, tl.program_id(2) * sizes.K
+    i_end = tl.where(dbias.rows == 1, tiles.T, i0 + sizes.Q)
+    j_end = tl.where(dbias.width == 1, tiles.S, j0 + sizes.K)
+    group = tiles.heads // dbias.heads
+    block = tl.zeros((sizes.Q, sizes.K), sizes.WIDE)
+    for b in range(b0 * sentences, (b0 + 1) * sentences):
+        for h in range(h0 * group, (h0 + 1) * group):
+            for i_start in range(i0, i_end, sizes.Q):
+                i = i_start + tl.arange(0, sizes.Q)
+                queries = load(q, b, h, i, d, sizes.WIDE)
+                given = load_outputs(outputs, b, h, i, c, sizes)
+                last = tl.minimum(j_end, last_key(tiles, i_start + sizes.Q))
+                for j_start in range(j0, last, sizes.K):
+                    j = j_start + tl.arange(0, sizes.K)
+                    keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)
+                    values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)
+                    _, de = slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes)
+                    block += de
+    # Of an axis of length 1 only the first number is stored.
+    block = tl.where(dbias.rows == 1, tl.sum(block, 0)[None, :], block)
+    block = tl.where(dbias.width == 1, tl.sum(block, 1)[:, None], block)
+    store(dbias, block, b0, h0, i0 + tl.arange(0, sizes.Q), j0 + tl.arange(0, sizes.K))
+
+
+@triton.jit
+def load_outputs(outputs, b, h, i, c, sizes):
+    """lse, delta and dout of some queries. A query without any key has lse = inf, and so
+    p = exp(-inf - inf) = 0, not exp(-inf + inf).
+    """
+    one = tl.arange(0, 1)
+    lse = load(outputs.lse, b, h, i, one, sizes.WIDE)
+    lse = tl.where(lse == float("-inf"), float("inf"), lse)
+    delta = load(outputs.delta, b, h, i, one, sizes.WIDE)
+    return lse, delta, load(outputs.dout, b, h, i, c, sizes.WIDE)
+
+
+@triton.jit
+def slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes):
+    """The weights of a tile after dropout, and the gradient of its scores."""
+    lse, delta, dout = given
+    e = hide(compare(score, queries, keys, h, d, sizes.NARROW), tiles, b, h, i, j)
+    p = tl.exp(e - lse)
+    factors = keep(tiles, b, h, i, j, sizes.WIDE)
+    dp = product(dout, tl.trans(values), sizes.NARROW) * factors
+    return p * factors, p * (dp - delta)
+
+
+class Slopes(NamedTuple):
+    """The gradients of what attention is computed from."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    u: Tensor | None
+    bias: Tensor | None
+
+
+def differentiate_blocks(
+    score: ScoreArguments,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    outputs: tuple[Tensor, Tensor, Tensor],
+    tiles: TileArguments,
+    bias: Tensor | None,
+    sizes: Sizes,
+) -> Slopes:
+    """The gradients, from out, lse and dout; of a bias that is given here in the type of sums."""
+    out, lse, dout = outputs
+    B, H, T, D = q.shape
+    delta = (dout.to(lse.dtype) * out).sum(-1, keepdim=True)
+    given = *(rows_of(x) for x in (q, k, v)), OutputRows(*map(rows_of, (lse, delta, dout))), tiles
+    dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    blocks, key_blocks = triton.cdiv(T, sizes.Q.value), triton.cdiv(k.shape[2], sizes.K.value)
+    du = None if score.u is None else lse.new_empty(B, H, blocks, D)
+    du_rows = None if du is None else rows_of(du)
+    queries_kernel[B * H, blocks](score, *given, rows_of(dq), du_rows, sizes)
+    keys_kernel[B * v.shape[1], key_blocks](score, *given, rows_of(dk), rows_of(dv), sizes)
+    dbias = None
+    if bias is not None:
+        dbias = torch.empty_like(bias, dtype=lse.dtype)
+        N, heads, rows, width = bias.shape
+        grid = N * heads, triton.cdiv(rows, sizes.Q.value), triton.cdiv(width, sizes.K.value)
+        bias_kernel[grid](score, *given, rows_of(dbias), B // N, sizes)
+    return Slopes(dq, dk, dv, None if du is None else du.sum((0, 2)), dbias)

@@ -1,0 +1,114 @@
+"""The start of a kernel: Triton, a device or the interpreter, types and sizes of blocks."""
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.base.errors import ConfigError
+
+TRITON = (3, 7)  # the oldest that compiles these kernels; torch 2.13 comes with it
+# What to take on a CPU.
+INSTEAD = "Take kernel=auto; or TRITON_INTERPRET=1 for a slow check of the kernels"
+
+
+def is_interpreted() -> bool:
+    """Are kernels run by Triton's interpreter? It is chosen when they are first imported."""
+    return os.environ.get("TRITON_INTERPRET", "0").lower() in {"1", "true", "on", "yes"}
+
+
+def lacks_triton() -> str | None:
+    """The package to install where it is missing, or too old for tuples in a loop; else None."""
+    try:
+        found = version("triton")
+    except PackageNotFoundError:
+        found = "none"
+    if found != "none" and tuple(map(int, found.split(".")[:2])) >= TRITON:
+        return None
+    return (
+        f"the package triton, {TRITON[0]}.{TRITON[1]} or newer, for Linux (found: {found}): "
+        "pip install 'seq2seq-attention-zoo[triton]'"
+    )
+
+
+def check_triton() -> None:
+    """Raises: ConfigError without Triton, or without a GPU."""
+    if told := lacks_triton():
+        raise ConfigError(f"kernel=triton needs {told}. Take kernel=auto without it")
+    if not (torch.cuda.is_available() or is_interpreted()):
+        raise ConfigError(f"kernel=triton runs on GPUs, and torch finds none here. {INSTEAD}")
+
+
+def check_tensor(x: Tensor) -> None:
+    """Raises: ConfigError for a tensor that the kernels cannot read where they run."""
+    if is_interpreted():
+        return
+    if x.device.type != "cuda":
+        raise ConfigError(
+            f"kernel=triton runs on GPUs, and this model is on the {x.device.type}. {INSTEAD}"
+        )
+    if x.dtype == torch.float64:
+        raise ConfigError(
+            "kernel=triton has no products in float64, whose compiler fails. Take kernel=flash"
+        )
+
+
+class Types(NamedTuple):
+    """In which types a kernel computes, as Triton's names."""
+
+    product: Any  # operands of matrix products, as wide as the inputs
+    sum: Any  # sums, scores and exponentials
+
+
+def types_of(dtype: torch.dtype) -> Types:
+    """The types for inputs of one type. The interpreter cannot compute in 16 bits: it takes the
+    bits of a bfloat16 for an integer, without a word. There products are as wide as sums.
+    """
+    import triton.language as tl
+
+    wide = tl.float64 if dtype == torch.float64 else tl.float32
+    narrow = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
+    return Types(wide if is_interpreted() else narrow.get(dtype, wide), wide)
+
+
+class Sizes(NamedTuple):
+    """The sizes of blocks and the types that a kernel of attention is compiled for."""
+
+    Q: Any  # queries
+    K: Any  # keys
+    D: Any  # columns of queries and keys, all in one block
+    M: Any  # columns of values, likewise
+    WIDE: Any  # of sums
+    NARROW: Any  # of the operands of products
+
+
+# Queries and keys of a block by the widest of its columns, for 16 bits and for more. Not measured.
+DOT_BLOCKS = {64: (64, 32), 128: (64, 32), 256: (32, 16)}
+ADDITIVE_BLOCKS = {32: (16, 16), 64: (16, 8), 128: (8, 8), 256: (8, 4), 512: (4, 4)}
+
+
+def sizes_of(q: Tensor, v: Tensor, is_additive: bool) -> Sizes:
+    """The sizes for queries (B, H, T, D) and values (B, G, S, M)."""
+    import triton.language as tl
+
+    types, columns = types_of(q.dtype), [round_up(x.shape[3]) for x in (q, v)]
+    if is_additive:
+        # The hidden layer of a tile is in registers.
+        block = next(
+            (size for width, size in ADDITIVE_BLOCKS.items() if max(columns) <= width), (2, 2)
+        )
+    elif is_interpreted():
+        block = (16, 16)
+    else:
+        sizes = next(
+            (size for width, size in DOT_BLOCKS.items() if max(columns) <= width), (16, 16)
+        )
+        block = (sizes[types.product is types.sum],) * 2
+    return Sizes(*(tl.constexpr(x) for x in (*block, *columns, types.sum, types.product)))
+
+
+def round_up(size: int, least: int = 16) -> int:
+    """The next power of two, as blocks must have; at least 16, as products of blocks must."""
+    return max(least, 1 << (size - 1).bit_length())

@@ -1,0 +1,106 @@
+"""The tiles of T x S scores in a kernel: what hides, moves and drops some of them.
+
+The readable version is `seq2seq.functional.tiles`; the hash that drops, `keep_factors_at` in
+`seq2seq.functional.dropout`.
+"""
+
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from seq2seq.functional.triton.blocks import pointers, rows_of
+
+
+class DropoutArguments(NamedTuple):
+    """The weights to drop: those whose hash, a number of 32 bits with a sign, is below a number."""
+
+    threshold: Any
+    factor: Any  # of the others, known when the kernel is compiled
+    row_seed: Any
+    column_seed: Any
+
+
+class TileArguments(NamedTuple):
+    """The scores (B, H, T, S) of all queries and keys."""
+
+    heads: Any
+    T: Any
+    S: Any
+    causal: Any  # known when the kernel is compiled
+    mask: Any  # Rows, or None
+    bias: Any
+    dropout: Any  # DropoutArguments, or None
+
+
+def dropout_arguments(p: float, threshold: int, seeds: tuple[int, int]) -> DropoutArguments:
+    """Dropout with probability p, of the threshold and the seeds that it has in torch."""
+    return DropoutArguments(threshold, tl.constexpr(1 / (1 - p)), *seeds)
+
+
+def tile_arguments(
+    shape: tuple[int, ...],
+    causal: bool,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    dropout: DropoutArguments | None,
+) -> TileArguments:
+    """Tiles of scores (B, H, T, S), to which mask and bias are broadcast."""
+    masks, biases = (None if x is None else rows_of(x.expand(shape)) for x in (mask, bias))
+    _, heads, T, S = shape
+    return TileArguments(heads, T, S, tl.constexpr(causal), masks, biases, dropout)
+
+
+@triton.jit
+def last_key(tiles, end):
+    """The keys that the queries before `end` may read end here."""
+    last = tiles.S
+    if tiles.causal:
+        last = tl.minimum(last, tiles.S - tiles.T + tl.minimum(end, tiles.T))
+    return last
+
+
+@triton.jit
+def first_query(tiles, start, BLOCK: tl.constexpr):
+    """The queries that may read keys from `start` on begin in this block."""
+    first = 0
+    if tiles.causal:
+        first = tl.maximum(start - (tiles.S - tiles.T), 0) // BLOCK * BLOCK
+    return first
+
+
+@triton.jit
+def hide(e, tiles, b, h, i, j):
+    """The scores of queries i and keys j with their bias, -inf where a query may not read a key."""
+    visible = (i[:, None] < tiles.T) & (j[None, :] < tiles.S)
+    if tiles.bias is not None:
+        e += tl.load(pointers(tiles.bias, b, h, i, j), mask=visible, other=0.0).to(e.dtype)
+    if tiles.mask is not None:
+        visible &= tl.load(pointers(tiles.mask, b, h, i, j), mask=visible, other=0) != 0
+    if tiles.causal:
+        visible &= j[None, :] <= i[:, None] + (tiles.S - tiles.T)
+    return tl.where(visible, e, float("-inf"))
+
+
+@triton.jit
+def keep(tiles, b, h, i, j, WIDE: tl.constexpr):
+    """The factors of dropout for the weights of a tile, of a hash of seed, row and column."""
+    factors = 1.0
+    if tiles.dropout is not None:
+        row = (b * tiles.heads + h) * tiles.T + i + tiles.dropout.row_seed
+        x = hash_bits(row)[:, None] ^ hash_bits(j + tiles.dropout.column_seed)[None, :]
+        x *= 0x7FEB352D
+        x = (x ^ (x >> 15)) * 0x846CA68B
+        kept = x.to(tl.int32, bitcast=True) >= tiles.dropout.threshold
+        factors = kept.to(WIDE) * tiles.dropout.factor
+    return factors
+
+
+@triton.jit
+def hash_bits(x):
+    """A hash of 32 bits."""
+    x = x.to(tl.uint32)
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)

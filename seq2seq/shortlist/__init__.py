@@ -1,5 +1,0 @@
-"""Shortlists: for each source piece, the target pieces that may translate it."""
-
-from seq2seq.shortlist.lists import Shortlist
-
-__all__ = ["Shortlist"]

@@ -1,0 +1,1 @@
+"""Text: languages, tokenization, and documents."""

@@ -1,0 +1,197 @@
+"""A text as sentences to translate, and what stands between them."""
+
+import html
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from seq2seq.text.documents.inline import Element, Run, runs_of
+from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.markup import Reader, Token, set_notes_apart
+from seq2seq.text.documents.placeholders import TEMPLATE, is_language
+from seq2seq.text.documents.placing import WordLinks, diagonal_links, place_tags
+from seq2seq.text.documents.sentences import sentence_ends
+from seq2seq.text.languages import is_spaceless
+
+Split = Literal["lines", "sentences", "none"]
+
+# A line with letters, or a cell of it: tabs and all that Unicode calls a line break are between.
+INSIDE, LETTER = r"[^\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", r"[^\W\d_]"
+CELL = re.compile(rf"(?<!{INSIDE})(?:(?!{LETTER}){INSIDE})*+{LETTER}{INSIDE}*+")
+# What a sentence neither begins nor ends with: white space, characters of no width, and those that
+# set the direction of what is between them.
+BLANK = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b\u2060"
+BLANK += "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+# Marks of quotations, headings and items; a number with a point only where there are several, since
+# it is an ordinal in many languages.
+NOTES = "♩♪♫♬🎵🎶"
+ITEMS = "•◦▪‣●■☐☑☒✓✔✗✘⚠→►"
+TIGHT = rf"[{ITEMS}{NOTES}]\ufe0f?|\.{{2,}}|…|\d{{1,3}}、|（\d{{1,3}}）"  # white space may follow
+LOOSE = r">+|#{1,6}|[-*+–—·]|\[[ xX]\]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})\)"  # it must
+NUMBER = r"\d{1,3}\."
+MARKS, MARKS_AND_NUMBERS = (
+    re.compile(rf"(?:[{BLANK}]*(?:{TIGHT}|(?:{loose})(?=\s|$)))+")
+    for loose in (LOOSE, f"{LOOSE}|{NUMBER}")
+)
+NUMBERED = re.compile(rf"^[ \t>]*{NUMBER}\s", re.M)
+# A cell in brackets, such as what is heard in a film, without those.
+BRACKETED = re.compile(r"(?s:\[[^\[\]]*\]|\([^()]*\)|（[^（）]*）|【[^【】]*】)")
+DOTS = re.compile(r"(?<!\s)\s*(?:\.{2,}|…+)\Z")  # at the end of what goes on
+ENDING = re.compile(r"[\s.…。]+\Z")
+
+
+@dataclass(frozen=True)
+class Document:
+    """The sentences of a text, and all else that is in it, which stays as it is.
+
+    Attributes:
+        sentences: in order, without line breaks, with single spaces, without tags, references and
+            soft hyphens. What is only copied is none, see `is_language`.
+        elements: the tags inside each of them.
+        originals: the same as they stand in the text.
+        between: what is before, between and after them: one more.
+        has_tags: is the text one with tags and references?
+    """
+
+    sentences: list[str]
+    elements: list[list[Element]]
+    originals: list[str]
+    between: list[str]
+    has_tags: bool
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        language: str | None,
+        *,
+        read: Reader | None = None,
+        split: Split | None = None,
+        whole: bool = True,
+    ) -> "Document":
+        """Cut a text into sentences.
+
+        Args:
+            language: of the text, a code; None = unknown.
+            read: the reader of a text with tags, such as `read_html`; None = it has none.
+            split: where one sentence ends and another begins: `sentences`, as the language says;
+                `lines`, also at line breaks and tabs; `none`, nowhere. None = `sentences` for texts
+                with tags, where a line break is white space, else `lines`.
+            whole: are sentences with tags inside translated whole? Else each text between two tags
+                is one for itself.
+
+        Raises: DataError for more than `MAX_ELEMENTS` sentences; others as `read`.
+        """
+        tokens = set_notes_apart(text, read(text)) if read else [Token("text", 0, len(text))]
+        split = split or ("sentences" if read else "lines")
+        document = cls([], [], [], [], read is not None)
+        place = 0
+        for run in runs_of(text, tokens, whole=whole, has_references=read is not None):
+            place = document._add(run, language, split, place)
+        document.between.append(text[place:])
+        return document
+
+    def _add(self, run: Run, language: str | None, split: Split, place: int) -> int:
+        """Add the sentences of a run; all before `place` is there. Returns: the next one."""
+        after = 0
+        for first, last in sentences_of(run.mask, language, split):
+            tags = run.tags_of(first, last, after)
+            after = max(tags.stop, bisect_left(run.places, last))
+            begin, end = run.span(tags, first, last)
+            self.between.append(run.document[place:begin])
+            self.originals.append(run.document[begin:end])
+            self.sentences.append(re.sub(r"\s+", " ", run.text[first:last]))
+            self.elements.append(run.elements(tags, first, last))
+            place = end
+            check_count(len(self.sentences), "sentences")
+        return place
+
+    def copies(self, sentence: int) -> list[str] | None:
+        """The texts of a sentence that are not translated, in their order; None if there are no
+        tags inside.
+        """
+        elements = self.elements[sentence]
+        return list(list_copies(elements)) if elements else None
+
+    def join(
+        self,
+        translations: Sequence[str],
+        target: str | None = None,
+        links: Sequence[WordLinks | None] | None = None,
+    ) -> str:
+        """The text with its sentences translated; those translated as themselves stand as before.
+
+        Args:
+            target: language of the translations. Sentences without white space between them, as in
+                Chinese, get a space if that separates the words of this language.
+            links: of the words of each translation, where there are tags inside; None where nothing
+                is known of them.
+
+        Raises: ValueError unless there is one translation for each sentence.
+        """
+        space = " " if target and not is_spaceless(target) else ""
+        texts: list[str] = []
+        rows = enumerate(zip(translations, self.sentences, self.elements, strict=True))
+        for number, (translation, sentence, elements) in rows:
+            texts.append(self.between[number] or (space if number else ""))
+            escape = partial(escape_text, original=self.originals[number])
+            plain = keep_dots(sentence, re.sub(r"\s*[\r\n]\s*", " ", translation.strip()))
+            if translation == sentence:
+                texts.append(self.originals[number])
+            elif elements:
+                known = links[number] if links else None
+                words = known or diagonal_links(spans_of(sentence), spans_of(plain))
+                texts.append(place_tags(sentence, elements, plain, words, escape))
+            else:
+                texts.append(escape(plain) if self.has_tags else plain)
+        return "".join([*texts, self.between[-1]])
+
+
+def list_copies(elements: Sequence[Element]) -> Iterator[str]:
+    """The texts that elements copy, and those in them."""
+    for element in elements:
+        yield from [element.text] if element.text else list_copies(element.children)
+
+
+def escape_text(text: str, original: str = "") -> str:
+    """A text as it stands between tags; the placeholders of templates as in its original."""
+    kept = {re.sub(r"\s+", " ", each) for each in TEMPLATE.findall(original)}
+    parts = TEMPLATE.split(text)
+    return "".join(each if each in kept else html.escape(each, quote=False) for each in parts)
+
+
+def keep_dots(sentence: str, translation: str) -> str:
+    """A translation with the dots at the end of its sentence, if there are two or more."""
+    dots = DOTS.search(sentence)
+    return ENDING.sub("", translation) + dots[0] if dots and translation else translation
+
+
+def spans_of(text: str) -> list[tuple[int, int]]:
+    """The words and marks of a text."""
+    return [match.span() for match in re.finditer(r"\w+|[^\w\s]+", text)]
+
+
+def sentences_of(text: str, language: str | None, split: Split) -> Iterator[tuple[int, int]]:
+    """Begin and end of each sentence of a text without tags that is language, without the marks
+    around a line.
+    """
+    marks = MARKS_AND_NUMBERS if len(NUMBERED.findall(text)) > 1 else MARKS
+    cells = CELL.finditer(text) if split == "lines" else re.finditer(r".+", text, re.S)
+    for cell in cells:
+        mark = marks.match(cell[0])
+        begin = mark.end() if mark else 0
+        begin += len(cell[0][begin:]) - len(cell[0][begin:].lstrip(BLANK))
+        rest = cell[0][begin:].rstrip(BLANK + NOTES)
+        if BRACKETED.fullmatch(rest):
+            begin, rest = begin + 1, rest[1:-1]
+        begin += cell.start()
+        place = 0
+        for end in [len(rest)] if split == "none" else sentence_ends(rest, language):
+            part = rest[place:end]
+            if is_language(part):
+                before = len(part) - len(part.lstrip(BLANK))
+                yield begin + place + before, begin + place + len(part.rstrip(BLANK))
+            place = end

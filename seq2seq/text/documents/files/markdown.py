@@ -1,0 +1,302 @@
+"""Markdown: the text of its blocks; what is inside sentences are tags."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from seq2seq.base.errors import DataError
+from seq2seq.text.documents.files.contents import Contents, Cutter, decode_file, splice
+from seq2seq.text.documents.files.numbered import Kind, NumberedText, Tag
+from seq2seq.text.documents.html_markup import VOID, read_html
+from seq2seq.text.documents.limits import check_count
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+    from seq2seq.text.documents.files.markdown_parser import MarkdownParser
+
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+# Front matter in TOML; the plugin of the parser knows YAML.
+TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n(?s:.*?)\n\+\+\+[ \t]*(?:\r?\n|\Z)")
+HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+HASHES = re.compile(r"[^#]*#+")
+QUOTED = re.compile(r"\"([^\"]+)\"\s*\Z")
+MAX_NOTES = 100  # inside a block: where they are in one another, parsing takes quadratic time
+# Blocks inside a line, which neither begin nor end one.
+CELLS, TITLES = ("th_open", "td_open"), ("directive_open", "admonition_title_open")
+WORDS = ("text", "text_special", "softbreak")  # tokens that are no markup
+MARKS = {ord(mark): f"\\{mark}" for mark in "\\`*_[]<>#~$|"}
+FIRST = re.compile(r"\A(\d{0,9})([-+=:!?.)])")  # may make a block of another kind
+
+
+class TextBlock(NamedTuple):
+    """A paragraph, a heading, a cell or a title.
+
+    Attributes:
+        begin, end: its place in the file.
+        line: its first, counted from 1.
+        kind: the type of the token before it.
+        is_alone: does the text begin a line, so that it could begin a block of another kind?
+        text: of its lines, without what stands before them, such as `> `.
+        escapes: characters of the text that have a meaning, as they are written without it.
+        markup: how often each kind of markup is inside it.
+    """
+
+    begin: int
+    end: int
+    line: int
+    kind: str
+    is_alone: bool
+    text: NumberedText
+    escapes: Mapping[int, str]
+    markup: Counter[tuple[str, ...]]
+
+
+def open_markdown(data: bytes, cut: Cutter) -> Contents:
+    """Raises: DataError if it is not text, or too much to parse."""
+    try:
+        page = Page(decode_file(data))
+    except RecursionError:
+        raise DataError("its marks are too deep in one another") from None
+    documents = [block.text.cut(cut) for block in page.blocks]
+    return Contents(documents, page.write, page.problems)
+
+
+class Page:
+    """The blocks of a file that are translated, in their order."""
+
+    def __init__(self, text: str):
+        from seq2seq.text.documents.files.markdown_parser import (  # most files need none
+            TAB,
+            MarkdownParser,
+        )
+
+        self.blocks: list[TextBlock] = []
+        self.problems: list[str] = []
+        self._text = text
+        check_count(text.count("\n") + text.count("\r") - text.count("\r\n"), "lines")
+        parsed = text.replace("\0", "\ufffd").replace("\ufeff", " ", text.startswith("\ufeff"))
+        self._lines = [match[0] for match in LINE.finditer(parsed)]
+        self._starts = [0, *accumulate(map(len, self._lines))]
+        self._done = 0  # all before it is in blocks
+        self._parser = MarkdownParser()
+        if text.startswith("\ufeff"):
+            parsed = parsed[1:]
+        if front := TOML.match(parsed):
+            parsed = "\n" * front[0].count("\n") + parsed[front.end() :]
+        before, count = ("", ""), 0
+        for token in self._parser.parse(TAB.sub(r"\1!!!", parsed)):
+            if token.type == "inline" and token.content.strip():
+                count += self._add(token, *before)
+                check_count(count, "tags")
+            before = token.type, token.markup
+        self._unread = len(self.problems)
+
+    def _add(self, token: "Token", kind: str, markup: str) -> int:
+        """Add a block, or name it where it is not in the file as it was parsed.
+
+        Args:
+            kind, markup: of the token before it.
+
+        Returns: the number of tags in it.
+        """
+        assert token.map is not None
+        if kind == "admonition_title_open":  # in quotes, or the name of its kind
+            title = QUOTED.search(self._lines[token.map[0]])
+            if not title:
+                return 0
+            token.content = title[1]
+        if token.content.count("^[") > MAX_NOTES:
+            raise DataError(f"line {token.map[0] + 1} has more than {MAX_NOTES} notes inside it")
+        tags = self._parser.parse_inline(token.content)
+        try:
+            places = self._locate(token, kind, markup)
+            prefixes = [self._text[place - column : place] for place, column in places]
+            reader = InlineReader(self._parser, prefixes)
+            reader.read(tags)
+        except ValueError:
+            self.problems.append(
+                f"line {token.map[0] + 1} is not translated: its markup is unusual"
+            )
+            return len(tags)
+        is_alone = kind not in (*CELLS, *TITLES) and not markup.startswith("#")
+        shape = (token.map[0] + 1, kind, is_alone, reader.text, reader.escapes, count_markup(tags))
+        self.blocks.append(TextBlock(places[0][0], self._done, *shape))
+        return len(tags)
+
+    def _locate(self, token: "Token", kind: str, markup: str) -> list[tuple[int, int]]:
+        """The places of the lines of a block in the file, and in their lines.
+
+        Raises: ValueError if they are not there.
+        """
+        places = []
+        for number, part in enumerate(token.content.split("\n"), start=(token.map or [0])[0]):
+            line, part, start = self._lines[number].rstrip(), part.strip(), self._starts[number]
+            least = max(self._done - start, 0)
+            if kind in CELLS:
+                column = line.find(part := part.replace("|", "\\|"), least)
+            elif kind in TITLES:
+                column = line.rfind(part)
+            elif line.endswith(part):
+                column = len(line) - len(part)
+            else:
+                hashes = HASHES.match(line, least) if markup.startswith("#") else None
+                column = line.find(part, hashes.end() if hashes else least)
+            if column < least:
+                raise ValueError(part)
+            places.append((start + column, column))
+        self._done = places[-1][0] + len(part)
+        return places
+
+    def write(self, translated: Sequence[str]) -> bytes:
+        """The file with its blocks as they are translated; their lines are one.
+
+        A block whose markup would become another stays as it is, and is named.
+        """
+        del self.problems[self._unread :]
+        self._parser.deadline, changes = float("inf"), []
+        for block, new in zip(self.blocks, translated, strict=True):
+            if new == str(block.text):
+                continue
+            for write in (write_plainly, write_carefully):
+                written = write(block, new)
+                if self._is_same(block, written):
+                    written = written.replace("|", "\\|") if block.kind in CELLS else written
+                    changes.append((block.begin, block.end, written))
+                    break
+            else:
+                self.problems.append(
+                    f"line {block.line} is not translated: its markup would change"
+                )
+        return splice(self._text, changes).encode()
+
+    def _is_same(self, block: TextBlock, written: str) -> bool:
+        """Has a text the markup of a block, and would it begin a block of its kind?"""
+        if block.is_alone:
+            tokens = self._parser.parse_blocks(written.split("\n")[0], {})
+            if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
+                return False
+        return count_markup(self._parser.parse_inline(written)) == block.markup
+
+
+def write_plainly(block: TextBlock, new: str) -> str:
+    """A block as it is translated, with marks in it as they are."""
+    text = "".join(
+        part.translate(block.escapes) if isinstance(part, str) else part.markup
+        for part in block.text.parts(new)
+    )
+    return text.replace('"', "”") if block.kind in TITLES else text
+
+
+def write_carefully(block: TextBlock, new: str) -> str:
+    """A block as it is translated, with marks that mean nothing, and space around emphasis."""
+    text = ""
+    for part in block.text.parts(new):
+        if isinstance(part, str):
+            text += part.translate({**MARKS, **block.escapes})
+        elif part.name in ("em", "strong"):
+            markup = part.markup.replace("_", "*")
+            text += f" {markup}" if part.kind == "open" else f"{markup} "
+        else:
+            text += " " * (text[-1:] == part.markup[0] == "`") + part.markup
+    return FIRST.sub(r"\1\\\2", text.strip())
+
+
+def count_markup(tokens: "Sequence[Token]") -> Counter[tuple[str, ...]]:
+    """Count each kind of markup among tokens, with its addresses and what is copied."""
+    tags = (token for token in tokens if token.type not in WORDS)
+    return Counter((tag.type, tag.content, *map(str, tag.attrs.values())) for tag in tags)
+
+
+def join_copied(tokens: "Sequence[Token]") -> "list[Token]":
+    """The tokens of a block, with each element of HTML that is not translated as one."""
+    joined: list[Token] = []
+    begin, name, depth = 0, "", 0  # of such an element
+    for token in tokens:
+        joined.append(token)
+        match = HTML_TAG.match(token.content) if token.type == "html_inline" else None
+        if match and not name:
+            html = read_html(token.content)[-1]
+            if html.kind == "alone" and html.name not in VOID:  # with content it is a copy
+                begin, name = len(joined) - 1, html.name
+        if match and match[2].lower() == name:
+            depth += -1 if match[1] else 1
+            if not depth:
+                whole = joined[begin].copy(info="copied", meta={})
+                whole.meta["source"] = "".join(each.meta["source"] for each in joined[begin:])
+                joined[begin:], name = [whole], ""
+    return joined
+
+
+class InlineReader:
+    """Reads what is inside a block: its text with tags, and its escapes.
+
+    Args:
+        prefixes: what is before the lines of the block, such as `> `.
+    """
+
+    def __init__(self, parser: "MarkdownParser", prefixes: Sequence[str]):
+        self.text, self.escapes = NumberedText(), {ord("\n"): " "}
+        self._parser, self._prefixes = parser, prefixes
+        self._line, self._spaces, self._label = 0, "", list[str]()
+
+    def read(self, tokens: "Sequence[Token]") -> None:
+        """Add tokens. Raises: ValueError for a text that is not in the file as it was parsed."""
+        following = iter(join_copied(tokens))
+        for token in following:
+            source: str = token.meta["source"]
+            self._line += source.count("\n")
+            if token.type == "text":
+                self._spaces = source.removeprefix(token.content)
+                if token.content and self._spaces.strip():
+                    raise ValueError(source)
+                self.text.add_text(token.content)
+            elif token.type == "text_special":
+                self.text.add_text(token.content)
+                if len(token.content) == 1 and not token.content.isalnum():
+                    self.escapes[ord(token.content)] = source
+            elif token.type == "softbreak":
+                self.text.add_text("\n")
+            elif token.info == "auto":  # <http://a.b>, a link around its own address
+                source += next(following).meta["source"] + next(following).meta["source"]
+                self.text.add_tag(Tag("copy", source), source[1:-1])
+            elif token.info == "copied":
+                [html] = read_html(source.replace("\n", " "))
+                self.text.add_tag(
+                    Tag("copy" if html.text else "alone", source.replace("\n", " ")), html.text
+                )
+            elif token.type == "footnote_ref" and "label" not in token.meta:
+                self.text.add_tag(Tag("open", "^[", "note"))
+                note = self._parser.env["footnotes"]["list"][token.meta["id"]]["content"]
+                self.read(self._parser.parse_inline(note))
+                self.text.add_tag(Tag("close", "]", "note"))
+            else:
+                self._add(token, source)
+            self._label.append(source)
+
+    def _add(self, token: "Token", source: str) -> None:
+        """Add a token as a tag."""
+        name, _, side = token.type.rpartition("_")
+        if token.type == "hardbreak":
+            line_end = source[: source.index("\n") + 1]
+            markup = self._spaces + line_end + self._prefixes[self._line]
+            self.text.add_tag(Tag("alone", markup), " ")
+        elif token.type == "code_inline":
+            self.text.add_tag(Tag("copy", source), " ".join(token.content.split()))
+        elif token.type == "html_inline":
+            match = HTML_TAG.match(source)
+            tag = match[2].lower() if match else ""
+            kind: Kind = "alone" if not tag or tag in VOID else "open"
+            kind = "close" if match and match[1] else kind
+            self.text.add_tag(Tag(kind, source, tag), " " if tag == "br" else "")
+        elif token.type == "link_close" and source in ("]", "][]"):
+            # It names its definition, even if its text changes.
+            self.text.add_tag(Tag("close", f"][{''.join(self._label[1:])}]", name))
+        elif token.nesting:
+            kind = "open" if side == "open" else "close"
+            self.text.add_tag(Tag(kind, token.markup or source, name))
+            self._label = [] if token.type == "link_open" else self._label
+        else:
+            self.text.add_tag(Tag("alone", source))

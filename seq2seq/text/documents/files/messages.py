@@ -1,0 +1,159 @@
+"""Messages of programs: HTML and the marks of shortcuts in them are tags.
+
+What is written is compared with its source: a program could not use a translation that lacks
+placeholders.
+"""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
+from itertools import groupby
+from typing import NamedTuple
+
+from seq2seq.text.documents.files.contents import Change, Contents, Cutter, splice
+from seq2seq.text.documents.files.numbered import NumberedText, Tag
+from seq2seq.text.documents.html_markup import read_html
+from seq2seq.text.documents.markup import Token
+from seq2seq.text.documents.placeholders import ICU_MESSAGE, find_placeholders
+
+# A message is read as HTML if it has one of these; `prog <file>` is none.
+HAS_TAGS = re.compile(
+    r"(?i)<(?:/(?:\d+|[a-z][\w:.-]*)\s*|(?:\d+|[a-z][\w:.-]*)\s*/|"
+    r"(?:a|b|br|div|em|font|hr|i|img|input|li|p|span|strong|u|wbr)\b[^<>]*+)>"
+)
+# Tags of i18next such as <0>, and letters that make no name of HTML, as which they are read.
+NUMBERED_TAG = re.compile(r"</?\d+\s*/?>")
+LETTERS = str.maketrans("0123456789", "cegjkvwxyz")
+ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,31});")
+# For what a format keeps as it is, each character is one that no text has.
+KEPT = {code: 0xDC00 + code for code in range(128)}
+# Ends of lines and cells, the mark before the letter of a shortcut, and what is kept, such as the
+# escape of a code that colors a terminal.
+MARK = re.compile(
+    r"([\t\n\r]+|(?:^|(?<=\s))&(?=[^\W\d_])(?!\w+;)|[\udc00-\udc7f]+(?:\[[\d;]*[mK])?)"
+)
+# The flags of languages with the directives of printf, where a % without one is an error; and those
+# directives, which translations must have in the same order unless they are numbered or named.
+PERCENT_FORMAT = re.compile(r"(?:c|objc|python|perl|php|awk|lua|tcl|ruby|object-pascal)-format")
+DIRECTIVE = re.compile(
+    r"%(?P<key>\d+\$|\(\w+\)|<\w+>)?+[-+ #0'I*.\d]*+(?:hh?|ll?|[Lqjzt])?[A-Za-z@%]?"
+)
+
+
+class Message(NamedTuple):
+    """A message to translate.
+
+    Attributes:
+        entry: the place of its entry in the file. The messages of an entry, such as the forms of a
+            plural, all get a translation, or none does.
+        source, text: its text, and the same with tags.
+        written: its text as it stands in the file.
+        formats: the flags that say which placeholders it has, such as c-format.
+        fill: makes the changes of the file that put a translation into it.
+    """
+
+    entry: int
+    source: str
+    text: NumberedText
+    written: str
+    formats: Set[str]
+    fill: Callable[[str], list[Change]]
+
+
+def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Contents:
+    """The contents of a file with messages. Translations that a program could not use are left out
+    of the file, and `problems` names them.
+    """
+    problems: list[str] = []
+
+    def write(translated: Sequence[str]) -> bytes:
+        changes: list[Change] = []
+        line, place = 1, 0
+        problems.clear()
+        pairs = zip(messages, translated, strict=True)
+        for begin, group in groupby(pairs, lambda pair: pair[0].entry):
+            entry = [(message, render_message(message, new)) for message, new in group]
+            line, place = line + file.count("\n", place, begin), begin
+            lost = [fault for message, new in entry for fault in find_faults(message, new)]
+            if not lost:
+                changes += [change for message, new in entry for change in message.fill(new)]
+                continue
+            problems.append(
+                f"line {line}: {entry[0][0].source[:60]!r} stays without a translation: a person "
+                f"should see to {', '.join(dict.fromkeys(lost))}"
+            )
+        return splice(file, changes).encode()
+
+    return Contents([message.text.cut(cut) for message in messages], write, problems)
+
+
+def find_faults(message: Message, new: str) -> list[str]:
+    """Faults that make a translation, as the file is to have it, unusable: placeholders lost or
+    added, of all kinds if a flag says that the message has some, else those in braces. A choice
+    that is left as it is waits for a person.
+    """
+    if new == message.written:
+        return ICU_MESSAGE.findall(new)
+    # Lisp's placeholders begin with ~, and in Java an apostrophe makes text of what follows it.
+    signs = "{}~'" if "java-format" in message.formats else "{}~"
+    before, after = (
+        find_placeholders(text) + Counter({sign: text.count(sign) for sign in signs})
+        for text in (message.written, new)
+    )
+    changed = [*(before - after), *(after - before)]
+    if not message.formats:
+        return [each for each in changed if "{" in each or "}" in each]
+    if any(map(PERCENT_FORMAT.fullmatch, message.formats)):
+        wanted, found = find_directives(message.written), find_directives(new)
+        changed += [] if wanted == found else [*wanted, *found]
+    return changed
+
+
+def find_directives(text: str) -> list[str]:
+    """The directives of printf in a text, in their order, if that matters."""
+    found = [match for match in DIRECTIVE.finditer(text) if match[0] != "%%"]
+    directives = [match[0] for match in found]
+    return sorted(directives) if all(match["key"] for match in found) else directives
+
+
+def render_message(message: Message, translated: str) -> str:
+    """Write the translation of a message. Characters that the message writes as entities are
+    entities in it too, and all others stand as they are.
+    """
+    if translated == str(message.text):
+        return message.written
+    found = {html.unescape(entity): entity for entity in ENTITY.findall(message.source)}
+    entities = {ord(plain): entity for plain, entity in found.items() if len(plain) == 1}
+    return "".join(
+        message.text.encode(part.translate(entities)) if isinstance(part, str) else part.markup
+        for part in message.text.parts(translated)
+    )
+
+
+def add_message(text: NumberedText, message: str, has_tags: bool, has_lines: bool = False) -> None:
+    """Add a message, or a part of one, to a text.
+
+    Args:
+        has_tags: is it read as HTML?
+        has_lines: do sentences end with their lines?
+    """
+    read = NUMBERED_TAG.sub(lambda match: match[0].translate(LETTERS), message)
+    tokens = read_html(read) if has_tags else [Token("text", 0, len(message))]
+    for token in tokens:
+        part = message[token.begin : token.end]
+        if token.kind != "text":
+            text.add_tag(Tag(token.kind, text.encode(part), f"html {token.name}"), token.text)
+            continue
+        for k, piece in enumerate(MARK.split(part)):
+            if k % 2 and (has_lines or not piece.isspace()):
+                text.add_tag(Tag("block" if piece.isspace() else "alone", text.encode(piece)))
+            else:
+                text.add_text(ENTITY.sub(lambda match: html.unescape(match[0]), piece))
+
+
+def read_message(message: str) -> NumberedText:
+    """A message with its tags. A sentence ends with its line, except in HTML."""
+    text, has_tags = NumberedText(), HAS_TAGS.search(message) is not None
+    add_message(text, message, has_tags, not has_tags)
+    return text

@@ -1,0 +1,85 @@
+"""Texts with numbered tags: what a format has inside sentences stands there as a tag `<12>`."""
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+from seq2seq.text.documents.document import Document, escape_text
+from seq2seq.text.documents.files.contents import Cutter
+from seq2seq.text.documents.inline import pair_tags
+from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.markup import Token
+
+Kind = Literal["open", "close", "alone", "copy", "block"]
+NUMBER = re.compile(r"<(\d+)>")
+
+
+class Tag(NamedTuple):
+    """A numbered tag: its kind and name as of a token, what it stands for, and the place of that
+    in the file, if that matters.
+    """
+
+    kind: Kind
+    markup: str
+    name: str = ""
+    place: int = -1
+
+
+class NumberedText:
+    """A text with numbered tags, to which parts are added in their order.
+
+    Attributes:
+        encode: writes a text as the file has it.
+        tags: the tags, by their numbers.
+    """
+
+    __slots__ = ("_parts", "_tokens", "encode", "tags")
+
+    def __init__(self, encode: Callable[[str], str] = str) -> None:
+        self.encode = encode
+        self.tags: list[Tag] = []
+        self._parts: list[str] = []
+        self._tokens: list[Token] = []
+
+    def __str__(self) -> str:
+        return "".join(self._parts)
+
+    def add_text(self, text: str) -> None:
+        if text:
+            self._add(Token("text", 0, 0), escape_text(text))
+
+    def add_tag(self, tag: Tag, text: str = "") -> None:
+        """Add a tag; `text` is that of its token. Raises: DataError if there are too many."""
+        check_count(len(self.tags), "tags in one text")
+        self._add(Token(tag.kind, 0, 0, tag.name, text), f"<{len(self.tags)}>")
+        self.tags.append(tag)
+
+    def _add(self, token: Token, part: str) -> None:
+        begin = self._tokens[-1].end if self._tokens else 0
+        self._parts.append(part)
+        self._tokens.append(token._replace(begin=begin, end=begin + len(part)))
+
+    def cut(self, cutter: Cutter) -> Document:
+        return cutter(str(self), lambda _: self._tokens)
+
+    def parts(self, translated: str) -> Iterator[str | Tag]:
+        """The parts of the translated text: texts, and each tag once, all pairs well nested.
+
+        Of a pair around several sentences each tag moves for itself. So a tag that closes stands
+        for the one of the pair that is to be closed there.
+        """
+        partners = pair_tags([token for token in self._tokens if token.kind != "text"])
+        around: list[int] = []  # open pairs
+        for place, part in enumerate(NUMBER.split(translated)):
+            if place % 2 == 0:
+                yield from [html.unescape(part)] if part else []
+            elif int(part) not in partners:
+                yield self.tags[int(part)]
+            elif self.tags[int(part)].kind == "open":
+                around.append(int(part))
+                yield self.tags[int(part)]
+            elif around:
+                yield self.tags[partners[around.pop()]]
+        while around:
+            yield self.tags[partners[around.pop()]]

@@ -1,0 +1,255 @@
+"""A paragraph of Word: runs of characters, each with its formatting, as a text with tags.
+
+The formatting that most characters of a sentence have is its base, in which what is translated
+stands unless it belongs to an element of another formatting.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import groupby, pairwise
+from statistics import mode
+from typing import NamedTuple
+
+from seq2seq.text.documents.document import sentences_of
+from seq2seq.text.documents.files.contents import Cutter
+from seq2seq.text.documents.files.numbered import Kind, NumberedText, Tag
+from seq2seq.text.documents.files.xml_tree import Node, escape_xml
+from seq2seq.text.documents.placeholders import is_language
+
+# Elements around runs, and those around alternatives, whose sentences stand for themselves.
+AROUND = re.compile(
+    "w:(?:hyperlink|ins|moveTo|smartTag|customXml|dir|bdo|sdt)|"
+    r"\S+/markup-compatibility/2006 (?:AlternateContent|Choice|Fallback)"
+)
+BREAKS = {"w:br", "w:cr"}
+# Where sentences end: columns, and a field that goes on in another paragraph.
+ENDING = {"w:tab", "w:ptab", "w:fldChar"}
+# What is in these is of another paragraph, moved away, computed, or how a word is read.
+SKIPPED = {"w:p", "w:moveFrom", "w:fldSimple", "w:rt"}
+RAISED = {"superscript", "subscript"}
+PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
+ENDS: dict[str, Kind] = {"Start": "open", "End": "close"}
+LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # the instruction of a field with a text
+# What has no name, such as white space, and what spell checkers leave in runs is no formatting, ...
+UNFORMATTED = {"", "w:lang", "w:noProof"}
+# ... nor are the numbers of the sessions in which Word saved them.
+SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
+Render = Callable[[int, int], str]  # of a span of the file
+
+
+class Item(NamedTuple):
+    """A text, or a tag with the text that stands for it."""
+
+    text: str
+    format: int = 0
+    tag: Tag | None = None
+
+
+class Paragraph:
+    """A paragraph, the element of a tree.
+
+    Attributes:
+        document: its sentences.
+
+    Args:
+        lost: gets the texts that cannot be translated.
+    """
+
+    __slots__ = ("_formats", "_items", "_lost", "_most", "_runs", "_text", "document", "node")
+
+    def __init__(self, node: Node, cut: Cutter, lost: list[str]):
+        self.node = node
+        self._lost = lost
+        self._formats: dict[str, int] = {}
+        self._runs: list[Node] = []  # the first of each format
+        self._items: list[Item] = []
+        self._read(node.children)
+        self._text = self._number(cut.language)
+        self.document = self._text.cut(cut)
+        del self._items, self._formats  # a file can have very many paragraphs
+
+    def _read(self, nodes: Sequence[Node]) -> None:
+        """Add what is in an element that has runs."""
+        fields = find_fields(nodes)
+        k = 0
+        while k < len(nodes):
+            node, end = nodes[k], fields.get(k, k)
+            if end > k:
+                self._read_field(nodes[k : end + 1])
+            elif inside := inside_of(node):
+                is_apart = not node.name.startswith("w:")
+                self._add_tag("block" if is_apart else "open", node.begin, inside.inner, node.name)
+                self._read(inside.children)
+                self._add_tag("block" if is_apart else "close", inside.stop, node.end, node.name)
+            elif node.name == "w:r" and node.children:
+                self._read_run(node)
+            elif node.name and node.name != "w:pPr":
+                self._add_mark(node)
+            k = end + 1
+
+    def _read_field(self, nodes: Sequence[Node]) -> None:
+        """Add a field: the text of a link, of which the field is around; else it stands alone."""
+        begin, end = nodes[0].begin, nodes[-1].end
+        runs = [node for node in nodes if field_ends(node)]
+        kinds = [field_ends(run) for run in runs]
+        is_link = LINK.search(self.node.text, begin, runs[1].begin)
+        if is_link and [*kinds[:2], kinds[-1]] == [["begin"], ["separate"], ["end"]]:
+            self._add_tag("open", begin, runs[1].end, "field")
+            self._read(nodes[nodes.index(runs[1]) + 1 : -1])
+            self._add_tag("close", nodes[-1].begin, end, "field")
+            self._lose(nodes[0], runs[1], nodes[-1])
+        else:
+            self._add_tag("alone", begin, end)
+            self._lose(*(nodes if is_link else (nodes[0], nodes[-1])))
+
+    def _read_run(self, node: Node) -> None:
+        properties = node.child("w:rPr")
+        formatting = properties.children if properties else []
+        marks = [each.markup for each in formatting if each.name not in UNFORMATTED]
+        key = "".join([SESSIONS.sub("", node.opening), *marks])
+        format = self._formats.setdefault(key, len(self._formats))
+        self._runs += [node] if format == len(self._runs) else []
+        raised = properties and properties.child("w:vertAlign")
+        is_raised = bool(raised and raised.attribute("val") in RAISED)
+        if is_raised:
+            self._add_tag("open", node.begin, node.begin, "sup")
+        fields, place = find_fields(node.children), node.begin
+        for k, child in enumerate(node.children):
+            if not child.name or child is properties or child.begin < place:
+                continue
+            place = node.children[fields.get(k, k)].end
+            if child.name == "w:t":
+                self._items.append(Item(child.content, format))
+            elif child.name in ENDING and k not in fields:
+                self._add_tag("block", child.begin, place, f"run {format}", "\t")
+            else:
+                text = " " if child.name in BREAKS else ""
+                self._add_tag("alone", child.begin, place, f"run {format}", text)
+                is_field = k in fields and not LINK.search(node.text, child.begin, place)
+                self._lose(*([] if is_field else node.children[k : fields.get(k, k) + 1]))
+        if is_raised:
+            self._add_tag("close", node.end, node.end, "sup")
+
+    def _add_mark(self, node: Node) -> None:
+        """Add what stands between runs: alone, or as one end of a pair."""
+        match = PAIRS.fullmatch(node.name)
+        name = f"{match[1]} {node.attribute('id')}" if match else ""
+        self._add_tag(ENDS[match[2]] if match else "alone", node.begin, node.end, name)
+        self._lose(node)
+
+    def _lose(self, *nodes: Node) -> None:
+        """Note the text in what is copied as it is."""
+        text = "".join(map(text_of, nodes))
+        self._lost += [text] if is_language(text) else []
+
+    def _add_tag(self, kind: Kind, begin: int, end: int, name: str = "", text: str = "") -> None:
+        self._items.append(Item(text, tag=Tag(kind, self.node.text[begin:end], name, begin)))
+
+    def _number(self, language: str | None) -> NumberedText:
+        """The text of the paragraph, with tags for what is not in the base of its sentence; around
+        the sentences whose base is not that of most of the paragraph, too.
+        """
+        plain = "".join(item.text for item in self._items)
+        formats = [item.format for item in self._items for _ in item.text]
+        most = mode(formats or [0])
+        bases = [most] * len(plain)
+        for begin, end in sentences_of(plain, language, "lines"):
+            bases[begin:end] = [mode(formats[begin:end])] * (end - begin)
+        text, place = NumberedText(), 0
+        around: list[int] = []  # formats with open tags
+        for item in self._items:
+            begin, place = place, place + len(item.text)
+            if item.tag:
+                if item.tag.kind != "alone":
+                    set_formats(text, around, [])
+                text.add_tag(item.tag, item.text)
+                continue
+            for base, span in groupby(range(begin, place), bases.__getitem__):
+                path = pairwise([most, base, item.format])
+                set_formats(text, around, [inner for outer, inner in path if inner != outer])
+                text.add_text("".join(plain[k] for k in span))
+        set_formats(text, around, [])
+        self._most = most
+        return text
+
+    def write(self, translated: str, render: Render) -> str:
+        """The paragraph as XML.
+
+        Args:
+            render: of what stands in it, where other paragraphs may stand.
+        """
+        node = self.node
+        if translated == str(self._text):
+            return node.opening + render(node.inner, node.stop) + node.closing
+        properties = node.child("w:pPr")
+        written = [node.opening, properties.markup if properties else ""]
+        formats = [self._most]
+        for part in self._text.parts(translated):
+            if isinstance(part, str):
+                name = f"{node.prefix}t"
+                text = f'<{name} xml:space="preserve">{escape_xml(part)}</{name}>'
+                written.append(self._write_run(formats[-1], text))
+                continue
+            kind, _, number = part.name.partition(" ")
+            if kind == "format":
+                formats = [*formats, int(number)] if part.kind == "open" else formats[:-1]
+                continue
+            markup = render(part.place, part.place + len(part.markup))
+            written.append(self._write_run(int(number), markup) if kind == "run" else markup)
+        return "".join([*written, node.closing])
+
+    def _write_run(self, format: int, markup: str) -> str:
+        """A run of a format, with the attributes of the first one."""
+        run = self._runs[format]
+        properties = run.child("w:rPr")
+        return f"{run.opening}{properties.markup if properties else ''}{markup}{run.closing}"
+
+
+def set_formats(text: NumberedText, around: list[int], formats: list[int]) -> None:
+    """Let some formats, the innermost last, be around what is added next to a text; `around` are
+    those that are.
+    """
+    while around != formats[: len(around)]:
+        text.add_tag(Tag("close", "", f"format {around.pop()}"))
+    for number in formats[len(around) :]:
+        text.add_tag(Tag("open", "", f"format {number}"))
+        around.append(number)
+
+
+def text_of(node: Node) -> str:
+    """The text in an element that a translation of its paragraph should have."""
+    if node.name == "w:t":
+        return node.content
+    return "" if node.name in SKIPPED else "".join(map(text_of, node.children))
+
+
+def inside_of(node: Node) -> Node | None:
+    """The element in another one, or this itself, in which runs stand that are translated; None if
+    it has none, or is a box to tick. A word with its reading is alone in a run.
+    """
+    if node.name == "w:r":
+        content = [each for each in node.children if each.name not in ("", "w:rPr")]
+        return content[0].child("w:rubyBase") if len(content) == 1 else None
+    properties = node.child("w:sdtPr")
+    if properties and any(each.name.endswith(" checkbox") for each in properties.children):
+        return None
+    return node.child("w:sdtContent") or (node if AROUND.fullmatch(node.name) else None)
+
+
+def field_ends(node: Node) -> list[str]:
+    """Marks of fields in a run, or in an element of one: `begin`, `separate` or `end`."""
+    found = [each for each in (node, *node.children) if each.name == "w:fldChar"]
+    return [each.attribute("fldCharType") for each in found]
+
+
+def find_fields(nodes: Sequence[Node]) -> dict[int, int]:
+    """The first and last runs of fields that begin and end among some elements."""
+    begins: list[int] = []
+    fields = {}
+    ends = ((k, kind) for k, node in enumerate(nodes) for kind in field_ends(node))
+    for k, kind in ends:
+        if kind == "begin":
+            begins.append(k)
+        elif kind == "end" and begins:
+            fields[begins.pop()] = k
+    return fields

@@ -1,0 +1,281 @@
+"""SubRip (.srt) and WebVTT (.vtt): sentences go on over cues, whose numbers and times stay."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, groupby, pairwise
+
+from seq2seq.base.errors import DataError
+from seq2seq.text.documents.document import BRACKETED, NOTES, escape_text
+from seq2seq.text.documents.files.contents import Contents, Cutter, decode_file, splice
+from seq2seq.text.documents.files.numbered import NumberedText, Tag
+from seq2seq.text.documents.inline import pair_tags
+from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.markup import Token, unescape
+
+Span = tuple[int, int]
+Placed = tuple[int, Tag]  # a tag, and its place in a text
+
+# Everything that the libraries srt and pysrt read as times; a line with an arrow is never text.
+TIME = r"\d+(?:[,.:，．。：]\d*){1,3}"
+TIMES = re.compile(rf"^(?:.*-->|[ \t]*{TIME} *-[ -] *> *{TIME}).*\n?", re.M)
+EMPTY_LINE = re.compile(r"^\r?$", re.M)
+NUMBER = re.compile(r"\ufeff?[ \t]*-?\d+\.?\d*[ \t]*")
+MARKUP = re.compile(
+    r"<(?P<close>/?)(?P<name>[a-zA-Z]+)[^<>]*+>"
+    r"|(?P<code>\{\\(?:(?P<style>[ibus])(?P<on>[01])|[^{}]*+)\})"
+    r"|(?P<time><\d[\d:.]*>)"
+    # Marks around the words of a cue or line: speakers, music, dots, descriptions of sounds.
+    r"|(?P<mark>(?:(?<![^\r\n>}])|(?<=\\[Nn]|[\r\n]\s))[ \t]*(?:[-–—]+|>>+|\.{2,}|…)\s*(?=\w)"
+    rf"|(?:(?<!\s)\s+)?[{NOTES}¶]+\s*|[\[\]]|(?<!\s)[ \t]+[#*]+(?![^\r\n<{{]))"
+    r"|(?P<line>(?<!\s)\s*[\r\n]\s*|\\[Nn])"
+)
+SENTENCE_END = re.compile(rf"[.!?…:。！？{NOTES}¶#*)\]\"»”]\s*\Z")
+NEW_SENTENCE = re.compile(
+    rf"(?:\s|<(?!v[\s.>])[^<>]*>|\{{\\[^{{}}]*\}})*+(?:[-–—{NOTES}¶(\[…]|\.\.|>>|<v|[#*]\s)"
+)
+LONGEST = 8  # cues that a sentence goes on over
+BREAK, LINE, MOMENT = "cue", "line", "moment"
+# Scripts without spaces, in which a cue may end between any two characters.
+SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+STOPS = "、。，．！？：；」』）】》〉"
+CLOSING = STOPS + "”’ー々っゃゅょッャュョ\u0e30-\u0e3a\u0e45-\u0e4e"
+WORD = re.compile(rf"[{SPACELESS}][{CLOSING}]*|[^\s{SPACELESS}]+")
+# What has no space before it, or after it.
+NO_SPACE_BEFORE = re.compile(rf"[\s,.;:!?)\]{CLOSING}{SPACELESS}]|\Z")
+NO_SPACE_AFTER = re.compile(rf"[\s{STOPS}{SPACELESS}]|\Z")
+
+
+def open_subtitles(data: bytes, cut: Cutter) -> Contents:
+    """Raises: DataError if it is not text, or has no cues."""
+    text = decode_file(data)
+    is_web = text.removeprefix("\ufeff").startswith("WEBVTT")
+    # With the same places; a line feed ends each line.
+    lines = text.replace("\r\n", "\0\n").replace("\r", "\n").replace("\0", "\r")
+    heads = find_heads(lines)
+    if not heads and not is_web:
+        raise DataError(
+            "there are no times of subtitles in it, such as 0:00:01,0 --> 0:00:02,0; a .vtt file "
+            "begins with the line WEBVTT"
+        )
+    cues = list(find_cues(lines, heads, is_web))
+    marks = chain.from_iterable(MARKUP.finditer(text, *cue) for cue in cues)
+    for count, _ in enumerate(marks, start=1):  # before anything is made of them
+        check_count(count, "tags and lines")
+    groups = join_cues(text, [trim_cue(text, *cue) for cue in cues])
+    texts = [read_cues(text, group, is_web) for group in groups]
+    write = partial(write_subtitles, text, groups, texts, is_web)
+    return Contents([each.cut(cut) for each in texts], write)
+
+
+def find_heads(text: str) -> list[Span]:
+    """The places of the numbers, names and times of all cues."""
+    heads: list[Span] = []
+    for match in TIMES.finditer(text):
+        check_count(len(heads) + 1, "cues")
+        before = text[heads[-1][1] if heads else 0 : match.start()]
+        *above, last = before.rstrip().rsplit("\n", 2)
+        end = before[len(before.rstrip()) :]
+        # A number may have empty lines after it. A name has none, but one before it.
+        is_name = end.count("\n") == 1 and not (above and above[-1].strip())
+        is_head = bool(last) and (is_name or NUMBER.fullmatch(last) is not None)
+        heads.append((match.start() - is_head * len(last + end), match.end()))
+    return heads
+
+
+def find_cues(text: str, heads: Sequence[Span], is_web: bool) -> Iterator[Span]:
+    """The places of the texts of cues."""
+    ends = [*(begin for begin, _ in heads), len(text)][1:]
+    for (_, begin), end in zip(heads, ends, strict=True):
+        if is_web and (empty := EMPTY_LINE.search(text, begin, end)):
+            end = empty.start()  # what follows is a comment or a style
+        yield begin, begin + len(text[begin:end].rstrip())
+
+
+def trim_cue(text: str, begin: int, end: int) -> Span:
+    """The place of a cue without the codes and tags around all of it, which stay where they are."""
+    matches = [each for each in MARKUP.finditer(text, begin, end) if each["name"] or each["code"]]
+    tags = [tag_of(match) for match in matches]
+    partners = pair(tags)
+    first, last = 0, len(tags)
+    while first < last:
+        is_first = not text[begin : matches[first].start()].strip()
+        is_last = not text[matches[last - 1].end() : end].strip()
+        is_around = is_last and partners.get(first) == last - 1
+        if is_first and (is_around or (tags[first].kind != "close" and first not in partners)):
+            begin, first = matches[first].end(), first + 1
+            if is_around:
+                end, last = matches[last - 1].start(), last - 1
+        elif is_last and tags[last - 1].kind != "open" and last - 1 not in partners:
+            end, last = matches[last - 1].start(), last - 1
+        else:
+            break
+    words = text[begin:end]
+    end -= len(words) - len(words.rstrip())
+    return min(begin + len(words) - len(words.lstrip()), end), end
+
+
+def pair(tags: Iterable[Tag]) -> dict[int, int]:
+    return pair_tags([Token(tag.kind, 0, 0, tag.name) for tag in tags])
+
+
+def join_cues(text: str, cues: Sequence[Span]) -> list[list[Span]]:
+    """The cues, in groups over which a sentence goes on."""
+    groups: list[list[Span]] = []
+    before = ""
+    for begin, end in cues:
+        words = text[begin:end]
+        goes_on = has_letter(before) and has_letter(words) and len(groups[-1]) < LONGEST
+        if not goes_on or SENTENCE_END.search(before) or NEW_SENTENCE.match(words):
+            groups.append([])
+        groups[-1].append((begin, end))
+        before = words
+    return groups
+
+
+def has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def tag_of(match: "re.Match[str]") -> Tag:
+    """The tag of what MARKUP found; that of a code is named as its style."""
+    if match["line"] or match["time"]:
+        return Tag("alone", match[0], LINE if match["line"] else MOMENT)
+    if match["mark"] or match["name"] == "v":  # another speaker
+        return Tag("block", match[0])
+    name = match["name"] or (match["style"] and f"\\{match['style']}")
+    if not name:
+        return Tag("alone", match[0])
+    is_end = match["close"] or match["on"] == "0"
+    return Tag("close" if is_end else "open", match[0], name.lower())
+
+
+def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
+    """The text of some cues, with tags for the ends of cues and lines, and for their style."""
+    numbered = NumberedText()
+    read = (lambda words: unescape(words)[0]) if is_web else str
+    line = ""  # what is in it, since another speaker or mark
+    for number, (begin, end) in enumerate(group):
+        if number:
+            numbered.add_tag(Tag("alone", text[group[number - 1][1] : begin], BREAK), " ")
+        place = begin
+        for match in MARKUP.finditer(text, begin, end):
+            words = text[place : match.start()]
+            numbered.add_text(read(words))
+            line, place, tag = line + words.strip(), match.end(), tag_of(match)
+            is_apart = not line or BRACKETED.fullmatch(line) or NEW_SENTENCE.match(text, place, end)
+            if tag.name == LINE and is_apart:
+                tag = tag._replace(kind="block")
+            numbered.add_tag(tag, " " if tag.name == LINE else "")
+            line = "" if tag.name == LINE or tag.kind == "block" else line
+        numbered.add_text(read(text[place:end]))
+        line += text[place:end].strip()
+    return numbered
+
+
+def write_subtitles(
+    text: str,
+    groups: Sequence[Sequence[Span]],
+    texts: Sequence[NumberedText],
+    is_web: bool,
+    translated: Sequence[str],
+) -> bytes:
+    """The file with other texts of its cues."""
+    changes = []
+    for group, numbered, new in zip(groups, texts, translated, strict=True):
+        if new != str(numbered):
+            runs = groupby(numbered.parts(new), is_block)
+            written = (
+                "".join(part.markup for part in run if isinstance(part, Tag))
+                if is_kept
+                else share_words(run, escape_text if is_web else str)
+                for is_kept, run in runs
+            )
+            changes.append((group[0][0], group[-1][1], "".join(written)))
+    return splice(text, changes).encode()
+
+
+def is_block(part: str | Tag) -> bool:
+    return isinstance(part, Tag) and part.kind == "block"
+
+
+def share_words(parts: Iterable[str | Tag], escape: Callable[[str], str]) -> str:
+    """A text with the breaks between cues and lines in their order, and words between them.
+
+    Where words are lacking there is no break between lines: an empty line would end a cue. No pair
+    of tags goes over the end of a cue; it is around as many of its words as are in one cue.
+    """
+    text, breaks, tags = join_parts(parts)
+    cuts = list(choose_cuts(text, breaks))
+    ends = [0, *(cut for cut, tag in cuts if tag.name == BREAK), len(text)]
+    # What is inserted: its place, its rank among others there, its number and its markup.
+    inserted = [(cut, 1, k, tag) for k, (cut, tag) in enumerate(cuts)]
+    partners = pair([tag for _, tag in tags])
+    for k, (place, tag) in enumerate(tags):
+        partner = partners.get(k, k)
+        if partner >= k:  # a pair with its first tag
+            begin, end = clip(text, place, tags[partner][0], ends)
+            is_empty = begin == end
+            inserted.append((begin, 0 if tag.kind == "close" else 2, k, tag))
+            if partner > k:
+                inserted.append((end, 2 if is_empty else 0, partner, tags[partner][1]))
+    written, place = [], 0
+    for begin, rank, _, tag in sorted(inserted, key=lambda each: each[:3]):
+        words, place = text[place:begin], begin
+        is_cut = rank == 1 and tag.name != MOMENT
+        written += [escape(words.rstrip() if is_cut else words), tag.markup]
+    return "".join([*written, escape(text[place:])])
+
+
+def join_parts(parts: Iterable[str | Tag]) -> tuple[str, list[Placed], list[Placed]]:
+    """The words of parts as one text, and the places in it of breaks and of other tags."""
+    words, length, behind = [""], 0, 0  # from which tag on they are behind the last break
+    breaks: list[Placed] = []
+    tags: list[Placed] = []
+    for part in parts:
+        if isinstance(part, Tag):
+            is_break = part.kind == "alone" and part.name
+            (breaks if is_break else tags).append((length, part))
+            behind = len(tags) if is_break else behind
+            continue
+        part = part.replace("-->", "→")
+        is_after_break = breaks and breaks[-1][0] == length and breaks[-1][1].name != MOMENT
+        is_joined = NO_SPACE_BEFORE.match(part) or NO_SPACE_AFTER.match(words[-1][-1:])
+        if is_after_break and not is_joined:
+            part = f" {part}"
+            tags[behind:] = [(place + 1, tag) for place, tag in tags[behind:]]
+        words.append(part)
+        length += len(part)
+    return "".join(words), breaks, tags
+
+
+def choose_cuts(text: str, breaks: Sequence[Placed]) -> Iterator[Placed]:
+    """Places of the breaks, each before a word and near where it was."""
+    starts = [match.start() for match in WORD.finditer(text)]
+    left = sum(tag.name != MOMENT for _, tag in breaks)  # those that have words between them
+    if len(starts) <= left:
+        breaks = [each for each in breaks if each[1].name != LINE]
+        left = sum(tag.name != MOMENT for _, tag in breaks)
+    word, least = 0, 1
+    for place, tag in breaks:
+        wanted = max(bisect_left(starts, place), word if tag.name == MOMENT else least)
+        word = min(wanted, max(word, len(starts) - left))
+        if tag.name != MOMENT:
+            least, left = word + 1, left - 1
+        yield (starts[word] if word < len(starts) else len(text)), tag
+
+
+def clip(text: str, begin: int, end: int, cues: Sequence[int]) -> Span:
+    """The words between two tags that are in one cue, as many as possible.
+
+    Args:
+        cues: where each begins, and where the last ends.
+    """
+    words = text[begin:end]
+    if not words.strip():
+        return begin, begin
+    begin, end = begin + len(words) - len(words.lstrip()), begin + len(words.rstrip())
+    spans = [(max(begin, first), min(end, last)) for first, last in pairwise(cues)]
+    begin, end = max(spans, key=lambda span: span[1] - span[0])
+    return begin, begin + len(text[begin:end].rstrip())

@@ -1,0 +1,164 @@
+"""XLIFF 1.2 and 2.0: the text of each source is translated into its target."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from seq2seq.base.errors import DataError
+from seq2seq.text.documents.files.contents import Change, Contents, Cutter, decode_file, splice
+from seq2seq.text.documents.files.messages import HAS_TAGS, Message, add_message, open_messages
+from seq2seq.text.documents.files.numbered import Kind, NumberedText, Tag
+from seq2seq.text.documents.files.xml_tree import (
+    Node,
+    change_attributes,
+    escape_xml,
+    parse_xml,
+    walk,
+)
+from seq2seq.text.documents.html_markup import MAX_COPIED
+from seq2seq.text.documents.placeholders import is_language
+
+XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also without a namespace
+UNITS = {"trans-unit", "segment"}  # of versions 1 and 2
+AROUND = {"g", "mrk", "pc"}  # elements around text; the text of all others is code
+# Codes that open and close what is around text in pieces, and what begins the names of Angular's.
+OPENING, CLOSING = {"bpt", "bx", "sc", "sm", "START"}, {"ept", "ex", "ec", "em", "CLOSE"}
+# The states of targets that people have finished, and of those that wait for a translation.
+STATE = r"""\s(?:state|subState)\s*=\s*["'](?:[^\s"']*:|x-)?"""
+FINISHED = re.compile(
+    rf"""{STATE}(?:translated|reviewed|signed-off|final)["']|\sapproved\s*=\s*["']yes["']"""
+)
+WAITING = re.compile(rf"""{STATE}(?:new|needs-translation|initial)["']""")
+
+
+def open_xliff(data: bytes, cut: Cutter) -> Contents:
+    """Raises: DataError if the data is not XLIFF, or not well-formed."""
+    text = decode_file(data)
+    root = parse_xml(text, XLIFF)
+    if not root.child("xliff"):
+        raise DataError("it is no XLIFF file: its first element is not <xliff>")
+    return open_messages(text, list(find_units(root)), cut)
+
+
+def find_units(node: Node, is_translated: bool = True, space: str = "") -> Iterator[Message]:
+    """The units to translate in an element.
+
+    Args:
+        is_translated, space: those of the element around it, which hold where it says nothing.
+    """
+    is_translated = node.translate != "no" if node.translate else is_translated
+    space = node.attribute("space") or space
+    source, target = node.child("seg-source", "source"), node.child("target")
+    if node.name not in UNITS:
+        for child in node.children:
+            yield from find_units(child, is_translated, space)
+    elif is_translated and source and source.children and not is_done(node, source, target):
+        has_lines = (source.attribute("space") or space) == "preserve"
+        yield read_unit(node, source, target, has_lines)
+
+
+def is_done(node: Node, source: Node, target: Node | None) -> bool:
+    """Is the target of a unit the work of a person, or of another program, that must stay?
+
+    That is so if its state says so, and if there is a translation whose state does not say that it
+    waits for one.
+    """
+    if target is None:
+        return False
+    opening = node.opening + target.opening
+    content = target.content.strip()
+    is_translated = content not in ("", source.content.strip())
+    return bool(FINISHED.search(opening)) or (
+        is_translated and not done_segments(source, target) and not WAITING.search(opening)
+    )
+
+
+def find_segments(node: Node) -> dict[str, Node]:
+    """The segments of a source or a target of version 1, by their numbers."""
+    found = (each for each in walk(node) if each.name == "mrk")
+    return {each.attribute("mid"): each for each in found if each.attribute("mtype") == "seg"}
+
+
+def done_segments(source: Node, target: Node) -> dict[str, Node]:
+    """The segments of a target that have a translation, if only some of the source have one."""
+    texts = {key: each.content.strip() for key, each in find_segments(source).items()}
+    waiting = {key: ("", text if is_language(text) else "") for key, text in texts.items()}
+    found = find_segments(target).items()
+    done = {key: each for key, each in found if each.content.strip() not in waiting.get(key, ("",))}
+    return done if done.keys() < texts.keys() else {}
+
+
+def read_unit(node: Node, source: Node, target: Node | None, has_lines: bool) -> Message:
+    """A unit as a message, with tags for what is in its source, and for segments that are done."""
+    text, content = NumberedText(escape_xml), source.content
+    has_tags = HAS_TAGS.search(content) is not None
+    done = done_segments(source, target) if target else {}
+    add_nodes(text, source.children, has_tags, has_lines and not has_tags, done)
+    inner = source.inner
+    changes = [
+        (each.begin - inner, each.end - inner, done[key].markup)
+        for key, each in find_segments(source).items()
+        if key in done
+    ]
+    written = splice(source.text[inner : source.stop], changes)
+    fill = partial(fill_unit, node, source, target)
+    return Message(node.begin, content, text, written, set(), fill)
+
+
+def add_nodes(
+    text: NumberedText,
+    nodes: Sequence[Node],
+    has_tags: bool,
+    has_lines: bool,
+    done: Mapping[str, Node],
+) -> None:
+    """Add what is in a source.
+
+    Args:
+        has_tags, has_lines: as of `add_message`.
+        done: segments that stand in place of those of the source.
+    """
+    for node in nodes:
+        kind = node.attribute("mtype") if node.name else ""
+        is_kept = node.translate == "no" or kind == "protected"
+        if not node.name and node.content:
+            add_message(text, node.content, has_tags, has_lines)
+        elif kind == "seg" and (segment := done.get(node.attribute("mid"))):
+            text.add_tag(Tag("block", segment.markup))
+        elif node.name in AROUND and not is_kept:
+            is_segment = kind == "seg"
+            text.add_tag(Tag("block" if is_segment else "open", node.opening, node.name))
+            add_nodes(text, node.children, has_tags, has_lines, done)
+            text.add_tag(Tag("block" if is_segment else "close", node.closing, node.name))
+        elif node.name in AROUND and 0 < len(node.content) <= MAX_COPIED:
+            text.add_tag(Tag("copy", node.markup), " ".join(node.content.split()))
+        else:
+            role, key = read_code(node)
+            text.add_tag(Tag(role, node.markup, f"code {key}"))
+
+
+def read_code(node: Node) -> tuple[Kind, str]:
+    """Kind of a code, and the key by which it finds its partner."""
+    key = node.attribute("rid") or node.attribute("startRef") or node.attribute("id")
+    side, _, name = key.partition("_")
+    is_named = node.name == "x" and side in OPENING | CLOSING
+    code, key = (side, name) if is_named else (node.name, key)
+    return "open" if code in OPENING else "close" if code in CLOSING else "alone", key
+
+
+def fill_unit(node: Node, source: Node, target: Node | None, inner: str) -> list[Change]:
+    """The changes of a file that give a unit a target, which a person should review."""
+    changes = []
+    states = {"state": "needs-review-translation", "state-qualifier": ""}
+    if node.name == "segment":
+        opening = change_attributes(node.opening, state="translated", subState="")
+        changes.append((node.begin, node.inner, opening))
+        states = {}
+    name = f"{(target or source).prefix}target"
+    opening = change_attributes(target.opening if target else f"<{name}>", **states)
+    filled = f"{opening}{inner}</{name}>"
+    if target:
+        return [*changes, (target.begin, target.end, filled)]
+    space = source.text[source.text.rfind(">", 0, source.begin) + 1 : source.begin]
+    place = max(each.end for each in node.children if each.name.endswith("source"))
+    return [*changes, (place, place, space + filled)]

@@ -1,0 +1,200 @@
+"""The tokens of HTML."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+
+from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.markup import Kind, Token, unescape
+from seq2seq.text.documents.placeholders import DIALECTS, ERB
+
+# Elements whose content is not translated: in a sentence it is copied, or without any text, ...
+COPIED = {"code", "kbd", "samp", "var"}
+TEXTLESS = {"script", "style", "svg", "math"}
+# ... or ends it.
+KEPT = {*COPIED, *TEXTLESS, "pre", "textarea"}
+# Elements that nothing closes.
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "wbr"}
+# Elements inside a sentence, also those that old pages have; all other names of HTML end one.
+# A browser shows names that HTML does not have inside a line, too.
+BLOCK_NAMES = """
+    address article aside base blockquote body canvas caption center col colgroup dd details
+    dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6
+    head header hgroup hr html iframe legend li link main menu meta nav noframes noscript object
+    ol optgroup option p pre search section select summary table tbody td template textarea
+    tfoot th thead title tr ul video audio
+"""
+BLOCKS = set(BLOCK_NAMES.split())
+# Elements that are entries of a menu or a form, and those that HTML does not have: x-card.
+ENTRY = re.compile(r"a|button|label|[a-z]+-.*", re.S)
+WORD_END = re.compile(r"[^\W_][.!?…]*\Z")
+MAX_COPIED = 100  # characters of what is copied; more of it stands in a sentence without any text
+PHP = re.compile(r"<\?(?:php|=)(?s:.{2,}?\?>|.{4,}\Z)")
+SERVED = re.compile(DIALECTS[ERB])
+COMMENT_END = re.compile(r"--\s*!?>")
+
+
+def read_html(text: str) -> list[Token]:
+    """The tokens of a document or a part of one, however malformed. What is no HTML is a block.
+
+    Raises: DataError for more than `MAX_ELEMENTS` tags.
+    """
+    return part_neighbours(text, HTMLReader(text).tokens)
+
+
+def part_neighbours(text: str, tokens: Sequence[Token]) -> list[Token]:
+    """Tokens with a block of no width between two entries of a menu, and the like, that stand side
+    by side without white space, as in <a>Der Hund</a><a>Das Kind</a>.
+    """
+    parted: list[Token] = []
+    before, cut, is_closed = "", 0, False
+    for token in tokens:
+        is_entry = ENTRY.fullmatch(token.name) is not None
+        if is_closed and is_entry and token.kind == "open":
+            cut = len(parted)
+        is_closed = (token.kind == "close" and is_entry) or (is_closed and token.kind == "alone")
+        if token.kind == "text":
+            plain = text[token.begin : token.end]
+            is_glued = cut and unescape(plain[:40])[0][:1].isalpha()
+            if is_glued and WORD_END.search(unescape(before)[0][-3:]):
+                place = parted[cut].begin
+                parted.insert(cut, Token("block", place, place))
+            before = plain[-40:]
+        elif token.kind == "block" or token.text:
+            before = ""
+        cut = cut if token.kind in ("open", "close", "alone") and not token.text else 0
+        parted.append(token)
+    return parted
+
+
+def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:
+    """The token of an element inside a sentence whose content is not translated.
+
+    Args:
+        texts: its content without tags, with references.
+    """
+    content = " ".join(unescape("".join(texts))[0].split())
+    if not content or len(content) > MAX_COPIED or name in TEXTLESS:
+        return Token("alone", begin, end, name)
+    return Token("copy", begin, end, name, content)
+
+
+def wants_translation(tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool | None:
+    """Tell from its name and attributes if an element is translated; None if they do not say."""
+    values = dict(attributes)
+    said = (values.get("translate") or "yes").lower() if "translate" in values else ""
+    if tag in VOID or tag in TEXTLESS:
+        return None if tag in VOID else False
+    if said == "no" or "notranslate" in (values.get("class") or "").split():
+        return False
+    return True if said == "yes" else False if tag in KEPT else None
+
+
+@dataclass
+class Region:
+    """An open element that says whether its content is translated, and the elements of its name in
+    it, with itself.
+    """
+
+    tag: str
+    is_kept: bool
+    depth: int = 0
+
+
+class HTMLReader(HTMLParser):
+    """Notes where each token begins; it ends where the next one does."""
+
+    def __init__(self, text: str):
+        super().__init__(convert_charrefs=False)
+        self.tokens: list[Token] = []
+        self._text = text
+        self._count = 0  # tags and the like
+        self._regions: list[Region] = []  # each in the one before it
+        self._copied: list[str] = []  # texts of the element that is copied
+        # What a server writes there is a comment, or a text without tags.
+        text = PHP.sub(lambda match: f"<!--{' ' * (len(match[0]) - 7)}-->", text)
+        text = SERVED.sub(lambda match: "%" * len(match[0]), text)
+        # The parser would look for the end of a comment that has none at each that begins. Without
+        # its dashes it ends with the next tag, and is no text either.
+        ended = max((match.end() for match in COMMENT_END.finditer(text)), default=0)
+        text = text[:ended] + text[ended:].replace("<!--", "<!  ")
+        # A tag that never ends is no text. The parser would try it again at each of its characters.
+        last = text.rfind(">") + 1
+        unfinished = re.compile("<[A-Za-z/!?]").search(text, last)
+        stop = unfinished.start() if unfinished else len(text)
+        # Only places are read: without line ends these are columns, without references and signs
+        # that begin no tag no text is in several pieces. The parser fails on a section that is not
+        # of XML.
+        self.feed(re.sub(r"[\n&]|(?<=<!)\[|<(?![A-Za-z/!?])", " ", text[:stop]))
+        self.close()
+        self._end(stop)
+        if stop < len(text):
+            self.tokens.append(Token("block", stop, len(text)))
+
+    @property
+    def _is_kept(self) -> bool:
+        """Is the parser inside what is not translated?"""
+        return bool(self._regions) and self._regions[-1].is_kept
+
+    def _begin(self, kind: Kind, name: str = "", text: str = "") -> None:
+        """Begin a token where the parser is, unless inside what is not translated."""
+        self._count += kind != "text"
+        check_count(self._count // 2, "tags")
+        if not self._is_kept:
+            begin = self.getpos()[1]
+            self._end(begin)
+            self.tokens.append(Token(kind, begin, begin, name, text))
+
+    def _end(self, place: int) -> None:
+        """End the last token; texts that follow one another are one."""
+        if not self.tokens:
+            return
+        last = self.tokens.pop()._replace(end=place)
+        if last.kind == "copy":
+            last = copy_token(last.begin, place, last.name, self._copied)
+            self._copied.clear()
+        if last.kind == "text" and self.tokens and self.tokens[-1].kind == "text":
+            last = last._replace(begin=self.tokens.pop().begin)
+        self.tokens.append(last)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        wanted = wants_translation(tag, attrs)
+        kind: Kind = "copy" if wanted is False else "alone" if tag in VOID else "open"
+        kind = "block" if tag in BLOCKS else kind
+        if self._is_kept and wanted is True:
+            # Parts of what is kept cannot move, since its tags are in several.
+            self.tokens[-1] = self.tokens[-1]._replace(kind="block")
+            self._regions.append(Region(tag, is_kept=False))
+            kind = "block"
+        self._begin(kind, tag, " " if tag == "br" else "")
+        if wanted is False and not self._is_kept:
+            self._regions.append(Region(tag, is_kept=True))
+            self._copied.clear()
+        if self._regions:
+            self._regions[-1].depth += self._regions[-1].tag == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)  # as browsers do, to which <script/> is open
+
+    def handle_endtag(self, tag: str) -> None:
+        self._begin("block" if tag in BLOCKS else "close", tag)
+        if self._regions:
+            self._regions[-1].depth -= self._regions[-1].tag == tag
+            if not self._regions[-1].depth and not self._regions.pop().is_kept:
+                self.tokens[-1] = self.tokens[-1]._replace(kind="block")
+
+    def handle_data(self, data: str) -> None:
+        if self._is_kept:
+            begin = self.getpos()[1]
+            self._copied.append(self._text[begin : begin + len(data)])
+        is_broken = data[0] == "<" and data != "<"  # a tag that is broken off
+        self._begin("block" if is_broken else "text")
+
+    def handle_comment(self, data: str) -> None:
+        self._begin("alone")
+
+    def handle_decl(self, data: str) -> None:
+        self._begin("block")
+
+    handle_pi = unknown_decl = handle_decl

@@ -1,0 +1,258 @@
+"""Tags put back: around the words of a translation that the words in them are linked to.
+
+Nothing is lost and nothing is there twice, whatever the links are: an element whose words have no
+link stands empty between what its neighbours became, as do tags that stand alone.
+"""
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from operator import itemgetter
+from typing import NamedTuple
+
+from seq2seq.text.documents.inline import Element, side_of
+
+Span = tuple[int, int]
+START, END = itemgetter(0), itemgetter(1)  # of a span
+Escape = Callable[[str], str]
+
+OTHERS = 0.6  # a word that belongs elsewhere may stand between two that belong to an element
+OPENING = "([{<«„“‚‘¿¡"  # what follows these has no space before it
+FAR = 0.5  # the weight of a word for what stands alone, for each word between them
+
+
+class WordLinks(NamedTuple):
+    """The words of a sentence and of its translation as spans of characters, and links between
+    them: pairs (source word, target word).
+
+    Attributes:
+        nearest: of each source word, the target word where an element is that has no link; None =
+            not known.
+    """
+
+    source: Sequence[Span]
+    target: Sequence[Span]
+    links: AbstractSet[tuple[int, int]]
+    nearest: Sequence[int | None] = ()
+
+
+def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
+    """Links for a pair of sentences of which nothing else is known: the order of words stays."""
+    count = len(source)
+    links = {(t * count // len(target), t) for t in range(len(target))} if count else set()
+    return WordLinks(source, target, links)
+
+
+def place_tags(
+    sentence: str, elements: Sequence[Element], translation: str, words: WordLinks, escape: Escape
+) -> str:
+    """The translation of a sentence with its tags.
+
+    Args:
+        escape: writes a text as it stands between tags.
+    """
+    places = Placement(sentence, translation, words, escape)
+    places.place(elements, 0, len(words.target))
+    return "".join(places.parts(elements, 0, len(translation)))
+
+
+class Placement:
+    """The place of each element in a translation.
+
+    Args:
+        as of `place_tags`.
+    """
+
+    def __init__(self, sentence: str, translation: str, words: WordLinks, escape: Escape):
+        self.sentence, self.translation, self.words = sentence, translation, words
+        self.escape = escape
+        self.spans: dict[Element, Span] = {}  # of target words
+        self._copies: dict[Element, Span] = {}  # characters of what is there as it should be
+        self._inside: dict[Element, int] = {}  # places inside words that are as they were
+        self._linked: list[set[int]] = [set() for _ in words.target]
+        for source, target in words.links:
+            self._linked[target].add(source)
+
+    def place(self, elements: Sequence[Element], first: int, last: int) -> None:
+        """Place elements that stand beside each other among these target words, each on its own."""
+        words = range(len(self.words.target))
+        taken = [not first <= word < last for word in words]
+        votes = {each: self._votes(each, first, last) for each in elements}
+        gains = {each: sum(vote for vote in votes[each] if vote > 0) for each in elements}
+        for element in sorted(elements, key=lambda each: (not each.text, -gains[each])):
+            found = self._find_copy(element, votes[element], taken)
+            begin, end = found or best_span(votes[element], taken)
+            if begin < end:
+                self.spans[element] = begin, end
+                taken[begin:end] = [True] * (end - begin)
+        lowest = first
+        for element in elements:
+            if element not in self.spans and not self._find_word(element, first, last):
+                lowest = self._cut(element, lowest, last, taken)
+                self.spans[element] = lowest, lowest
+            if element.children:
+                self.place(element.children, *self.spans[element])
+
+    def _source_words(self, element: Element) -> range:
+        """The words in an element, also those in part; none if nothing is in it."""
+        first = bisect_right(self.words.source, element.start, key=END)
+        if element.start == element.end:
+            return range(first, first)
+        return range(first, max(first, bisect_left(self.words.source, element.end, key=START)))
+
+    def _votes(self, element: Element, first: int, last: int) -> list[float]:
+        """The vote of each target word for an element: 1 if it is linked to words in it only,
+        -OTHERS if to others only, and 0 if to none, or not among these words.
+        """
+        inside = self._source_words(element)
+        votes = [0.0] * len(self.words.target)
+        if not inside:
+            return votes
+        for place, linked in enumerate(self._linked[first:last], first):
+            if linked:
+                share = sum(word in inside for word in linked) / len(linked)
+                votes[place] = share - OTHERS * (1 - share)
+        if not any(vote > 0 for vote in votes):
+            nearest = self.words.nearest[inside.start : inside.stop]
+            votes[first:last] = [float(place in nearest) for place in range(first, last)]
+        return votes
+
+    def _find_copy(
+        self, element: Element, votes: Sequence[float], taken: Sequence[bool]
+    ) -> Span | None:
+        """The words that are what an element copies, as whole words, and not taken by others: those
+        with most votes, and the first of several.
+        """
+        text, best, most = self.translation, None, -math.inf
+        copied = re.compile(f"(?={re.escape(element.text)})")
+        for match in copied.finditer(text) if element.text else ():
+            place, stop = match.start(), match.start() + len(element.text)
+            begin = bisect_right(self.words.target, place, key=END)
+            end = bisect_left(self.words.target, stop, key=START)
+            is_whole = not (cuts_word(text, place) or cuts_word(text, stop))
+            is_free = is_whole and begin < end and not any(taken[begin:end])
+            if is_free and sum(votes[begin:end]) > most:
+                best, most = (begin, end), sum(votes[begin:end])
+                self._copies[element] = place, stop
+        return best
+
+    def _find_word(self, element: Element, first: int, last: int) -> bool:
+        """Place an element inside the target word that is the word in which it stands, as the 2 of
+        H2O. Returns: is there one?
+        """
+        number = self._source_words(element).start
+        if (element.before, element.after) != ("word", "word") or number == len(self.words.source):
+            return False
+        start, end = self.words.source[number]
+        if not start < element.start == element.end:
+            return False
+        for place in range(first, last):
+            begin, stop = self.words.target[place]
+            if self.translation[begin:stop] == self.sentence[start:end]:
+                self._inside[element] = begin + element.start - start
+                self.spans[element] = place, place
+                return True
+        return False
+
+    def _cut(self, element: Element, lowest: int, last: int, taken: Sequence[bool]) -> int:
+        """The boundary between target words at which an element stands that is around nothing: with
+        the words before it, and above all the nearest, linked to those before it in the sentence.
+        """
+        boundary = self._source_words(element).start
+        best, total, best_total = lowest, 0.0, 0.0
+        for cut, linked in enumerate(self._linked[lowest:last], lowest + 1):
+            pulls = (
+                FAR ** (boundary - 1 - word) if word < boundary else -(FAR ** (word - boundary))
+                for word in linked
+            )
+            total += sum(pulls) / max(1, len(linked))
+            is_free = cut == last or not (taken[cut] and taken[cut - 1])
+            if total > best_total and is_free:
+                best, best_total = cut, total
+        return best
+
+    def parts(self, elements: Sequence[Element], begin: int, end: int) -> Iterator[str]:
+        """The characters of a translation from `begin` to `end`, with elements among them."""
+        place, tail = begin, ""  # the last character, if no tag is behind it
+        for element in sorted(elements, key=self.spans.__getitem__):
+            first, last = self.spans[element]
+            before = after = False
+            if first == last:
+                opening, before, after = self._stand(element, begin, place, end)
+                closing = opening
+            else:
+                opening, closing = self._around(element, place, end)
+            yield self.escape(self.translation[place:opening])
+            tail = self.translation[opening - 1] if place < opening else tail
+            yield " " * (before and tail != " ") + element.opening
+            if not element.text:
+                yield from self.parts(element.children, opening, closing)
+            yield element.closing + " " * after
+            place, tail = closing, " " * after
+            if element.is_break and self.translation[place : place + 1] == " ":
+                place += 1
+        yield self.escape(self.translation[place:end])
+
+    def _around(self, element: Element, lowest: int, highest: int) -> Span:
+        """The characters that an element is around: white space beside its tags as before."""
+        target, (first, last) = self.words.target, self.spans[element]
+        text = self.translation
+        opening, closing = self._copies.get(element, (target[first][0], target[last - 1][1]))
+        inside = self.sentence[element.start : element.end]
+        opening -= inside.startswith(" ") and text[:opening].endswith(" ")
+        closing += inside.endswith(" ") and text[closing:].startswith(" ")
+        opening = min(max(opening, lowest), highest)
+        return opening, min(max(closing, opening), highest)
+
+    def _stand(
+        self, element: Element, begin: int, lowest: int, highest: int
+    ) -> tuple[int, bool, bool]:
+        """The place of an element that stands alone, and whether there is a space before it, and
+        one after it that the translation has not: spaces are those of the document, and a mark
+        beside it there is none here, as at the end of a sentence.
+        """
+        text, target, (place, _) = self.translation, self.words.target, self.spans[element]
+        left = target[place - 1][1] if place else 0
+        right = target[place][0] if place < len(target) else len(text)
+        left, right = (
+            min(max(self._inside.get(element, each), lowest), highest) for each in (left, right)
+        )
+        if element in self._inside or element.is_break:
+            return left, False, False
+        if element.start < element.end and not element.text:  # it was around words
+            return right if element.before == "space" else left, False, False
+        previous = text[max(begin, left - 1) : left]
+        following = text[right : min(right + 1, highest)]
+        has_gap, sides = left < right, (side_of(previous), side_of(following))
+        # Languages without spaces have none here either.
+        is_open = has_gap or sides[0] == "word" or not (previous.isalpha() or previous in OPENING)
+        before = element.before == "space" and is_open
+        before = bool(previous) and (before or (element.before == "mark" and sides[0] == "word"))
+        after = element.after == "space" and has_gap and bool(following)
+        after = after or (element.after in ("space", "mark") and sides[1] == "word")
+        is_joined = element.after == "word" and element.before != "word"
+        if has_gap and not (before or is_joined):
+            return left, False, False
+        return right, before, after
+
+
+def cuts_word(text: str, place: int) -> bool:
+    """True where characters of words, of languages that have spaces, are on both sides."""
+    return place > 0 and side_of(text[place - 1]) == side_of(text[place : place + 1]) == "word"
+
+
+def best_span(votes: Sequence[float], taken: Sequence[bool]) -> Span:
+    """The words next to each other, none of them taken, with the largest sum of votes; the first
+    and shortest of several. Returns: an empty span if no sum is positive.
+    """
+    best, best_total = (0, 0), 0.0
+    begin, total = 0, 0.0
+    for end, (vote, is_taken) in enumerate(zip(votes, taken, strict=True), start=1):
+        total += vote
+        if is_taken or total <= 0:
+            begin, total = end, 0.0
+        elif total > best_total + 1e-9:
+            best, best_total = (begin, end), total
+    return best

@@ -1,0 +1,94 @@
+"""The ends of sentences: by the library sentencex, and by rules of our own where it is of no use.
+
+Too long a sentence costs little, half a sentence is translated wrongly: in doubt there is no end.
+"""
+
+import importlib.util
+import re
+from functools import cache
+from itertools import accumulate
+
+from seq2seq.text.languages import is_spaceless, language_code
+
+LIBRARY = "sentencex"
+LIBRARY_ADVICE = (
+    f"sentences are found by simple rules, which know few abbreviations. Those of {LIBRARY} are "
+    "better: pip install 'seq2seq-attention-zoo[sentences]'"
+)
+MAX_CHARACTERS = 5_000  # given to the library at once: it takes quadratic time for some texts
+# As many words; a word that is too long is not cut.
+PORTION = re.compile(rf"(?s:.{{1,{MAX_CHARACTERS}}})(?:(?<= )|\Z)|[^ ]+ ?")
+
+# What closes a quotation or a bracket; also in full width.
+CLOSE = r"[\"'”’»›)\]」』）】》〉]*"
+# A quotation without another in it is one unit: 「はい。」と言った。
+QUOTED = "|".join(rf"{a}[^{a}{b}]{{0,200}}{b}" for a, b in ("「」", "『』", "“”", "（）", "《》"))
+# The last marks of a sentence. Those of scripts without spaces or capitals need nothing after them;
+# the others white space, and then no small letter.
+END = re.compile(
+    rf"(?P<quoted>{QUOTED})|"
+    rf"(?:[。！？｡．।॥։።၊။។៕]|…(?=…))[。！？!?…]*{CLOSE}\s*|"
+    rf"(?<![.!?…؟۔])(?P<mark>[.!?…؟۔]++){CLOSE}\s+(?=(?P<next>\S)?)"
+)
+QUOTED_END = re.compile(rf"[。！？｡．.!?…]{CLOSE}$")
+AFTER_QUOTED = re.compile(r"\s+(?=(\S)?)|(?=[「『“（《]|$)()")
+# Before a point: an initial, an ordinal, or a title.
+NO_END = re.compile(r"\b(?:[^\W\d_]|\d{1,2}|Dr|Mr|Mrs|Ms|Prof|St|Nr)$")
+
+
+def sentence_ends(text: str, language: str | None) -> list[int]:
+    """The end of each sentence of a text, with the white space after it; the last is len(text)."""
+    if is_spaceless(language) or not has_library():
+        return ends_by_rule(text)
+    return ends_by_library(text, language)
+
+
+@cache
+def has_library() -> bool:
+    return importlib.util.find_spec(LIBRARY) is not None
+
+
+def lacks_library(language: str | None) -> bool:
+    """Is a library missing that knows the ends of sentences in a language better than our rules?"""
+    return not is_spaceless(language) and not has_library()
+
+
+def ends_by_rule(text: str) -> list[int]:
+    """`sentence_ends` by marks, quotations and the words around them, whatever the language."""
+    ends = []
+    for match in END.finditer(text):
+        if match["quoted"]:
+            # 「はい。」と言った goes on; 「はい。」「いいえ。」 are two.
+            after = AFTER_QUOTED.match(text, match.end())
+            if after and QUOTED_END.search(match["quoted"]) and not (after[1] or "").islower():
+                ends.append(after.end())
+            continue
+        before = text[max(0, match.start() - 8) : match.start()]
+        small = (match["next"] or "").islower()
+        if not (small or (match["mark"] == "." and NO_END.search(before))):
+            ends.append(match.end())
+    return ends if ends[-1:] == [len(text)] else [*ends, len(text)]
+
+
+def ends_by_library(text: str, language: str | None) -> list[int]:
+    """`sentence_ends` by sentencex."""
+    # It fails at white space that is not ASCII, and at what UTF-8 cannot encode.
+    plain = re.sub(r"\s", " ", text).encode("utf-8", "replace").decode("utf-8")
+    parts: list[str] = []
+    for portion in PORTION.findall(plain):
+        is_short = len(portion) <= MAX_CHARACTERS
+        parts += library_segments(portion, language) if is_short else [portion]
+    return sorted({*accumulate(map(len, parts))} - {0}) or [0]
+
+
+def library_segments(text: str, language: str | None) -> list[str]:
+    """The parts of a text; the whole of one at which the library fails."""
+    import sentencex
+
+    try:
+        parts: list[str] = sentencex.segment(language_code(language), text)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, which is no Exception
+            raise
+        return [text]
+    return parts if "".join(parts) == text else [text]

@@ -1,0 +1,128 @@
+"""BPE dropout: split words into pieces with some merges left out (Provilkov et al. 2020)."""
+
+import heapq
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain, pairwise, repeat
+
+import numpy as np
+import tokenizers
+
+from seq2seq.base.errors import ConfigError
+from seq2seq.text.tokenization.tokenizer import Tokenizer
+
+CACHED_WORDS = 2**16  # with their plain pieces
+DRAWS = 64  # made at a time
+
+
+class BPEDropout:
+    """Segments text into the pieces of a byte-level BPE tokenizer, dropping some merges.
+
+    At each step every possible merge of a word is dropped with some probability, and of the others
+    the one learnt first is applied; a word whose merges were all dropped stays as it is. Merges are
+    drawn in the order in which they were learnt until one is kept: draws for the others would
+    change nothing.
+
+    Args:
+        tokenizer: a `ByteLevelBPE`.
+
+    Raises: ConfigError for a tokenizer of another kind.
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        model = json.loads(tokenizer.to_json())["model"]
+        if model["type"] != "BPE":
+            raise ConfigError(
+                f"tokenizer.dropout leaves out merges, and a tokenizer like {model['type']} has "
+                "none: tokenizer=bpe, or leave it out"
+            )
+        library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+        self._cut = library.pre_tokenizer
+        self._ids: dict[str, int] = model["vocab"]
+        ids = self._ids
+        # Two pieces -> the rank of their merge, and the merged piece.
+        self._merges = {
+            (ids[one], ids[other]): (rank, ids[one + other])
+            for rank, (one, other) in enumerate(model["merges"])
+        }
+        self._word = lru_cache(CACHED_WORDS)(self._plain_word)
+
+    def segment(self, text: str, drops: Iterator[bool]) -> list[int]:
+        """The ids of a text that is normalised already, without a tag.
+
+        Args:
+            drops: for each merge in turn, whether it is dropped.
+        """
+        words = (word for word, _ in self._cut.pre_tokenize_str(text))
+        return list(chain.from_iterable(self._pieces(word, drops) for word in words))
+
+    def tags(self, ids: list[int]) -> list[int]:
+        """The tag of the corpus before the pieces of a text, if it has one."""
+        return [piece for piece in ids[:1] if piece >= len(self._ids)]
+
+    def _pieces(self, word: str, drops: Iterator[bool]) -> list[int]:
+        symbols, plain = self._word(word)
+        for made in range(len(symbols) - len(plain)):
+            if next(drops):
+                # Repeat the draws so far, which kept all merges before this dropped one.
+                return self._merge(symbols, chain(repeat(False, made), (True,), drops))
+        return plain
+
+    def _plain_word(self, word: str) -> tuple[list[int], list[int]]:
+        """A word as bytes, and as its pieces without dropout."""
+        symbols = [self._ids[letter] for letter in word]
+        return symbols, self._merge(symbols, repeat(False))
+
+    def _merge(self, symbols: list[int], drops: Iterator[bool]) -> list[int]:
+        """Symbols after all merges except the dropped ones."""
+        pieces, end = symbols.copy(), len(symbols)
+        after, before = list(range(1, end + 1)), list(range(-1, end - 1))
+        possible = [
+            (*self._merges[pair], place, *pair)
+            for place, pair in enumerate(pairwise(pieces))
+            if pair in self._merges
+        ]
+        heapq.heapify(possible)
+        dropped = []  # in this step
+        while possible:
+            merge = heapq.heappop(possible)
+            _, made, place, one, other = merge
+            second = after[place]
+            if pieces[place] != one or second == end or pieces[second] != other:
+                continue  # another merge has consumed one of the two
+            if next(drops):
+                dropped.append(merge)
+                continue
+            pieces[place], pieces[second] = made, -1
+            third = after[place] = after[second]
+            neighbours = [(before[place], place)] if before[place] >= 0 else []
+            if third < end:
+                before[third] = place
+                neighbours.append((place, third))
+            for left, right in neighbours:
+                pair = pieces[left], pieces[right]
+                if pair in self._merges:
+                    heapq.heappush(possible, (*self._merges[pair], left, *pair))
+            for merge in dropped:
+                heapq.heappush(possible, merge)
+            dropped.clear()
+        return [piece for piece in pieces if piece >= 0]
+
+
+def draw_drops(p: float, seed: int, epoch: int, row: int, side: int) -> Iterator[bool]:
+    """Endless draws, True with probability p: a pure function of (seed, epoch, row, side).
+
+    From a counter-based generator (Philox; Salmon et al. 2011), so the draws of a row do not depend
+    on which rows are asked for, or in which order.
+
+    Args:
+        p: 0 <= p < 1.
+        seed: 0 <= seed < 2^32.
+        epoch, row: from 0.
+        side: 0 for sources, 1 for targets.
+    """
+    generator = np.random.Philox(key=[seed, epoch], counter=[0, 0, row, side])
+    bound = np.uint64(int(p * 2**64))
+    while True:
+        yield from (generator.random_raw(DRAWS) < bound).tolist()

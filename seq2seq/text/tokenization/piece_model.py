@@ -1,0 +1,219 @@
+"""Descriptions of pieces, as SentencePiece writes them.
+
+A `.model` (or `.spm`) file is a protocol buffer: pieces with scores, and how text is normalised.
+Kudo and Richardson 2018, arXiv:1808.06226.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tokenizers import normalizers
+
+from seq2seq.base.errors import DataError
+from seq2seq.text.tokenization import protobuf
+from seq2seq.text.tokenization.recipe import LARGEST
+from seq2seq.text.tokenization.unigram import LESS, LITERAL_MARK
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of pieces
+UNIGRAM, BPE = 1, 2  # kinds of models
+OTHERS = {3: "word", 4: "char"}
+LONGEST = 1000  # characters of a piece; usual ones have at most 16
+# Around the name of a piece that the model lacks, so that it is never found in a text; and around
+# characters that the model lacks, which are read as such a piece if they are the whole of it.
+ABSENT = LITERAL_MARK
+# The first of the private characters that stand for symbols that the user of a model defined.
+FIRST_CODE, LAST_CODE = 0x100000, 0x10FFFD
+RESERVED = f"{LESS}{ABSENT}{chr(FIRST_CODE)}-{chr(LAST_CODE)}"  # as in a class of characters
+LESS_BYTE = "<0x3C>"
+SMALLEST = 1.1754943508222875e-38  # from which SentencePiece looks for the largest score
+
+
+class Piece(NamedTuple):
+    """One of the pieces of a model."""
+
+    text: str
+    score: float
+    kind: int
+
+
+class PieceModel(NamedTuple):
+    """The content of a `.model` file."""
+
+    pieces: list[Piece]
+    algorithm: int  # UNIGRAM or BPE
+    charsmap: bytes  # how characters are normalised; empty: they stay as they are
+    prefix: bool  # is a space put before the text?
+    collapse: bool  # are spaces at the ends removed, and runs of them made one?
+
+    @property
+    def named(self) -> list[str]:
+        """The pieces that text may have, in order."""
+        return [piece.text for piece in self.pieces if piece.kind in (NORMAL, USER_DEFINED, BYTE)]
+
+    @property
+    def has_bytes(self) -> bool:
+        return any(piece.kind == BYTE for piece in self.pieces)
+
+    @property
+    def symbols(self) -> dict[str, str]:
+        """A private character for each symbol that the user of the model defined, the longest
+        first: in byte pair encoding no merge may reach into them.
+        """
+        own = (piece.text for piece in self.pieces if piece.kind == USER_DEFINED)
+        return {text: chr(FIRST_CODE + i) for i, text in enumerate(longest_first(own))}
+
+    def symbols_to_protect(self) -> dict[str, str]:
+        """The symbols that would be lost in normalisation.
+
+        Raises: DataError if the normalisation is damaged.
+        """
+        if not self.symbols:
+            return {}
+        change = normalizers.Sequence(character_map(self)).normalize_str
+        return {text: code for text, code in self.symbols.items() if change(text) != text}
+
+    def names(self) -> dict[str, str]:
+        """The name of each piece in the library.
+
+        The library finds any name in a text; with another sign for "<", no text has the name of a
+        symbol or a byte. Where "<" is no piece, that sign is its byte.
+        """
+        names = self.symbols if self.algorithm == BPE else {}
+        for text, _, kind in self.pieces:
+            if kind in (NORMAL, USER_DEFINED):
+                names.setdefault(text, text.replace("<", LESS))
+            else:
+                names[text] = text if kind == BYTE else mark_absent(text)
+        if self.has_bytes and "<" not in self.named:
+            names[LESS_BYTE] = LESS
+        return names
+
+
+def longest_first(texts: Iterable[str]) -> list[str]:
+    return sorted(texts, key=lambda text: (-len(text), text))
+
+
+def mark_absent(name: str) -> str:
+    """The name in the library of a piece that the model lacks."""
+    return ABSENT + name.replace("<", LESS) + ABSENT
+
+
+def read_piece_model(path: Path) -> PieceModel:
+    """Read a file. Raises: DataError if it is no model, or of an unsupported kind."""
+    try:
+        size = path.stat().st_size
+        if not path.is_file() or size > LARGEST:
+            raise DataError(f"{path} is not a SentencePiece model: {size:,} bytes, or not a file")
+        return parse_piece_model(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}. It should be a SentencePiece model") from error
+    except DataError as error:
+        raise DataError(f"{path} is not a SentencePiece model that can be used: {error}") from error
+
+
+def parse_piece_model(data: bytes) -> PieceModel:
+    """The model in the bytes of a file. Raises: DataError."""
+    pieces, parts = [], {2: b"", 3: b"", 5: b""}
+    for number, value in protobuf.decode_fields(data):
+        if number == 1:
+            pieces.append(piece_of(protobuf.bytes_of(value)))
+        elif number in parts:
+            parts[number] = protobuf.bytes_of(value)
+    training, normal, back = (dict(protobuf.decode_fields(part)) for part in parts.values())
+    algorithm = training.get(3, UNIGRAM)
+    names = [piece.text for piece in pieces]
+    if not pieces or len(set(names)) < len(names):
+        raise DataError("it has no pieces" if not pieces else "two of its pieces are equal")
+    if algorithm not in (UNIGRAM, BPE):
+        raise DataError(
+            f"it is of the kind {OTHERS.get(int(algorithm), algorithm)!r}: use one of unigram or "
+            "bpe, or tokenizer=word or char"
+        )
+    for has, option in (
+        (training.get(24), "it marks words at their end (treat_whitespace_as_suffix)"),
+        (not normal.get(5, True), "it keeps spaces as they are (escape_whitespaces=false)"),
+        (back.get(2), "it changes characters in its output (denormalization_rule_tsv)"),
+        (normal.get(1) == b"user_defined", "its normalisation is its own (normalization_rule_tsv)"),
+    ):
+        if has:
+            raise DataError(option)
+    charsmap = protobuf.bytes_of(normal.get(2, b""))
+    model = PieceModel(
+        pieces, int(algorithm), charsmap, bool(normal.get(3, True)), bool(normal.get(4, True))
+    )
+    check_symbols(model)
+    return model
+
+
+def check_symbols(model: PieceModel) -> None:
+    """Raises: DataError for a piece that cannot be told from others in a text."""
+    for piece in model.pieces:
+        spaces = "  " in piece.text or piece.text.strip(" ") != piece.text
+        if piece.kind == USER_DEFINED and model.collapse and spaces:
+            raise DataError(
+                f"its user-defined symbol {piece.text!r} has spaces that it removes from text "
+                "(remove_extra_whitespaces)"
+            )
+        if piece.kind in (NORMAL, USER_DEFINED) and re.search(f"[{RESERVED}]", piece.text):
+            raise DataError(f"its piece {piece.text!r} has a character that is reserved here")
+    check_overlaps(model.symbols_to_protect())
+    check_overlaps(model.symbols if model.algorithm == BPE else {})
+
+
+def check_overlaps(codes: Mapping[str, str]) -> None:
+    """SentencePiece takes the first symbol in a text, and the longest of those that begin there;
+    here one kind of symbol is looked for after the other.
+
+    Raises: DataError for two symbols that overlap so that this is not the same.
+    """
+    begins: dict[str, list[str]] = {}
+    for text in codes:
+        for end in range(1, len(text)):
+            begins.setdefault(text[:end], []).append(text)
+    first = re.compile("|".join(map(re.escape, longest_first(codes))))
+    for text in codes:
+        for start in range(1, len(text)):
+            for other in begins.get(text[start:], []):
+                both = coded = text[:start] + other
+                for symbol, code in codes.items():
+                    coded = coded.replace(symbol, code)
+                if first.sub(lambda match: codes[match[0]], both) != coded:
+                    raise DataError(f"its user-defined symbols {text!r} and {other!r} overlap")
+
+
+def piece_of(message: bytes) -> Piece:
+    content = dict(protobuf.decode_fields(message))
+    name = protobuf.decode_text(content.get(1, b""))
+    score = protobuf.float_of(content.get(2, b"\0" * 4))
+    if not name or len(name) > LONGEST or not math.isfinite(score):
+        raise DataError(f"the piece {name[:30]!r} has no name, a very long one, or no finite score")
+    return Piece(name, score, int(content.get(3, NORMAL)))
+
+
+def character_map(model: PieceModel) -> list[Any]:
+    """The normalisation of characters. Raises: DataError if the map is damaged."""
+    if not model.charsmap:
+        return []
+    try:
+        step = normalizers.Precompiled(model.charsmap)
+        step.normalize_str("a\u00e9")
+    except BaseException as error:  # the library panics, which is not an Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise DataError(f"its normalisation is damaged: {error}") from error
+    return [step]
+
+
+def serialize(model: PieceModel) -> bytes:
+    """The bytes of a file, as `parse_piece_model` reads them."""
+    field = protobuf.encode_field
+    pieces = [
+        field(1, field(1, name.encode()) + field(2, score) + field(3, kind))
+        for name, score, kind in model.pieces
+    ]
+    normal = field(2, model.charsmap) + field(3, int(model.prefix)) + field(4, int(model.collapse))
+    training = field(3, model.algorithm) + field(35, int(model.has_bytes))
+    return b"".join(pieces) + field(2, training) + field(3, normal)

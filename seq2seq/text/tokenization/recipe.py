@@ -1,0 +1,94 @@
+"""The base class of all kinds of tokenizers, and what several of them share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from tokenizers import Regex, normalizers, pre_tokenizers
+
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.symbols import NAMES
+from seq2seq.text.tokenization.tokenizer import Tokenizer
+
+# A character of a script without spaces between words.
+CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+LARGEST = (
+    2**24
+)  # bytes of a file that is read instead of learning; the largest in use have 5 million
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(ABC):
+    """Options of learning a tokenizer, checked on creation. Their repr names it in the cache.
+
+    Args:
+        vocab_size: ids in all, the 4 control symbols counted; None for all pieces of the text.
+        joint: one tokenizer for both languages (True), or one for each.
+        normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
+    """
+
+    vocab_size: int | None = None
+    joint: bool = True
+    normalize: Literal["nfc"] | None = None
+
+    def normalizer(self, *steps: normalizers.Normalizer) -> normalizers.Normalizer:
+        """The normalisation `normalize`, then these steps."""
+        first = [normalizers.NFC()] if self.normalize == "nfc" else []
+        return normalizers.Sequence([*first, *steps])
+
+    @abstractmethod
+    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
+        """Learn it from text, of the source (side 0), the target (1), or both (0).
+
+        Raises: ConfigError if the options do not suit the text.
+        """
+
+
+def check_vocab_size(size: int, others: str) -> None:
+    """Raises: ConfigError if the control symbols and all bytes do not fit."""
+    smallest = len(NAMES) + 256
+    if size < smallest:
+        raise ConfigError(
+            f"tokenizer.vocab_size={size} is too small: 256 bytes and {len(NAMES)} control symbols "
+            f"make {smallest}, and {others} need more: tokenizer.vocab_size=8000"
+        )
+
+
+def split_at_cjk(words: pre_tokenizers.PreTokenizer) -> pre_tokenizers.PreTokenizer:
+    """Splits at every Han, Hiragana and Katakana character, then as `words` does."""
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CJK), "isolated"), words])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainedTokenizer(Recipe):
+    """Base class: the pieces are those of one file, or of one for each language.
+
+    Args:
+        path: of a file for both languages; or of two, source then target.
+
+    Raises: ConfigError for a path without a file.
+    """
+
+    absent_options: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("vocab_size", "joint", "normalize"),
+        "what tokenizer.path names has it already; leave it out",
+    )
+    path: str | list[str]
+    content: str = field(init=False)  # a digest: what is cached belongs to this content
+
+    def __post_init__(self) -> None:
+        if len(self.paths) not in (1, 2):
+            raise ConfigError("tokenizer.path should be one file, or two: [source, target]")
+        for path in self.paths:
+            if not path.is_file() or path.stat().st_size > LARGEST:
+                raise ConfigError(f"tokenizer.path={path}: there is no such file, or a huge one")
+        digests = [sha256(path.read_bytes()).hexdigest() for path in self.paths]
+        object.__setattr__(self, "content", " ".join(digests))
+        object.__setattr__(self, "joint", len(self.paths) == 1)
+
+    @property
+    def paths(self) -> list[Path]:
+        return [Path(each) for each in ([self.path] if isinstance(self.path, str) else self.path)]

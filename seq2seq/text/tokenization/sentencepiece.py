@@ -1,0 +1,274 @@
+"""SentencePiece models, read into the `tokenizers` library."""
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+
+from seq2seq.base.errors import ConfigError, DataError
+from seq2seq.base.plugins import import_library
+from seq2seq.base.symbols import NAMES, UNK
+from seq2seq.text.tokenization.piece_model import (
+    ABSENT,
+    BPE,
+    BYTE,
+    CONTROL,
+    FIRST_CODE,
+    LESS_BYTE,
+    LONGEST,
+    NORMAL,
+    RESERVED,
+    SMALLEST,
+    UNIGRAM,
+    UNKNOWN,
+    UNUSED,
+    USER_DEFINED,
+    Piece,
+    PieceModel,
+    character_map,
+    mark_absent,
+    parse_piece_model,
+    read_piece_model,
+)
+from seq2seq.text.tokenization.recipe import PretrainedTokenizer
+from seq2seq.text.tokenization.tokenizer import Tokenizer
+from seq2seq.text.tokenization.unigram import BYTES, FOREIGN, LESS, MARK
+
+
+def build_tokenizer(
+    model: PieceModel,
+    vocabulary: Sequence[str] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> Tokenizer:
+    """The tokenizer that cuts text as the model does.
+
+    Ids are the four control symbols, then `vocabulary`. Equal to SentencePiece up to the following:
+    U+FDD0, U+FDD1 and U+100000 to U+10FFFD in a text become U+FFFD; characters are normalised in
+    each user-perceived character separately, so that some sequences of combining marks stay as they
+    are.
+
+    Args:
+        vocabulary: all pieces of the model and perhaps more, which decode. Characters that the
+            model lacks are such a piece if they are the whole of it, as in programs that look up
+            SentencePiece's pieces by name. None for the pieces of the model.
+        tags: pieces that no text has, and their names as control symbols.
+
+    Raises: DataError if the normalisation of the model is damaged, or pieces cannot be looked up.
+    """
+    listed = model.named if vocabulary is None else vocabulary
+    known, tags = model.names(), tags or {}
+    of_model = {piece.text: piece for piece in model.pieces}
+    names = [*NAMES, *(tags.get(n) or known.get(n) or mark_absent(n) for n in listed)]
+    symbols = [Piece(name, 0.0, CONTROL) for name in NAMES]
+    found = [*symbols, *(of_model.get(name, Piece(name, 0.0, UNUSED)) for name in listed)]
+    build_model = bpe_model if model.algorithm == BPE else unigram_model
+    library = tokenizers.Tokenizer(build_model(names, found, model.has_bytes))
+    library.add_special_tokens([*NAMES, *tags.values()])
+    lacking = [name for name in listed if name not in of_model and name not in tags]
+    library.normalizer = normalizers.Sequence(normal_steps(model) + lookup_steps(model, lacking))
+    leading = LONGEST if model.collapse else int(model.prefix)  # spaces
+    coded = model.symbols if model.algorithm == BPE else {}
+    cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")]
+    library.pre_tokenizer = pre_tokenizers.Sequence(cuts if splits_at_marks(model) else [])
+    library.decoder = decoders.Sequence(
+        [
+            *([decoders.ByteFallback()] if model.has_bytes else []),
+            decoders.Fuse(),
+            decoders.Replace(ABSENT, ""),
+            *(decoders.Replace(code, text) for text, code in coded.items()),
+            decoders.Replace(MARK, " "),
+            *([decoders.Strip(" ", leading, 0)] if leading else []),
+            decoders.Replace(LESS, "<"),
+        ]
+    )
+    return Tokenizer(library)
+
+
+def unigram_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
+    scores = [piece.score for piece in found if piece.kind == NORMAL]
+    best, worst = max([SMALLEST, *scores]), min([0.0, *scores])
+
+    def score(name: str, piece: Piece) -> float:
+        if piece.kind == USER_DEFINED:  # as SentencePiece prefers them
+            return len(piece.text.encode()) * best - 0.1
+        if piece.kind == BYTE and name == LESS:
+            return worst - 10  # as it is with all unknown characters
+        return piece.score if piece.kind == NORMAL else 0.0
+
+    scored = [(name, score(name, piece)) for name, piece in zip(names, found, strict=True)]
+    return models.Unigram(scored, UNK, has_bytes)
+
+
+def bpe_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
+    """Merges in the order of scores: the pair whose sum has the best score is merged first; of
+    equal ones the first in the text, which is the one that begins with the longer piece.
+    """
+    ids = {name: i for i, name in enumerate(names)}
+    usable = [(name, p) for name, p in zip(names, found, strict=True) if p.kind == NORMAL]
+    whole = {name for name, _ in usable}
+    merges = [
+        (name[:cut], name[cut:])
+        for name, _ in sorted(usable, key=lambda entry: -entry[1].score)
+        for cut in range(len(name) - 1, 0, -1)
+        if name[:cut] in whole and name[cut:] in whole
+    ]
+    return models.BPE(ids, merges, unk_token=NAMES[UNK], fuse_unk=True, byte_fallback=has_bytes)
+
+
+def normal_steps(model: PieceModel) -> list[Any]:
+    """From a text to what is cut."""
+    replace, changed = normalizers.Replace, model.symbols_to_protect()
+    steps = [
+        replace(Regex(f"[{RESERVED}]"), ABSENT),
+        *(replace(text, code) for text, code in changed.items()),
+        *character_map(model),
+        replace(Regex(f"[{LESS}{ABSENT}]"), FOREIGN),  # not sooner: a map may have it, too
+        replace("<", LESS),
+    ]
+    if model.collapse:
+        steps += [replace(Regex(" +"), " "), replace(Regex("^ "), "")]
+    if model.prefix:
+        steps.append(normalizers.Prepend(" "))
+    steps += [replace(code, text.replace("<", LESS)) for text, code in changed.items()]
+    steps.append(replace(" ", MARK))
+    if model.collapse:
+        # From its first mark: a run that ends nothing is not tried again at each of its marks.
+        steps.append(replace(Regex(f"(?<!{MARK}){MARK}+$"), ""))
+    if model.algorithm == BPE:
+        steps += [replace(text.replace("<", LESS), c) for text, c in model.symbols.items()]
+    return steps
+
+
+def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
+    """Marks around characters that the model lacks, so that these are a piece if they are the whole
+    of it: SentencePiece returns such characters as one piece, which has no id there.
+
+    Args:
+        model: the pieces that cut text.
+        lacking: pieces that it lacks.
+
+    Raises: DataError if a piece has characters of which not even this model knows what they are.
+    """
+    texts = [name for text, name in model.names().items() if text in set(model.named)]
+    alone = {name for name in texts if len(name) == 1}
+    parts = {letter for name in texts for letter in name}
+    wanted = [name for name in lacking if not alone & {*name.replace("<", LESS)}]
+    if not wanted or model.has_bytes:
+        return []
+    if model.algorithm == BPE or parts & {*"".join(wanted)}:
+        raise DataError(
+            f"the vocabulary has pieces such as {wanted[0]!r:.60} of characters that the model "
+            "lacks: this works with unigram models whose characters are all pieces"
+        )
+    known = f"[{''.join(map(re.escape, sorted(parts)))}]"
+    others = f"[^{known[1:]}"
+    edges = f"(?<!{others})(?={others})|(?<={others})(?!{others})"
+    return [normalizers.Replace(Regex(edges), ABSENT)]
+
+
+def splits_at_marks(model: PieceModel) -> bool:
+    """Can words be cut one by one? Not if a piece reaches over two of them, or if the mark alone is
+    unknown, since neighbours that are unknown become one.
+    """
+    return MARK in model.named and not any(MARK in name[1:] for name in model.named)
+
+
+def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
+    """The model from which `build_tokenizer` makes an equal tokenizer, up to the ids.
+
+    Raises: ConfigError for a tokenizer that no SentencePiece model equals.
+    """
+    content = json.loads(tokenizer.to_json())
+    model, listed = content["model"], (content["normalizer"] or {}).get("normalizers", [])
+    steps, spelled = {step["type"]: step for step in listed}, json.dumps(listed)
+    if (
+        model["type"] != "Unigram"
+        or "NFC" in steps
+        or "Split" in json.dumps(content)
+        or "(?<![^" in spelled  # from `lookup_steps`
+    ):
+        raise ConfigError(
+            "its pieces are not those of a SentencePiece model: train with tokenizer=unigram or "
+            "tokenizer=sentencepiece (unigram), without normalize and isolate_cjk"
+        )
+    tags = {token["content"] for token in content["added_tokens"]}
+    # Symbols that are kept from normalisation were replaced by private characters.
+    patterns = ((step.get("pattern", {}).get("String", ""), step) for step in listed)
+    kept = {step["content"] for pattern, step in patterns if pattern >= chr(FIRST_CODE)}
+    has_less_byte = LESS_BYTE in dict(model["vocab"]) or not model["byte_fallback"]
+    pieces = []
+    for name, score in model["vocab"][len(NAMES) :]:
+        text, kind = name.replace(LESS, "<"), NORMAL
+        if name in tags or name.startswith(ABSENT):
+            plain, kind = text.strip(ABSENT), UNUSED
+            text = text if plain in NAMES else plain
+        elif name == LESS and not has_less_byte:
+            text, kind = LESS_BYTE, BYTE
+        elif model["byte_fallback"] and name in BYTES:
+            kind = BYTE
+        elif name in kept:
+            kind = USER_DEFINED
+        pieces.append(Piece(text, 0.0 if kind == USER_DEFINED else score, kind))
+    charsmap = steps.get("Precompiled", {}).get("precompiled_charsmap", "")
+    symbols = [Piece(NAMES[UNK], 0.0, UNKNOWN), *(Piece(n, 0.0, CONTROL) for n in NAMES[1:3])]
+    return PieceModel(
+        [*symbols, *pieces],
+        UNIGRAM,
+        b64decode(charsmap),
+        "Prepend" in steps,
+        '"Regex": " +"' in spelled,
+    )
+
+
+def probe_texts(model: PieceModel) -> list[str]:
+    """Texts on which a tokenizer is compared with SentencePiece: every piece, alone and beside the
+    next, characters that are normalised, and names of symbols.
+    """
+    texts = [name.replace(MARK, " ") for name in model.named]
+    others = ["a  b ", " ", MARK, "ﬁ½①ｆｕｌｌ　ｗｉｄｔｈ", "é e\u0301"]
+    others += ["a\tb\u00a0c\u200bd\u0085e", *NAMES]
+    return [*texts, *map("".join, pairwise(texts)), *others]
+
+
+def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list[str]:
+    """The texts that SentencePiece itself cuts in another way.
+
+    Args:
+        tokenizer: from `build_tokenizer`.
+        data: the bytes of the model.
+
+    Raises: ConfigError if the package sentencepiece is not installed.
+    """
+    judge = import_library("sentencepiece").SentencePieceProcessor(model_proto=data)
+    unknown = judge.unk_id()
+    texts_of = {name: text for text, name in parse_piece_model(data).names().items()}
+    names = [texts_of.get(name, name) for name in tokenizer.symbols()]
+    theirs = [
+        [None if i == unknown else judge.id_to_piece(i) for i in row]
+        for row in judge.encode(list(texts), out_type=int)
+    ]
+    ours = [
+        [None if i == UNK else names[i] for i in row] for row in tokenizer.encode_batch(list(texts))
+    ]
+    return [text for text, a, b in zip(texts, ours, theirs, strict=True) if a != b]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePiece(PretrainedTokenizer):
+    """Nothing is learnt: the pieces are those of a SentencePiece model, `.model` or `.spm`.
+
+    Args:
+        path: of a model for both languages; or of two, source then target.
+
+    Raises: ConfigError for a path without a file.
+    """
+
+    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
+        """The tokenizer of the file. Raises: DataError for one that is no such model."""
+        return build_tokenizer(read_piece_model(self.paths[side]))

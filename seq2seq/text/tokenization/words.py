@@ -1,0 +1,131 @@
+"""Words or characters as pieces: nothing is merged, and those not in the text are unknown."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
+from seq2seq.base.symbols import NAMES
+from seq2seq.text.tokenization.recipe import Recipe
+from seq2seq.text.tokenization.tokenizer import Tokenizer
+from seq2seq.text.tokenization.unigram import FOREIGN, LITERAL_MARK, MARK
+
+# A mark of punctuation or a symbol, with the space before it.
+PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MostFrequent(Recipe):
+    """Base class: the most frequent words or characters of a text are its pieces.
+
+    Args:
+        min_frequency: how often a piece must occur.
+
+    Raises: ConfigError for a value out of range.
+    """
+
+    pieces: ClassVar[str]  # what they are, for messages
+    min_frequency: int = 1
+
+    def __post_init__(self) -> None:
+        if self.vocab_size is not None and self.vocab_size <= len(NAMES):
+            raise ConfigError(
+                f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} are control "
+                f"symbols, {self.pieces} need more: tokenizer.vocab_size=8000, or null for all "
+                f"{self.pieces}"
+            )
+        check_range("tokenizer.min_frequency", self.min_frequency, 1)
+
+    def collect(self, library: tokenizers.Tokenizer, lines: Iterable[str]) -> Tokenizer:
+        """The library's tokenizer with these pieces, at most `vocab_size` ids."""
+        trainer = trainers.WordLevelTrainer(
+            vocab_size=2**31 if self.vocab_size is None else self.vocab_size,
+            min_frequency=self.min_frequency,
+            special_tokens=list(NAMES),
+            show_progress=False,
+        )
+        library.train_from_iterator(lines, trainer)
+        return Tokenizer(library)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordLevel(MostFrequent):
+    """The most frequent words of a text, each a piece.
+
+    White space separates words. A run of white space becomes one space, and none at the ends; the
+    noncharacter U+FDD1 becomes U+FFFD; the rest of the text is kept. A word outside the vocabulary
+    becomes the unknown symbol, which decoding leaves out.
+
+    Args:
+        vocab_size: ids in all, 4 control symbols and the most frequent words; None for all words.
+        joint: one tokenizer for both languages (True), or one for each.
+        normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
+        min_frequency: how often a word must occur to be a piece.
+        isolate_punctuation: False splits at white space only (`I_TURN_LEFT` is one word); True
+            makes each punctuation mark and each symbol a separate word; decoding still restores
+            the space before it.
+
+    Raises: ConfigError for a value out of range.
+    """
+
+    pieces = "words"
+    isolate_punctuation: bool = False
+
+    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
+        """Collect the words. The same lines always give the same tokenizer."""
+        library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))
+        library.normalizer = self.normalizer(
+            normalizers.Replace(LITERAL_MARK, FOREIGN),
+            normalizers.Replace(MARK, LITERAL_MARK),
+            normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Strip(),
+            # Each word then begins with the mark, so that none has the name of a control symbol.
+            normalizers.Prepend(" "),
+        )
+        cuts: list[pre_tokenizers.PreTokenizer]
+        cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")]
+        if self.isolate_punctuation:
+            cuts.append(pre_tokenizers.Split(Regex(PUNCTUATION), "isolated"))
+        library.pre_tokenizer = pre_tokenizers.Sequence(cuts)
+        library.decoder = decoders.Sequence(
+            [
+                decoders.Fuse(),
+                decoders.Replace(MARK, " "),
+                decoders.Strip(" ", 1, 0),
+                decoders.Replace(LITERAL_MARK, MARK),
+            ]
+        )
+        return self.collect(library, lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharacterLevel(MostFrequent):
+    """The most frequent code points of a text, each a piece.
+
+    The text is kept as it is, white space included. A character outside the vocabulary becomes the
+    unknown symbol, which decoding leaves out.
+
+    Args:
+        vocab_size: ids in all, 4 control symbols and the most frequent characters; None for all.
+        joint: one tokenizer for both languages (True), or one for each.
+        normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
+        min_frequency: how often a character must occur to be a piece.
+
+    Raises: ConfigError for a value out of range.
+    """
+
+    pieces = "characters"
+
+    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
+        """Collect the characters. The same lines always give the same tokenizer."""
+        # Control symbols have longer names than one character, so no piece has such a name.
+        library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))
+        if self.normalize == "nfc":
+            library.normalizer = normalizers.NFC()
+        library.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")
+        library.decoder = decoders.Fuse()
+        return self.collect(library, lines)

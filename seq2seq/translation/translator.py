@@ -1,0 +1,454 @@
+"""A trained model for people: text in, text out."""
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from seq2seq import checkpoint
+from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, Units
+from seq2seq.alignment.links import Span, Word, spans_to_words, word_weights, words, words_and_marks
+from seq2seq.alignment.saved_choice import best_known_choice
+from seq2seq.attention import ATTENTION
+from seq2seq.base.environment import usable_cores
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range, options_of
+from seq2seq.base.symbols import EOS, NAMES
+from seq2seq.checkpoint.folder import find_checkpoint
+from seq2seq.decoding import (
+    SEARCHES,
+    Engine,
+    Search,
+    build_engine,
+    build_search,
+    check_coverage,
+    choose_search,
+    engine_options,
+)
+from seq2seq.decoding.constraints.lexical import Vocabulary
+from seq2seq.decoding.constraints.request import Rules
+from seq2seq.decoding.precision import is_native, with_precision
+from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
+from seq2seq.decoding.shortlist import Shortlist
+from seq2seq.decoding.shortlist.file import read_shortlist
+from seq2seq.decoding.workers import Workers
+from seq2seq.metrics.scoring import (
+    Pair,
+    TranslationScore,
+    cross_weights,
+    log_probabilities,
+    read_pairs,
+)
+from seq2seq.models import Ensemble, Seq2Seq
+from seq2seq.models.ensemble import Mean
+from seq2seq.text.languages import is_spaceless
+from seq2seq.text.tokenization.tokenizer import Tokenizers
+from seq2seq.translation.codec import TextCodec
+from seq2seq.translation.problems import warn_of_problems
+from seq2seq.translation.request import DIVERGED, Result, Translation, TranslationRequest
+from seq2seq.translation.text_engine import TextEngine
+
+# Requests that make it worth starting a process, which takes about as long as importing torch.
+WORTH_A_PROCESS = 256
+
+
+class Translator:
+    """Translates, and shows where it looks. `Translator.load(path).translate(["Ein Hund
+    läuft."])`.
+    """
+
+    def __init__(
+        self,
+        saved: checkpoint.Saved,
+        device: str = "auto",
+        tag: str | None = None,
+        model: Seq2Seq | None = None,
+    ):
+        self.device = find_device(device)
+        self.config = saved.config
+        self.source = saved.source_for(tag)
+        self.target = saved.target
+        self.model = (saved.build() if model is None else model).to(self.device)
+        self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
+        self._max_source = self.model.max_source
+        self._converted: dict[str, Seq2Seq] = {}  # by precision
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto", tag: str | None = None) -> "Translator":
+        """Open a checkpoint, or a run's folder (its best.ckpt).
+
+        Args:
+            device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
+            tag: of the training corpus to translate like; it is put before all sources. None: the
+                language that the run was for, if it was trained in both directions.
+
+        Raises: CheckpointError if the path holds no model; ConfigError for an unknown device or
+            tag.
+        """
+        return cls(checkpoint.read(path), device, tag)
+
+    @classmethod
+    def ensemble(
+        cls,
+        paths: Sequence[str | Path],
+        *,
+        weights: Sequence[float] | None = None,
+        mean: Mean = "probabilities",
+        device: str = "auto",
+        tag: str | None = None,
+    ) -> "Translator":
+        """Open several models with the same pieces, which translate and score as one: `Ensemble`.
+
+        The configured search is that of the first.
+
+        Args:
+            paths: as in `load`.
+            weights, mean: as in `Ensemble`.
+
+        Raises: as `load`; ConfigError for models that cannot be joined, and as `Ensemble`.
+        """
+        members = checkpoint.read_ensemble(paths)
+        data = members[0].config["data"]
+        longest = min(each.config["data"]["max_length"] for each in members)
+        config = {**members[0].config, "data": {**data, "max_length": longest}}
+        model = Ensemble([each.build() for each in members], weights, mean)
+        return cls(members[0]._replace(config=config), device, tag, model)
+
+    def translate(
+        self,
+        texts: Iterable[str],
+        *,
+        prefixes: str | Iterable[str] = "",
+        workers: int | Literal["auto"] = 1,
+        **options: Any,
+    ) -> list[str]:
+        """The best translation of each text, in order; an empty string for an empty text.
+
+        Args:
+            prefixes: what the translations must begin with: one for all, or one for each text.
+            workers: as in `engine`.
+            options: of the search: `beam_size=4`, `length_penalty=0.6`; see `search`.
+        """
+        engine = self.engine(self.search(**options), workers=workers)
+        results = self.stream(texts, engine, prefixes)
+        return [best[0].text if best else "" for best, _ in results]
+
+    def search(self, name: str | None = None, **options: Any) -> Search:
+        """The search of the model's configuration, with these options changed.
+
+        Args:
+            name: `greedy`, `beam`, ...; None = the configured one if it has all these options, else
+                the first that has them.
+            options: of conf/decode; None = as configured.
+
+        Raises: ConfigError for invalid values, and for a beam of more hypotheses than the target
+            has pieces.
+        """
+        configured = self.config["decode"]
+        changed = {key: value for key, value in options.items() if value is not None}
+        name = choose_search(self.config, changed) if name is None else name
+        accepted = options_of(SEARCHES.find(name))
+        kept = {key: value for key, value in configured.items() if key in accepted}
+        search = build_search({**kept, **changed, "name": name})
+        check_coverage(search, self.model)
+        if search.beams > self.target.size:
+            option = "decode.samples" if name == "sample" else "decode.beam_size"
+            raise ConfigError(
+                f"{option}={search.beams} is more than the {self.target.size} pieces that this "
+                f"model can write. 5 is usual: {option}=5"
+            )
+        return search
+
+    def engine(
+        self,
+        search: Search | None = None,
+        *,
+        batch_size: int | None = None,
+        shortlist: str | Path | Shortlist | None = None,
+        **options: Any,
+    ) -> Engine | Workers:
+        """The engine that runs a search over any number of sentences, for `stream`.
+
+        Args:
+            search: from `search`; None = the configured one.
+            batch_size: maximum sentences decoded at once by each process; None = as `rows` says.
+            shortlist: of which translations consist: a file, or the folder of a run that has one;
+                None = of any pieces.
+            options: of conf/decode; None = as configured. `cache`: `auto`, `dense` or `paged`;
+                `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`, `bfloat16` or
+                `int8`; `workers`: maximum number of processes, one thread each; `auto` is one per
+                CPU core, and none for a few sentences. None are started with 1, on a GPU, or on
+                another system than Linux.
+
+        Raises: ConfigError for invalid values; DataError for a shortlist of another model.
+        """
+        search = search or self.search()
+        if isinstance(shortlist, str | Path):
+            shortlist = read_shortlist(Path(shortlist), Tokenizers(self.source, self.target))
+        changed = {name: value for name, value in options.items() if value is not None}
+        if batch_size is not None:
+            check_range("decode.batch_size", batch_size, 1, maximum=10_000)
+            changed["rows"] = batch_size * search.beams
+        values = engine_options({**self.config["decode"], **changed})
+        workers, precision = values.pop("workers"), values.pop("precision")
+        guide = self.vocabulary.guide
+        model = self.convert(precision)
+        engine = Engine(model, search, guide, shortlist, **values)
+        count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
+        if count == 1 or self.device.type != "cpu" or sys.platform != "linux":
+            return engine
+        if is_native(model):  # as it is, so that all processes share it
+            build = partial(Engine, model, search, guide, shortlist, **values)
+        else:
+            build = partial(build_engine, self.model, precision, search, guide, shortlist, **values)
+        return Workers(engine, build, count, min_requests=minimum)
+
+    def convert(self, precision: str) -> Seq2Seq:
+        """The model in a precision, converted when it is first asked for."""
+        if precision not in self._converted:
+            self._converted[precision] = with_precision(self.model, precision)
+        return self._converted[precision]
+
+    def text_engine(
+        self,
+        engine: SentenceEngine | Search,
+        max_source: int | None = None,
+        rules: Rules | None = None,
+    ) -> TextEngine:
+        """The engine for texts over an engine for sentences; arguments as in `stream`."""
+        limit = self.config["data"]["max_length"] if max_source is None else max_source
+        tags = len(self.source.prefix)
+        if limit < 2 + tags:
+            raise ConfigError(
+                f"--max-source {limit} leaves no room for a piece and the end: give {2 + tags} or "
+                "more"
+            )
+        if isinstance(engine, Search):
+            engine = Engine(self.convert("float32"), engine, self.vocabulary.guide)
+        codec = TextCodec(
+            Tokenizers(self.source, self.target),
+            # A text that positions or attention cannot cover is cut like any other too long one.
+            min(limit, self._max_source or limit) - tags,
+            self.model.max_length,
+            "" if self.vocabulary.spaceless else " ",
+            self.vocabulary,
+            rules,
+            engine.shortlist is not None,
+            is_spaceless(self.config["data"]["source"]),
+        )
+        return TextEngine(engine, codec)
+
+    def stream(
+        self,
+        texts: Iterable[str | TranslationRequest],
+        engine: SentenceEngine | Search,
+        prefixes: str | Iterable[str] = "",
+        *,
+        rules: Rules | None = None,
+        max_source: int | None = None,
+        max_unanswered: int = MAX_UNANSWERED,
+    ) -> Iterator[Result]:
+        """The result of each text, in order.
+
+        Translates any number of texts in constant memory: an engine reads ahead as far as it needs
+        for batches of similar lengths. No translation depends on which texts share its batch.
+        Warnings tell the problems of the results, too.
+
+        Args:
+            texts: read as they are needed, from an open file for example: line endings are not part
+                of a text. A `TranslationRequest` says what its translation must be like.
+            engine: from `engine` above; a search means an engine in this process with default
+                options.
+            prefixes: what the translations of strings must begin with: one for all, or one for each
+                text.
+            rules: what all translations must be like.
+            max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
+                = as in training.
+            max_unanswered: maximum texts that are read before the first is answered.
+
+        Raises: ConfigError for a text that can never be translated, such as one with a prefix that
+            the model cannot write.
+        """
+        if isinstance(texts, str):
+            raise TypeError("texts should be a list, and this is one string: give [text]")
+        if isinstance(prefixes, str):
+            pairs = zip(texts, repeat(prefixes), strict=False)
+        else:
+            pairs = zip(texts, prefixes, strict=True)
+        requests = (
+            TranslationRequest(text, prefix, place=f"line {n}") if isinstance(text, str) else text
+            for n, (text, prefix) in enumerate(pairs, start=1)
+        )
+        translate = self.text_engine(engine, max_source, rules).translate
+        ended = translate(requests, max_unanswered=max_unanswered)
+        return (request.result for request in warn_of_problems(ended))
+
+    def alternatives(
+        self,
+        text: str,
+        beginning: str = "",
+        count: int = 5,
+        engine: SentenceEngine | Search | None = None,
+    ) -> list[Translation]:
+        """The best ways to go on after the beginning of a translation that differ in their next
+        piece, each to its end; best first.
+
+        Args:
+            beginning: of the translation; the last word may be completed unless a space follows.
+            count: maximum number of them.
+            engine: that completes them, as in `stream`; None = the configured search.
+
+        Raises: ConfigError for a text of several parts, or none, and as `stream`.
+        """
+        request = TranslationRequest(text, beginning, alternatives=count)
+        for _ in self.text_engine(engine or self.search()).translate([request]):
+            if request.error:
+                raise request.error
+        return request.result.translations
+
+    def align(self, source: str, target: str | None = None, *, units: Units = "words") -> Alignment:
+        """The alignment of `source` with `target`, by default its translation.
+
+        One pass over the given pair: the weights are those of teacher forcing.
+
+        Args:
+            units: `words` between spaces, or `tokens`, where each mark is one for itself (in a
+                language that puts no spaces, both are pieces); or `subwords`, the tokenizer's
+                pieces.
+
+        Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
+        """
+        self._check_weights()
+        if target is None:
+            target = self.translate([source])[0]
+        ((pair,),) = self._pairs([(source, target)])
+        if not pair.source.strip() or not pair.target.strip():
+            raise ConfigError("there is nothing to align: one of the two texts is empty")
+        (weights,) = cross_weights(self.model, [pair])
+        if not weights.isfinite().all():
+            raise ConfigError(f"there is nothing to align: {DIVERGED}")
+        return self._alignment(pair, weights, units)
+
+    def alignments(
+        self, pairs: Iterable[tuple[str, str]], *, units: Units = "words"
+    ) -> Iterator[Alignment | None]:
+        """The alignments of any number of sources and targets, in order, in constant memory.
+
+        None for a pair that cannot be aligned (empty, or longer than any in training), with a
+        warning that says which and why.
+
+        Raises: ConfigError if the model's cross-attention has no weights.
+        """
+        self._check_weights()
+        line_no = 0
+        for window in self._pairs(pairs):
+            maps = iter(cross_weights(self.model, [p for p in window if p.refusal is None]))
+            for pair in window:
+                line_no += 1
+                weights = next(maps) if pair.refusal is None else None
+                if weights is not None and weights.isfinite().all():
+                    yield self._alignment(pair, weights, units)
+                else:
+                    reason = pair.refusal or DIVERGED
+                    warnings.warn(f"line {line_no} cannot be aligned: {reason}", stacklevel=2)
+                    yield None
+
+    def find_choice(self, path: str | Path) -> Choice | None:
+        """The weights that link words: chosen, trained to align, or the sharpest; None if the model
+        has none.
+
+        Args:
+            path: of the checkpoint, or the folder of a run: the choice is kept beside it.
+
+        Raises: DataError if it is damaged.
+        """
+        try:
+            alignment = self.align("a", "a")
+        except ConfigError:
+            return None
+        return best_known_choice(find_checkpoint(Path(path)), self.config, alignment)
+
+    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
+        """The probability of each target as the translation of its source, in order.
+
+        Raises: ValueError if there are more of one than of the other.
+        """
+        return list(self.scores(zip(sources, targets, strict=True)))
+
+    def scores(
+        self, pairs: Iterable[tuple[str, str]], *, look_ahead: int = 2000
+    ) -> Iterator[TranslationScore]:
+        """`score` for any number of sources and targets, read as they are needed, in constant
+        memory: `look_ahead` at a time, in batches of similar lengths.
+        """
+        for window in self._pairs(pairs, look_ahead):
+            logps = iter(log_probabilities(self.model, [p for p in window if p.refusal is None]))
+            for pair in window:
+                if pair.refusal is None:
+                    pieces = [*self.target.pieces(pair.target), NAMES[EOS]]
+                    yield TranslationScore.of(pieces, next(logps).tolist())
+                else:
+                    yield TranslationScore(None, [], pair.refusal)
+
+    def _pairs(
+        self, texts: Iterable[tuple[str, str]], look_ahead: int = 2000
+    ) -> Iterator[list[Pair]]:
+        tokenizers = Tokenizers(self.source, self.target)
+        return read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
+
+    def _check_weights(self) -> None:
+        if isinstance(self.model, Ensemble):
+            raise ConfigError(
+                "each model of an ensemble looks at the source in its own way: align with one of "
+                "them, by Translator.load(PATH)"
+            )
+        cross = self.config["attention"]["cross"]["name"]
+        mechanism = ATTENTION.find(cross)
+        if not mechanism.shows_weights:
+            raise ConfigError(
+                f"attention {cross!r} has no weights to draw: {mechanism.no_weights}. Train "
+                "with a cross-attention that has weights, such as attn@cross_attn=mha"
+            )
+
+    def _alignment(self, pair: Pair, weights: Tensor, units: Units) -> Alignment:
+        """The weights between pieces, as weights between the units of both texts."""
+        spans = self.source.spans(pair.source), self.target.spans(pair.target)
+        source = self._units(pair.source, spans[0], "source", units)
+        target = self._units(pair.target, spans[1], "target", units)
+        of_text = weights[..., len(self.source.prefix) :]  # without the tag
+        # Row t is the step that wrote piece t, row t + 1 the one that read it. The last is dropped.
+        readings = torch.stack([of_text.roll(-shift, -2) for shift in SHIFTS])
+        return Alignment(source, target, word_weights(readings, *spans, source, target, end=True))
+
+    def _units(self, text: str, spans: list[Span], side: str, units: Units) -> list[Word]:
+        if self.by_piece(side, units):
+            return spans_to_words(text, spans)
+        return words(text) if units == "words" else words_and_marks(text)
+
+    def by_piece(self, side: str, units: Units) -> bool:
+        """Is this side, `source` or `target`, aligned by pieces, not by words between spaces?"""
+        return units == "subwords" or is_spaceless(self.config["data"][side])
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name; `auto` is a GPU if there is one.
+
+    Raises: ConfigError if torch does not know it or cannot use it here.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(
+            f"device {name!r} cannot be used here: {str(error).splitlines()[0]}. "
+            "Choose cpu, cuda or auto"
+        ) from error
+    return device

@@ -1,0 +1,95 @@
+"""Tests of all commands, and what the tests of each command share."""
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from helpers.commands import Command, refused, started
+from helpers.tiny_runs import TINY_MODEL, save_model
+
+
+def test_what_a_damaged_model_cannot_work_on_is_empty_and_the_exit_code_is_1(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    save_model(tmp_path / "best.ckpt", *TINY_MODEL)
+    content = torch.load(tmp_path / "best.ckpt", weights_only=True)
+    name = next(name for name in content["state_dict"] if name.endswith("norm.weight"))
+    content["state_dict"][name].fill_(torch.nan)
+    torch.save(content, tmp_path / "best.ckpt")
+    ended = seq2seq("translate", tmp_path, stdin=b"Ja.\n\nNein.\n")
+    assert (ended.code, ended.out) == (1, b"\n\n\n")
+    assert re.findall(r"line (\d) has no translation", ended.err) == ["1", "3"]
+    source = tmp_path / "test.de"
+    source.write_text("Ja.\n", encoding="utf-8")
+    scored = seq2seq("evaluate", tmp_path, source, source)
+    assert (scored.code, scored.lines[0]) == (1, "BLEU 0.0")
+    assert "output of the model is not finite" in refused(seq2seq("align", tmp_path, "Ja.", "Yes."))
+    links = tmp_path / "test.align"
+    files = "--source", source, "--target", source, "-o", links
+    aligned = seq2seq("align", tmp_path, *files)
+    assert (aligned.code, links.read_bytes()) == (1, b"\n")
+    assert "line 1 cannot be aligned: the output of the model is not finite" in aligned.err
+    assert "no finite probability" in seq2seq("score", tmp_path, source, source).lines[0]
+
+
+def test_a_path_without_a_model_is_refused_in_one_message(seq2seq: Command, tmp_path: Path) -> None:
+    assert "holds neither" in refused(seq2seq("translate", tmp_path, "Ja."))
+    (tmp_path / "best.ckpt").write_bytes(b"")
+    assert "is not a checkpoint" in refused(seq2seq("translate", tmp_path, "Ja."))
+
+
+def test_a_reader_that_leaves_gets_no_traceback(run: Path) -> None:
+    """`seq2seq translate RUN | head -1`."""
+    with started("translate", run, "--beam-size", "1") as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(b"Ja.\n" * 20_000)
+        process.stdin.close()
+        assert process.stdout.readline().endswith(b"\n")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 1
+
+
+def test_an_interrupt_ends_without_a_traceback(run: Path) -> None:
+    """Ctrl-C in the middle of a file; what was translated until then is written."""
+    with started("translate", run, "--beam-size", "1") as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(b"Ja.\n" * 4_000)  # two windows; a third is waited for
+        process.stdin.flush()
+        lines = [process.stdout.readline() for _ in range(4_000)]
+        # One that arrives just before a read begins is seen only after it; people press again.
+        for _ in range(60):
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=1)
+                break
+        else:
+            process.kill()
+        assert (process.returncode, process.stderr.read()) == (130, b"")
+        assert all(line.endswith(b"\n") for line in lines)
+
+
+def test_a_closed_standard_output_is_answered_in_one_message() -> None:
+    """`seq2seq translate RUN Ja. >&-`"""
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "seq2seq"]
+    ended = subprocess.run(
+        [*closed, "translate", "run", "Ja."], stderr=subprocess.PIPE, text=True, timeout=60
+    )
+    words = "error: there is nowhere to write to: standard output is closed\n"
+    assert (ended.returncode, ended.stderr) == (2, words)
+
+
+def test_completion_for_bash_knows_commands_and_options(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "seq2seq", "--completion", "bash"]
+    script = tmp_path / "completion"
+    with script.open("wb") as file:
+        subprocess.run(words, stdout=file, check=True)
+    bash = f"source {script}; COMP_WORDS=(seq2seq translate --beam); COMP_CWORD=2; "
+    bash += "$(complete -p seq2seq | sed 's/.*-F \\([^ ]*\\).*/\\1/') seq2seq --beam translate; "
+    bash += "echo ${COMPREPLY[@]}"
+    found = subprocess.run(["bash", "-c", bash], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["--beam-size", "--beam-groups"]

@@ -1,0 +1,314 @@
+"""Whatever the compiler and the cache do, there is a library that was tested, or a reason."""
+
+import multiprocessing
+import os
+import platform
+import stat
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import CDLL
+from pathlib import Path
+
+import pytest
+from helpers.native_code import needs_native
+
+from seq2seq.decoding import native
+from seq2seq.decoding.native import build, prebuilt
+from seq2seq.decoding.native.build import UnavailableError
+from seq2seq.decoding.native.layout import HEADER
+
+pytestmark = needs_native
+
+
+@pytest.fixture
+def quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that do nothing, which compile at once, tested only by loading the object."""
+    folder = tmp_path_factory.mktemp("sources")
+    (folder / "nothing.c").write_text("".join(f"void {f}(void) {{}}\n" for f in HEADER.functions))
+    monkeypatch.setattr(build, "SOURCES", folder)
+    # The functions are to be seen, without the declarations of native.h that say so.
+    seen = [flag for flag in prebuilt.FLAGS if flag != "-fvisibility=hidden"]
+    monkeypatch.setattr(prebuilt, "FLAGS", seen)
+    monkeypatch.setattr(build, "FLAGS", [*seen, "-march=native"])
+    monkeypatch.setattr(build, "TEST", "import ctypes, sys; ctypes.CDLL(sys.argv[1])")
+
+
+def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a command of that name before the system's compiler."""
+    folder.mkdir()
+    path = folder / "cc"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_what_is_compiled_is_kept_for_the_user_alone(tmp_path: Path, quick: None) -> None:
+    folder = tmp_path / "a" / "cache"
+    path = build.build(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    before = path.stat().st_mtime_ns
+    assert build.build(folder) == path and path.stat().st_mtime_ns == before
+    assert [each.name for each in folder.iterdir()] == [path.name]
+
+
+def test_a_damaged_object_is_compiled_again(tmp_path: Path, quick: None) -> None:
+    path = build.build(tmp_path / "cache")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    assert build.build(tmp_path / "cache").read_bytes() == content
+
+
+def test_who_compiles_at_the_same_time_does_it_once(tmp_path: Path, quick: None) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        found = set(pool.map(build.build, [tmp_path / "cache"] * 2))
+    assert len(found) == 1 and list((tmp_path / "cache").iterdir()) == [*found]
+
+
+def test_one_who_compiles_for_ever_is_not_waited_for(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with build.lock(tmp_path):
+        before = time.monotonic()
+        monkeypatch.setattr(build, "TIMEOUT", 0.3)
+        with build.lock(tmp_path):
+            assert time.monotonic() - before >= 0.3
+
+
+@pytest.mark.parametrize("name", ["processor", "FLAGS"])
+def test_an_object_of_another_processor_or_other_flags_is_not_loaded(
+    name: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        if name == "processor":
+            patch.setattr(platform, name, lambda: "another")
+        else:
+            patch.setattr(build, name, [*build.FLAGS, "-DANOTHER"])
+        other = build.build(tmp_path / "cache")
+    assert build.build(tmp_path / "cache") != other
+
+
+@pytest.mark.parametrize(
+    "script, reason",
+    [
+        ("echo 'it is broken' >&2; exit 3", "code 3: it is broken"),
+        ("exit 0", "wrote nothing"),
+        ("while [ $1 != -o ]; do shift; done; echo garbage > $2", "the test of the native code"),
+        ("sleep 100 & wait", "longer than 1 s"),
+    ],
+)
+def test_a_compiler_that_fails_hangs_or_lies_leaves_torch(
+    script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler(tmp_path / "bin", script, monkeypatch)
+    monkeypatch.setattr(build, "TIMEOUT", 1)
+    with pytest.raises(UnavailableError, match=reason):
+        build.build(tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_an_object_that_crashes_or_lacks_functions_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash = "__attribute__((constructor)) static void f(void) { *(volatile int *)0; }"
+    for i, (text, reason) in enumerate([(crash, "code -11"), ("int none;", "undefined symbol")]):
+        source = tmp_path / f"{i}.c"
+        source.write_text(text)
+        script = f'while [ $1 != -o ]; do shift; done; {real()} -shared -fPIC -o "$2" {source}'
+        compiler(tmp_path / f"bin{i}", script, monkeypatch)
+        with pytest.raises(UnavailableError, match=f"the test of the native code failed.*{reason}"):
+            build.build(tmp_path / "cache")
+
+
+BAD_ENTRIES = {
+    "a folder": lambda path: path.mkdir(),
+    "a folder with files": lambda path: (path.mkdir(), (path / "file").touch()),
+    "garbage": lambda path: path.write_bytes(b"garbage"),
+    "a pipe": lambda path: os.mkfifo(path),
+    "a link to nowhere": lambda path: path.symlink_to(path.with_name("nowhere")),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ENTRIES)
+def test_whatever_has_the_name_of_an_object_it_is_compiled_again(
+    name: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = build.cache_folder()
+    path = build.build()
+    content = path.read_bytes()
+    path.unlink()
+    BAD_ENTRIES[name](path)
+    assert not build.is_built()
+    assert isinstance(native.load_once.__wrapped__(), CDLL)
+    assert [each.read_bytes() for each in folder.iterdir()] == [content]
+
+
+@pytest.mark.parametrize("text", ["", "int none;"])
+def test_an_object_with_a_right_name_and_no_functions_is_compiled_again(
+    text: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name tells its content, so only loading it shows what it lacks."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = build.build()
+    (tmp_path / "other.c").write_text(text)
+    other = tmp_path / "other.so"
+    command = [real(), "-shared", "-o", str(other), str(tmp_path / "other.c")]
+    subprocess.run(command, check=True)
+    content = other.read_bytes() if text else b"garbage"
+    key = path.stem.partition("-")[0]
+    path.unlink()
+    path.with_name(f"{key}-{build.short_digest(content)}.so").write_bytes(content)
+    assert build.is_built()
+    assert isinstance(native.load_once.__wrapped__(), CDLL)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_others_left_is_removed_by_age(tmp_path: Path, quick: None) -> None:
+    now, day = time.time(), 24 * 3600
+    kept = {"tmpnew": now - 60, "older-version.so": now - 20 * day}
+    for name, modified in {**kept, "tmpold": now - day, "old-version.so": now - 40 * day}.items():
+        path = tmp_path / name
+        if path.suffix:
+            path.touch()
+        else:
+            path.mkdir()
+            (path / "native.so").touch()
+        os.utime(path, (modified, modified))
+    tmp_path.chmod(0o700)
+    made = build.build(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, made.name}
+
+
+def test_an_object_that_is_used_is_not_old(tmp_path: Path, quick: None) -> None:
+    path = build.build(tmp_path / "cache")
+    os.utime(path, (0, 0))
+    assert build.build(tmp_path / "cache") == path
+    assert time.time() - path.stat().st_mtime < 600
+
+
+def real() -> str:
+    return next(
+        str(Path(folder, "cc"))
+        for folder in os.environ["PATH"].split(":")
+        if Path(folder, "cc").exists() and "pytest" not in folder
+    )
+
+
+def test_without_a_compiler_the_reason_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnavailableError, match="no C compiler"):
+        build.build(tmp_path / "cache")
+
+
+def test_a_folder_of_others_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    (tmp_path / "file").touch()
+    for folder in (shared, link, tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UnavailableError):
+            build.build(folder)
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(UnavailableError, match="folder of your own"):
+        build.build(mine)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_leaves_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler(tmp_path / "bin", "echo 'no space left on device' > /dev/full || exit 1", monkeypatch)
+    with pytest.raises(UnavailableError, match="the C compiler failed"):
+        build.build(tmp_path / "cache")
+
+
+@pytest.mark.parametrize("call", ["mkdir", "replace"])
+def test_a_cache_that_cannot_be_written_leaves_torch(
+    call: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, call, refuse)
+    with pytest.raises(UnavailableError, match="Read-only"):
+        build.build(tmp_path)
+
+
+def build_and_report(
+    folder: str, sources: Path, flags: list[str], results: "multiprocessing.Queue[str]"
+) -> None:
+    build.SOURCES, build.FLAGS, build.TEST = sources, flags, "pass"
+    results.put(str(build.build(Path(folder))))
+
+
+@pytest.mark.slow
+def test_two_processes_may_compile_at_once(tmp_path: Path, quick: None) -> None:
+    context = multiprocessing.get_context("spawn")
+    results: multiprocessing.Queue[str] = context.Queue()
+    processes = [
+        context.Process(
+            target=build_and_report,
+            args=(str(tmp_path / "cache"), build.SOURCES, build.FLAGS, results),
+        )
+        for _ in range(2)
+    ]
+    for process in processes:
+        process.start()
+    paths = {results.get(timeout=120) for _ in processes}
+    for process in processes:
+        process.join()
+    assert {str(build.build(tmp_path / "cache"))} & paths
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".so"}
+
+
+def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQ2SEQ_NATIVE", "0")
+    assert native.unavailable_reason() == "SEQ2SEQ_NATIVE=0"
+    with pytest.raises(UnavailableError, match="SEQ2SEQ_NATIVE=0"):
+        native.load_library()
+
+
+def compile_prebuilt(folder: Path, name: str) -> None:
+    options, _ = prebuilt.PROCESSORS[name]
+    sources = map(str, build.SOURCES.glob("*.c"))
+    path = str(folder / f"{name}.so")
+    subprocess.run([real(), *prebuilt.FLAGS, *options, "-o", path, *sources, "-lm"], check=True)
+
+
+def test_without_a_compiler_the_library_of_the_package_is_tested_and_used(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not prebuilt.processor_flags().issuperset(prebuilt.V3.split()):
+        pytest.skip("this processor has no AVX2, for which the smallest library is compiled")
+    compile_prebuilt(tmp_path, "x86-64-v3")
+    monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert not build.is_built()
+    assert isinstance(native.load_once.__wrapped__(), CDLL)
+    assert build.is_built()
+    (tmp_path / "x86-64-v3.so").write_bytes(b"garbage")  # the wheel was damaged, or upgraded
+    with pytest.raises(UnavailableError, match="the test of the native code"):
+        build.build()
+
+
+def test_the_best_library_that_a_processor_can_execute_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
+    assert prebuilt.find_prebuilt() is None  # a checkout
+    for name in prebuilt.PROCESSORS:
+        (tmp_path / f"{name}.so").touch()
+    cases = {"x86-64-v4-vnni": "avx512_vnni", "x86-64-v4": "", "x86-64-v3": None, None: None}
+    for name, more in cases.items():
+        flags = prebuilt.V3 if more is None else f"{prebuilt.V4} {more}"
+        found = {*flags.split()} if name else {"sse2"}
+        monkeypatch.setattr(prebuilt, "processor_flags", found.copy)
+        path = prebuilt.find_prebuilt()
+        assert (path and path.stem) == name

@@ -1,0 +1,234 @@
+"""What the documents say is where they say, and what they print works as printed."""
+
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from string import Template
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from helpers.builders import CONF, assert_equal, randomised
+from helpers.pages_of_docs import CODE, ROOT
+from hydra import compose, initialize_config_dir
+from torch import Tensor
+
+from seq2seq.attention import ATTENTION, Attention, Role
+from seq2seq.attention.page_pool import PagePool
+from seq2seq.base.symbols import BOS, EOS, PAD
+from seq2seq.models import build_model
+from seq2seq.training.config.plan import check_config
+from seq2seq.training.run import plain_values
+
+FETCHED = "multi30k|iwslt14|wmt14|scan|g2p|inflection|copy|reverse"  # or made by a script
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def prose(document: Path) -> str:
+    return CODE.sub("", document.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_that_is_named_exists(document: Path) -> None:
+    named = re.findall(r"`((?:seq2seq|conf|tests|docs|scripts|data)/[\w./-]*)`", prose(document))
+    # A mechanism that the reader is to write; corpora that the reader fetches; results of a run.
+    ours = [
+        path
+        for path in named
+        if not re.search(
+            r"nearby|data/(multi30k|iwslt14|wmt14|scan|g2p|inflection|copy|reverse)|^runs/", path
+        )
+    ]
+    # `data/demo/train` means the files data/demo/train.*.
+    missing = [path for path in ours if not (ROOT / path).exists()]
+    assert [path for path in missing if not any(ROOT.glob(f"{path}.*"))] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", prose(document))
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+def commands() -> list[tuple[str, str]]:
+    """`document`, `overrides`: of every line in the documents that trains, sweeps aside."""
+    typed = []
+    for document in DOCUMENTS:
+        # Pages whose blocks are run from top to bottom need no other proof; see test_guide.py.
+        if document.relative_to(ROOT).as_posix() in ("docs/training.md", "docs/own-data.md"):
+            continue
+        for kind, code in CODE.findall(document.read_text(encoding="utf-8")):
+            if kind == "bash":
+                lines = code.replace("\\\n", " ")
+                values = dict(re.findall(r'^(\w+)="([^"]*)"$', lines, re.M))
+                for line in re.findall(r"^(?:\w+=\S+ )*python train\.py ([^#\n]*)", lines, re.M):
+                    typed.append((document.name, Template(line).safe_substitute(values).strip()))
+    return [(name, line) for name, line in typed if not line.startswith("-m ")]
+
+
+def test_the_documents_train() -> None:
+    assert {"README.md", "attention.md"} <= {name for name, _ in commands()}
+
+
+@pytest.mark.parametrize(
+    ("document", "typed"),
+    [
+        pytest.param(*each, marks=pytest.mark.slow) if each[0] != "README.md" else each
+        for each in commands()
+    ],
+)
+def test_every_command_that_trains_is_accepted_as_printed(document: str, typed: str) -> None:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        overrides = [o for o in shlex.split(typed) if not o.startswith("hydra.")]
+        check_config(plain_values(compose("train", overrides=["run_name=x", *overrides])), Path())
+
+
+def rows() -> list[tuple[str, str]]:
+    """`path`, `name`: of each name that the map of the code gives behind a file."""
+    found = []
+    for line in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("| ") and line.count("|") == 3:
+            quoted = re.findall(r"`([^`]+)`", line.split("|")[2])
+            path = ""
+            for word in quoted:
+                path = word if "/" in word else path
+                if path.endswith(".py") and word != path:
+                    found.append((path, word))
+    return found
+
+
+def test_the_map_of_the_code_gives_names() -> None:
+    assert len(rows()) >= 5
+
+
+@pytest.mark.parametrize(("path", "name"), rows(), ids="-".join)
+def test_every_name_on_the_map_of_the_code_is_in_its_file(path: str, name: str) -> None:
+    defined = rf"^\s*(def |class )?{re.escape(name)}\b\s*[(:=]"
+    assert re.search(defined, (ROOT / path).read_text(encoding="utf-8"), re.M)
+
+
+def blocks(language: str) -> list[str]:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return [code for kind, code in CODE.findall(text) if kind == language]
+
+
+PAGE = (ROOT / "docs" / "attention.md").read_text(encoding="utf-8")
+EXAMPLES = [code for kind, code in CODE.findall(PAGE) if kind == "python"]
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=lambda code: code.strip().splitlines()[-1][:40])
+def test_the_code_on_the_page_of_attention_runs(code: str) -> None:
+    exec(compile(code, "docs/attention.md", "exec"), {})
+
+
+Nearby = Callable[..., dict[str, Any]]  # overrides -> configuration
+
+
+@pytest.fixture
+def nearby(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Nearby:
+    """`attn=nearby` with further options, after the steps of CONTRIBUTING.md were followed."""
+    (code,) = blocks("python")
+    (preset,) = blocks("yaml")
+    module = ModuleType("nearby")
+    monkeypatch.setitem(sys.modules, "nearby", module)
+    exec(compile(code, "CONTRIBUTING.md", "exec"), module.__dict__)
+    monkeypatch.setitem(ATTENTION, "nearby", module.__dict__["Nearby"])
+    (tmp_path / "attn").mkdir()
+    (tmp_path / "attn" / "nearby.yaml").write_text(preset, encoding="utf-8")
+    search = f"hydra.searchpath=[file://{tmp_path}]"
+
+    def config(*overrides: str) -> dict[str, Any]:
+        ours = ("run_name=x", "attn=nearby", "attn.radius=2", "model.dim=32", "model.ffn_dim=24")
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            return plain_values(compose("train", overrides=[*ours, search, *overrides]))
+
+    return config
+
+
+SOURCE = torch.tensor([[5, 6, 7, 8, 9, 10, 11, EOS], [9, 8, 7, 6, EOS, PAD, PAD, PAD]])
+TARGET = torch.tensor([[BOS, 5, 6, 7, 8, 9, 10], [BOS, 10, 9, 8, 7, 6, 5]])
+POSITIONS = ["sinusoidal", "rope", "alibi", "t5", "transformer_xl"]
+
+
+def model_of(config: dict[str, Any]) -> Any:
+    torch.manual_seed(0)
+    return randomised(build_model(check_config(config, Path()).model, 20, 20))
+
+
+def test_the_example_in_contributing_is_ten_lines_and_trains_as_typed(nearby: Nearby) -> None:
+    (code,) = blocks("python")
+    body = re.sub(r'""".*?"""', "", code.partition("class Nearby")[2], flags=re.S)
+    assert len([line for line in body.splitlines() if line.strip()]) <= 10
+    config = nearby()
+    attention = check_config(config, Path()).model["attention"]
+    names = {role: options["name"] for role, options in attention.items()}
+    assert names == {"encoder": "nearby", "decoder": "nearby", "cross": "multihead"}
+    assert attention["encoder"]["radius"] == 2
+    assert all(ATTENTION["nearby"].cost(config["attn"]))
+    model = model_of(config).train()
+    model(SOURCE, TARGET).hidden.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in model.decoder.parameters())
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("groups", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_its_kernels_agree(nearby: Nearby, position: str, groups: int) -> None:
+    common = (f"position={position}", f"attn.num_kv_heads={groups}")
+    kernels = ("explicit", "fused", "flash", "auto")
+    found = [model_of(nearby(*common, f"attn.kernel={kernel}")) for kernel in kernels]
+    expected, *others = [model(SOURCE, TARGET).hidden for model in found]
+    for other in others:
+        assert_equal(other, expected)
+    everything = model_of(nearby(*common, "attn.radius=99"))
+    assert not torch.allclose(everything(SOURCE, TARGET).hidden, expected)
+
+
+def test_its_weights_are_dropped_in_training(nearby: Nearby) -> None:
+    attention = model_of(nearby("attn.dropout=0.5")).encoder[0].attention
+    x = torch.randn(1, 9, 32, dtype=torch.float64)
+    quiet = attention(x).out
+    attention.train()
+    assert not torch.allclose(attention(x).out, quiet)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("paged", [False, True], ids=["dense", "paged"])
+@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 3])
+def test_it_decodes_as_it_trains(nearby: Nearby, beams: int, paged: bool, position: str) -> None:
+    model = model_of(nearby(f"position={position}"))
+    expected = model(SOURCE, TARGET).hidden.repeat_interleave(beams, 0)
+    pages = PagePool(200, 4) if paged else None
+    with torch.no_grad():
+        state = model.start(model.encode(SOURCE), beams, pages)
+        tokens = TARGET.repeat_interleave(beams, 0).split([1, 3, 1, 1, 1], dim=1)
+        steps = [model.step(n, state).hidden for n in tokens]
+    assert_equal(torch.cat(steps, dim=1), expected)
+
+
+def test_it_decodes_sentences_of_different_ages_together(nearby: Nearby) -> None:
+    model, pages = model_of(nearby("position=rope")), PagePool(200, 4)
+    expected = model(SOURCE, TARGET).hidden
+    with torch.no_grad():
+        old, young = (model.start(model.encode(row[None]), 1, pages) for row in SOURCE)
+        model.step(TARGET[:1, :4], old)
+        old.merge(young)
+        step = model.step(torch.stack((TARGET[0, 4:7], TARGET[1, :3])), old).hidden
+    assert_equal(step[0], expected[0, 4:7])
+
+
+@pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
+def test_it_reads_the_neighbourhood_alone_and_is_drawn(nearby: Nearby, role: Role) -> None:
+    modules = [m for m in model_of(nearby()).modules() if isinstance(m, Attention)]
+    attention = next(m for m in modules if m.place.role is role)
+    x = torch.randn(1, 9, 32, dtype=torch.float64)
+    weights = attention(x, need_weights=True).weights[0]
+    distance = (torch.arange(9)[:, None] - torch.arange(9)).abs()
+    future = torch.arange(9)[:, None] < torch.arange(9)
+    hidden: Tensor = (distance > 2) | (future if role is Role.DECODER else False)
+    for head in weights:
+        assert torch.equal(head == 0, hidden)
+    assert_equal(weights.sum(-1), torch.ones(4, 9, dtype=torch.float64))

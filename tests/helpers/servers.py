@@ -1,0 +1,98 @@
+"""A server in a process of its own."""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.tiny_runs import demo_run
+
+
+class Running:
+    """`seq2seq serve`, at a free port."""
+
+    def __init__(self, *arguments: Any):
+        command = [sys.executable, "-m", "seq2seq", "serve", *map(str, arguments), "--port", "0"]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        )
+        assert self.process.stderr
+        self.log: list[str] = []
+        self.port = 0
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self.wait_for(lambda: self.port)
+
+    def _read(self) -> None:
+        assert self.process.stderr
+        with self.process.stderr as lines:
+            for line in lines:
+                self.log.append(line)
+                if "listening at" in line:
+                    self.port = int(line.rsplit(":", 1)[1])
+
+    def wait_for(self, condition: Callable[[], Any]) -> None:
+        """Wait until something is so. No test depends on how long that takes."""
+        while not condition():
+            assert self.process.poll() is None, "".join(self.log)
+            time.sleep(0.05)
+
+    def ready(self) -> "Running":
+        self.wait_for(lambda: self.ask("GET", "/health/ready")[0] == 200)
+        return self
+
+    def ask(
+        self, method: str, path: str, entry: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Returns: the code, and the answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        body = None if entry is None else json.dumps(entry)
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        content = answer.read().decode()
+        connection.close()
+        kind = answer.headers["content-type"] or ""
+        return answer.status, json.loads(content) if "json" in kind else content
+
+    def translate(self, text: str) -> tuple[int, Any]:
+        return self.ask("POST", "/translate", {"q": text, "source": "de", "target": "en"})
+
+    def gauge(self, name: str) -> float:
+        lines = self.ask("GET", "/metrics")[1].splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name + "{"))
+
+    def send(self, data: bytes) -> socket.socket:
+        """Open a connection, and send something."""
+        connection = socket.create_connection(("127.0.0.1", self.port))
+        connection.sendall(data)
+        return connection
+
+    def end(self) -> int:
+        """Returns: its exit code."""
+        self.process.terminate()
+        return self.wait()
+
+    def wait(self) -> int:
+        code = self.process.wait()
+        self.reader.join()
+        return code
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo_run(tmp_path_factory.getbasetemp())
+
+
+def post(text: str) -> bytes:
+    body = json.dumps({"text": text}).encode()
+    head = f"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body

@@ -1,9 +1,0 @@
-import pytest
-from small_corpora import small_tokenizer
-
-from seq2seq.tokenization.tokenizer import Tokenizer
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return small_tokenizer()
