@@ -32,11 +32,6 @@ from seq2seq.training.loss import batch_loss
 from seq2seq.translation.translator import Translator
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def links_options(base: Path) -> list[str]:
     """The reference links of the tiny corpus, written once."""
     for part, count in (("train", 300), ("valid", 40)):
@@ -105,9 +100,8 @@ def test_an_older_checkpoint_has_no_guided_head(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def guided_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def guided_alone(base: Path) -> Path:
     """Trained by one process that takes each batch in one piece."""
-    base = tmp_path_factory.getbasetemp()
     return train_tiny(base, *OPTIONS, *links_options(base))
 
 

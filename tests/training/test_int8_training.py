@@ -19,11 +19,6 @@ AWARE = "trainer.precision=int8-aware"
 STEPS = ("data.max_tokens=1024", "schedule.steps=20", "model.dropout=0.1")
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 class StraightThrough(torch.autograd.Function):
     """Rows rounded to 127 levels on each side, written out; the gradient is passed on."""
 

@@ -19,11 +19,6 @@ STILL = ("optimizer.lr=0", "trainer.max_steps=1")
 NEW_SCRIPT = ["Собака бежит по улице.", "Две собаки играют на траве."] * 40
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def learn(name: str, size: int, more: list[str]) -> Tokenizer:
     recipe = build_recipe({"name": name, "vocab_size": size, "joint": True, **OPTIONS[name]})
     return recipe.train(iter([*demo_lines("train", "en", 800), *more]), 0)

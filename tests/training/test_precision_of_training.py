@@ -24,11 +24,6 @@ NEW, OLD = SAPPHIRE_RAPIDS, ZEN_3
 
 
 @pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
-@pytest.fixture
 def processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes this machine one without GPUs whose /proc/cpuinfo holds a text."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

@@ -23,11 +23,6 @@ from seq2seq.training.checkpointing import LastCheckpoint
 from seq2seq.training.resume import AGREED_PATH, agree_on_path
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def epoch_of(folder: Path, updates: int) -> int:
     """The updates of an epoch, of a run that ended within its second."""
     loops = torch.load(folder / "last.ckpt", weights_only=True)["loops"]["fit_loop"]

@@ -13,11 +13,6 @@ from seq2seq.base.errors import ConfigError
 STILL = ("optimizer.lr=0", "trainer.max_steps=1")
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def test_a_run_begins_with_the_weights_of_another(base: Path) -> None:
     """Nothing is learnt at a rate of zero: what begins is what is saved, and judged the same."""
     before = demo_run(base) / "last.ckpt"

@@ -19,11 +19,6 @@ from seq2seq.training.trainer import silence_advice, slurm_environment
 STEPS = ("trainer.max_steps=60", "schedule.steps=60", "trainer.val_check_interval=1000")
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def wait_for_updates(folder: Path, process: "subprocess.Popen[str]") -> None:
     """Until metrics.csv shows that training is under way."""
     end = time.monotonic() + 120
