@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.resumed_runs import assert_identical
+from helpers.compared_runs import assert_identical
 from helpers.tiny_runs import demo_lines, demo_run, train_tiny, weights
 
 from seq2seq import checkpoint
