@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from seq2seq.base.errors import ConfigError, escape
 from seq2seq.training.checkpointing import describe_resume
+from seq2seq.training.module import TrainingModule
 
 TRIED = 8  # references with which a command is tried
 SHOWN = 300  # characters of a command's output in a message
@@ -24,6 +25,7 @@ SHOWN = 300  # characters of a command's output in a message
 PROCESS_GROUP = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 Columns = Mapping[str, Sequence[str]]  # hypotheses, references, sources: a line each
+Pair = tuple[str, str]  # translation, reference
 
 
 class CommandScore(L.Callback):
@@ -38,26 +40,17 @@ class CommandScore(L.Callback):
 
     def __init__(self, command: str, text: Sequence[tuple[str, str]]):
         self.command, self.text = command, text
-        self.translations: dict[int, str] = {}
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Tries the command on a few references, before hours of training depend on it."""
         self._run(trainer, trial_of(self.text))
 
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.translations = {}
-
-    def on_validation_batch_end(
-        self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, index: int, *_: Any
-    ) -> None:
-        pairs = outputs["translations"].items()
-        self.translations |= {row: translation for row, (translation, _) in pairs}
-
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        translations, started_at = gather_rows(self.translations), time.perf_counter()
-        rows = sorted(translations)
+        assert isinstance(pl_module, TrainingModule)
+        pairs, started_at = gather_rows(pl_module.translations), time.perf_counter()
+        rows = sorted(pairs)
         columns = {
-            "hypotheses": [translations[row] for row in rows],
+            "hypotheses": [pairs[row][0] for row in rows],
             "references": [self.text[row][1] for row in rows],
             "sources": [self.text[row][0] for row in rows],
         }
@@ -87,13 +80,13 @@ def trial_of(text: Sequence[tuple[str, str]]) -> Columns:
     return {"hypotheses": references, "references": references, "sources": sources}
 
 
-def gather_rows(mine: dict[int, str]) -> dict[int, str]:
+def gather_rows(mine: dict[int, Pair]) -> dict[int, Pair]:
     """The translations of all processes."""
     if not (dist.is_initialized() and dist.get_world_size() > 1):
         return mine
     parts: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(parts, mine)
-    return {row: text for part in parts for row, text in part.items()}
+    return {row: pair for part in parts for row, pair in part.items()}
 
 
 def run_score_command(command: str, columns: Columns) -> float:

@@ -49,10 +49,9 @@ def batch_loss(
     cuts = None if batch.cuts is None or not alpha else cut_second(*batch.cuts)
     hidden, weights = model(source, given, layers, cuts)
     rows, output = hidden[real.repeat(copies, 1)], model.embeddings.output
-    if cuts is not None:
-        loss = simcut(rows, output, labels[real], alpha=alpha, smoothing=smoothing)
-    elif alpha:
-        loss = r_drop(rows, output, labels[real], alpha=alpha, smoothing=smoothing)
+    if alpha:
+        compare = r_drop if cuts is None else simcut
+        loss = compare(rows, output, labels[real], alpha=alpha, smoothing=smoothing)
     else:
         loss = cross_entropy(rows, output, labels[real], smoothing=smoothing)
     if guide is not None and batch.links is not None:

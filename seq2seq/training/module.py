@@ -11,7 +11,7 @@ from sacrebleu.metrics.base import Metric as Scorer
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
-from torchmetrics import Metric
+from torchmetrics import Metric, MetricCollection
 
 from seq2seq import checkpoint
 from seq2seq.base.registry import options_of
@@ -23,7 +23,7 @@ from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.training.callbacks import replace_by_average
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.loss import batch_loss
-from seq2seq.training.optimizer import build_optimizer
+from seq2seq.training.optimizer import build_optimizer, clip_gradients
 
 SYMBOL_METRICS = ("exact", "ser")  # computed only where they choose: each takes time
 
@@ -119,12 +119,12 @@ class TrainingModule(L.LightningModule):
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
         self.valid_truncated = TokenMean()  # a mean over sentences
-        self.valid_bleu = SummedScore(build_bleu(str(plan.data.target)))
-        self.valid_chrf = SummedScore(CHRF())
-        self.valid_scores = [self.valid_bleu, self.valid_chrf]
-        if plan.checkpoint.monitor in SYMBOL_METRICS:
-            self.valid_symbols = SummedScore(METRICS[plan.checkpoint.monitor].build([], None))
-            self.valid_scores.append(self.valid_symbols)
+        scorers = {"bleu": build_bleu(str(plan.data.target)), "chrf": CHRF()}
+        if (monitor := plan.checkpoint.monitor) in SYMBOL_METRICS:
+            scorers[monitor] = METRICS[monitor].build([], None)
+        scores: dict[str, Any] = {name: SummedScore(each) for name, each in scorers.items()}
+        self.valid_scores = MetricCollection(scores, compute_groups=False)
+        self.translations: dict[int, tuple[str, str]] = {}
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
         """Returns: `loss`, and for the curves `sums` (2, 2): the sum and the token count of the
@@ -144,34 +144,36 @@ class TrainingModule(L.LightningModule):
             total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
         return {"loss": total, "sums": sums}
 
-    def validation_step(self, batch: Batch, _: int) -> dict[str, Any]:
-        """Returns: `translations`, a row of the corpus -> (translation, reference)."""
+    def on_validation_epoch_start(self) -> None:
+        self.translations = {}
+
+    def validation_step(self, batch: Batch, _: int) -> None:
+        """Add a batch to the metrics, and to `translations`: row of the corpus -> (translation,
+        reference), of this process.
+        """
         loss = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
         self.valid_loss.update(loss.nll, batch.tokens)
         if loss.align is not None and batch.links is not None:
             self.valid_align_loss.update(loss.align, batch.links.linked)
         rows = [i for i, row in enumerate(batch.indices) if row < len(self.references)]
         if not rows:
-            return {"translations": {}}
+            return
         best = [beam[0] for beam in decode(self.model, batch.source[rows], self.search)]
         cut_off = sum(hypothesis.truncated for hypothesis in best)
         self.valid_truncated.update(torch.tensor(cut_off), len(best))
         hypotheses = self.target.decode_batch([hypothesis.ids for hypothesis in best])
         indices = [batch.indices[i] for i in rows]
         references = [self.references[index] for index in indices]
-        for metric in self.valid_scores:
-            metric.update(hypotheses, references)
+        self.valid_scores.update(hypotheses, references)
         pairs = zip(hypotheses, references, strict=True)
-        return {"translations": dict(zip(indices, pairs, strict=True))}
+        self.translations.update(zip(indices, pairs, strict=True))
 
     def on_validation_epoch_end(self) -> None:
         self.log("valid/loss", self.valid_loss, prog_bar=True)
         if self.valid_align_loss.update_called:
             self.log("valid/align_loss", self.valid_align_loss)
-        self.log("valid/bleu", self.valid_bleu, prog_bar=True)
-        self.log("valid/chrf", self.valid_chrf)
-        if self.plan.checkpoint.monitor in SYMBOL_METRICS:
-            self.log(self.plan.checkpoint.metric, self.valid_symbols)
+        for name, score in self.valid_scores.items():
+            self.log(f"valid/{name}", score, prog_bar=name == "bleu")
         self.log("valid/truncated", self.valid_truncated)
 
     def configure_optimizers(self) -> Any:
@@ -182,10 +184,7 @@ class TrainingModule(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
-        # Not by Lightning, which refuses to clip for a fused optimizer under mixed precision. That
-        # protects scaled float16 gradients; here they are no longer scaled.
-        if limit := self.plan.trainer.gradient_clip_val:
-            torch.nn.utils.clip_grad_norm_(self.parameters(), limit)
+        clip_gradients(self.parameters(), self.plan.trainer.gradient_clip_val)
 
     def on_save_checkpoint(self, content: dict[str, Any]) -> None:
         content[checkpoint.ENTRY] = self.saved

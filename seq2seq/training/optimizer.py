@@ -2,10 +2,11 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
+from torch import nn
 from torch.optim import Adam, AdamW
 
 from seq2seq.base.errors import ConfigError
@@ -39,6 +40,16 @@ def learning_rate_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
     for parameter in model.parameters():
         groups[lr_multipliers.get(parameter, 1.0)].append(parameter)
     return [{"params": params, "lr": lr * multiplier} for multiplier, params in groups.items()]
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], limit: float | None) -> None:
+    """Scale all gradients down together if their norm exceeds `limit`; None limits nothing.
+
+    Lightning refuses to clip for a fused optimizer under mixed precision, to protect scaled float16
+    gradients. Call this before the update, when they are no longer scaled.
+    """
+    if limit:
+        nn.utils.clip_grad_norm_(parameters, limit)
 
 
 Schedule = Callable[[int], float]

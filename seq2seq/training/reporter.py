@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -42,7 +42,6 @@ class Reporter(L.Callback):
     def __init__(self, folder: Path, sources: list[str], silence: float = math.inf):
         self.folder, self.sources, self.silence = folder, sources, silence
         self.tokens = self.seconds = 0.0
-        self.samples: dict[int, tuple[str, str]] = {}
         self.started_at = self.last_batch_at = self.last_line_at = time.perf_counter()
         self.first_step = 0
 
@@ -69,22 +68,18 @@ class Reporter(L.Callback):
             if isinstance(timer, Timer):
                 pl_module.log("seconds", timer.time_elapsed(), sync_dist=True)
 
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.samples = {}
-
     def on_validation_batch_end(
         self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, index: int, *_: Any
     ) -> None:
         if self.is_silent(trainer):
             step, (count,) = self.describe_step(trainer), trainer.num_val_batches
             self.print_line(f"{step}  validation batch {index + 1:,} of {count:,}")
-        translations = outputs["translations"].items()
-        self.samples |= {row: pair for row, pair in translations if row < len(self.sources)}
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.is_global_zero:
             assert isinstance(pl_module, TrainingModule)
-            lines = [self.describe_validation(trainer), *map(escape, self.translations())]
+            samples = self.describe_samples(pl_module.translations)
+            lines = [self.describe_validation(trainer), *map(escape, samples)]
             print("\n".join(lines), flush=True)
             with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n\n")
@@ -129,16 +124,14 @@ class Reporter(L.Callback):
             f"{cut_off}"
         )
 
-    def translations(self) -> list[str]:
+    def describe_samples(self, translations: Mapping[int, tuple[str, str]]) -> Iterator[str]:
         """Source, translation and reference of each sample, a line each."""
-        lines = []
-        for row, (hypothesis, reference) in sorted(self.samples.items()):
-            lines += [
-                f"  source       {self.sources[row]}",
-                f"  translation  {hypothesis}",
-                f"  reference    {reference}",
-            ]
-        return lines
+        for row, source in enumerate(self.sources):
+            if row in translations:  # and not in another process
+                hypothesis, reference = translations[row]
+                yield f"  source       {source}"
+                yield f"  translation  {hypothesis}"
+                yield f"  reference    {reference}"
 
 
 def describe_monitor(values: Mapping[str, Any]) -> str:

@@ -33,22 +33,15 @@ SHOWN = 3  # differences named in a message
 MAY_DIFFER = (*RUNTIME_OPTIONS, "num_kv_heads", "length", "groups", "sentence_separator")
 OF_VOCABULARY, OF_SOURCE = "embeddings.", "embeddings.source."  # weights with a row for each piece
 Sources = list[list[int]]  # of each new piece, the old ones whose mean it begins as
-# Entries that are compared under another name than their option's.
-OPTIONS = {
-    "order.seed": "seed",
-    "order.max_tokens": "data.max_tokens",
-    "order.max_length": "data.max_length",
-    "order.bpe_dropout": "tokenizer.dropout",
-    "order.both_directions": "data.both_directions",
-    "update.label_smoothing": "loss.label_smoothing",
-    "update.r_drop": "loss.r_drop",
-    "update.simcut": "loss.simcut",
-    "update.simcut_p": "loss.simcut_p",
-    "update.precision": "trainer.precision",
-    "update.accumulate_grad_batches": "trainer.accumulate_grad_batches",
-    "update.gradient_clip_val": "trainer.gradient_clip_val",
-    "update.ema": "checkpoint.ema",
+# The nodes on the command line of options that a checkpoint records under `order` or `update`.
+NODES = {
+    "data": ("max_tokens", "max_length", "both_directions"),
+    "loss": ("label_smoothing", "r_drop", "simcut", "simcut_p"),
+    "trainer": ("precision", "accumulate_grad_batches", "gradient_clip_val"),
+    "checkpoint": ("ema",),
 }
+OPTIONS = {option: f"{node}.{option}" for node, options in NODES.items() for option in options}
+OPTIONS |= {"seed": "seed", "bpe_dropout": "tokenizer.dropout"}
 
 
 def agree_on_path(trainer: L.Trainer, path: str | None) -> str | None:
@@ -105,7 +98,8 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
 
 def option_of(name: str) -> str:
     """`optimizer.lr` of `update.optimizer.lr`: what is typed on the command line."""
-    return OPTIONS.get(name, name.removeprefix("update."))
+    recorded = name.removeprefix("update.")
+    return OPTIONS.get(recorded.removeprefix("order."), recorded)
 
 
 def describe_start(before: Path) -> str:

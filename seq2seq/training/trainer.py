@@ -11,7 +11,6 @@ import sys
 import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import lightning as L
 import torch
@@ -201,8 +200,9 @@ def choose_precision(options: TrainerOptions, resume: str | None) -> TrainerOpti
         instead = f"a new run from its weights, init={resume} trainer.precision=auto"
     if precision == "auto":
         precision, why = ("bf16-mixed" if is_fast else "32-true"), f" ({reason})"
-        if resume is not None and (before := precision_of_run(resume)) is not None:
-            precision, why = before, " (that of the run that is resumed)"
+        update = {} if resume is None else checkpoint.read(resume).config.get("update") or {}
+        if update.get("precision") is not None:
+            precision, why = update["precision"], " (that of the run that is resumed)"
     if is_first_process():
         print(f"precision: {precision}{why}", flush=True)
         # On a CPU, Lightning computes 16-mixed in bfloat16 too.
@@ -243,11 +243,6 @@ def find_gpu_bfloat16() -> tuple[bool, str]:
     """As `find_cpu_bfloat16`, of the GPU."""
     is_fast = torch.cuda.is_bf16_supported(including_emulation=False)
     return is_fast, f"this GPU has {'' if is_fast else 'no '}instructions for bfloat16"
-
-
-def precision_of_run(path: str) -> Any:
-    """The precision of the run that wrote a checkpoint; None if it is none of a run."""
-    return (checkpoint.read(path).config.get("update") or {}).get("precision")
 
 
 def check_same_precision(trainer: L.Trainer, precision: str) -> None:

@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 import pytest
 import torch
-from helpers.resumed_runs import assert_identical, state_of
+from helpers.compared_runs import assert_identical, state_of
 from helpers.tiny_runs import (
     TINY_MODEL,
     metrics,

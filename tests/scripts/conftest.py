@@ -1,5 +1,5 @@
 import sys
 from pathlib import Path
 
-# `python scripts/make_demo_corpus.py` finds its package beside itself; so do the tests of it.
+# A script finds the packages beside it; so do the tests of it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))

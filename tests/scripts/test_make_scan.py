@@ -1,6 +1,7 @@
 """Commands of SCAN against examples worked out by hand, and the splits."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import make_scan
@@ -24,27 +25,34 @@ EXAMPLES = {
 }
 
 
+Split = Callable[..., None]
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(sys, "argv", ["make_scan.py", "-o", str(tmp_path)])
-    make_scan.main()
-    return tmp_path
+def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Split:
+    """Runs the script with these options, into the temporary folder."""
+
+    def run(*typed: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["make_scan.py", "-o", str(tmp_path), *typed])
+        make_scan.main()
+
+    return run
 
 
-def test_the_grammar_says_every_command_once_and_what_it_means(folder: Path) -> None:
-    """As many commands as in the paper."""
+def test_the_grammar_says_every_command_once_and_what_it_means(
+    split: Split, tmp_path: Path
+) -> None:
+    """As many commands as in the paper; four fifths are for training."""
+    split()
     sides = [
-        [line for part in PARTS for line in lines(folder, part, suffix)]
+        [line for part in PARTS for line in lines(tmp_path, part, suffix)]
         for suffix in ("command", "action")
     ]
     meanings = dict(zip(*sides, strict=True))
     assert len(sides[0]) == len(meanings) == 20_910
     assert {command: meanings[command] for command in EXAMPLES} == EXAMPLES
     assert max(len(actions.split()) for actions in sides[1]) == 48
-
-
-def test_four_fifths_are_for_training(folder: Path) -> None:
-    sizes = [len(lines(folder, part, "command")) for part in PARTS]
+    sizes = [len(lines(tmp_path, part, "command")) for part in PARTS]
     assert sizes == [16_728, 418, 3_764]
 
 
@@ -56,9 +64,9 @@ def test_four_fifths_are_for_training(folder: Path) -> None:
     ],
 )
 def test_the_length_split_tests_longer_outputs(
-    typed: list[str], sizes: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    typed: list[str], sizes: tuple[int, int], tmp_path: Path, split: Split
 ) -> None:
-    split(tmp_path, monkeypatch, *typed)
+    split(*typed)
     outputs = {part: lines(tmp_path, part, "action") for part in PARTS}
     assert (len(outputs["train"]) + len(outputs["valid"]), len(outputs["test"])) == sizes
     longest = int(typed[3]) if len(typed) > 2 else 22
@@ -67,10 +75,8 @@ def test_the_length_split_tests_longer_outputs(
     assert_disjoint(tmp_path)
 
 
-def test_the_jump_split_trains_on_the_verb_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    split(tmp_path, monkeypatch, "--split", "jump")
+def test_the_jump_split_trains_on_the_verb_alone(tmp_path: Path, split: Split) -> None:
+    split("--split", "jump")
     commands = {part: lines(tmp_path, part, "command") for part in PARTS}
     assert len(commands["test"]) == 7_706  # as in the paper
     assert all("jump" in command.split() and command != "jump" for command in commands["test"])
@@ -85,10 +91,10 @@ def test_the_jump_split_trains_on_the_verb_alone(
 
 @pytest.mark.parametrize("split_name", ["simple", "length", "jump"])
 def test_the_experiment_reads_what_the_script_writes_and_may_answer_at_full_length(
-    split_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    split_name: str, tmp_path: Path, split: Split
 ) -> None:
     """The limit of outputs, which by default is learnt from training, cuts no right answer."""
-    split(tmp_path, monkeypatch, "--split", split_name)
+    split("--split", split_name)
     folder = make_scan.default_folder(split_name, make_scan.CUT_OFF)
     plan = plan_of(Path("nowhere"), f"experiment={folder.name}")
     assert plan.data.train == str(folder / "train") and plan.data.test == str(folder / "test")
@@ -105,21 +111,16 @@ def test_the_experiment_reads_what_the_script_writes_and_may_answer_at_full_leng
 
 
 def test_a_cut_off_that_leaves_nothing_to_test_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, split: Split, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        split(tmp_path, monkeypatch, "--split", "length", "--cut-off", "48")
+        split("--split", "length", "--cut-off", "48")
     assert "so 1 to 47" in capsys.readouterr().err
     for kind in ((), ("--split", "jump")):
         with pytest.raises(SystemExit):
-            split(tmp_path, monkeypatch, *kind, "--cut-off", "26")
+            split(*kind, "--cut-off", "26")
         assert "--cut-off is for --split length" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def split(folder: Path, monkeypatch: pytest.MonkeyPatch, *typed: str) -> None:
-    monkeypatch.setattr(sys, "argv", ["make_scan.py", "-o", str(folder), *typed])
-    make_scan.main()
 
 
 def assert_disjoint(folder: Path) -> None:

@@ -17,11 +17,6 @@ from seq2seq.training.checkpointing import AtomicCheckpoints, Trainer
 STEPS = ("trainer.max_steps=4", "trainer.val_check_interval=2", "checkpoint.every=2")
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def test_nothing_is_staged_in_the_folder_of_temporary_files(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

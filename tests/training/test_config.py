@@ -101,9 +101,7 @@ def test_a_preset_of_attn_holds_the_options_of_its_class(chosen: str) -> None:
 
 
 @every_option("model")
-def test_a_preset_of_model_holds_the_options_of_its_class_and_of_its_parts(
-    chosen: str,
-) -> None:
+def test_a_preset_of_model_holds_the_options_of_its_class_and_of_its_parts(chosen: str) -> None:
     node = node_of(chosen)
     model = MODELS[node["name"]]
     options = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
-from helpers.devices import OPTIONS, TWO, assert_learnt_the_same
+from helpers.compared_runs import ON_ANY_DEVICES, TWO_PROCESSES, assert_learnt_the_same
 from helpers.tiny_runs import metrics, train_command, train_tiny
 
 from seq2seq.base.errors import ConfigError
@@ -17,25 +17,22 @@ from seq2seq.training.sweep import check_processes, leave_process_group
 
 
 @pytest.fixture(scope="session")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def alone(base: Path) -> Path:
     """Trained by one process that takes each batch in one piece."""
-    return train_tiny(tmp_path_factory.getbasetemp(), *OPTIONS)
+    return train_tiny(base, *ON_ANY_DEVICES)
 
 
-def test_batches_in_three_pieces_teach_what_whole_ones_do(
-    alone: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    base = tmp_path_factory.getbasetemp()
-    folder = train_tiny(base, *OPTIONS, "trainer.accumulate_grad_batches=3")
+def test_batches_in_three_pieces_teach_what_whole_ones_do(alone: Path, base: Path) -> None:
+    folder = train_tiny(base, *ON_ANY_DEVICES, "trainer.accumulate_grad_batches=3")
     assert_learnt_the_same(folder, alone)
 
 
 @pytest.mark.slow
 def test_two_processes_of_two_pieces_learn_what_one_does(
-    alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+    alone: Path, base: Path, tmp_path: Path
 ) -> None:
-    options = (*OPTIONS, *TWO, "trainer.accumulate_grad_batches=2")
-    command = train_command(tmp_path_factory.getbasetemp(), tmp_path, *options)
+    options = (*ON_ANY_DEVICES, *TWO_PROCESSES, "trainer.accumulate_grad_batches=2")
+    command = train_command(base, tmp_path, *options)
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert "2 device(s) x 2 micro-batch(es)" in ended.stdout
@@ -44,10 +41,8 @@ def test_two_processes_of_two_pieces_learn_what_one_does(
 
 
 @pytest.mark.slow
-def test_torchrun_starts_a_run_in_one_folder(
-    alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-) -> None:
-    _, *command = train_command(tmp_path_factory.getbasetemp(), tmp_path, *OPTIONS, *TWO)
+def test_torchrun_starts_a_run_in_one_folder(alone: Path, base: Path, tmp_path: Path) -> None:
+    _, *command = train_command(base, tmp_path, *ON_ANY_DEVICES, *TWO_PROCESSES)
     command = [o for o in command if not o.startswith("hydra.run.dir")]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     named = f"hydra.run.dir={tmp_path}/${{start:}}"
@@ -64,10 +59,9 @@ def test_torchrun_starts_a_run_in_one_folder(
 
 @pytest.mark.slow
 def test_each_job_of_a_sweep_gets_separate_processes_and_a_separate_folder(
-    alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+    alone: Path, base: Path, tmp_path: Path
 ) -> None:
-    base = tmp_path_factory.getbasetemp()
-    command = train_command(base, tmp_path, *OPTIONS, *TWO, "seed=1,2", "-m")
+    command = train_command(base, tmp_path, *ON_ANY_DEVICES, *TWO_PROCESSES, "seed=1,2", "-m")
     command[-2:] = [f"hydra.sweep.dir={tmp_path}", "-m"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
@@ -105,10 +99,8 @@ def test_a_run_ends_the_threads_that_talk_to_its_other_processes(tmp_path: Path)
     leave_process_group()  # a run of one process has none to leave
 
 
-def test_the_comparison_would_see_a_lost_sentence(
-    alone: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_comparison_would_see_a_lost_sentence(alone: Path, base: Path) -> None:
     """With another division of the loss, here another batch size, the weights are not the same."""
-    other = train_tiny(tmp_path_factory.getbasetemp(), *OPTIONS, "data.max_tokens=200")
+    other = train_tiny(base, *ON_ANY_DEVICES, "data.max_tokens=200")
     with pytest.raises(AssertionError):
         assert_learnt_the_same(other, alone)

@@ -14,11 +14,6 @@ from seq2seq.training.dry_run import largest_batches, sample_batches, valid_batc
 from seq2seq.training.loaders import train_loader
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 @pytest.mark.parametrize(
     "typed", ["trainer.accumulate_grad_batches=1", "trainer.accumulate_grad_batches=2"]
 )

@@ -25,8 +25,8 @@ QUICK = ("trainer.max_steps=4", "trainer.val_check_interval=4")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train_tiny(tmp_path_factory.getbasetemp(), *GROUPED, *QUICK)
+def run(base: Path) -> Path:
+    return train_tiny(base, *GROUPED, *QUICK)
 
 
 @pytest.fixture
@@ -74,10 +74,8 @@ def test_translation_scores_and_maps_are_told_the_same_groups(run: Path, seen: l
                 assert torch.equal(told, groups)
 
 
-def test_training_and_validation_are_told_groups(
-    tmp_path_factory: pytest.TempPathFactory, seen: list[Any]
-) -> None:
-    train_tiny(tmp_path_factory.getbasetemp(), *GROUPED, *QUICK, "validation.sentences=null")
+def test_training_and_validation_are_told_groups(base: Path, seen: list[Any]) -> None:
+    train_tiny(base, *GROUPED, *QUICK, "validation.sentences=null")
     batches = [(mask, groups) for role, mask, groups in seen if role != "decoder"]
     assert len(batches) > 8
     for mask, groups in batches:
@@ -115,13 +113,11 @@ def test_groups_change_what_a_trained_model_computes(run: Path) -> None:
         ("data.groups=words", "data.groups was 'sentences' and is 'words' now"),
     ],
 )
-def test_other_groups_are_another_model(
-    tmp_path_factory: pytest.TempPathFactory, run: Path, changed: str, words: str
-) -> None:
+def test_other_groups_are_another_model(base: Path, run: Path, changed: str, words: str) -> None:
     separator = ["data.sentence_separator=null"] if changed == "data.groups=words" else []
     with pytest.raises(ConfigError, match=words):
         train_tiny(
-            tmp_path_factory.getbasetemp(),
+            base,
             *(*GROUPED, *QUICK, changed, *separator, f"resume={run / 'last.ckpt'}"),
         )
 

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import error_rate
-from helpers.devices import OPTIONS, TWO, assert_learnt_the_same
-from helpers.resumed_runs import assert_identical, state_of
+from helpers.compared_runs import (
+    ON_ANY_DEVICES,
+    TWO_PROCESSES,
+    assert_learnt_the_same,
+    assert_resumed_exactly,
+)
 from helpers.tiny_runs import (
     DEMO,
     TINY_MODEL,
@@ -30,11 +34,6 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.training.loss import batch_loss
 from seq2seq.translation.translator import Translator
-
-
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
 
 
 def links_options(base: Path) -> list[str]:
@@ -105,10 +104,9 @@ def test_an_older_checkpoint_has_no_guided_head(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def guided_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def guided_alone(base: Path) -> Path:
     """Trained by one process that takes each batch in one piece."""
-    base = tmp_path_factory.getbasetemp()
-    return train_tiny(base, *OPTIONS, *links_options(base))
+    return train_tiny(base, *ON_ANY_DEVICES, *links_options(base))
 
 
 def assert_aligned_the_same(folder: Path, other: Path) -> None:
@@ -120,7 +118,7 @@ def assert_aligned_the_same(folder: Path, other: Path) -> None:
 @pytest.mark.slow
 def test_pieces_of_batches_guide_a_head_as_whole_ones_do(base: Path, guided_alone: Path) -> None:
     accumulate = "trainer.accumulate_grad_batches=3"
-    folder = train_tiny(base, *OPTIONS, *links_options(base), accumulate)
+    folder = train_tiny(base, *ON_ANY_DEVICES, *links_options(base), accumulate)
     assert_aligned_the_same(folder, guided_alone)
 
 
@@ -128,7 +126,7 @@ def test_pieces_of_batches_guide_a_head_as_whole_ones_do(base: Path, guided_alon
 def test_two_processes_guide_a_head_as_one_does(
     base: Path, guided_alone: Path, tmp_path: Path
 ) -> None:
-    command = train_command(base, tmp_path, *OPTIONS, *TWO, *links_options(base))
+    command = train_command(base, tmp_path, *ON_ANY_DEVICES, *TWO_PROCESSES, *links_options(base))
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
@@ -138,7 +136,7 @@ def test_two_processes_guide_a_head_as_one_does(
 @pytest.mark.slow
 def test_the_comparison_would_see_a_head_that_is_not_guided(base: Path, guided_alone: Path) -> None:
     """With another weight of the alignment's loss the model learns something else."""
-    other = train_tiny(base, *OPTIONS, *links_options(base), "guided.weight=0.1")
+    other = train_tiny(base, *ON_ANY_DEVICES, *links_options(base), "guided.weight=0.1")
     with pytest.raises(AssertionError):
         assert_aligned_the_same(other, guided_alone)
 
@@ -146,12 +144,7 @@ def test_the_comparison_would_see_a_head_that_is_not_guided(base: Path, guided_a
 @pytest.mark.slow
 def test_a_guided_run_that_was_interrupted_ends_as_one_that_was_not(base: Path) -> None:
     options = (*links_options(base), "model.dropout=0.2", "attn.dropout=0.1", "schedule.steps=8")
-    whole = train_tiny(base, *options, "trainer.max_steps=8")
-    first = train_tiny(base, *options, "trainer.max_steps=5")
-    resume = f"resume={first / 'last.ckpt'}"
-    assert_identical(
-        state_of(train_tiny(base, *options, resume, "trainer.max_steps=8")), state_of(whole)
-    )
+    assert_resumed_exactly(base, *options, stops=(5,), end=8)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +160,7 @@ def test_a_guided_run_goes_on_only_as_it_began(
 ) -> None:
     resume = f"resume={guided_alone / 'last.ckpt'}"
     with pytest.raises(ConfigError, match=words):
-        train_tiny(base, *OPTIONS, *links_options(base), *changed, resume)
+        train_tiny(base, *ON_ANY_DEVICES, *links_options(base), *changed, resume)
 
 
 def test_other_links_are_noticed_when_a_run_goes_on(
@@ -178,7 +171,7 @@ def test_other_links_are_noticed_when_a_run_goes_on(
     resume = f"resume={guided_alone / 'last.ckpt'}"
     with pytest.raises(ConfigError, match=r"guided.links holds other links"):
         other = f"guided.links={tmp_path / 'other.align'}"
-        train_tiny(base, *OPTIONS, *links_options(base), other, resume)
+        train_tiny(base, *ON_ANY_DEVICES, *links_options(base), other, resume)
 
 
 def test_without_links_no_weights_are_written_out(

@@ -7,7 +7,6 @@ from typing import Any
 import lightning as L
 import pytest
 import torch
-from helpers.resumed_runs import assert_identical, state_of
 from helpers.tiny_runs import train_tiny, weights
 from torch import Tensor, nn
 
@@ -17,11 +16,6 @@ from seq2seq.training.callbacks import Int8Passes
 
 AWARE = "trainer.precision=int8-aware"
 STEPS = ("data.max_tokens=1024", "schedule.steps=20", "model.dropout=0.1")
-
-
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
 
 
 class StraightThrough(torch.autograd.Function):
@@ -75,13 +69,8 @@ def test_a_pass_is_that_of_rounded_matrices_and_inputs_straight_through() -> Non
 
 
 @pytest.mark.slow
-def test_a_run_keeps_weights_that_are_not_rounded_and_is_resumed_exactly(base: Path) -> None:
+def test_a_run_keeps_weights_that_are_not_rounded(base: Path) -> None:
     whole = train_tiny(base, *STEPS, AWARE, "trainer.max_steps=6", "trainer.val_check_interval=4")
-    folder = train_tiny(base, *STEPS, AWARE, "trainer.max_steps=3")
-    resume = f"resume={folder / 'last.ckpt'}"
-    assert_identical(
-        state_of(train_tiny(base, *STEPS, AWARE, resume, "trainer.max_steps=6")), state_of(whole)
-    )
     plain = weights(train_tiny(base, *STEPS, "trainer.precision=32-true", "trainer.max_steps=6"))
     for name, value in weights(whole).items():
         if value.dim() >= 2 and value.shape[-1] >= SHORTEST_ROW and "norm" not in name:
@@ -89,7 +78,7 @@ def test_a_run_keeps_weights_that_are_not_rounded_and_is_resumed_exactly(base: P
             assert (levels - levels.round()).abs().max() > 0.1
             assert not torch.equal(value, plain[name])
     with pytest.raises(ConfigError, match=r"trainer.precision was 'int8-aware' and is '32-true'"):
-        train_tiny(base, *STEPS, resume, "trainer.precision=32-true", "trainer.max_steps=6")
+        train_tiny(base, *STEPS, f"resume={whole / 'last.ckpt'}", "trainer.precision=32-true")
 
 
 def test_an_average_of_weights_is_refused(base: Path) -> None:

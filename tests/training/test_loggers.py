@@ -19,11 +19,6 @@ NODES = {
 }
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def test_without_a_logger_no_file_of_metrics_is_written(base: Path) -> None:
     assert not (train_tiny(base, "logger=none", *FEW) / "metrics.csv").exists()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.resumed_runs import assert_identical
+from helpers.compared_runs import assert_identical
 from helpers.tiny_runs import demo_lines, demo_run, train_tiny, weights
 
 from seq2seq import checkpoint
@@ -17,11 +17,6 @@ from seq2seq.training.resume import find_sources
 
 STILL = ("optimizer.lr=0", "trainer.max_steps=1")
 NEW_SCRIPT = ["Собака бежит по улице.", "Две собаки играют на траве."] * 40
-
-
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
 
 
 def learn(name: str, size: int, more: list[str]) -> Tokenizer:

@@ -22,11 +22,6 @@ RUN = ("trainer.max_steps=4", "schedule.steps=4", "trainer.val_check_interval=2"
 COLUMNS = {"hypotheses": ["a b", "c"], "references": ["a b", "d"], "sources": ["x", "y"]}
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def program(folder: Path, body: str, name: str = "score.py") -> str:
     """A command that runs these lines of Python on its arguments, `paths`."""
     file = folder / name

@@ -24,16 +24,17 @@ NEW, OLD = SAPPHIRE_RAPIDS, ZEN_3
 
 
 @pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
-@pytest.fixture
 def processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes this machine one without GPUs whose /proc/cpuinfo holds a text."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(module, "CPU_INFO", tmp_path / "cpuinfo")
     return lambda text: (tmp_path / "cpuinfo").write_text(text, encoding="utf-8")
+
+
+def chosen(base: Path, *typed: str) -> str:
+    """The precision of a run with these options."""
+    plan = plan_of(base, *tiny_overrides(base), *typed)
+    return choose_precision(plan.trainer, plan.resume).precision
 
 
 def precision_in(folder: Path) -> str:
@@ -58,8 +59,7 @@ def test_the_flags_of_a_processor_decide(cpu_info: str, found: bool, words: str)
 
 
 def test_a_system_without_cpu_info_trains_in_float32(base: Path, processor: Any) -> None:
-    plan = plan_of(base, *tiny_overrides(base), "trainer.precision=auto")
-    assert choose_precision(plan.trainer, plan.resume).precision == "32-true"
+    assert chosen(base, "trainer.precision=auto") == "32-true"
 
 
 @pytest.mark.parametrize(("is_native", "expected"), [(True, "bf16-mixed"), (False, "32-true")])
@@ -81,10 +81,7 @@ def test_a_gpu_is_asked_where_it_is_trained_on(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", is_bf16_supported)
     typed = "trainer.precision=auto", f"trainer.accelerator={accelerator}"
-    plan = plan_of(base, *tiny_overrides(base), *typed)
-    assert choose_precision(plan.trainer, plan.resume).precision == (
-        expected if asked else "32-true"
-    )
+    assert chosen(base, *typed) == (expected if asked else "32-true")
 
 
 @pytest.mark.slow
@@ -103,17 +100,14 @@ def test_a_resumed_run_keeps_its_precision_and_a_new_one_from_its_weights_choose
     assert precision_in(resumed) == "bf16-mixed"
     assert "precision: bf16-mixed (that of the run that is resumed)\n" in out
     assert f"init={path}" in err  # which can be typed, unlike another precision
-    tuned = plan_of(base, *tiny_overrides(base), "trainer.precision=auto", f"init={path}")
-    assert choose_precision(tuned.trainer, tuned.resume).precision == "32-true"
+    assert chosen(base, "trainer.precision=auto", f"init={path}") == "32-true"
 
 
 def test_a_run_begun_in_float32_goes_on_in_it_elsewhere(base: Path, processor: Any) -> None:
     processor(NEW)
     path = demo_run(base) / "last.ckpt"
     for resume, expected in ((path, "32-true"), ("null", "bf16-mixed")):
-        typed = "trainer.precision=auto", f"resume={resume}"
-        plan = plan_of(base, *tiny_overrides(base), *typed)
-        assert choose_precision(plan.trainer, plan.resume).precision == expected
+        assert chosen(base, "trainer.precision=auto", f"resume={resume}") == expected
 
 
 def test_a_checkpoint_that_does_not_say_its_precision_leaves_it_to_the_machine(
@@ -123,8 +117,7 @@ def test_a_checkpoint_that_does_not_say_its_precision_leaves_it_to_the_machine(
     (tmp_path / "last.ckpt").touch()
     monkeypatch.setattr(checkpoint, "read", lambda path: SimpleNamespace(config={}))
     typed = "trainer.precision=auto", f"resume={tmp_path / 'last.ckpt'}"
-    plan = plan_of(base, *tiny_overrides(base), *typed)
-    assert choose_precision(plan.trainer, plan.resume).precision == "bf16-mixed"
+    assert chosen(base, *typed) == "bf16-mixed"
 
 
 @pytest.mark.parametrize(
@@ -148,10 +141,7 @@ def test_what_is_emulated_is_warned_of_in_one_line(
     warned: bool,
 ) -> None:
     processor(cpu_info)
-    plan = plan_of(base, *tiny_overrides(base), f"trainer.precision={typed}")
-    assert choose_precision(plan.trainer, plan.resume).precision == (
-        "32-true" if typed == "auto" else typed
-    )
+    assert chosen(base, f"trainer.precision={typed}") == ("32-true" if typed == "auto" else typed)
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 1 and out.startswith("precision: ")
     assert len(err.splitlines()) == warned
@@ -165,8 +155,7 @@ def test_only_the_first_process_of_a_run_says_it(
 ) -> None:
     processor(OLD)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    plan = plan_of(base, *tiny_overrides(base), "trainer.precision=bf16-mixed")
-    choose_precision(plan.trainer, plan.resume)
+    chosen(base, "trainer.precision=bf16-mixed")
     assert capsys.readouterr() == ("", "")
 
 

@@ -16,17 +16,13 @@ from seq2seq.training.trainer import build_callbacks
 
 
 def test_without_a_terminal_a_line_says_how_far_a_run_has_come(
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A minute is made to pass with every look at the clock."""
     clock = itertools.count(step=60.0)
     monkeypatch.setattr(reporter, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     limits = "trainer.max_steps=-1", "trainer.max_epochs=2", "trainer.val_check_interval=9"
-    train_tiny(
-        tmp_path_factory.getbasetemp(), *limits, "schedule=inverse_sqrt", "validation.sentences=5"
-    )
+    train_tiny(base, *limits, "schedule=inverse_sqrt", "validation.sentences=5")
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step ")]
     updates = [line for line in lines if " left" in line]
     pattern = r"step \d+  epoch [12]  train loss \d\.\d+  [\d,]+ tokens/s  about [\d:]+ left"

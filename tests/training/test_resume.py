@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.resumed_runs import LONG, assert_identical, state_of
+from helpers.compared_runs import (
+    TWENTY,
+    assert_identical,
+    assert_resumed_exactly,
+    state_of,
+)
 from helpers.tiny_runs import (
     corpus,
     demo_run,
     metrics,
+    plan_of,
+    prepared_for,
     tiny_overrides,
     train_again,
     train_tiny,
@@ -20,45 +27,39 @@ from helpers.tiny_runs import (
 from seq2seq.base.errors import CheckpointError, ConfigError
 from seq2seq.checkpoint.average import average
 from seq2seq.training.checkpointing import LastCheckpoint
+from seq2seq.training.loaders import train_loader
 from seq2seq.training.resume import AGREED_PATH, agree_on_path
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
-def epoch_of(folder: Path, updates: int) -> int:
-    """The updates of an epoch, of a run that ended within its second."""
-    loops = torch.load(folder / "last.ckpt", weights_only=True)["loops"]["fit_loop"]
-    (loader,) = loops["state_dict"]["combined_loader"]
-    assert loader["epoch"] == 1
-    batches = loops["epoch_loop.batch_progress"]["total"]["completed"]
-    return (batches - loader["position"]) * updates // batches
+def updates_of_epoch(base: Path, *options: str) -> int:
+    plan = plan_of(base, *tiny_overrides(base), *options)
+    loader = train_loader(plan, prepared_for(plan))
+    return len(loader) // plan.trainer.accumulate_grad_batches
 
 
 @pytest.mark.parametrize(
     "typed",
     [
-        pytest.param(
-            "data.augment.upper=0.2 data.augment.noise=0.2 tokenizer.dropout=0.1",
-            marks=pytest.mark.slow,
+        "loss.simcut=3 loss.simcut_p=0.2",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (
+                "",
+                "data.augment.upper=0.2 data.augment.noise=0.2 tokenizer.dropout=0.1",
+                "tokenizer.dropout=0.1",
+                "trainer.accumulate_grad_batches=2",
+                "trainer.precision=int8-aware",
+                "loss.r_drop=5",
+            )
         ),
-        pytest.param("", marks=pytest.mark.slow),
-        pytest.param("tokenizer.dropout=0.1", marks=pytest.mark.slow),
-        pytest.param("trainer.accumulate_grad_batches=2", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str) -> None:
     """In the middle of an epoch, and at its end."""
-    options = (*LONG, *typed.split())
-    # Its validations are at other steps: to look at a model must not change it.
-    whole = train_tiny(base, *options, "trainer.max_steps=20", "trainer.val_check_interval=9")
-    folder = train_tiny(base, *options, "trainer.max_steps=7")
-    for end in (epoch_of(whole, updates=20), 20):
-        resume = f"resume={folder / 'last.ckpt'}"
-        folder = train_tiny(base, *options, resume, f"trainer.max_steps={end}")
-    assert_identical(state_of(folder), state_of(whole))
+    options = (*TWENTY, *typed.split())
+    epoch = updates_of_epoch(base, *options)
+    assert 7 < epoch < 20
+    assert_resumed_exactly(base, *options, stops=(7, epoch), end=20)
 
 
 @pytest.mark.slow
@@ -67,7 +68,7 @@ def test_stages_and_augmented_pairs_go_on_where_a_run_was_interrupted(base: Path
     folder = corpus(base)
     train = f"{{web: {{path: {folder / 'train'}}}, clean: {{path: {folder / 'valid'}}}}}"
     options = [o for o in tiny_overrides(base) if not o.startswith("data.train=")]
-    options += [*LONG, f"data.train={train}", "data.augment.upper=0.2", "data.augment.typos=0.3"]
+    options += [*TWENTY, f"data.train={train}", "data.augment.upper=0.2", "data.augment.typos=0.3"]
     options += ["tokenizer.dropout=0.1"]
     options += ["data.stages=[{until: 14, weights: {web: 1}}, {weights: {web: 0.3, clean: 1}}]"]
     whole, parts = base / "staged-whole", base / "staged-parts"
@@ -83,7 +84,7 @@ def test_stages_and_augmented_pairs_go_on_where_a_run_was_interrupted(base: Path
 @pytest.mark.slow
 def test_a_line_of_curves_goes_on_where_a_run_was_interrupted(base: Path) -> None:
     """The first line after update 7 is over updates 1 to 10."""
-    lines = (*LONG, "trainer.log_every_n_steps=10")
+    lines = (*TWENTY, "trainer.log_every_n_steps=10")
     whole = train_tiny(base, *lines, "trainer.max_steps=20")
     before = train_tiny(base, *lines, "trainer.max_steps=7")
     after = train_tiny(base, *lines, "trainer.max_steps=20", f"resume={before / 'last.ckpt'}")
@@ -92,7 +93,7 @@ def test_a_line_of_curves_goes_on_where_a_run_was_interrupted(base: Path) -> Non
 
 def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(base: Path) -> None:
     first, second, other = (
-        weights(train_tiny(base, *LONG, "trainer.max_steps=3", f"seed={seed}"))
+        weights(train_tiny(base, *TWENTY, "trainer.max_steps=3", f"seed={seed}"))
         for seed in (1, 1, 2)
     )
     assert_identical(second, first)
@@ -108,6 +109,8 @@ def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(b
         ("tokenizer.dropout=0.1", "tokenizer.dropout was 0.0 and is 0.1 now"),
         ("data.augment.upper=0.1", "the probabilities of data.augment differ"),
         ("loss.r_drop=5", "loss.r_drop was 0.0 and is 5 now"),
+        ("loss.simcut=4", "loss.simcut was 0.0 and is 4 now"),
+        ("loss.simcut=4", "loss.simcut_p was None and is 0.05 now"),
         ("attn=gqa", "attention.encoder.num_kv_heads was 4 and is None now"),
         ("attn=fixed", "attention.cross.name was 'multihead' and is 'fixed' now"),
         ("position=rope", "position.name was 'sinusoidal' and is 'rope' now"),
@@ -163,8 +166,8 @@ def test_a_refusal_says_what_the_run_was_started_with(base: Path) -> None:
 
 
 def test_auto_begins_where_there_is_nothing_and_goes_on_where_there_is(base: Path) -> None:
-    options = (*tiny_overrides(base), *LONG, "resume=auto")
-    whole = train_tiny(base, *LONG, "trainer.max_steps=12")
+    options = (*tiny_overrides(base), *TWENTY, "resume=auto")
+    whole = train_tiny(base, *TWENTY, "trainer.max_steps=12")
     folder = train_tiny(base, *options, "trainer.max_steps=7")
     train_again(folder, *options, "trainer.max_steps=12")
     assert_identical(state_of(folder), state_of(whole))

@@ -36,11 +36,6 @@ from seq2seq.training.trainer import build_trainer, validation_interval
 from seq2seq.translation.translator import Translator
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def test_a_run_leaves_the_model_its_last_state_curves_and_translations(base: Path) -> None:
     left = {path.name for path in demo_run(base).iterdir()}
     files = {"best.ckpt", "last.ckpt", "metrics.csv", "samples.txt", "data.json", "result.json"}

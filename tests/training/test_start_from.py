@@ -4,18 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers.resumed_runs import assert_identical
+from helpers.compared_runs import assert_identical, assert_resumed_exactly
 from helpers.tiny_runs import corpus, demo_run, metrics, train_tiny, weights
 
 from seq2seq import checkpoint
 from seq2seq.base.errors import ConfigError
 
 STILL = ("optimizer.lr=0", "trainer.max_steps=1")
-
-
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
 
 
 def test_a_run_begins_with_the_weights_of_another(base: Path) -> None:
@@ -44,11 +39,7 @@ def test_a_run_goes_on_with_other_text_and_the_tokenizers_of_the_checkpoint(base
 def test_a_run_that_began_so_goes_on_exactly(base: Path) -> None:
     text = f"data.train={corpus(base) / 'valid'}"
     options = (f"init={demo_run(base)}", "tokenizer=checkpoint", text, "schedule.steps=4")
-    whole = train_tiny(base, *options, "trainer.max_steps=4")
-    first = train_tiny(base, *options, "trainer.max_steps=2")
-    resume = f"resume={first / 'last.ckpt'}"
-    second = train_tiny(base, *options, resume, "trainer.max_steps=4")
-    assert_identical(weights(second), weights(whole))
+    assert_resumed_exactly(base, *options, stops=(2,), end=4)
 
 
 def test_heads_that_are_shared_take_the_mean_of_those_they_stand_for(base: Path) -> None:

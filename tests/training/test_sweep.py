@@ -15,10 +15,8 @@ SHORT = ("trainer.max_steps=2", "trainer.val_check_interval=2")
 
 
 @pytest.mark.slow
-def test_a_job_that_is_refused_does_not_stop_the_jobs_after_it(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-) -> None:
-    *command, _ = train_command(tmp_path_factory.getbasetemp(), tmp_path, *SHORT)
+def test_a_job_that_is_refused_does_not_stop_the_jobs_after_it(base: Path, tmp_path: Path) -> None:
+    *command, _ = train_command(base, tmp_path, *SHORT)
     command += ["model.num_heads=4,5,2", f"hydra.sweep.dir={tmp_path}", "-m"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 2
@@ -39,10 +37,10 @@ def test_a_job_that_is_refused_does_not_stop_the_jobs_after_it(
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
 def test_jobs_in_processes_of_a_launcher_are_summed_up_too(
-    launcher: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+    launcher: str, base: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
-    *command, _ = train_command(tmp_path_factory.getbasetemp(), tmp_path, *SHORT)
+    *command, _ = train_command(base, tmp_path, *SHORT)
     command += [f"hydra/launcher={launcher}", f"hydra.sweep.dir={tmp_path}"]
     for heads, code, jobs in (
         ("4,5", 2, {"0-tiny-seed1": "bleu", "1-tiny-seed1": "failed:"}),
@@ -64,10 +62,10 @@ def test_jobs_in_processes_of_a_launcher_are_summed_up_too(
 @pytest.mark.slow
 @pytest.mark.parametrize(("rate", "code"), [(1.0, 0), (0.0, 2)])
 def test_optuna_chooses_among_jobs_of_which_some_fail(
-    rate: float, code: int, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+    rate: float, code: int, base: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-    *command, _ = train_command(tmp_path_factory.getbasetemp(), tmp_path, *SHORT)
+    *command, _ = train_command(base, tmp_path, *SHORT)
     command += ["hydra/sweeper=optuna", "hydra.sweeper.direction=maximize"]
     command += [
         "hydra.sweeper.n_trials=4",

@@ -14,9 +14,8 @@ seq2seq = commands.seq2seq
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(base: Path) -> Path:
     """Two corpora of the same sources: the answers of one are always Yes, of the other No."""
-    base = tmp_path_factory.getbasetemp()
     folder = base / "tagged"
     folder.mkdir()
     for name, answer, part in (

@@ -41,8 +41,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
-    return train_tiny(tmp_path_factory.getbasetemp(), *options(folder), OUTSIDE)
+def run(base: Path, folder: Path) -> Path:
+    return train_tiny(base, *options(folder), OUTSIDE)
 
 
 def test_a_checkpoint_finds_its_features_again(run: Path) -> None:
@@ -66,9 +66,7 @@ def test_a_translator_does_not_see_the_order_of_features(run: Path) -> None:
     assert moved.log_probability == pytest.approx(scores[0], abs=1e-4)
 
 
-def test_without_the_option_it_is_another_model(
-    tmp_path_factory: pytest.TempPathFactory, folder: Path, run: Path
-) -> None:
+def test_without_the_option_it_is_another_model(base: Path, folder: Path, run: Path) -> None:
     words = "model.unpositioned was '<\\*>' and is None now"
     with pytest.raises(ConfigError, match=words):
-        train_tiny(tmp_path_factory.getbasetemp(), *options(folder), f"resume={run / 'last.ckpt'}")
+        train_tiny(base, *options(folder), f"resume={run / 'last.ckpt'}")

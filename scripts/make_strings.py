@@ -1,5 +1,13 @@
-"""Random strings to copy or to reverse: short ones for training, longer ones for tests."""
+"""Strings of random letters to copy or to reverse: short ones for training, longer ones for tests.
 
+    python scripts/make_strings.py                # data/copy and data/reverse
+
+A folder has the files PART.source and PART.target of four parts: train, valid, test (as long as in
+training) and beyond (longer). Both tasks have the same sources. No string of more than three
+symbols is in training and in a test or in validation.
+"""
+
+import argparse
 import random
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -16,18 +24,14 @@ TASKS: dict[str, Callable[[String], String]] = {
 }
 SEED = 1
 TRAINED, LONGEST = 20, 40  # symbols of the longest string of training, and of the tests
-PAIRS = 40_000  # of training, about as many of each length
+PAIRS = 40_000  # in training, about as many of each length
 EACH = 50  # strings of each length in a test
 VALID = 10  # likewise for validation
 FEW = 3  # symbols of strings so short that training has most of them anyway
 
 
 def write_strings(folder: Path, task: str, seed: int = SEED) -> None:
-    """Files PART.source and PART.target: train, valid, test (as long as trained), beyond (longer).
-
-    A pure function of the seed. Both tasks have the same sources. No string of more than `FEW`
-    symbols is in training and in a test or in validation.
-    """
+    """Write the parts of a task, which depend on the seed alone."""
     draw = random.Random(seed)
     short, long = range(1, TRAINED + 1), range(TRAINED + 1, LONGEST + 1)
     parts = {
@@ -53,5 +57,20 @@ def draw_string(draw: random.Random, length: int) -> String:
 
 
 def write_lines(path: Path, strings: Iterable[String]) -> None:
-    """Complete or not at all: another process may be reading them."""
+    """Write a complete file or none: another process may be reading it."""
     write_text(path, "".join(" ".join(each) + "\n" for each in strings))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("data"), help="(%(default)s)")
+    options = parser.parse_args()
+    for task in TASKS:
+        write_strings(options.output / task, task)
+        print(f"wrote {options.output / task}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""The zoo on tasks of symbols: strings, cells, scores and the page."""
