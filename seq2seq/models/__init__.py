@@ -9,7 +9,7 @@ from torch import Tensor
 from seq2seq.attention import Role
 from seq2seq.attention.base import Encoded
 from seq2seq.base.registry import Table, check_options, options_of
-from seq2seq.models.base import Decoded, Seq2Seq
+from seq2seq.models.base import Decoded, Memories, PassOptions, Seq2Seq
 from seq2seq.models.ensemble import Ensemble
 from seq2seq.models.layers.embedding import Embeddings
 from seq2seq.models.layers.positions import POSITIONS, Positions
@@ -76,6 +76,8 @@ __all__ = [
     "Decoded",
     "Encoded",
     "Ensemble",
+    "Memories",
+    "PassOptions",
     "Seq2Seq",
     "build_model",
     "check_model",

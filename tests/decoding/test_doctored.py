@@ -94,7 +94,7 @@ def test_no_position_beyond_the_tables_reaches_the_c(model: NativeTransformer) -
     memories = model.memories(model.encode(source_batch(4)), 1)
     for position in (-1, model.max_length):
         with pytest.raises(DataError, match=f"a position of {position} "):
-            model.decode(torch.tensor([[5]]), *memories, torch.tensor([position]))
+            model.decode(torch.tensor([[5]]), memories, torch.tensor([position]))
 
 
 def try_edits(first: int, count: int, **environment: str) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2seq.base.symbols import BOS, EOS
 from seq2seq.decoding import build_search, decode
-from seq2seq.models import Seq2Seq
+from seq2seq.models import PassOptions, Seq2Seq
 
 every_seed = pytest.mark.parametrize("seed", range(2))
 
@@ -42,7 +42,9 @@ def test_sentences_of_any_age_in_any_company_are_translated_as_if_alone(
 def model_case(model: Seq2Seq, source: Tensor, layer: int = -1, prefix: Sequence[int] = ()) -> Case:
     @torch.no_grad()
     def looks(ids: list[int]) -> list[float]:
-        weights = model(source[None], torch.tensor([[BOS, *ids]]), need_weights=True).weights
+        weights = model(
+            source[None], torch.tensor([[BOS, *ids]]), PassOptions(need_weights=True)
+        ).weights
         assert weights is not None
         return weights[layer, 0, :, -1].mean(0).tolist()
 

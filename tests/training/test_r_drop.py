@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2seq.base.symbols import PAD
-from seq2seq.models import build_model
+from seq2seq.models import PassOptions, build_model
 from seq2seq.training.guided import GuidedHead, align_loss
 from seq2seq.training.loss import batch_loss, cross_entropy, r_drop
 
@@ -159,7 +159,7 @@ def test_the_loss_of_a_batch_is_that_of_two_passes_of_the_model_in_training() ->
     loss = batch_loss(model, batch, 0.1, guide, alpha=5.0)
     torch.manual_seed(1)
     twice = (side.repeat(2, 1) for side in (batch.source, batch.target[:, :-1]))
-    hidden, seen = model(*twice, (0,))
+    hidden, seen = model(*twice, PassOptions((0,)))
     one, other = hidden.chunk(2)
     assert not torch.equal(one, other)
     states = torch.cat((one[real], other[real]))

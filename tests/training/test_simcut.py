@@ -27,7 +27,7 @@ from seq2seq.base.symbols import EOS, PAD
 from seq2seq.data.batches.batch import draw_cuts, make_batch
 from seq2seq.data.batches.batch_loader import BatchLoader
 from seq2seq.data.corpus.corpus import Corpus
-from seq2seq.models import Seq2Seq, build_model
+from seq2seq.models import PassOptions, Seq2Seq, build_model
 from seq2seq.training.guided import GuidedHead, align_loss
 from seq2seq.training.loss import batch_loss, cross_entropy, simcut
 
@@ -167,7 +167,7 @@ def test_the_loss_of_a_batch_is_that_of_two_separate_passes(model: str) -> None:
 def test_a_guided_head_learns_from_the_untouched_pass() -> None:
     built, batch, guide = small_model("transformer"), batch_of(5, 2, 3), GuidedHead(0, 1, 0.1)
     assert batch.links is not None
-    seen = built(batch.source, batch.target[:, :-1], (0,)).weights
+    seen = built(batch.source, batch.target[:, :-1], PassOptions((0,))).weights
     assert seen is not None
     with_cuts = batch._replace(cuts=draw_cuts(batch, 0.9, seed=1, epoch=0))
     loss = batch_loss(built, with_cuts, SMOOTHING, guide, ALPHA)

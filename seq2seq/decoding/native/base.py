@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Attention, Encoded
-from seq2seq.attention.memory import Memory
 from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import EOS, NEVER_GENERATED, PAD
 from seq2seq.decoding.native import load_library
@@ -17,7 +16,7 @@ from seq2seq.decoding.native.caches import kv_cache, kv_view
 from seq2seq.decoding.native.constraints import NativeConstraints
 from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
-from seq2seq.models.base import Cuts, Decoded, Layers, Seq2Seq
+from seq2seq.models.base import PLAIN, Decoded, Memories, PassOptions, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, Candidates
 from seq2seq.models.state import DecodeState
 from seq2seq.models.token_lists import TokenLists
@@ -60,14 +59,8 @@ class NativeModel(Seq2Seq):
     def cross_attentions(self) -> list[Attention[Any]]:
         return self.model.cross_attentions
 
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        need_weights: Layers = False,
-        cuts: Cuts | None = None,
-    ) -> Decoded:
-        return self.model.forward(source, target, need_weights, cuts)
+    def forward(self, source: Tensor, target: Tensor, options: PassOptions = PLAIN) -> Decoded:
+        return self.model.forward(source, target, options)
 
     def encode(self, source: Tensor) -> Encoded:
         self._check_length(source.shape[1], "source")
@@ -99,17 +92,12 @@ class NativeModel(Seq2Seq):
         raise NotImplementedError
 
     def decode(
-        self,
-        tokens: Tensor,
-        sources: Sequence[Memory],
-        pasts: Sequence[Memory | None],
-        positions: Tensor,
-        need_weights: Layers = False,
+        self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN
     ) -> Decoded:
-        if tokens.shape[1] > 1 or need_weights or pasts[0] is None:
-            return self.model.decode(tokens, sources, pasts, positions, need_weights)
+        if tokens.shape[1] > 1 or options.need_weights or memories.pasts[0] is None:
+            return self.model.decode(tokens, memories, positions, options)
         tokens, positions = tokens.contiguous(), positions.contiguous()
-        step, _held = self.describe_step(tokens, sources, pasts, positions)
+        step, _held = self.describe_step(tokens, *memories, positions)
         hidden = torch.empty(len(tokens), 1, self.embeddings.dim)
         code = WORKSPACE.run(self.library.s2s_decode, self.decoder, step, hidden.data_ptr())
         check_code(code, self.embedding, tokens, positions)

@@ -15,6 +15,7 @@ from seq2seq.decoding.native.caches import kv_view, state_structs
 from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.linear import Packer
 from seq2seq.decoding.native.stacks import NativeStack
+from seq2seq.models.base import Memories
 from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer
 
@@ -43,7 +44,7 @@ class NativeTransformer(NativeModel):
         code = WORKSPACE.run(self.library.s2s_encode, *arguments)
         check_code(code, self.encoder.embedding, tokens, positions)
 
-    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
+    def memories(self, encoded: Encoded, beams: int) -> Memories:
         """As the model's; the keys and values of a layer are one product."""
         B, S, _ = encoded.states.shape
         attention = self.stack.layers[0].cross_attn
@@ -55,7 +56,7 @@ class NativeTransformer(NativeModel):
             k, v = source_kv.product(states).view(shape).permute(2, 0, 3, 1, 4).contiguous()
             streams = {"k": k.transpose(1, 2), "v": v.transpose(1, 2)}
             sources.append(DenseMemory.of(streams, encoded.mask))
-        return sources, [layer.attention.new_memory() for layer in self.model.decoder]
+        return Memories(sources, [layer.attention.new_memory() for layer in self.model.decoder])
 
     def describe_past(self, step: Any, pasts: Sequence[Any], positions: Tensor) -> Any:
         if type(pasts[0]) is not StateMemory:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Encoded
-from seq2seq.attention.memory import DenseMemory, Memory
+from seq2seq.attention.memory import DenseMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Additive, Concat, Dot, General, ScaledDot
 from seq2seq.decoding.native.base import MAX_STEPS, NativeModel, check_code
@@ -16,6 +16,7 @@ from seq2seq.decoding.native.caches import state_structs
 from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
 from seq2seq.decoding.native.stacks import embedding_struct
+from seq2seq.models.base import Memories
 from seq2seq.models.rnn import RNN, LuongRNN, Recurrent
 from seq2seq.models.state import DecodeState
 
@@ -60,7 +61,7 @@ class NativeRNN(NativeModel):
         code = WORKSPACE.run(self.library.s2s_encode_recurrent, *arguments)
         check_code(code, self.encoder.embedding, tokens)
 
-    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
+    def memories(self, encoded: Encoded, beams: int) -> Memories:
         """As the model's, with keys as the C compares them."""
         attention, (B, S, _) = self.attention, encoded.states.shape
         k, v = attention.k(encoded.states), attention.v(encoded.states)
@@ -68,7 +69,7 @@ class NativeRNN(NativeModel):
             k = self.key_map.product(k.flatten(0, 1))
         shape = B, S, attention.num_kv_heads, attention.width
         source = DenseMemory.of({"k": k.reshape(shape), "v": v.reshape(shape)}, encoded.mask)
-        return [source], [self.model.first_memory(encoded, beams)]
+        return Memories([source], [self.model.first_memory(encoded, beams)])
 
     def describe_past(self, step: Any, pasts: Sequence[Any], positions: Tensor) -> Any:
         step.states, step.states_count = states = state_structs(pasts)

@@ -186,7 +186,7 @@ def check_refusals(model: NativeModel) -> None:
         wrong.append((EOS, -1))
     for token, position in wrong:
         with suppress(DataError):
-            model.decode(torch.tensor([[token]]), *memories, torch.tensor([position]))
+            model.decode(torch.tensor([[token]]), memories, torch.tensor([position]))
             raise AssertionError("an id or a position beyond its tables is read")
 
 
