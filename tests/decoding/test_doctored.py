@@ -19,7 +19,7 @@ from helpers.tiny_runs import TINY_MODEL, save_model, tokenizer
 
 from seq2seq import checkpoint
 from seq2seq.base.errors import CheckpointError, DataError
-from seq2seq.decoding.native.model import NativeTransformer
+from seq2seq.decoding.native.transformer import NativeTransformer
 from seq2seq.decoding.precision import with_precision
 
 PROGRAM = Path(__file__).with_name("doctored.py")

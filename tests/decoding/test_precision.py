@@ -10,9 +10,8 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.decoding import Beam, decode, native
 from seq2seq.decoding.native.linear import NativeLinear, pack_matrix
 from seq2seq.decoding.native.quantization import MAX_INPUTS, Int8Linear
-from seq2seq.decoding.precision import with_precision
+from seq2seq.decoding.precision import PackedLinear, with_precision
 from seq2seq.models import Seq2Seq
-from seq2seq.models.layers.packed import PackedLinear
 
 VARIANTS = [f"transformer attn={preset}" for preset in presets("attn")]
 VARIANTS += ["transformer position=t5 model.norm=rmsnorm model.activation=swiglu"]

@@ -29,8 +29,7 @@ from seq2seq.decoding.precision import with_precision
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.workers import Workers
 from seq2seq.models import Ensemble, Seq2Seq
-from seq2seq.models.candidates import CandidateRequest, top_candidates
-from seq2seq.models.token_lists import TokenLists
+from seq2seq.models.candidates import CandidateRequest, TokenLists, top_candidates
 
 
 def random_lists(sources: int = 64, size: int = 3, seed: int = 0) -> Shortlist:

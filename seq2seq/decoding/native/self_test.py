@@ -19,13 +19,12 @@ from seq2seq.base.symbols import EOS, PAD
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.layout import open_library
 from seq2seq.decoding.native.linear import NativeLinear, Packer
-from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import Int8Linear
+from seq2seq.decoding.native.transformer import NativeTransformer
 from seq2seq.decoding.precision import replace_linears, to_native
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.models.candidates import CandidateRequest
+from seq2seq.models.candidates import CandidateRequest, TokenLists
 from seq2seq.models.layers.input_scale import set_input_scales
-from seq2seq.models.token_lists import TokenLists
 
 PIECES = 700
 FLOAT32 = 2e-5  # of the spread of the numbers: several times what rounding makes of them

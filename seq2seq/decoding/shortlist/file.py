@@ -15,7 +15,7 @@ import torch
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import DataError
 from seq2seq.base.registry import matches
-from seq2seq.decoding.shortlist.lists import Shortlist
+from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
 
 NAME = "shortlist.bin"

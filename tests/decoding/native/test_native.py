@@ -43,8 +43,8 @@ from seq2seq.decoding import (
 )
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.linear import NativeLinear, Packer, pack_matrix
-from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import Int8Linear
+from seq2seq.decoding.native.transformer import NativeTransformer
 from seq2seq.decoding.precision import with_precision
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
 from seq2seq.models import Ensemble, Seq2Seq

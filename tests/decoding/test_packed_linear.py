@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2seq.models.layers.packed import PackedLinear
+from seq2seq.decoding.precision import PackedLinear
 
 
 @pytest.mark.parametrize("bias", [True, False])
