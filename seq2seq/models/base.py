@@ -53,7 +53,7 @@ PLAIN = PassOptions()
 
 
 class Memories(NamedTuple):
-    """What a decoder attends to, one memory of each kind per layer."""
+    """The memories that a decoder attends to, one of each kind per layer."""
 
     sources: list[Memory]  # the source, in B rows
     pasts: list[Any]  # what is written, in N rows; None if the tokens given are the whole target
