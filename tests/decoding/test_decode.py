@@ -38,21 +38,6 @@ def make_search(name: str, **limits: float) -> Search:
 
 
 @every_model
-@pytest.mark.parametrize("search", ["greedy", "beam", "beam of 8"])  # what is drawn: test_sample
-def test_batch_mates_are_irrelevant(model: str, search: str) -> None:
-    built = make_model(model)
-    source = source_batch(*LENGTHS)
-    together = decode(built, source, make_search(search))
-    order = torch.tensor([3, 0, 4, 2, 1])
-    shuffled = decode(built, source[order], make_search(search))
-    for place, row in enumerate(order.tolist()):
-        assert_same(shuffled[place], together[row])
-    for row, length in enumerate(LENGTHS):
-        (alone,) = decode(built, source[row : row + 1, :length], make_search(search))
-        assert_same(alone, together[row])
-
-
-@every_model
 @every_search
 def test_a_translation_is_limited_by_the_length_of_its_source(model: str, search: str) -> None:
     built, source = make_model(model), source_batch(*LENGTHS)
