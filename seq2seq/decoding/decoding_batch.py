@@ -12,13 +12,7 @@ from seq2seq.attention.page_pool import PagePool
 from seq2seq.base.symbols import PAD
 from seq2seq.decoding.constraints.guide import Guide
 from seq2seq.decoding.native.search import NativeSearch, native_search
-from seq2seq.decoding.search import (
-    Hypothesis,
-    Search,
-    SearchState,
-    SentenceOptions,
-    StepChoice,
-)
+from seq2seq.decoding.search import Hypothesis, Search, SearchState, SentenceOptions, StepChoice
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.base import Decoded

@@ -158,11 +158,7 @@ class EncoderLayer(nn.Module):
         self.around_feed = Residual(place.dim, options)
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor,
-        groups: Tensor | None = None,
-        positions: Tensor | None = None,
+        self, x: Tensor, mask: Tensor, groups: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
         """x (B, S, E) -> (B, S, E); positions (B, S) for rotations, None = 0 ... S - 1."""
         y = self.around_attention.pre_norm(x)

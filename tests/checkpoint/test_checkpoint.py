@@ -155,9 +155,7 @@ def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path)
         checkpoint.read(path)
 
 
-def test_whatever_byte_of_the_description_is_damaged_the_answer_is_one_message(
-    path: Path,
-) -> None:
+def test_whatever_byte_of_the_description_is_damaged_the_answer_is_one_message(path: Path) -> None:
     whole = path.read_bytes()
     with zipfile.ZipFile(path) as file:
         (name,) = (name for name in file.namelist() if name.endswith("data.pkl"))

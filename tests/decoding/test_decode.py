@@ -10,15 +10,7 @@ from helpers.toys import TableModel, assert_same
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
-from seq2seq.decoding import (
-    SEARCHES,
-    Beam,
-    Greedy,
-    Sample,
-    Search,
-    build_search,
-    decode,
-)
+from seq2seq.decoding import SEARCHES, Beam, Greedy, Sample, Search, build_search, decode
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest
 

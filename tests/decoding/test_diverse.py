@@ -15,13 +15,7 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import options_of
 from seq2seq.cli.options import add_decoding, decoding_arguments
 from seq2seq.cli.requirements import add_requirements
-from seq2seq.decoding import (
-    SEARCHES,
-    Beam,
-    DiverseBeam,
-    build_search,
-    decode,
-)
+from seq2seq.decoding import SEARCHES, Beam, DiverseBeam, build_search, decode
 from seq2seq.decoding.constraints.lexical import Vocabulary
 from seq2seq.text.tokenization.words import CharacterLevel
 

@@ -11,15 +11,7 @@ from helpers.builders import small_model, translate_copies
 from helpers.toys import LENGTHS, TableModel, assert_same, make_requests
 
 from seq2seq.base.errors import ConfigError, Seq2SeqError
-from seq2seq.decoding import (
-    Beam,
-    Engine,
-    Hypothesis,
-    Search,
-    SentenceRequest,
-    build_search,
-    decode,
-)
+from seq2seq.decoding import Beam, Engine, Hypothesis, Search, SentenceRequest, build_search, decode
 from seq2seq.decoding.request import Status
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, top_of_rows
@@ -96,11 +88,7 @@ def test_sentences_that_had_to_give_up_their_pages_are_translated_all_the_same(
 @every_cache
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_sentences_may_come_at_any_time(cache: str, seed: int) -> None:
-    model, search, requests = (
-        small_model("transformer").double(),
-        make_search(3),
-        make_requests(),
-    )
+    model, search, requests = (small_model("transformer").double(), make_search(3), make_requests())
     engine = Engine(model, search, cache=cache, rows=9, page_size=4)
     generator = random.Random(seed)
     coming, ended = list(requests), list[SentenceRequest]()
@@ -290,11 +278,7 @@ def test_no_more_is_read_ahead_than_was_allowed(cache: str) -> None:
 
 @every_cache
 def test_an_engine_whose_answers_nobody_reads_any_more_can_be_used_again(cache: str) -> None:
-    model, search, requests = (
-        small_model("transformer").double(),
-        make_search(2),
-        make_requests(),
-    )
+    model, search, requests = (small_model("transformer").double(), make_search(2), make_requests())
     engine = Engine(model, search, cache=cache, rows=8)
     answers = engine.translate(requests)
     next(answers)
@@ -368,11 +352,7 @@ def test_bans_and_required_tokens_change_the_candidates_of_their_rows_only() -> 
 def test_an_error_drops_all_sentences_and_tells_every_caller(
     cache: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, search, requests = (
-        small_model("transformer").double(),
-        make_search(2),
-        make_requests(),
-    )
+    model, search, requests = (small_model("transformer").double(), make_search(2), make_requests())
     engine = Engine(model, search, cache=cache, rows=8)
     answers = translate_copies(engine, requests)
     next(answers)

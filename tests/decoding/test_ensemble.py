@@ -152,8 +152,7 @@ def test_memories_of_all_kinds_stand_side_by_side(others: tuple[str, ...]) -> No
     found = {
         cache: list(
             translate_copies(
-                Engine(ensemble, build_search(SEARCHES[1]), cache=cache, rows=9),
-                requests,
+                Engine(ensemble, build_search(SEARCHES[1]), cache=cache, rows=9), requests
             )
         )
         for cache in CACHES

@@ -11,15 +11,7 @@ from helpers.toys import TableModel, assert_same
 from torch import Tensor
 
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
-from seq2seq.decoding import (
-    SEARCHES,
-    Beam,
-    Greedy,
-    Search,
-    SearchState,
-    build_search,
-    decode,
-)
+from seq2seq.decoding import SEARCHES, Beam, Greedy, Search, SearchState, build_search, decode
 from seq2seq.decoding.search import SentenceOptions
 from seq2seq.models.candidates import CandidateRequest
 

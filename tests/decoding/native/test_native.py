@@ -29,14 +29,7 @@ from helpers.toys import LENGTHS, make_requests
 from torch import Tensor, nn
 
 from seq2seq.base.symbols import EOS
-from seq2seq.decoding import (
-    Engine,
-    Hypothesis,
-    SentenceRequest,
-    build_search,
-    decode,
-    native,
-)
+from seq2seq.decoding import Engine, Hypothesis, SentenceRequest, build_search, decode, native
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.linear import NativeLinear, Packer, pack_matrix
 from seq2seq.decoding.native.quantization import Int8Linear
