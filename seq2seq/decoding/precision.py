@@ -68,8 +68,8 @@ def to_int8(model: Seq2Seq) -> Seq2Seq:
 
 
 def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bool) -> Seq2Seq:
-    """The model with all that the C covers computed there, if it runs here, and every other linear
-    map replaced by what `build` makes of it.
+    """The model with native steps if the native decoder runs here and covers them, and every other
+    linear map replaced by what `build` makes of it.
     """
     try:
         library = native.load_library()
@@ -105,7 +105,7 @@ PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
 
 
 def is_native(model: Seq2Seq) -> bool:
-    """Does the C compute all steps of a converted model? Then other processes may have it."""
+    """Are all steps of a converted model native? Then it can be sent to other processes."""
     members = model.members if isinstance(model, Ensemble) else [model]
     return all(isinstance(member, NativeModel) for member in members)
 

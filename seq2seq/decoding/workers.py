@@ -34,10 +34,10 @@ class Workers(SentenceEngine):
     dies, too: what it harms is then known.
 
     Args:
-        engine: of this process, which does the work when starting others is not worth it.
-        build: makes an engine in each process; a function that can be pickled.
+        engine: local engine, used when starting processes is not worth it.
+        build: function that makes an engine in each process; it must be picklable.
         count: maximum number of processes.
-        min_requests: requests per process that make starting it worth it.
+        min_requests: requests per process that make starting it worthwhile.
 
     `advance` raises whatever an engine raises; then all processes end, and all requests fail.
     """

@@ -36,7 +36,7 @@ def build_model(
         config: plain values. `model` and `position` are nodes of conf/, `attention` maps each role
             of the model to the options of its mechanism.
         source_size, target_size: pieces in the two vocabularies.
-        group_marks: of the source's pieces, from `data.groups`.
+        group_marks: marks of the source's pieces, from `data.groups`.
         unpositioned: the source's pieces that `model.unpositioned` names.
 
     Raises: ConfigError for anything that cannot work, naming what to type.

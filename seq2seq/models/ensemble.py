@@ -29,9 +29,9 @@ class Ensemble(Seq2Seq):
     search, one table of pages and one fork serve all.
 
     Args:
-        members: with the same source and target pieces, which the caller has checked.
+        members: models with the same source and target pieces, which the caller has checked.
         weights: w_i, positive; they are divided by their sum. None = all the same.
-        mean: of what.
+        mean: what the mean is taken of.
 
     Attributes:
         cross_attentions: the first member's, whose weights are returned.

@@ -76,13 +76,9 @@ class Recurrent(Seq2Seq):
         self.dropout = Dropout(dropout)
         self.layers = layers
         recurrent = nn.GRU if cell == "gru" else nn.LSTM
+        between = dropout if layers > 1 else 0.0
         self.encoder = recurrent(
-            dim,
-            dim // 2,
-            layers,
-            batch_first=True,
-            bidirectional=True,
-            dropout=dropout if layers > 1 else 0.0,
+            dim, dim // 2, layers, batch_first=True, bidirectional=True, dropout=between
         )
         self.cross = build_attention(attention[Role.CROSS], Place(Role.CROSS, dim, dim))
         build_cell = nn.GRUCell if cell == "gru" else nn.LSTMCell

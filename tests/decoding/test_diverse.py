@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import small_model, source_batch
-from helpers.constraints import random_constraint
-from helpers.naive import Case, naive
-from helpers.toys import TableModel, assert_same
+from helpers.naive_search import Case, naive
+from helpers.random_constraints import random_constraint
+from helpers.table_model import TableModel, assert_same
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import options_of

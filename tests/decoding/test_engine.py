@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 import torch
 from helpers.builders import small_model, translate_copies
-from helpers.toys import LENGTHS, TableModel, assert_same, make_requests
+from helpers.table_model import LENGTHS, TableModel, assert_same, make_requests
 
 from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.decoding import Beam, Engine, Hypothesis, Search, SentenceRequest, build_search, decode

@@ -17,8 +17,8 @@ from helpers.builders import (
     source_batch,
     translate_copies,
 )
-from helpers.naive import Case, naive
-from helpers.toys import NextLogP, assert_same, make_requests, next_logp
+from helpers.naive_search import Case, naive
+from helpers.table_model import NextLogP, assert_same, make_requests, next_logp
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.decoding import (

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 import torch
 from helpers.builders import small_model, source_batch, translate_copies
-from helpers.constraints import obeys, occurrences, random_constraint
-from helpers.toys import NextLogP, TableModel, assert_same, every_hypothesis, make_requests
+from helpers.random_constraints import obeys, occurrences, random_constraint
+from helpers.table_model import NextLogP, TableModel, assert_same, every_hypothesis, make_requests
 
 from seq2seq.base.symbols import EOS, UNK
 from seq2seq.decoding import Beam, DiverseBeam, Engine, Greedy, Sample, Search, decode

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import small_model, source_batch, translate_copies
-from helpers.naive import Case, naive
-from helpers.toys import TableModel, assert_same
+from helpers.naive_search import Case, naive
+from helpers.table_model import TableModel, assert_same
 
 from seq2seq.decoding import Engine, Greedy, SentenceRequest, build_search, decode
 from seq2seq.decoding.search import find_repeats

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import small_model, source_batch
-from helpers.naive import Case, candidates, defaults, naive, some_options
-from helpers.toys import TableModel, assert_same, next_logp
+from helpers.naive_search import Case, candidates, defaults, naive, some_options
+from helpers.table_model import TableModel, assert_same, next_logp
 from torch import Tensor
 
 from seq2seq.base.symbols import BOS, EOS

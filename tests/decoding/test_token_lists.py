@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import TARGET_SIZE, translate_copies
-from helpers.naive import Case, naive
+from helpers.naive_search import Case, naive
 from helpers.native_code import needs_native
 from helpers.native_models import (
     KINDS,
@@ -20,7 +20,7 @@ from helpers.native_models import (
     build_exact,
     on_torch,
 )
-from helpers.toys import NextLogP, make_requests, next_logp
+from helpers.table_model import NextLogP, make_requests, next_logp
 
 from seq2seq.base.symbols import EOS, UNK
 from seq2seq.decoding import Engine, Hypothesis, SentenceRequest, build_search

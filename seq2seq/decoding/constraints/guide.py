@@ -41,7 +41,7 @@ class Guide(Protocol):
         """May anything follow, from now on?"""
 
     def progress(self, state: int) -> int:
-        """A measure of what is there of what is required. Hypotheses of equal progress compete."""
+        """How much of the required text is present. Hypotheses of equal progress compete."""
 
 
 class RowTokens(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from ctypes import pointer
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -182,7 +182,10 @@ class NativeModel(Seq2Seq):
         """
         shortlist = None
         if lists is not None and sentences is not None:
-            shortlist = pointer(shortlist_struct(self.model.embeddings.output, lists, sentences))
+            head: Any = self.model.embeddings.output
+            sizes, addresses = lists.ids.shape, (lists.lengths.ctypes.data, lists.ids.ctypes.data)
+            rows = head.rows.data_ptr(), *sizes, *addresses, sentences.data_ptr()
+            shortlist = pointer(structs.Shortlist(*rows))
         return structs.TopK(
             k=ids.shape[1],
             banned=BANNED.data_ptr(),
@@ -196,9 +199,7 @@ class NativeModel(Seq2Seq):
     @property
     def head(self) -> PackedMatrix:
         """The map to the outputs, as it was packed when the model's maps were replaced."""
-        head: Any = self.model.embeddings.output
-        packed: PackedMatrix = head.packed
-        return packed
+        return cast(PackedMatrix, self.model.embeddings.output.packed)
 
 
 def embedding_struct(weight: Tensor, scale: float) -> Any:
@@ -238,12 +239,6 @@ def state_structs(memories: Sequence[Any]) -> tuple[Any, int]:
     states = [x for memory in memories for x in memory.state.values()]
     rows = ((x.data_ptr(), prod(x.shape[1:])) for x in states)
     return (structs.RowState * len(states))(*rows), len(states)
-
-
-def shortlist_struct(head: Any, lists: TokenLists, sentences: Tensor) -> Any:
-    """The structure of the lists that rows choose from."""
-    sizes, addresses = lists.ids.shape, (lists.lengths.ctypes.data, lists.ids.ctypes.data)
-    return structs.Shortlist(head.rows.data_ptr(), *sizes, *addresses, sentences.data_ptr())
 
 
 def check_code(code: int, embedding: Any = None, *ids: Tensor) -> None:

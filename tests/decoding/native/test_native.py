@@ -25,7 +25,7 @@ from helpers.native_models import (
     build_exact,
     on_torch,
 )
-from helpers.toys import LENGTHS, make_requests
+from helpers.table_model import LENGTHS, make_requests
 from torch import Tensor, nn
 
 from seq2seq.base.symbols import EOS

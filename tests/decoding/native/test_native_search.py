@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import SOURCE_SIZE, TARGET_SIZE, model_config, randomised, source_batch
-from helpers.naive import Case, naive
+from helpers.naive_search import Case, naive
 from helpers.native_code import needs_native
 from helpers.native_models import Phrase
-from helpers.toys import next_logp
+from helpers.table_model import next_logp
 
 from seq2seq.base.symbols import EOS, PAD
 from seq2seq.decoding import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from helpers.toys import NextLogP
+from helpers.table_model import NextLogP
 from seq2seq.base.registry import options_of
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.decoding import SEARCHES, Hypothesis

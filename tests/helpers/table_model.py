@@ -1,4 +1,4 @@
-"""A model that is a table of log-probabilities, and exhaustive search on it."""
+"""A model that is a table of log-probabilities, exhaustive search on it, and random sentences."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
