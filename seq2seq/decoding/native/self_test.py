@@ -106,20 +106,14 @@ def check_close(
 
 def random_model(case: Case) -> Seq2Seq:
     """In float64, of weights that make all that it computes matter."""
-    attention: dict[str, Any] = {
-        role: {
-            "name": "multihead",
-            "num_heads": case.heads[0],
-            "num_kv_heads": case.heads[1],
-            "bias": not case.pages,
-        }
-        for role in ("encoder", "decoder", "cross")
-    }
+    H, G = case.heads
+    heads = {"name": "multihead", "num_heads": H, "num_kv_heads": G, "bias": not case.pages}
+    attention: dict[str, Any] = dict.fromkeys(("encoder", "decoder", "cross"), heads)
     defaults = {"name": "transformer", "ffn_dim": 77, "encoder_layers": 1, "decoder_layers": 2}
     if case.ssru:
         attention["decoder"] = {"name": "ssru"}
     if case.score:
-        options = {"num_heads": case.heads[0], "score": case.score, "project": False}
+        options = {"num_heads": H, "score": case.score, "project": False}
         defaults, attention = {}, {"cross": {"name": "multihead", **options}}
     nodes = {"model": {**defaults, **case.model}, "position": case.position, "attention": attention}
     model = build_model(nodes, PIECES, PIECES).double().eval()

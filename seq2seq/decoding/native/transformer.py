@@ -25,15 +25,7 @@ from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
 from seq2seq.decoding.native.linear import Packer
 from seq2seq.models.base import Memories
 from seq2seq.models.layers.layer import ACTIVATIONS, FeedForward
-from seq2seq.models.layers.positions import (
-    ALiBi,
-    Learned,
-    PositionScheme,
-    Rotary,
-    Sinusoidal,
-    T5Bias,
-    TransformerXL,
-)
+from seq2seq.models.layers.positions import POSITIONS, PositionScheme
 from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer
 
@@ -45,7 +37,6 @@ NORMS = {
 ACTIVATION_NUMBERS = {
     ACTIVATIONS[name]: getattr(constants, name.upper()) for name in ("relu", "gelu", "silu")
 }
-SCHEMES = (Sinusoidal, Learned, Rotary, ALiBi, T5Bias, TransformerXL, PositionScheme)
 FIRST_POSITIONS = 256
 
 
@@ -63,7 +54,7 @@ def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
         all(type(each) is MultiHead and isinstance(each.q, nn.Linear) for each in plain)
         and all(type(each.score) in (Dot, ScaledDot) for each in plain)
         and all(type(layer.feed) is FeedForward for layer in layers)
-        and {type(model.encoder_position), type(model.decoder_position)} <= {*SCHEMES}
+        and {type(model.encoder_position), type(model.decoder_position)} <= {*POSITIONS.values()}
         and all(type(norm) in NORMS for norm in norms)
     )
 
