@@ -24,8 +24,7 @@ class DecodeState:
     The tables of which hypothesis has which tokens are held here, once for all layers. Only `keep`
     gives pages back; `keep` of no sentence gives back all.
 
-    `fork`, `keep` and `merge` change the hypotheses: searches call them. Models call `begin` and
-    `end`.
+    `fork`, `keep` and `merge` change the hypotheses: searches call them. Models call `begin`.
 
     Attributes:
         source: per layer, B rows: the source, stored once a sentence whatever K is; beams are

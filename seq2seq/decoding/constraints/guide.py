@@ -41,7 +41,7 @@ class Guide(Protocol):
         """May anything follow, from now on?"""
 
     def progress(self, state: int) -> int:
-        """How much of the required text is present. Hypotheses of equal progress compete."""
+        """Progress: how much of the required text is there. Those of equal progress compete."""
 
 
 class RowTokens(NamedTuple):

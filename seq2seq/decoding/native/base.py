@@ -22,8 +22,8 @@ from seq2seq.models.base import PLAIN, Decoded, Memories, PassOptions, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, Candidates, TokenLists
 from seq2seq.models.state import DecodeState
 
-MAX_CANDIDATES = 64  # that are found while the head is computed
-MAX_STEPS = 16  # in one call: whoever waits for news, or cancels, waits no longer
+MAX_CANDIDATES = 64  # found while the head is computed
+MAX_STEPS = 16  # per call, so that news and cancellations need not wait longer
 BANNED = torch.tensor(NEVER_GENERATED)
 
 
@@ -52,7 +52,7 @@ class NativeModel(Seq2Seq):
         self._caches: dict[str, tuple[Any, Any]] = {}  # by `_cache_structs`
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process gets the same matrices, and makes structures of its own."""
+        """Send another process the same matrices, from which it makes its own structures."""
         packer = self.packer
         return load_native, (type(self), self.model, packer.matrices, packer.int8)
 
@@ -87,8 +87,9 @@ class NativeModel(Seq2Seq):
         return Encoded(states.view(B, S, dim), None if is_full else mask, self.groups(source))
 
     def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
-        """Hidden states (rows, E) of the tokens of a batch, which points to those and to their
-        positions. Raises: DataError for those that the model lacks.
+        """Write the hidden states (rows, E) of the tokens and positions that a batch points to.
+
+        Raises: DataError for tokens and positions that the model lacks.
         """
         raise NotImplementedError
 

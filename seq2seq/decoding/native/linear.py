@@ -95,11 +95,11 @@ class Packer:
     """Packs the linear maps of a model.
 
     Args:
-        packed: those of the same maps in the same order, from another process.
+        packed: matrices of the same maps in the same order, from another process.
 
     Attributes:
-        matrices: in the order of their making.
-        parts: the part of each map.
+        matrices: packed matrices, in the order of their making.
+        parts: each map's part of one of them.
     """
 
     def __init__(self, library: CDLL, int8: bool, packed: Iterable[PackedMatrix] = ()):

@@ -17,7 +17,7 @@ from seq2seq.decoding.search import Array, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
 
-MAX_BEAMS = 32  # of one sentence
+MAX_BEAMS = 32  # per sentence
 
 
 class NativeSearch:
@@ -25,9 +25,9 @@ class NativeSearch:
     there are constraints, which are then passed as data.
 
     Args:
-        model: whose outputs the search chooses from.
-        state: whoever drops sentences from it or adds some makes a new `NativeSearch`.
-        hypotheses: of the same rows; a step forks them, too.
+        model: model whose outputs the search chooses from.
+        state: state of the search. Once sentences join or leave it, a new `NativeSearch` is needed.
+        hypotheses: decoder's state of the same rows, which a step forks too.
     """
 
     def __init__(self, model: NativeModel, state: SearchState, hypotheses: DecodeState):
