@@ -54,8 +54,7 @@ class Engine(SentenceEngine):
     Args:
         model: in evaluation mode.
         search: how hypotheses are chosen for requests that do not say it.
-        guide: function that makes a guide from a request's constraint; by default the constraint
-            is one itself.
+        guide: makes a guide from a request's constraint; by default, that is one.
         shortlist: the pieces that may translate those of a source; None = any.
         cache: `dense`, `paged`, or `auto`: paged on a GPU. A model that cannot merge
             (`Seq2Seq.can_merge`) is decoded as with `dense`.
