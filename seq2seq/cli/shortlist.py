@@ -52,9 +52,8 @@ def run(arguments: Namespace) -> int:
         option = "--align" if arguments.align else "--links"
         raise ConfigError(f"{option} is for text: add --source FILE and --target FILE")
     from seq2seq.data.text.lines import read_lines  # only here: torch takes a second
-    from seq2seq.decoding.shortlist.build import build_shortlist, count_pieces
+    from seq2seq.decoding.shortlist.build import build_shortlist, count_pieces, read_lexicon
     from seq2seq.decoding.shortlist.file import NAME, write_shortlist
-    from seq2seq.decoding.shortlist.lexicon import read_lexicon
     from seq2seq.text.tokenization.tokenizer import Tokenizers
     from seq2seq.translation.translator import Translator
 

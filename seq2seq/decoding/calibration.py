@@ -1,7 +1,7 @@
 """The magnitudes of the inputs of linear maps, which fix scales of integers before decoding."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -20,18 +20,15 @@ def input_maxima(model: Seq2Seq, rows: Sequence[list[int]]) -> dict[str, float]:
         rows: sources as ids, without eos. Each is translated alone, greedily, so that no padding is
             counted.
 
-    Returns: by the name of the map, such as `encoder.0.feed.up`; 0 for one that is not used.
+    Returns: maxima by the name of the map, such as `encoder.0.feed.up`; 0 for one that is not used.
     """
     maps = {name: each for name, each in model.named_modules() if isinstance(each, nn.Linear)}
     largest = dict.fromkeys(maps, 0.0)
 
-    def watch(name: str) -> Any:
-        def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            largest[name] = max(largest[name], float(inputs[0].abs().max()))
+    def note(name: str, _: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        largest[name] = max(largest[name], float(inputs[0].abs().max()))
 
-        return note
-
-    hooks = [linear.register_forward_pre_hook(watch(name)) for name, linear in maps.items()]
+    hooks = [each.register_forward_pre_hook(partial(note, name)) for name, each in maps.items()]
     try:
         for row in rows:
             decode(model, torch.tensor([[*row, EOS]]), Greedy(length_ratio=2.0, length_extra=20))

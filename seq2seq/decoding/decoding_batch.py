@@ -1,5 +1,5 @@
-"""The decoding loop, the only place where a model and a search meet: the sentences that are decoded
-together.
+"""The decoding loop: the sentences that are decoded together, and the only place where a model and
+a search meet.
 """
 
 from collections.abc import Container, Sequence
@@ -12,16 +12,9 @@ from seq2seq.attention.page_pool import PagePool
 from seq2seq.base.symbols import PAD
 from seq2seq.decoding.constraints.guide import Guide
 from seq2seq.decoding.native.search import NativeSearch, native_search
-from seq2seq.decoding.search import (
-    Hypothesis,
-    Search,
-    SearchState,
-    SentenceOptions,
-    StepChoice,
-)
+from seq2seq.decoding.search import Hypothesis, Search, SearchState, SentenceOptions
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
-from seq2seq.models.base import Decoded
 from seq2seq.models.state import DecodeState
 
 CACHED = 2048  # padded source pieces whose activations fit in the caches of a CPU
@@ -45,8 +38,8 @@ def decode(
         source: ids (B, S), each row ending in eos and padded at the right.
         search: how hypotheses are chosen.
         prefixes: the tokens that each translation must begin with.
-        draw_ids: what random draws depend on; None = 0 to B - 1.
-        guides: of each sentence, if any.
+        draw_ids: numbers on which random draws depend; None = 0 to B - 1.
+        guides: guide of each sentence, if it has one.
 
     Returns: for each sentence, in order, its hypotheses, best first.
     """
@@ -73,10 +66,10 @@ class DecodingBatch:
         search: how hypotheses are chosen.
         pages: where tokens are remembered; None = in tensors of equal length, and then no sentence
             can join others that have started.
-        stats: counts what is done here.
+        stats: counter of what is done here.
 
     Attributes:
-        request_ids: of the sentences, in the order of the rows.
+        request_ids: ids of the sentences, in the order of the rows.
     """
 
     def __init__(
@@ -91,7 +84,7 @@ class DecodingBatch:
         self.request_ids: list[int] = []
         self._state: DecodeState
         self._search_state: SearchState
-        self._native_search: NativeSearch | None  # of `_search_state`, if the C computes it
+        self._native_search: NativeSearch | None  # of `_search_state`, if it is covered
         self._tokens: Tensor  # (N, 1) the last of every row
         self._answered: set[int] = set()  # ids of answered sentences that are not dropped yet
 
@@ -110,8 +103,8 @@ class DecodingBatch:
 
         Args:
             source: ids (B, S), each row ending in eos and padded at the right.
-            request_ids: by which `step` answers, B.
-            sentences: the options of each, B.
+            request_ids: ids by which `step` answers, B.
+            sentences: options of each sentence, B.
         """
         start = perf_counter_ns()
         state = self.model.start(encode(self.model, source), self.search.beams, self.pages)
@@ -133,7 +126,7 @@ class DecodingBatch:
         return self._state.reserve(1)
 
     def step(self) -> Results:
-        """Decode one more token of every hypothesis; where the C computes the whole search, a few,
+        """Decode one more token of every hypothesis; where the whole search is native, a few,
         while none ends. Returns: the results of sentences now done.
         """
         stats, rows, start = self.stats, self.rows, perf_counter_ns()
@@ -144,7 +137,8 @@ class DecodingBatch:
         else:
             step = self.model.step(self._tokens, self._state, self.search.reads_weights)
             start = stats.lap("step", start)
-            choice = self._choose(step)
+            candidates = self.model.candidates(step.hidden[:, -1], self._search_state.request())
+            choice = self._search_state.advance(*candidates, step.weights)
             start = stats.lap("choose", start)
         stats.steps += steps
         stats.rows += steps * rows
@@ -159,11 +153,6 @@ class DecodingBatch:
             self._state.fork(parents)
             stats.lap("fork", start)
         return self._answer(done.tolist())
-
-    def _choose(self, step: Decoded) -> StepChoice:
-        """The search's choice of the next tokens."""
-        candidates = self.model.candidates(step.hidden[:, -1], self._search_state.request())
-        return self._search_state.advance(*candidates, step.weights)
 
     def _answer(self, done: list[bool]) -> Results:
         if True not in done:

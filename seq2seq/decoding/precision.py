@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +14,10 @@ from seq2seq.decoding import native
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.build import UnavailableError
 from seq2seq.decoding.native.linear import NativeLinear, Packer
-from seq2seq.decoding.native.model import NativeTransformer
-from seq2seq.decoding.native.quantization import MAX_INPUTS, Int8Linear
+from seq2seq.decoding.native.quantization import MAX_INPUTS, PACKED_FOR, Int8Linear
 from seq2seq.decoding.native.recurrent import NativeRNN, is_covered_rnn
-from seq2seq.decoding.native.stacks import is_covered
+from seq2seq.decoding.native.transformer import NativeTransformer, is_covered
 from seq2seq.models import Ensemble, Seq2Seq
-from seq2seq.models.layers.packed import PackedLinear
 
 
 def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
@@ -70,8 +68,8 @@ def to_int8(model: Seq2Seq) -> Seq2Seq:
 
 
 def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bool) -> Seq2Seq:
-    """The model with all that the C covers computed there, if it runs here, and every other linear
-    map replaced by what `build` makes of it.
+    """The model with native steps if the native decoder runs here and covers them, and every other
+    linear map replaced by what `build` makes of it.
     """
     try:
         library = native.load_library()
@@ -91,7 +89,9 @@ def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bo
 
 
 def to_native(model: Seq2Seq, packer: Packer) -> NativeModel | None:
-    """The model with its steps computed by the C, if it covers them."""
+    """The model with native steps, if the native decoder covers it."""
+    if any(x.dtype != torch.float32 or not x.is_cpu for x in model.parameters()):
+        return None
     if is_covered(model):
         return NativeTransformer(model, packer)
     if is_covered_rnn(model):
@@ -105,7 +105,7 @@ PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
 
 
 def is_native(model: Seq2Seq) -> bool:
-    """Does the C compute all steps of a converted model? Then other processes may have it."""
+    """Are all steps of a converted model native? Then it can be sent to other processes."""
     members = model.members if isinstance(model, Ensemble) else [model]
     return all(isinstance(member, NativeModel) for member in members)
 
@@ -149,3 +149,35 @@ def replace_linears(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module]) -> 
             if child in built:
                 setattr(module, name, built[child])
     return model
+
+
+class PackedLinear(nn.Module):
+    """A linear map in bfloat16, (..., K) -> (..., O), that does not reorder its matrix at every
+    call as `nn.Linear` does. On a CPU only, without gradients; the packed matrix is not saved.
+
+    Raises: RuntimeError, NotImplementedError or AttributeError where PyTorch or the processor has
+    no such kernel.
+    """
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__()
+        # For code that reads the matrix without calling the layer.
+        self.weight, self.bias = linear.weight, linear.bias
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), PACKED_FOR)
+
+    @classmethod
+    def of(cls, linear: nn.Linear) -> Self | nn.Linear:
+        """The layer packed, or unchanged where packing is not possible."""
+        try:
+            packed = cls(linear)
+            packed(linear.weight.new_zeros(2, linear.in_features))
+        except (AttributeError, NotImplementedError, RuntimeError):
+            return linear
+        return packed
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        if not x.numel():
+            return x.new_zeros(*x.shape[:-1], len(self.weight))
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        return out

@@ -21,8 +21,7 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_options, check_range
 from seq2seq.base.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.decoding.constraints.guide import Guide, Guides, RowTokens
-from seq2seq.models.candidates import CandidateRequest
-from seq2seq.models.token_lists import TokenLists
+from seq2seq.models.candidates import CandidateRequest, TokenLists
 
 Array = NDArray[Any]
 

@@ -2,6 +2,7 @@
 
 import gc
 import multiprocessing
+import os
 import pickle
 import queue
 import signal
@@ -10,11 +11,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext
+from multiprocessing.reduction import DupFd
 from multiprocessing.util import register_after_fork
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -179,3 +182,43 @@ def work(engine: Engine, commands: "queue.SimpleQueue[Command | None]") -> Reply
                 return RuntimeError("".join(traceback.format_exception(error)))
     answers = [(request.id, request.hypotheses or []) for request in ended]
     return Reply(answers, [(str(w.message), w.category) for w in caught], engine.stats)
+
+
+class SharedFactory:
+    """A function that builds an engine, and shares one model between worker processes.
+
+    A copy of this process has all that the function needs. For other processes the function is
+    written once, when it is pickled, into memory that has no name and no place on a disk; they map
+    the tensors there, so that a process that writes to one writes to its own copy. This is for
+    Linux: other systems have no such memory.
+    """
+
+    def __init__(self, build: Callable[[], Any]):
+        self._build = build
+        self._file: int | None = None
+
+    def __call__(self) -> Any:
+        return self._build()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._file is None:
+            self._file = os.memfd_create("seq2seq")
+            with os.fdopen(self._file, "wb", closefd=False) as stream:
+                torch.save(self._build, stream)
+        return partial, (call_shared, DupFd(self._file))
+
+    def close(self) -> None:
+        """Call it when all processes have been started."""
+        if self._file is not None:
+            os.close(self._file)
+
+
+def call_shared(handle: Any) -> Any:
+    """Call the function of a file that another process has written."""
+    file = handle.detach()
+    try:
+        # It holds functions as well as tensors, and comes from the parent process alone.
+        build = torch.load(f"/proc/self/fd/{file}", mmap=True, weights_only=False)
+    finally:
+        os.close(file)
+    return build()

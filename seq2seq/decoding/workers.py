@@ -14,9 +14,8 @@ from seq2seq.base.errors import Seq2SeqError
 from seq2seq.decoding.engine import DROPPED, Engine
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.sentence_engine import SentenceEngine
-from seq2seq.decoding.shared_factory import SharedFactory
 from seq2seq.decoding.stats import Stats
-from seq2seq.decoding.worker_process import Command, Died, Worker
+from seq2seq.decoding.worker_process import Command, Died, SharedFactory, Worker
 
 SHARE = 512  # maximum requests that a worker has not answered
 DEATHS = 3  # of workers with one request, after which it fails
@@ -35,10 +34,10 @@ class Workers(SentenceEngine):
     dies, too: what it harms is then known.
 
     Args:
-        engine: of this process, which does the work when starting others is not worth it.
-        build: makes an engine in each process; a function that can be pickled.
+        engine: local engine, used when starting processes is not worth it.
+        build: function that makes an engine in each process; it must be picklable.
         count: maximum number of processes.
-        min_requests: requests per process that make starting it worth it.
+        min_requests: requests per process that make starting it worthwhile.
 
     `advance` raises whatever an engine raises; then all processes end, and all requests fail.
     """
@@ -142,10 +141,10 @@ class Workers(SentenceEngine):
         try:
             worker.send(command)
         except Died as error:
-            self._bury(worker, error)
+            self._requeue(worker, error)
 
-    def _bury(self, worker: Worker, error: Died) -> None:
-        """Let others try again what a worker that has died was working on."""
+    def _requeue(self, worker: Worker, error: Died) -> None:
+        """Queue the work of a dead process again, and fail what has ended too many of them."""
         self._workers.remove(worker)
         worker.end()
         for request in worker.unanswered.values():
@@ -215,7 +214,7 @@ class Workers(SentenceEngine):
             try:
                 done += at_work[connection].receive()
             except Died as error:
-                self._bury(at_work[connection], error)
+                self._requeue(at_work[connection], error)
         for request in done:
             self._deaths.pop(request.id, None)
         return done

@@ -12,7 +12,7 @@ from seq2seq.base.text_stream import without_marks
 from seq2seq.data.batches.padding import pad_rows
 from seq2seq.data.text.lines import strip_line_end
 from seq2seq.data.text.windows import batch_by_length, windows
-from seq2seq.models import Seq2Seq
+from seq2seq.models import PassOptions, Seq2Seq
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 BATCH_PIECES = 4096  # padded pieces of the longer side in one batch
@@ -118,7 +118,7 @@ def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
     """
     results: dict[int, Tensor] = {}
     for batch, source, target in batches(model, pairs):
-        weights = model(source, target[:, :-1], need_weights=True).weights.cpu()
+        weights = model(source, target[:, :-1], PassOptions(need_weights=True)).weights.cpu()
         for row, i in enumerate(batch):
             height, width = len(pairs[i].target_ids) + 1, len(pairs[i].source_ids) + 1
             # A copy: a view would keep the padded batch alive.

@@ -9,7 +9,7 @@ from torch import Tensor
 from seq2seq.attention import Role
 from seq2seq.attention.base import Encoded
 from seq2seq.base.registry import Table, check_options, options_of
-from seq2seq.models.base import Decoded, Seq2Seq
+from seq2seq.models.base import Decoded, Memories, PassOptions, Seq2Seq
 from seq2seq.models.ensemble import Ensemble
 from seq2seq.models.layers.embedding import Embeddings
 from seq2seq.models.layers.positions import POSITIONS, Positions
@@ -36,7 +36,7 @@ def build_model(
         config: plain values. `model` and `position` are nodes of conf/, `attention` maps each role
             of the model to the options of its mechanism.
         source_size, target_size: pieces in the two vocabularies.
-        group_marks: of the source's pieces, from `data.groups`.
+        group_marks: marks of the source's pieces, from `data.groups`.
         unpositioned: the source's pieces that `model.unpositioned` names.
 
     Raises: ConfigError for anything that cannot work, naming what to type.
@@ -76,6 +76,8 @@ __all__ = [
     "Decoded",
     "Encoded",
     "Ensemble",
+    "Memories",
+    "PassOptions",
     "Seq2Seq",
     "build_model",
     "check_model",

@@ -1,6 +1,6 @@
 """The interface of every encoder-decoder: training, searches and plots know no other."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -28,11 +28,35 @@ class Decoded(NamedTuple):
 
 
 Layers = bool | Collection[int]  # of a decoder: all, none, or some by index
-Cuts = tuple[Tensor, Tensor]  # True where the embedding of a source, of a target token is zero
 
 
-def wants_layer(layers: Layers, layer: int) -> bool:
-    return layers if isinstance(layers, bool) else layer in layers
+class PassOptions(NamedTuple):
+    """Options of one pass of a batch through a model.
+
+    Attributes:
+        need_weights: decoder layers whose cross-attention weights to return; the others may compute
+            without writing them out.
+        source_cut, target_cut: masks (B, S) and (B, T) of tokens whose vectors are zero, so that
+            only their positions are seen; for `forward`. None = no such tokens.
+    """
+
+    need_weights: Layers = False
+    source_cut: Tensor | None = None
+    target_cut: Tensor | None = None
+
+    def wants_weights(self, layer: int) -> bool:
+        layers = self.need_weights
+        return layers if isinstance(layers, bool) else layer in layers
+
+
+PLAIN = PassOptions()
+
+
+class Memories(NamedTuple):
+    """The memories that a decoder attends to, one of each kind per layer."""
+
+    sources: list[Memory]  # the source, in B rows
+    pasts: list[Any]  # what is written, in N rows; None if the tokens given are the whole target
 
 
 class Seq2Seq(nn.Module):
@@ -108,41 +132,20 @@ class Seq2Seq(nn.Module):
         """Source ids (B, S) -> what the decoder attends to."""
         raise NotImplementedError
 
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        need_weights: Layers = False,
-        cuts: Cuts | None = None,
-    ) -> Decoded:
-        """Teacher forcing: source ids (B, S), target ids (B, T) beginning with bos.
-
-        Args:
-            need_weights: the decoder layers whose cross-attention weights to return; the others may
-                compute without writing them out.
-            cuts: (B, S) and (B, T), the tokens of which only the positions are seen.
-        """
+    def forward(self, source: Tensor, target: Tensor, options: PassOptions = PLAIN) -> Decoded:
+        """Teacher forcing: source ids (B, S), target ids (B, T) beginning with bos."""
         raise NotImplementedError
 
-    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
-        """The decoder's memories before the first token, a memory for each cross-attention: of
-        the source, in B rows, and of what is written, in B * `beams` rows.
-        """
+    def memories(self, encoded: Encoded, beams: int) -> Memories:
+        """The memories before the first token, for N = B * `beams` hypotheses."""
         raise NotImplementedError
 
     def decode(
-        self,
-        tokens: Tensor,
-        sources: Sequence[Memory],
-        pasts: Sequence[Memory | None],
-        positions: Tensor,
-        need_weights: Layers = False,
+        self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN
     ) -> Decoded:
         """The next n tokens of every hypothesis, ids (N, n) at positions (n,) or (N, n).
 
-        Args:
-            sources, pasts: from `memories`; `pasts` are changed in place.
-            need_weights: as in `forward`.
+        Changes the memories of what is written in place.
         """
         raise NotImplementedError
 
@@ -168,7 +171,8 @@ class Seq2Seq(nn.Module):
         place.
         """
         positions = self.begin(tokens.shape[1], state)
-        return self.decode(tokens, state.source, state.past, positions, need_weights)
+        memories = Memories(state.source, state.past)
+        return self.decode(tokens, memories, positions, PassOptions(need_weights))
 
     def begin(self, n: int, state: DecodeState) -> Tensor:
         """`DecodeState.begin`, if the positions reach so far."""

@@ -5,17 +5,44 @@ follow, a minimum length, repetitions that are banned, what its constraints ban,
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2seq.base.symbols import EOS, NEVER_GENERATED
-from seq2seq.models.token_lists import TokenLists
 
 # Columns of which at first only the largest is compared. `topk` is fast if a row has more than 64 C
 # of these chunks: with 8,000 pieces and the 10 candidates of 5 beams, chunks of at most 12.
 CHUNK = 10
+
+
+@dataclass(frozen=True, eq=False)
+class TokenLists:
+    """The tokens that each of B sentences may use; all others have probability 0 in its rows.
+
+    Attributes:
+        ids: tokens of each sentence, (B, W) int64, ascending, at least one, -1 after the last.
+    """
+
+    ids: NDArray[Any]
+
+    @cached_property
+    def lengths(self) -> NDArray[Any]:
+        """The number of tokens of each sentence, (B,)."""
+        lengths: NDArray[Any] = np.count_nonzero(self.ids >= 0, axis=1).astype(np.int64)
+        return lengths
+
+    def mask(self, logits: Tensor, sentences: Tensor) -> None:
+        """Set to -inf, in rows (N, V) of these sentences (N,), all but their own tokens."""
+        # The first of each sentence stands for -1.
+        ids = torch.from_numpy(np.where(self.ids < 0, self.ids[:, :1], self.ids))
+        listed = ids.to(logits.device)[sentences]
+        values = logits.gather(1, listed)
+        logits.fill_(-torch.inf).scatter_(1, listed, values)
 
 
 @dataclass(frozen=True)

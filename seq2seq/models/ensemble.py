@@ -8,10 +8,10 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, Memory
+from seq2seq.attention import Attention
 from seq2seq.attention.base import Encoded
 from seq2seq.base.errors import ConfigError
-from seq2seq.models.base import Cuts, Decoded, Layers, Seq2Seq
+from seq2seq.models.base import PLAIN, Decoded, Memories, PassOptions, Seq2Seq
 
 Mean = Literal["probabilities", "log-probabilities"]
 ROWS = 16  # whose logarithms are added at once
@@ -29,9 +29,9 @@ class Ensemble(Seq2Seq):
     search, one table of pages and one fork serve all.
 
     Args:
-        members: with the same source and target pieces, which the caller has checked.
+        members: models with the same source and target pieces, which the caller has checked.
         weights: w_i, positive; they are divided by their sum. None = all the same.
-        mean: of what.
+        mean: what the mean is taken of.
 
     Attributes:
         cross_attentions: the first member's, whose weights are returned.
@@ -65,21 +65,12 @@ class Ensemble(Seq2Seq):
         states = torch.cat([each.states for each in encoded], -1)
         return Encoded(states, encoded[0].mask, torch.cat(groups, -1) if groups else None)
 
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        need_weights: Layers = False,
-        cuts: Cuts | None = None,
-    ) -> Decoded:
-        first, *others = self.members
-        decoded = [first(source, target, need_weights, cuts)]
-        decoded += [member(source, target, False, cuts) for member in others]
-        return concatenate_hidden(decoded)
+    def forward(self, source: Tensor, target: Tensor, options: PassOptions = PLAIN) -> Decoded:
+        each = zip(self.members, self._options(options), strict=True)
+        return concatenate_hidden([member(source, target, its) for member, its in each])
 
-    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
-        sources: list[Memory] = []
-        pasts: list[Memory] = []
+    def memories(self, encoded: Encoded, beams: int) -> Memories:
+        all_memories = Memories([], [])
         states, groups = self._by_width(encoded.states), encoded.groups
         for member, its_states in zip(self.members, states, strict=True):
             its_groups = None
@@ -87,22 +78,18 @@ class Ensemble(Seq2Seq):
                 its_groups, groups = groups.tensor_split([member.group_marks.shape[1] - 1], dim=-1)
             of_member = Encoded(its_states.contiguous(), encoded.mask, its_groups)
             of_source, of_target = member.memories(of_member, beams)
-            sources += of_source
-            pasts += of_target
-        return sources, pasts
+            all_memories.sources.extend(of_source)
+            all_memories.pasts.extend(of_target)
+        return all_memories
 
     def decode(
-        self,
-        tokens: Tensor,
-        sources: Sequence[Memory],
-        pasts: Sequence[Memory | None],
-        positions: Tensor,
-        need_weights: Layers = False,
+        self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN
     ) -> Decoded:
         decoded = []
-        for i, (member, its) in enumerate(zip(self.members, self._layers(), strict=True)):
-            asked = need_weights if i == 0 else False
-            decoded.append(member.decode(tokens, sources[its], pasts[its], positions, asked))
+        each = zip(self.members, self._layers(), self._options(options), strict=True)
+        for member, layers, its in each:
+            of_member = Memories(memories.sources[layers], memories.pasts[layers])
+            decoded.append(member.decode(tokens, of_member, positions, its))
         return concatenate_hidden(decoded)
 
     @torch.no_grad()
@@ -133,6 +120,11 @@ class Ensemble(Seq2Seq):
         """(..., E_1 + E_2 + ...) -> (..., E_1), (..., E_2), ..."""
         widths = [member.embeddings.dim for member in self.members]
         return torch.split(states, widths, dim=-1)
+
+    def _options(self, options: PassOptions) -> list[PassOptions]:
+        """The options for each member: weights are those of the first."""
+        others = options._replace(need_weights=False)
+        return [options, *[others] * (len(self.members) - 1)]
 
     def _layers(self) -> Iterator[slice]:
         """The slice of the memories that belongs to each member."""

@@ -2,7 +2,7 @@
 which attends before each step (Bahdanau); `LuongRNN`, which attends after it (Luong).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from seq2seq.attention import Attention, Memory, Place, Role, StateMemory, build_attention
+from seq2seq.attention import Attention, Place, Role, StateMemory, build_attention
 from seq2seq.attention.base import Attended, Encoded
 from seq2seq.attention.fixed import final_state
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_range
 from seq2seq.base.symbols import PAD
-from seq2seq.models.base import Attentions, Cuts, Decoded, Layers, Seq2Seq, wants_layer
+from seq2seq.models.base import PLAIN, Attentions, Decoded, Memories, PassOptions, Seq2Seq
 from seq2seq.models.layers.dropout import Dropout
 from seq2seq.models.layers.embedding import Embeddings
 from seq2seq.models.layers.positions import Positions
@@ -76,13 +76,9 @@ class Recurrent(Seq2Seq):
         self.dropout = Dropout(dropout)
         self.layers = layers
         recurrent = nn.GRU if cell == "gru" else nn.LSTM
+        between = dropout if layers > 1 else 0.0
         self.encoder = recurrent(
-            dim,
-            dim // 2,
-            layers,
-            batch_first=True,
-            bidirectional=True,
-            dropout=dropout if layers > 1 else 0.0,
+            dim, dim // 2, layers, batch_first=True, bidirectional=True, dropout=between
         )
         self.cross = build_attention(attention[Role.CROSS], Place(Role.CROSS, dim, dim))
         build_cell = nn.GRUCell if cell == "gru" else nn.LSTMCell
@@ -96,14 +92,14 @@ class Recurrent(Seq2Seq):
 
     @staticmethod
     def widths(dim: int, context: int) -> tuple[int, int]:
-        """Of what enters the first cell beside the embedding, and of what the output layer reads,
-        for a context of this width.
+        """Input widths of the first cell (without the embedding) and of the output layer, for a
+        context of this width.
         """
         raise NotImplementedError
 
-    def encode(self, source: Tensor, cut: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor, options: PassOptions = PLAIN) -> Encoded:
         mask = source != PAD
-        x = self.dropout(self.embeddings.embed_source(source, cut))
+        x = self.dropout(self.embeddings.embed_source(source, options.source_cut))
         # Packed, so that the backward direction of each row begins at its own last token.
         packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(
@@ -111,24 +107,17 @@ class Recurrent(Seq2Seq):
         )
         return Encoded(states, mask, self.groups(source))
 
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        need_weights: Layers = False,
-        cuts: Cuts | None = None,
-    ) -> Decoded:
-        of_source, of_target = cuts or (None, None)
-        state = self.start(self.encode(source, of_source))
+    def forward(self, source: Tensor, target: Tensor, options: PassOptions = PLAIN) -> Decoded:
+        state = self.start(self.encode(source, options))
         positions = self.begin(target.shape[1], state)
-        return self.decode(target, state.source, state.past, positions, need_weights, of_target)
+        return self.decode(target, Memories(state.source, state.past), positions, options)
 
     @property
     def cross_attentions(self) -> list[Attention[Any]]:
         return [self.cross]
 
-    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
-        return [self.cross.memory_of(encoded)], [self.first_memory(encoded, beams)]
+    def memories(self, encoded: Encoded, beams: int) -> Memories:
+        return Memories([self.cross.memory_of(encoded)], [self.first_memory(encoded, beams)])
 
     def first_memory(self, encoded: Encoded, beams: int) -> StateMemory:
         """The states of the cells before the first word."""
@@ -138,25 +127,17 @@ class Recurrent(Seq2Seq):
         return StateMemory(**dict(zip(self.state_names, parts, strict=True)))
 
     def decode(
-        self,
-        tokens: Tensor,
-        sources: Sequence[Memory],
-        pasts: Sequence[Memory | None],
-        positions: Tensor,
-        need_weights: Layers = False,
-        cut: Tensor | None = None,
+        self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN
     ) -> Decoded:
         # There is one attention, which counts as layer 0.
-        memory, asked = pasts[0], wants_layer(need_weights, 0)
-        assert isinstance(memory, StateMemory)
-        embedded = self.dropout(self.embeddings.embed_target(tokens, cut))  # (N, n, E)
+        (source,), (memory,) = memories
+        asked = options.wants_weights(0)
+        embedded = self.embeddings.embed_target(tokens, options.target_cut)
+        embedded = self.dropout(embedded)  # (N, n, E)
         reads, weights = [], []
         for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
             attend = partial(
-                self.cross.attend_beams,
-                memory=sources[0],
-                positions=position,
-                need_weights=asked,
+                self.cross.attend_beams, memory=source, positions=position, need_weights=asked
             )
             read, step_weights = self.emit(y, memory, attend)
             reads.append(read)

@@ -24,8 +24,7 @@ class DecodeState:
     The tables of which hypothesis has which tokens are held here, once for all layers. Only `keep`
     gives pages back; `keep` of no sentence gives back all.
 
-    `fork`, `keep` and `merge` change the hypotheses: searches call them. Models call `begin` and
-    `end`.
+    `fork`, `keep` and `merge` change the hypotheses: searches call them. Models call `begin`.
 
     Attributes:
         source: per layer, B rows: the source, stored once a sentence whatever K is; beams are
@@ -33,6 +32,8 @@ class DecodeState:
         past: per layer: the decoder's memory of each hypothesis, in N rows, or B slabs.
         beams: K.
         lengths: for each sentence, the tokens remembered in each of its rows.
+        targets: the table of what each hypothesis has written, which native searches fork; None if
+            no layer keeps tokens.
 
     Raises: ValueError if the pool has too few pages for the sources.
     """
@@ -52,11 +53,11 @@ class DecodeState:
         self.device = device
         self.pages = pages
         self._sources: SlotTable | None = None
-        self._targets: SlotTable | BeamTable | None = None
+        self.targets: SlotTable | BeamTable | None = None
         if pages is not None:
             self._move_to_pages(pages)
         elif beams > 1:
-            slabs = self._targets = BeamTable(len(self.lengths), beams, device)
+            slabs = self.targets = BeamTable(len(self.lengths), beams, device)
             self.past = [to_slabs(memory, slabs) for memory in past]
         for tokens in map(tokens_of, self.source):
             if tokens is not None:
@@ -68,12 +69,12 @@ class DecodeState:
         if table is not None:
             self.source = [to_pages(memory, table, i) for i, memory in enumerate(self.source)]
         if any(tokens_of(memory) is not None for memory in self.past):
-            table = self._targets = SlotTable(pages, len(self.lengths), self.beams)
+            table = self.targets = SlotTable(pages, len(self.lengths), self.beams)
             self.past = [to_pages(memory, table, i) for i, memory in enumerate(self.past)]
 
     @property
     def _tables(self) -> list[SlotTable]:
-        return [t for t in (self._sources, self._targets) if isinstance(t, SlotTable)]
+        return [t for t in (self._sources, self.targets) if isinstance(t, SlotTable)]
 
     @property
     def written(self) -> int:
@@ -87,7 +88,7 @@ class DecodeState:
 
     def reserve(self, n: int) -> bool:
         """Take the pages that the next n tokens of every row need: all, or none and False."""
-        table = self._targets
+        table = self.targets
         return not isinstance(table, SlotTable) or table.reserve([n] * len(self.lengths))
 
     def begin(self, n: int) -> Tensor:
@@ -96,7 +97,7 @@ class DecodeState:
 
         Raises: ValueError if there are too few pages; `reserve` first, to avoid this.
         """
-        if isinstance(self._targets, SlotTable) and not self.reserve(n):
+        if isinstance(self.targets, SlotTable) and not self.reserve(n):
             raise ValueError(
                 f"too few pages for {n} more tokens of {len(self.lengths)} sentences: call "
                 "`reserve` first, and `keep` fewer sentences if it returns False"
@@ -107,28 +108,21 @@ class DecodeState:
             positions = torch.arange(n, device=self.device)
             starts = torch.tensor(self.lengths, device=self.device)
             positions = starts.repeat_interleave(self.beams)[:, None] + positions
-        if self._targets is not None:
-            self._targets.grow(positions)
+        if self.targets is not None:
+            self.targets.grow(positions)
         self.lengths = [length + n for length in self.lengths]
         return positions
 
     def fork(self, parents: Tensor) -> None:
         """Row r continues the hypothesis of row parents[r], (N,), of the same sentence."""
-        if self._targets is not None:
-            self._targets.fork(parents)
+        if self.targets is not None:
+            self.targets.fork(parents)
         self.fork_memories(parents)
 
     def fork_memories(self, parents: Tensor) -> None:
-        """`fork` of all but the table of targets."""
+        """`fork` without the table of targets."""
         for memory in self.past:
             memory.fork(parents)
-
-    @property
-    def target_table(self) -> SlotTable | BeamTable | None:
-        """The table of what each hypothesis has written, for the caller to fork; None if no layer
-        keeps tokens.
-        """
-        return self._targets
 
     def keep(self, sentences: Tensor) -> None:
         """Drop all other sentences; (B',), ascending."""
@@ -142,8 +136,8 @@ class DecodeState:
         self.lengths = [self.lengths[sentence] for sentence in chosen]
         if self._sources is not None:
             self._sources.keep(chosen, sentences)
-        if self._targets is not None:
-            self._targets.keep(chosen, rows)
+        if self.targets is not None:
+            self.targets.keep(chosen, rows)
 
     def merge(self, other: "DecodeState") -> None:
         """Append the sentences of another state of the same model, which is used up.

@@ -1,6 +1,6 @@
 """The Transformer: encoder and decoder stacks with a choice of attention in every role."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from seq2seq.attention.multihead import MultiHead
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_range
 from seq2seq.base.symbols import PAD
-from seq2seq.models.base import Attentions, Cuts, Decoded, Layers, Seq2Seq, wants_layer
+from seq2seq.models.base import PLAIN, Attentions, Decoded, Memories, PassOptions, Seq2Seq
 from seq2seq.models.layers.dropout import Dropout
 from seq2seq.models.layers.embedding import Embeddings
 from seq2seq.models.layers.layer import FeedForward, LayerOptions, Residual, build_norm
@@ -77,58 +77,44 @@ class Transformer(Seq2Seq):
         if layer.norm_order == "pre":  # else every layer is normalised already
             self.encoder_norm, self.decoder_norm = build_norm(dim, layer), build_norm(dim, layer)
 
-    def encode(self, source: Tensor, cut: Tensor | None = None) -> Encoded:
+    def encode(self, source: Tensor, options: PassOptions = PLAIN) -> Encoded:
         self._check_length(source.shape[1], "source")
         mask, groups = source != PAD, self.groups(source)
         positions = self.source_positions(source)
-        embedded = self.embeddings.embed_source(source, cut)
+        embedded = self.embeddings.embed_source(source, options.source_cut)
         x = self.dropout(self.encoder_position.embed(embedded, positions))
         rotates = self.encoder_position.hook == "rotate" and self.unpositioned is not None
         for layer in self.encoder:
             x = layer(x, mask, groups, positions if rotates else None)
         return Encoded(self.encoder_norm(x), mask, groups)
 
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        need_weights: Layers = False,
-        cuts: Cuts | None = None,
-    ) -> Decoded:
+    def forward(self, source: Tensor, target: Tensor, options: PassOptions = PLAIN) -> Decoded:
         self._check_length(target.shape[1], "target")
-        of_source, of_target = cuts or (None, None)
-        sources = self._sources(self.encode(source, of_source))
+        sources = self._sources(self.encode(source, options))
+        memories = Memories(sources, [None] * len(sources))
         positions = torch.arange(target.shape[1], device=target.device)
-        pasts = [None] * len(sources)
-        return self.decode(target, sources, pasts, positions, need_weights, of_target)
+        return self.decode(target, memories, positions, options)
 
     @property
     def cross_attentions(self) -> list[Attention[Any]]:
         return [layer.cross for layer in self.decoder]
 
-    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
+    def memories(self, encoded: Encoded, beams: int) -> Memories:
         pasts = [layer.attention.new_memory() for layer in self.decoder]
-        return self._sources(encoded), pasts
+        return Memories(self._sources(encoded), pasts)
 
     def _sources(self, encoded: Encoded) -> list[Memory]:
         return [layer.cross.memory_of(encoded) for layer in self.decoder]
 
     def decode(
-        self,
-        tokens: Tensor,
-        sources: Sequence[Memory],
-        pasts: Sequence[Memory | None],
-        positions: Tensor,
-        need_weights: Layers = False,
-        cut: Tensor | None = None,
+        self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN
     ) -> Decoded:
-        """As in `Seq2Seq`; a past of None means that `tokens` is the whole target."""
-        embedded = self.embeddings.embed_target(tokens, cut)
+        embedded = self.embeddings.embed_target(tokens, options.target_cut)
         x = self.dropout(self.decoder_position.embed(embedded, positions))
         weights = []
-        layers = zip(self.decoder, sources, pasts, strict=True)
+        layers = zip(self.decoder, *memories, strict=True)
         for index, (layer, source, past) in enumerate(layers):
-            asked = wants_layer(need_weights, index)
+            asked = options.wants_weights(index)
             x, layer_weights = layer(x, source, past, positions, asked)
             if asked:
                 weights.append(layer_weights)
@@ -172,11 +158,7 @@ class EncoderLayer(nn.Module):
         self.around_feed = Residual(place.dim, options)
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor,
-        groups: Tensor | None = None,
-        positions: Tensor | None = None,
+        self, x: Tensor, mask: Tensor, groups: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
         """x (B, S, E) -> (B, S, E); positions (B, S) for rotations, None = 0 ... S - 1."""
         y = self.around_attention.pre_norm(x)

@@ -13,8 +13,8 @@ from torch.autograd.function import Function
 
 from seq2seq.base.symbols import PAD
 from seq2seq.data.batches.batch import Batch
-from seq2seq.models import Seq2Seq
-from seq2seq.models.base import Cuts, Layers
+from seq2seq.models import PassOptions, Seq2Seq
+from seq2seq.models.base import Layers
 from seq2seq.training.guided import GuidedHead, align_loss
 
 
@@ -47,7 +47,7 @@ def batch_loss(
     copies = 2 if alpha else 1
     source, given = (side.repeat(copies, 1) for side in (batch.source, batch.target[:, :-1]))
     cuts = None if batch.cuts is None or not alpha else cut_second(*batch.cuts)
-    hidden, weights = model(source, given, layers, cuts)
+    hidden, weights = model(source, given, PassOptions(layers, *cuts or ()))
     rows, output = hidden[real.repeat(copies, 1)], model.embeddings.output
     if alpha:
         compare = r_drop if cuts is None else simcut
@@ -62,7 +62,7 @@ def batch_loss(
     return loss
 
 
-def cut_second(source: Tensor, target: Tensor) -> Cuts:
+def cut_second(source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """The cuts of a batch that is repeated: of the second pass only."""
     of_source, of_target = (torch.cat((torch.zeros_like(x), x)) for x in (source, target))
     return of_source, of_target

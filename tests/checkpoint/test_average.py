@@ -134,15 +134,6 @@ def test_an_average_of_one_is_that_one_and_of_none_is_refused(tmp_path: Path) ->
         average([], tmp_path / "none.ckpt")
 
 
-def test_models_of_other_shapes_are_not_averaged(tmp_path: Path) -> None:
-    save_model(tmp_path / "one.ckpt", "model.dim=32")
-    save_model(tmp_path / "other.ckpt", "model.dim=64")
-    with pytest.raises(
-        CheckpointError, match=r"other.ckpt is not the same .*: model.dim was 32 and is 64 now"
-    ):
-        average([tmp_path / "one.ckpt", tmp_path / "other.ckpt"], tmp_path / "mean.ckpt")
-
-
 def test_constants_of_a_model_are_not_averaged(base: Path) -> None:
     """A mean of the integers that T5's buckets begin with would be rounded to other ones."""
     options = ("position=t5", "trainer.max_steps=1", "optimizer.lr=0", "checkpoint.monitor=loss")
@@ -156,16 +147,16 @@ def test_constants_of_a_model_are_not_averaged(base: Path) -> None:
         (("attn.score=dot",), r"attention\.\w+\.score was 'scaled_dot' and is 'dot' now"),
         (("position=rope",), "position.name was 'sinusoidal' and is 'rope' now"),
         (("model.activation=gelu",), "model.activation was 'relu' and is 'gelu' now"),
+        (("model.dim=64",), "model.dim was 32 and is 64 now"),
     ],
-    ids=["attention", "position", "model"],
+    ids=["attention", "position", "model", "shape"],
 )
-def test_models_that_compute_differently_are_not_averaged_though_their_shapes_agree(
+def test_models_that_compute_differently_are_not_averaged(
     tmp_path: Path, overrides: tuple[str, ...], words: str
 ) -> None:
-    one = save_model(tmp_path / "one.ckpt", *TINY_MODEL).state_dict()
-    other = save_model(tmp_path / "other.ckpt", *TINY_MODEL, *overrides).state_dict()
-    shapes = [{name: value.shape for name, value in state.items()} for state in (one, other)]
-    assert shapes[0] == shapes[1]
+    """Their shapes may agree all the same."""
+    save_model(tmp_path / "one.ckpt", *TINY_MODEL)
+    save_model(tmp_path / "other.ckpt", *TINY_MODEL, *overrides)
     with pytest.raises(CheckpointError, match=f"other.ckpt is not the same model as .*{words}"):
         average([tmp_path / "one.ckpt", tmp_path / "other.ckpt"], tmp_path / "mean.ckpt")
     assert not (tmp_path / "mean.ckpt").exists()

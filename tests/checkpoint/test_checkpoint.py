@@ -21,6 +21,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return demo_run(tmp_path_factory.getbasetemp())
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A checkpoint of a tiny model."""
+    save_model(tmp_path / "tiny.ckpt", *TINY_MODEL)
+    return tmp_path / "tiny.ckpt"
+
+
 def test_a_run_leaves_files_that_run_no_code_when_they_are_opened(run: Path) -> None:
     for name in ("best.ckpt", "last.ckpt"):
         torch.load(run / name, weights_only=True)
@@ -67,9 +74,8 @@ def test_the_model_that_is_read_computes_what_the_saved_one_did(
     assert torch.equal(again.embeddings.output(again(source, target).hidden), expected)
 
 
-def test_the_tokenizers_that_are_read_cut_as_the_saved_ones_did(tmp_path: Path) -> None:
-    save_model(tmp_path / "any.ckpt", *TINY_MODEL)
-    saved = checkpoint.read(tmp_path / "any.ckpt")
+def test_the_tokenizers_that_are_read_cut_as_the_saved_ones_did(path: Path) -> None:
+    saved = checkpoint.read(path)
     texts = ["Ein Hund läuft.", " <s> 中文 ", ""]
     for side in (saved.source, saved.target):
         assert side.encode_batch(texts) == tokenizer().encode_batch(texts)
@@ -149,11 +155,7 @@ def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path)
         checkpoint.read(path)
 
 
-def test_whatever_byte_of_the_description_is_damaged_the_answer_is_one_message(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "damaged.ckpt"
-    save_model(path, *TINY_MODEL)
+def test_whatever_byte_of_the_description_is_damaged_the_answer_is_one_message(path: Path) -> None:
     whole = path.read_bytes()
     with zipfile.ZipFile(path) as file:
         (name,) = (name for name in file.namelist() if name.endswith("data.pkl"))
@@ -196,9 +198,7 @@ def test_a_description_whose_parts_are_not_what_they_should_be_is_refused(
 
 
 @pytest.mark.parametrize("state", [None, [], {"model.weight": 1}, {1: torch.ones(2)}], ids=str)
-def test_a_file_without_weights_is_refused(tmp_path: Path, state: Any) -> None:
-    path = tmp_path / "damaged.ckpt"
-    save_model(path, *TINY_MODEL)
+def test_a_file_without_weights_is_refused(path: Path, state: Any) -> None:
     content = torch.load(path, weights_only=True)
     torch.save({**content, "state_dict": state}, path)
     with pytest.raises(CheckpointError, match="holds no named weights"):
@@ -232,10 +232,8 @@ def test_of_a_large_tree_only_a_part_is_searched_for_a_run(
         find_checkpoint(tmp_path)
 
 
-def test_weights_that_do_not_fit_their_checksum_are_not_loaded(tmp_path: Path) -> None:
+def test_weights_that_do_not_fit_their_checksum_are_not_loaded(path: Path) -> None:
     """One bit of one weight: torch itself loads it silently."""
-    path = tmp_path / "any.ckpt"
-    save_model(path, *TINY_MODEL)
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
         entry = max(archive.infolist(), key=lambda each: each.file_size)
@@ -247,15 +245,14 @@ def test_weights_that_do_not_fit_their_checksum_are_not_loaded(tmp_path: Path) -
     content[entry.header_offset + 30 + name + extra + 1] ^= 1
     path.write_bytes(content)
     torch.load(path, weights_only=True)
-    with pytest.raises(CheckpointError, match="any.ckpt is damaged.*checksum.*copy it again"):
+    with pytest.raises(CheckpointError, match="tiny.ckpt is damaged.*checksum.*copy it again"):
         checkpoint.read(path)
 
 
 def test_what_was_verified_is_what_is_loaded_even_if_a_run_replaces_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, other = tmp_path / "best.ckpt", tmp_path / "other"
-    save_model(path, *TINY_MODEL)
+    other = path.parent / "other"
     expected = checkpoint.read(path)
     verify = zipfile.ZipFile.testzip
 
@@ -280,18 +277,15 @@ def test_parameters_are_the_weights_of_the_file_and_nothing_is_drawn_for_them(ru
     assert model.embeddings.output.weight is model.embeddings.target.weight  # tied, as in training
 
 
-def test_weights_stay_as_they_were_read_when_the_file_is_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "best.ckpt"
-    save_model(path, *TINY_MODEL)
+def test_weights_stay_as_they_were_read_when_the_file_is_overwritten(path: Path) -> None:
     saved = checkpoint.read(path)
     before = {name: value.clone() for name, value in saved.weights.items()}
     path.write_bytes(bytes(path.stat().st_size))
     assert all(torch.equal(saved.weights[name], value) for name, value in before.items())
 
 
-def test_weights_of_another_type_are_converted_and_compressed_ones_read(tmp_path: Path) -> None:
-    path, other = tmp_path / "any.ckpt", tmp_path / "other.ckpt"
-    save_model(path, *TINY_MODEL)
+def test_weights_of_another_type_are_converted_and_compressed_ones_read(path: Path) -> None:
+    other = path.parent / "other.ckpt"
     content = torch.load(path, weights_only=True)
     state = {name: value.double() for name, value in content["state_dict"].items()}
     torch.save({**content, "state_dict": state}, path)
@@ -306,9 +300,8 @@ def test_weights_of_another_type_are_converted_and_compressed_ones_read(tmp_path
             assert torch.equal(found, value.float())
 
 
-def test_a_small_file_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
-    path, other = tmp_path / "small.ckpt", tmp_path / "zeros.ckpt"
-    save_model(path, *TINY_MODEL)
+def test_a_small_file_that_would_fill_the_memory_is_refused(path: Path) -> None:
+    other = path.parent / "zeros.ckpt"
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
             new.writestr(name, old.read(name))
@@ -318,10 +311,9 @@ def test_a_small_file_that_would_fill_the_memory_is_refused(tmp_path: Path) -> N
         checkpoint.read(other)
 
 
-def test_a_file_that_repeats_its_parts_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_repeats_its_parts_is_refused(path: Path) -> None:
     """Else a small file could be many large tensors in memory: here each claims the next, too."""
-    path, other = tmp_path / "small.ckpt", tmp_path / "repeated.ckpt"
-    save_model(path, *TINY_MODEL)
+    other = path.parent / "repeated.ckpt"
     state = {str(n): torch.full((1000,), float(n)) for n in range(3)}
     torch.save({**torch.load(path, weights_only=True), "state_dict": state}, path)
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
@@ -395,10 +387,9 @@ def test_a_description_of_more_than_the_file_holds_is_refused_before_memory_is_t
         saved.build()
 
 
-def test_elements_that_a_tensor_repeats_are_no_weights(tmp_path: Path) -> None:
+def test_elements_that_a_tensor_repeats_are_no_weights(path: Path) -> None:
     """A file of a few bytes can hold a tensor of any shape."""
-    save_model(tmp_path / "any.ckpt", *TINY_MODEL)
-    saved = checkpoint.read(tmp_path / "any.ckpt")
+    saved = checkpoint.read(path)
     saved.config["model"]["ffn_dim"] = 10**7
     for name, value in saved.weights.items():
         if "feed.up" in name:
@@ -409,9 +400,8 @@ def test_elements_that_a_tensor_repeats_are_no_weights(tmp_path: Path) -> None:
         saved.build()
 
 
-def test_weights_of_another_shape_than_described_are_refused(tmp_path: Path) -> None:
-    save_model(tmp_path / "any.ckpt", *TINY_MODEL)
-    saved = checkpoint.read(tmp_path / "any.ckpt")
+def test_weights_of_another_shape_than_described_are_refused(path: Path) -> None:
+    saved = checkpoint.read(path)
     saved.config["model"]["ffn_dim"] += 1
     with pytest.raises(CheckpointError, match="the weights do not fit the model"):
         saved.build()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import source_batch
-from helpers.toys import TableModel, assert_same, every_hypothesis
+from helpers.table_model import TableModel, assert_same, every_hypothesis
 
 from seq2seq.base.symbols import EOS
 from seq2seq.decoding import Beam, Greedy, SearchState, decode

@@ -6,19 +6,11 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import SMALL, small_model, source_batch
-from helpers.toys import TableModel, assert_same
+from helpers.table_model import TableModel, assert_same
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
-from seq2seq.decoding import (
-    SEARCHES,
-    Beam,
-    Greedy,
-    Sample,
-    Search,
-    build_search,
-    decode,
-)
+from seq2seq.decoding import SEARCHES, Beam, Greedy, Sample, Search, build_search, decode
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest
 
@@ -35,21 +27,6 @@ def make_model(name: str) -> Seq2Seq:
 def make_search(name: str, **limits: float) -> Search:
     options = {"name": "beam", "beam_size": 8} if name == "beam of 8" else {"name": name}
     return build_search({**options, **limits})
-
-
-@every_model
-@pytest.mark.parametrize("search", ["greedy", "beam", "beam of 8"])  # what is drawn: test_sample
-def test_batch_mates_are_irrelevant(model: str, search: str) -> None:
-    built = make_model(model)
-    source = source_batch(*LENGTHS)
-    together = decode(built, source, make_search(search))
-    order = torch.tensor([3, 0, 4, 2, 1])
-    shuffled = decode(built, source[order], make_search(search))
-    for place, row in enumerate(order.tolist()):
-        assert_same(shuffled[place], together[row])
-    for row, length in enumerate(LENGTHS):
-        (alone,) = decode(built, source[row : row + 1, :length], make_search(search))
-        assert_same(alone, together[row])
 
 
 @every_model

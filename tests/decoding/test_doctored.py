@@ -19,7 +19,7 @@ from helpers.tiny_runs import TINY_MODEL, save_model, tokenizer
 
 from seq2seq import checkpoint
 from seq2seq.base.errors import CheckpointError, DataError
-from seq2seq.decoding.native.model import NativeTransformer
+from seq2seq.decoding.native.transformer import NativeTransformer
 from seq2seq.decoding.precision import with_precision
 
 PROGRAM = Path(__file__).with_name("doctored.py")
@@ -94,7 +94,7 @@ def test_no_position_beyond_the_tables_reaches_the_c(model: NativeTransformer) -
     memories = model.memories(model.encode(source_batch(4)), 1)
     for position in (-1, model.max_length):
         with pytest.raises(DataError, match=f"a position of {position} "):
-            model.decode(torch.tensor([[5]]), *memories, torch.tensor([position]))
+            model.decode(torch.tensor([[5]]), memories, torch.tensor([position]))
 
 
 def try_edits(first: int, count: int, **environment: str) -> None:

@@ -1,31 +1,21 @@
 """An engine answers each sentence as if it were alone, whatever else is decoded with it."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
 import pytest
 import torch
-from helpers.builders import small_model, source_batch, translate_copies
-from helpers.toys import TableModel, assert_same
+from helpers.builders import small_model, translate_copies
+from helpers.table_model import LENGTHS, TableModel, assert_same, make_requests
 
 from seq2seq.base.errors import ConfigError, Seq2SeqError
-from seq2seq.base.symbols import PAD
-from seq2seq.decoding import (
-    Beam,
-    Engine,
-    Hypothesis,
-    Search,
-    SentenceRequest,
-    build_search,
-    decode,
-)
+from seq2seq.decoding import Beam, Engine, Hypothesis, Search, SentenceRequest, build_search, decode
 from seq2seq.decoding.request import Status
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, top_of_rows
 
-LENGTHS = (6, 1, 4, 9, 3, 5, 2, 6, 18, 3, 4, 8)
 CACHES = ("dense", "paged")
 every_cache = pytest.mark.parametrize("cache", CACHES)
 every_model = pytest.mark.parametrize(
@@ -37,11 +27,6 @@ every_search = pytest.mark.parametrize("beams", [1, 4])
 def make_search(beams: int) -> Search:
     name = {"name": "greedy"} if beams == 1 else {"name": "beam", "beam_size": beams}
     return build_search({**name, "length_ratio": 1.5, "length_extra": 6})
-
-
-def make_requests(lengths: Sequence[int] = LENGTHS) -> list[SentenceRequest]:
-    rows = source_batch(*lengths).tolist()
-    return [SentenceRequest([token for token in row if token != PAD]) for row in rows]
 
 
 def alone(
@@ -103,7 +88,7 @@ def test_sentences_that_had_to_give_up_their_pages_are_translated_all_the_same(
 @every_cache
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_sentences_may_come_at_any_time(cache: str, seed: int) -> None:
-    model, search, requests = small_model("transformer").double(), make_search(3), make_requests()
+    model, search, requests = (small_model("transformer").double(), make_search(3), make_requests())
     engine = Engine(model, search, cache=cache, rows=9, page_size=4)
     generator = random.Random(seed)
     coming, ended = list(requests), list[SentenceRequest]()
@@ -293,7 +278,7 @@ def test_no_more_is_read_ahead_than_was_allowed(cache: str) -> None:
 
 @every_cache
 def test_an_engine_whose_answers_nobody_reads_any_more_can_be_used_again(cache: str) -> None:
-    model, search, requests = small_model("transformer").double(), make_search(2), make_requests()
+    model, search, requests = (small_model("transformer").double(), make_search(2), make_requests())
     engine = Engine(model, search, cache=cache, rows=8)
     answers = engine.translate(requests)
     next(answers)
@@ -367,7 +352,7 @@ def test_bans_and_required_tokens_change_the_candidates_of_their_rows_only() -> 
 def test_an_error_drops_all_sentences_and_tells_every_caller(
     cache: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, search, requests = small_model("transformer").double(), make_search(2), make_requests()
+    model, search, requests = (small_model("transformer").double(), make_search(2), make_requests())
     engine = Engine(model, search, cache=cache, rows=8)
     answers = translate_copies(engine, requests)
     next(answers)

@@ -3,6 +3,7 @@
 import math
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -16,11 +17,10 @@ from helpers.builders import (
     source_batch,
     translate_copies,
 )
-from helpers.naive import Case, naive
-from helpers.toys import NextLogP, assert_same, next_logp
+from helpers.naive_search import Case, naive
+from helpers.table_model import NextLogP, assert_same, make_requests, next_logp
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.symbols import PAD
 from seq2seq.decoding import (
     Engine,
     Hypothesis,
@@ -34,7 +34,6 @@ from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Ensemble, Seq2Seq, build_model
 from seq2seq.models.ensemble import Mean
 
-LENGTHS = (6, 1, 4, 9, 3, 5, 2, 7)
 SEARCHES = (
     {"name": "greedy", "length_ratio": 1.0, "length_extra": 4},
     {"name": "beam", "beam_size": 3, "length_ratio": 1.0, "length_extra": 4},
@@ -75,12 +74,9 @@ def mean_of(each: Sequence[NextLogP], weights: Sequence[float], mean: Mean) -> N
     return logp
 
 
-def make_requests() -> list[SentenceRequest]:
-    rows = source_batch(*LENGTHS).tolist()
-    return [
-        SentenceRequest([token for token in row if token != PAD], prefix=[7, 8][: i % 3], draw_id=i)
-        for i, row in enumerate(rows)
-    ]
+def prefixed_requests() -> list[SentenceRequest]:
+    requests = enumerate(make_requests())
+    return [replace(each, prefix=[7, 8][: i % 3], draw_id=i) for i, each in requests]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +90,7 @@ def make_requests() -> list[SentenceRequest]:
 def test_it_finds_what_a_naive_search_over_the_mean_of_its_members_finds(
     options: dict[str, object], mean: Mean, cache: Cache
 ) -> None:
-    members, weights, requests = mixed(), (1.0, 0.5, 2.5), make_requests()
+    members, weights, requests = mixed(), (1.0, 0.5, 2.5), prefixed_requests()
     engine = Engine(Ensemble(members, weights, mean), build_search(options), cache=cache, rows=12)
     for request, found in zip(requests, translate_copies(engine, requests), strict=True):
         each = [next_logp(member, torch.tensor(request.source)) for member in members]
@@ -108,7 +104,7 @@ def test_it_finds_what_a_naive_search_over_the_mean_of_its_members_finds(
 
 
 def test_it_is_decoded_in_pages_that_are_too_few_for_all() -> None:
-    ensemble, requests = Ensemble(mixed()), make_requests()
+    ensemble, requests = Ensemble(mixed()), prefixed_requests()
     search = build_search(SEARCHES[1])
     expected = list(translate_copies(Engine(ensemble, search, cache="dense"), requests))
     longest = max(len(request.source) for request in requests)
@@ -124,7 +120,7 @@ def test_it_is_decoded_in_pages_that_are_too_few_for_all() -> None:
 @every_mean
 @every_cache
 def test_copies_of_a_model_decode_as_the_model_does(mean: Mean, cache: Cache) -> None:
-    model, requests = small_model("transformer"), make_requests()
+    model, requests = small_model("transformer"), prefixed_requests()
     search = build_search(SEARCHES[1])
 
     def translate(model: Seq2Seq) -> list[list[Hypothesis]]:
@@ -152,21 +148,20 @@ def test_copies_of_a_model_decode_as_the_model_does(mean: Mean, cache: Cache) ->
 )
 def test_memories_of_all_kinds_stand_side_by_side(others: tuple[str, ...]) -> None:
     members = [small_model("transformer"), *(small_model(*name.split()) for name in others)]
-    ensemble, source = Ensemble(members), source_batch(*LENGTHS)
+    ensemble, requests = Ensemble(members), make_requests()
     found = {
         cache: list(
             translate_copies(
-                Engine(ensemble, build_search(SEARCHES[1]), cache=cache, rows=9),
-                [SentenceRequest([t for t in row if t != PAD]) for row in source.tolist()],
+                Engine(ensemble, build_search(SEARCHES[1]), cache=cache, rows=9), requests
             )
         )
         for cache in CACHES
     }
-    for row, dense, paged in zip(source, found["dense"], found["paged"], strict=True):
+    for request, dense, paged in zip(requests, found["dense"], found["paged"], strict=True):
         assert_same(paged, dense)
-        alone = row[row != PAD]
-        each = [next_logp(member, alone) for member in members]
-        case = Case(mean_of(each, [1, 1, 1], "probabilities"), len(alone) - 1)
+        source = torch.tensor(request.source)
+        each = [next_logp(member, source) for member in members]
+        case = Case(mean_of(each, [1, 1, 1], "probabilities"), len(source) - 1)
         assert_same(dense, naive(case, SEARCHES[1]))
 
 

@@ -1,15 +1,17 @@
 """Searches that must contain, must not contain or must begin with text, against all texts."""
 
 import random
+from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 import torch
 from helpers.builders import small_model, source_batch, translate_copies
-from helpers.constraints import obeys, occurrences, random_constraint
-from helpers.toys import NextLogP, TableModel, assert_same, every_hypothesis
+from helpers.random_constraints import obeys, occurrences, random_constraint
+from helpers.table_model import NextLogP, TableModel, assert_same, every_hypothesis, make_requests
 
 from seq2seq.base.symbols import EOS, UNK
-from seq2seq.decoding import Beam, Engine, Greedy, Sample, SentenceRequest, decode
+from seq2seq.decoding import Beam, DiverseBeam, Engine, Greedy, Sample, Search, decode
 from seq2seq.decoding.beam import round_robin_order
 from seq2seq.decoding.constraints.lexical import Constraint, Term, Vocabulary
 from seq2seq.text.tokenization.words import CharacterLevel
@@ -78,25 +80,44 @@ def test_greedy_search_avoids_what_is_banned(vocabulary: Vocabulary, seed: int) 
         assert obeys(text, constraint, vocabulary.spaceless)
 
 
-@pytest.mark.parametrize("beams", [3, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 5))])
+@pytest.mark.parametrize(
+    ("beams", "groups"),
+    [(3, 1), (4, 2), (3, 3), *(pytest.param(k, 1, marks=pytest.mark.slow) for k in (2, 5))],
+)
 @pytest.mark.parametrize("cache", ["dense", "paged"])
-def test_guided_sentences_obey_and_leave_their_neighbours_alone(cache: str, beams: int) -> None:
+def test_sentences_obey_and_leave_neighbours_of_other_options_alone(
+    cache: Literal["dense", "paged"], beams: int, groups: int
+) -> None:
     generator, model = random.Random(beams), small_model("transformer")
     letters = "ab cdefghijklmnopqrstuvwxyz"[: model.embeddings.output.out_features - 4]
     tokenizer = CharacterLevel().train([letters])
     vocabulary = Vocabulary(tokenizer, False)
-    search = Beam(beam_size=beams, length_ratio=1.5, length_extra=9)
-    constraints = [random_constraint(generator) if i % 3 else None for i in range(12)]
-    rows = [[token for token in row if token] for row in source_batch(*range(2, 14)).tolist()]
+
+    def search(i: int) -> Search:
+        options: dict[str, Any] = {"beam_size": beams, "length_extra": 9}
+        options["no_repeat_ngram"] = 2 * (i % 2)
+        if groups == 1:
+            return Beam(**options)
+        return DiverseBeam(beam_groups=groups, diversity_penalty=(0.0, 0.5, 2.0)[i % 3], **options)
+
     requests = [
-        SentenceRequest(row, constraint=constraint)
-        for row, constraint in zip(rows, constraints, strict=True)
+        replace(
+            request,
+            prefix=[5, 6] if i % 4 == 1 else (),
+            constraint=random_constraint(generator) if i % 4 > 1 else None,
+            search=search(i),
+        )
+        for i, request in enumerate(make_requests(range(2, 14)))
     ]
-    engine = Engine(model, search, vocabulary.guide, cache=cache, rows=4 * beams, page_size=4)
+    engine = Engine(model, search(0), vocabulary.guide, cache=cache, rows=4 * beams, page_size=4)
     for request, hypotheses in zip(requests, translate_copies(engine, requests), strict=True):
         guides = None if request.constraint is None else [vocabulary.guide(request.constraint)]
-        alone = decode(model, torch.tensor([request.source]), search, guides=guides)[0]
+        source = torch.tensor([request.source])
+        (alone,) = decode(
+            model, source, request.search or search(0), [request.prefix], guides=guides
+        )
         assert_same(hypotheses, alone)
+        assert len({tuple(h.ids) for h in hypotheses}) == len(hypotheses)
         if request.constraint is not None:
             texts = tokenizer.decode_batch([h.ids for h in hypotheses if not h.truncated])
             assert all(obeys(text, request.constraint, False) for text in texts)

@@ -7,19 +7,11 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import small_model, source_batch
-from helpers.toys import TableModel, assert_same
+from helpers.table_model import TableModel, assert_same
 from torch import Tensor
 
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
-from seq2seq.decoding import (
-    SEARCHES,
-    Beam,
-    Greedy,
-    Search,
-    SearchState,
-    build_search,
-    decode,
-)
+from seq2seq.decoding import SEARCHES, Beam, Greedy, Search, SearchState, build_search, decode
 from seq2seq.decoding.search import SentenceOptions
 from seq2seq.models.candidates import CandidateRequest
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import small_model, source_batch, translate_copies
-from helpers.naive import Case, naive
-from helpers.toys import TableModel, assert_same
+from helpers.naive_search import Case, naive
+from helpers.table_model import TableModel, assert_same
 
 from seq2seq.decoding import Engine, Greedy, SentenceRequest, build_search, decode
 from seq2seq.decoding.search import find_repeats
@@ -18,6 +18,9 @@ SEARCHES: list[dict[str, Any]] = [
     {"name": "beam", "beam_size": 1, "length_penalty": 0.0},
     {"name": "beam", "beam_size": 4, "length_extra": 6},
     {"name": "beam", "beam_size": 3, "stopping": "count", "patience": 2.0},
+    {"name": "diverse", "beam_size": 4, "beam_groups": 2, "length_extra": 4},
+    {"name": "diverse", "beam_size": 6, "beam_groups": 3, "length_extra": 4},
+    {"name": "diverse", "beam_size": 4, "length_extra": 4},
     {"name": "sample", "samples": 3, "top_k": 4},
     {"name": "sample", "samples": 2, "temperature": 2.0, "min_length_extra": 4},
 ]

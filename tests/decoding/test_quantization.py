@@ -89,9 +89,7 @@ def test_with_one_scale_for_all_rows_what_is_beyond_it_is_cut() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 3), (9, 63, 17), (70, 256, 260), (4, 1100, 7)], ids=str)
-def test_the_error_of_a_linear_map_is_what_its_scales_allow(
-    shape: tuple[int, int, int],
-) -> None:
+def test_the_error_of_a_linear_map_is_what_its_scales_allow(shape: tuple[int, int, int]) -> None:
     rows, inputs, outputs = shape
     x, w, b = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(outputs)
     actual = layer(w, b)(x).double()
@@ -153,9 +151,7 @@ def test_a_kernel_that_is_missing_or_wrong_is_not_used() -> None:
     assert is_exact(float_product)
 
 
-def test_without_integer_kernels_the_result_is_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_integer_kernels_the_result_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     x, w, b = torch.randn(128, 256), torch.randn(256, 256), torch.randn(256)
     expected = layer(w, b)(x)
     monkeypatch.setattr(quantization, "is_exact", lambda product: False)

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 from helpers.builders import small_model, source_batch
-from helpers.naive import naive_uniform
-from helpers.toys import TableModel
+from helpers.naive_search import naive_uniform
+from helpers.table_model import TableModel
 from torch import Tensor
 
 from seq2seq.decoding import Hypothesis, Sample, SearchState, decode

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.builders import TARGET_SIZE, source_batch, translate_copies
-from helpers.naive import Case, naive
+from helpers.builders import TARGET_SIZE, translate_copies
+from helpers.naive_search import Case, naive
 from helpers.native_code import needs_native
 from helpers.native_models import (
     KINDS,
-    LENGTHS,
     SEARCHES,
     Phrase,
     assert_close,
@@ -21,16 +20,15 @@ from helpers.native_models import (
     build_exact,
     on_torch,
 )
-from helpers.toys import NextLogP, next_logp
+from helpers.table_model import NextLogP, make_requests, next_logp
 
-from seq2seq.base.symbols import EOS, PAD, UNK
+from seq2seq.base.symbols import EOS, UNK
 from seq2seq.decoding import Engine, Hypothesis, SentenceRequest, build_search
 from seq2seq.decoding.precision import with_precision
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.workers import Workers
 from seq2seq.models import Ensemble, Seq2Seq
-from seq2seq.models.candidates import CandidateRequest, top_candidates
-from seq2seq.models.token_lists import TokenLists
+from seq2seq.models.candidates import CandidateRequest, TokenLists, top_candidates
 
 
 def random_lists(sources: int = 64, size: int = 3, seed: int = 0) -> Shortlist:
@@ -40,11 +38,6 @@ def random_lists(sources: int = 64, size: int = 3, seed: int = 0) -> Shortlist:
     lists.append([UNK + 1])
     ends = torch.tensor([0, *(len(tokens) for tokens in lists)]).cumsum(0)
     return Shortlist(ends, torch.tensor(sum(lists, []), dtype=torch.int32))
-
-
-def requests(lengths: tuple[int, ...] = LENGTHS) -> list[SentenceRequest]:
-    rows = source_batch(*lengths).tolist()
-    return [SentenceRequest([token for token in row if token != PAD]) for row in rows]
 
 
 def translations(
@@ -61,7 +54,7 @@ def translations(
 def test_the_c_translates_as_torch_with_masked_logits(
     variant: str, cache: str, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, asked = build(variant), requests()
+    model, asked = build(variant), make_requests()
     expected = translations(on_torch(model, "float32", monkeypatch), asked, search, cache=cache)
     fast = with_precision(model, "float32")
     assert_close(translations(fast, asked, search, cache=cache, rows=16), expected)
@@ -81,7 +74,7 @@ def among(listed: list[int], logp: NextLogP) -> NextLogP:
 @pytest.mark.parametrize("search", ["greedy", "beam"])
 @pytest.mark.parametrize("variant", KINDS)
 def test_translations_are_those_of_a_naive_search_in_float64(variant: str, search: str) -> None:
-    model, asked, lists = build_exact(variant), requests((6, 1, 4, 3)), random_lists()
+    model, asked, lists = build_exact(variant), make_requests((6, 1, 4, 3)), random_lists()
     fast = with_precision(copy.deepcopy(model).float(), "float32")
     for request, found in zip(asked, translations(fast, asked, search), strict=True):
         logp = next_logp(model, torch.tensor(request.source))
@@ -96,7 +89,7 @@ def test_translations_are_those_of_a_naive_search_in_float64(variant: str, searc
 def test_no_text_and_no_score_depends_on_the_batch(precision: str, search: str) -> None:
     """Alone, together, shuffled, in pages that run out, beside prefixes and guides."""
     model = with_precision(build(KINDS[0]), precision)
-    asked = [replace(each, draw_id=i) for i, each in enumerate(requests())]
+    asked = [replace(each, draw_id=i) for i, each in enumerate(make_requests())]
     expected = [translations(model, [each], search)[0] for each in asked]
     order = random.Random(1).sample(range(len(asked)), len(asked))
     for options in ({"rows": 64}, {"cache": "paged", "rows": 8, "pages": 120, "page_size": 2}):
@@ -104,8 +97,8 @@ def test_no_text_and_no_score_depends_on_the_batch(precision: str, search: str) 
         found = translations(model, [asked[i] for i in order], search, **options)
         assert found == [expected[i] for i in order]
     special = [
-        *(replace(each, prefix=[8, 6, 4, 9][:n]) for n, each in enumerate(requests()[:4])),
-        *(replace(each, constraint=Listed(search == "beam")) for each in requests()[:3]),
+        *(replace(each, prefix=[8, 6, 4, 9][:n]) for n, each in enumerate(make_requests()[:4])),
+        *(replace(each, constraint=Listed(search == "beam")) for each in make_requests()[:3]),
     ]
     mixed = [each for pair in zip_longest(asked, special) for each in pair if each is not None]
     together = translations(model, mixed, search, cache="paged", rows=64)
@@ -122,9 +115,9 @@ def test_a_translation_consists_of_its_list_its_prefix_and_what_it_must_contain(
     search: str,
 ) -> None:
     model, lists = build(KINDS[0]), random_lists()
-    asked = [replace(each, prefix=[9, 10]) for each in requests((6, 1, 4))]
+    asked = [replace(each, prefix=[9, 10]) for each in make_requests((6, 1, 4))]
     if search == "beam":
-        asked += [replace(each, constraint=Listed(True)) for each in requests((5, 2))]
+        asked += [replace(each, constraint=Listed(True)) for each in make_requests((5, 2))]
     for request, found in zip(asked, translations(model, asked, search), strict=True):
         listed = {*lists.tokens(request.source).tolist(), *request.prefix}
         listed |= {7} if request.constraint else set()
@@ -137,7 +130,7 @@ def test_a_translation_consists_of_its_list_its_prefix_and_what_it_must_contain(
 @needs_native
 def test_an_ensemble_and_workers_keep_to_the_lists() -> None:
     both = Ensemble([build(KINDS[0]), build(KINDS[1])]).eval()
-    lists, asked, search = random_lists(), requests(), build_search(SEARCHES["beam"])
+    lists, asked, search = random_lists(), make_requests(), build_search(SEARCHES["beam"])
     for model in (both, build(KINDS[0])):
         fast = with_precision(model, "float32")
         expected = translations(fast, asked, "beam")

@@ -46,9 +46,6 @@ RNNS = (
 KINDS = (MODELS[1], MODELS[-1], RNNS[1], RNNS[4])
 
 
-LENGTHS = (6, 1, 4, 9, 3, 5, 2, 18, 7)
-
-
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"name": "greedy"},
     "beam": {"name": "beam", "beam_size": 4},

@@ -8,7 +8,7 @@ from torch import Tensor
 from seq2seq.base.symbols import BOS, EOS
 from seq2seq.metrics import scoring as passes
 from seq2seq.metrics.scoring import Pair, TranslationScore, cross_weights, log_probabilities
-from seq2seq.models import Seq2Seq
+from seq2seq.models import PassOptions, Seq2Seq
 from seq2seq.training.loss import cross_entropy
 
 LENGTHS = [(3, 5), (1, 1), (9, 2), (2, 9), (6, 6), (1, 7)]
@@ -68,7 +68,7 @@ def test_weights_are_those_of_a_pair_alone(monkeypatch: pytest.MonkeyPatch) -> N
     for weights, pair in zip(cross_weights(model, pairs), pairs, strict=True):
         source = torch.tensor([[*pair.source_ids, EOS]])
         target = torch.tensor([[BOS, *pair.target_ids]])
-        expected = model(source, target, need_weights=True).weights
+        expected = model(source, target, PassOptions(need_weights=True)).weights
         torch.testing.assert_close(weights, expected[:, 0])
         torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 

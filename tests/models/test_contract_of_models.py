@@ -22,7 +22,7 @@ from torch import Tensor
 from seq2seq.attention import ATTENTION, Attention
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import BOS, EOS, PAD
-from seq2seq.models import Encoded, Seq2Seq, build_model, check_model
+from seq2seq.models import Encoded, PassOptions, Seq2Seq, build_model, check_model
 
 # One thing differs from the default in each line, or two that meet.
 VARIANTS = [
@@ -126,7 +126,7 @@ def test_later_target_tokens_change_nothing_before_them(variant: str) -> None:
 @torch.no_grad()
 def test_asking_for_weights_shows_an_alignment_and_does_not_change_the_answer(variant: str) -> None:
     model, source, target = build(variant), source_batch(7, 4, 1), target_batch(3, 5)
-    plain, asked = model(source, target), model(source, target, need_weights=True)
+    plain, asked = model(source, target), model(source, target, PassOptions(need_weights=True))
     assert plain.weights is None and asked.weights is not None
     assert_equal(asked.hidden, plain.hidden)
     layers, *_, tokens, pieces = asked.weights.shape
@@ -143,7 +143,7 @@ def test_asking_for_weights_shows_an_alignment_and_does_not_change_the_answer(va
 @every_variant_without
 def test_a_model_without_weights_says_so(variant: str) -> None:
     with pytest.raises(ValueError, match="has no weights"):
-        build(variant)(source_batch(7), target_batch(1, 5), need_weights=True)
+        build(variant)(source_batch(7), target_batch(1, 5), PassOptions(need_weights=True))
 
 
 @every_variant

@@ -11,7 +11,7 @@ from seq2seq import checkpoint
 from seq2seq.base.symbols import EOS
 from seq2seq.decoding import build_search, decode
 from seq2seq.decoding.precision import is_native, with_precision
-from seq2seq.models import Seq2Seq
+from seq2seq.models import Memories, Seq2Seq
 from seq2seq.models.ensemble import Ensemble
 
 SHARED = ("model.share_layers=true", "model.encoder_layers=3", "model.decoder_layers=3")
@@ -86,4 +86,4 @@ def test_the_c_reads_as_many_memories_as_it_has_layers(tmp_path: Path) -> None:
     tokens, positions = torch.tensor([[5]]), torch.tensor([0])
     for missing in ((sources[1:], pasts), (sources, pasts[1:])):
         with pytest.raises(ValueError, match="memories for 3 layers"):
-            model.decode(tokens, *missing, positions)
+            model.decode(tokens, Memories(*missing), positions)

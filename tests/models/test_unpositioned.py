@@ -23,11 +23,7 @@ OUTSIDE[[*TAGS]] = True
 SCHEMES = ("sinusoidal", "learned", "rope")
 # Tags before and among letters, a row of letters alone, and padding.
 SOURCE = torch.tensor(
-    [
-        [4, 5, 6, 7, 8, 9, 7, EOS],
-        [6, 9, 8, 4, 10, EOS, PAD, PAD],
-        [7, 7, 9, 11, EOS, PAD, PAD, PAD],
-    ]
+    [[4, 5, 6, 7, 8, 9, 7, EOS], [6, 9, 8, 4, 10, EOS, PAD, PAD], [7, 7, 9, 11, EOS, PAD, PAD, PAD]]
 )
 POSITIONS = [[0, 0, 0, 1, 2, 3, 4, 5], [0, 1, 2, 0, 3, 4], [0, 1, 2, 3, 4]]
 LENGTHS = [len(row) for row in POSITIONS]

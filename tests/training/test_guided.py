@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.data.corpus.piece_links import BatchLinks
-from seq2seq.models import build_model, check_model
+from seq2seq.models import PassOptions, build_model, check_model
 from seq2seq.training.config.options import GuidedOptions
 from seq2seq.training.guided import (
     MIN_WEIGHT,
@@ -103,11 +103,11 @@ def test_half_precision_is_summed_in_float32() -> None:
 def test_a_layer_that_is_asked_for_gives_the_weights_that_all_together_give(layer: int) -> None:
     model = small_model("transformer")
     source, target = source_batch(7, 4), torch.randint(4, 11, (2, 5))
-    every, one = (model(source, target, layers) for layers in (True, (layer,)))
+    every, one = (model(source, target, PassOptions(layers)) for layers in (True, (layer,)))
     assert one.weights.shape[0] == 1
     assert_equal(one.weights[0], every.weights[layer])
     assert_equal(one.hidden, every.hidden)
-    assert model(source, target, ()).weights is None
+    assert model(source, target, PassOptions(())).weights is None
 
 
 def guide_of(*overrides: str, model: str = "transformer", **options: int) -> GuidedHead | None:
@@ -152,7 +152,7 @@ def test_a_link_outside_the_window_costs_a_constant_and_teaches_nothing() -> Non
     built = build_model(model_config("rnn_luong", "attn=local_m", "attn.radius=1"), 13, 11)
     assert explain_untrainable(built.cross) is None
     source, target = source_batch(3), torch.randint(4, 11, (1, 6))
-    weights = built(source, target, (0,)).weights[0, :, 0].detach().requires_grad_()
+    weights = built(source, target, PassOptions((0,))).weights[0, :, 0].detach().requires_grad_()
     # Of three source pieces, word 3 sees the last and word 5 none.
     assert_equal(weights.sum(-1), torch.tensor([[1.0, 1.0, 1.0, 1.0, 0.0, 0.0]]))
     for word, piece, reached in ((1, 2, True), (3, 0, False), (5, 2, False)):
@@ -167,7 +167,7 @@ def test_every_model_gives_gradients_of_the_loss_to_its_weights() -> None:
         with torch.no_grad():
             for p in built.parameters():
                 p += 0.1 * torch.randn_like(p)  # an additive score begins with zeros
-        weights = built(source_batch(5, 3), torch.randint(4, 11, (2, 4)), (0,)).weights
+        weights = built(source_batch(5, 3), torch.randint(4, 11, (2, 4)), PassOptions((0,))).weights
         loss = align_loss(weights[0, :, 0], links_of([(0, 0, 2, 1.0), (1, 3, 1, 1.0)]))
         loss.backward()
         moved = {n for n, p in built.named_parameters() if p.grad is not None and p.grad.any()}

@@ -31,7 +31,7 @@ from seq2seq import checkpoint
 from seq2seq.alignment.choice import GUIDED_NEAR, Choice, choice_of_guided_head
 from seq2seq.alignment.links import parse_links
 from seq2seq.base.errors import ConfigError
-from seq2seq.models import Seq2Seq
+from seq2seq.models import PassOptions, Seq2Seq
 from seq2seq.training.loss import batch_loss
 from seq2seq.translation.translator import Translator
 
@@ -194,9 +194,9 @@ class Spy:
     def __init__(self, model: Seq2Seq, asked: list[Any]):
         self.model, self.asked, self.embeddings = model, asked, model.embeddings
 
-    def __call__(self, source: torch.Tensor, target: torch.Tensor, layers: Any, *more: Any) -> Any:
-        self.asked.append(layers)
-        return self.model(source, target, layers, *more)
+    def __call__(self, source: torch.Tensor, target: torch.Tensor, options: PassOptions) -> Any:
+        self.asked.append(options.need_weights)
+        return self.model(source, target, options)
 
 
 def test_a_pair_without_links_and_one_with_them_are_in_one_run(base: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from seq2seq.decoding import (
 )
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.metrics.scores import score_corpus
+from seq2seq.models import PassOptions
 from seq2seq.text.tokenization.splitting import split_into_parts
 from seq2seq.translation.request import Result, Translation, TranslationRequest
 from seq2seq.translation.translator import Translator, find_device
@@ -395,7 +396,7 @@ def test_where_every_word_is_one_piece_the_weights_are_those_of_the_model(
     rows = torch.tensor([[*source_ids, EOS]]), torch.tensor([[BOS, *target_ids]])
     with torch.no_grad():
         # Row t is where the model looked when it wrote piece t; the last row wrote the end.
-        expected = translator.model(*rows, need_weights=True).weights[:, 0]
+        expected = translator.model(*rows, PassOptions(need_weights=True)).weights[:, 0]
     written, read = translator.align(source, target).weights
     torch.testing.assert_close(written, expected[:, :, :3])
     torch.testing.assert_close(read, expected[:, :, 1:])

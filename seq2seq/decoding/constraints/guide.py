@@ -41,7 +41,7 @@ class Guide(Protocol):
         """May anything follow, from now on?"""
 
     def progress(self, state: int) -> int:
-        """A measure of what is there of what is required. Hypotheses of equal progress compete."""
+        """Progress: how much of the required text is there. Those of equal progress compete."""
 
 
 class RowTokens(NamedTuple):

@@ -396,11 +396,9 @@ class PhraseSpelling:
             self._places = self._places or places
         self.size = len(self._places)
 
-    def pieces(self, written: int, tail: int) -> int:
-        """The number of usual pieces that are complete when so many characters, and so many bytes
-        of the next, are written.
-        """
-        return sum(place <= (written, tail) for place in self._places) if written or tail else 0
+    def pieces(self, chars: int, extra: int) -> int:
+        """Number of usual pieces completed by `chars` characters and `extra` bytes of the next."""
+        return sum(place <= (chars, extra) for place in self._places) if chars or extra else 0
 
 
 def begins_word(last: str) -> bool:

@@ -134,7 +134,7 @@ class Spelling:
         return best[0] or []
 
     def pieces_for(self, rest: bytes) -> Tensor:
-        """The pieces by which a text may go on that must go on with `rest`.
+        """Pieces that can continue a text whose remainder is `rest`.
 
         Returns: (n,) int64 sorted ids: pieces that begin with it, and pieces that are a beginning
             of it, if pieces can spell what is left then. n > 0 for what `extend` returns. EOS and

@@ -1,4 +1,4 @@
-"""Decoding in C where the system has a compiler, with the same numbers as torch's: see native.h."""
+"""The native decoder: C, where there is a compiler, with the numbers of torch. See native.h."""
 
 import os
 from ctypes import CDLL
@@ -10,7 +10,7 @@ from seq2seq.decoding.native.layout import open_library
 
 
 def load_library() -> CDLL:
-    """The functions of the C, compiled if need be. Raises: UnavailableError."""
+    """The functions of the native decoder, compiled if need be. Raises: UnavailableError."""
     found = "SEQ2SEQ_NATIVE=0" if os.environ.get("SEQ2SEQ_NATIVE") == "0" else load_once()
     if isinstance(found, str):
         raise UnavailableError(found)
@@ -19,7 +19,7 @@ def load_library() -> CDLL:
 
 @cache
 def load_once() -> CDLL | str:
-    """The library, or why there is none: who has no compiler waits for it only once."""
+    """The library, or the reason why there is none. A missing compiler is looked for only once."""
     try:
         path = build.build()
         try:
@@ -32,7 +32,7 @@ def load_once() -> CDLL | str:
 
 
 def unavailable_reason() -> str | None:
-    """The reason why torch does the work of the C; None if it does not."""
+    """The reason why torch decodes in its place; None if the native decoder is available."""
     try:
         load_library()
     except UnavailableError as error:

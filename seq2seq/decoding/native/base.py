@@ -1,42 +1,42 @@
-"""The base of models whose steps are computed by the C: what all of them do alike."""
+"""The base of models whose steps are native, and the structures by which they are described."""
 
 from collections.abc import Sequence
 from ctypes import pointer
-from typing import Any
+from math import prod
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Attention, Encoded
-from seq2seq.attention.memory import Memory
+from seq2seq.attention.paged import PagedMemory, PagedSource
+from seq2seq.attention.slab import SlabMemory
 from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import EOS, NEVER_GENERATED, PAD
 from seq2seq.decoding.native import load_library
-from seq2seq.decoding.native.caches import kv_cache, kv_view
 from seq2seq.decoding.native.constraints import NativeConstraints
 from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
-from seq2seq.models.base import Cuts, Decoded, Layers, Seq2Seq
-from seq2seq.models.candidates import CandidateRequest, Candidates
+from seq2seq.models.base import PLAIN, Decoded, Memories, PassOptions, Seq2Seq
+from seq2seq.models.candidates import CandidateRequest, Candidates, TokenLists
 from seq2seq.models.state import DecodeState
-from seq2seq.models.token_lists import TokenLists
 
-MAX_CANDIDATES = 64  # that are found while the head is computed
-MAX_STEPS = 16  # in one call: whoever waits for news, or cancels, waits no longer
+MAX_CANDIDATES = 64  # found while the head is computed
+MAX_STEPS = 16  # per call, so that news and cancellations need not wait longer
 BANNED = torch.tensor(NEVER_GENERATED)
 
 
 class NativeModel(Seq2Seq):
-    """A model, faster: what it remembers, and so what searches do with it, is the same.
+    """A faster copy of a model. Its memories are the same, so searches treat both alike.
 
     Args:
-        model: covered; it computes what the C does not, such as the weights of cross-attention.
-        packer: of its linear maps.
+        model: a covered model, which computes the rest, such as the weights of cross-attention.
+        packer: packs its linear maps.
 
     Attributes:
-        decoder: for the C.
-        embedding: the decoder's.
+        decoder: the structure of its decoder.
+        embedding: the structure of the decoder's embedding.
     """
 
     decoder: Any
@@ -52,7 +52,7 @@ class NativeModel(Seq2Seq):
         self._caches: dict[str, tuple[Any, Any]] = {}  # by `_cache_structs`
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process gets the same matrices, and makes structures of its own."""
+        """Send another process the same matrices, from which it makes its own structures."""
         packer = self.packer
         return load_native, (type(self), self.model, packer.matrices, packer.int8)
 
@@ -60,14 +60,8 @@ class NativeModel(Seq2Seq):
     def cross_attentions(self) -> list[Attention[Any]]:
         return self.model.cross_attentions
 
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        need_weights: Layers = False,
-        cuts: Cuts | None = None,
-    ) -> Decoded:
-        return self.model.forward(source, target, need_weights, cuts)
+    def forward(self, source: Tensor, target: Tensor, options: PassOptions = PLAIN) -> Decoded:
+        return self.model.forward(source, target, options)
 
     def encode(self, source: Tensor) -> Encoded:
         self._check_length(source.shape[1], "source")
@@ -93,23 +87,19 @@ class NativeModel(Seq2Seq):
         return Encoded(states.view(B, S, dim), None if is_full else mask, self.groups(source))
 
     def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
-        """Hidden states (rows, E) of the tokens of a batch, which points to those and to their
-        positions. Raises: DataError for those that the model lacks.
+        """Write the hidden states (rows, E) of the tokens and positions that a batch points to.
+
+        Raises: DataError for tokens and positions that the model lacks.
         """
         raise NotImplementedError
 
     def decode(
-        self,
-        tokens: Tensor,
-        sources: Sequence[Memory],
-        pasts: Sequence[Memory | None],
-        positions: Tensor,
-        need_weights: Layers = False,
+        self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN
     ) -> Decoded:
-        if tokens.shape[1] > 1 or need_weights or pasts[0] is None:
-            return self.model.decode(tokens, sources, pasts, positions, need_weights)
+        if tokens.shape[1] > 1 or options.need_weights or memories.pasts[0] is None:
+            return self.model.decode(tokens, memories, positions, options)
         tokens, positions = tokens.contiguous(), positions.contiguous()
-        step, _held = self.describe_step(tokens, sources, pasts, positions)
+        step, _held = self.describe_step(tokens, *memories, positions)
         hidden = torch.empty(len(tokens), 1, self.embeddings.dim)
         code = WORKSPACE.run(self.library.s2s_decode, self.decoder, step, hidden.data_ptr())
         check_code(code, self.embedding, tokens, positions)
@@ -118,8 +108,8 @@ class NativeModel(Seq2Seq):
     def describe_step(
         self, tokens: Tensor, sources: Sequence[Any], pasts: Sequence[Any], positions: Tensor
     ) -> tuple[Any, Any]:
-        """A step for the C, with room for its tokens, and what must stay alive for it."""
-        if not len(sources) == len(pasts) == self.depth:  # the C would read past the arrays
+        """The structure of a step, with room for its tokens, and what must outlive it."""
+        if not len(sources) == len(pasts) == self.depth:  # else it would read past the arrays
             raise ValueError(f"{len(sources)} + {len(pasts)} memories for {self.depth} layers")
         ids = PAD, tokens.data_ptr(), positions.data_ptr()
         step = structs.DecodeStep(len(tokens), *ids, positions.dim() - 1)
@@ -128,18 +118,22 @@ class NativeModel(Seq2Seq):
         return step, (source_held, self.describe_past(step, pasts, positions))
 
     def describe_past(self, step: Any, pasts: Sequence[Any], positions: Tensor) -> Any:
-        """Describe for a step what rows remember. Returns: what must stay alive."""
-        raise NotImplementedError
+        """Fill in the step's pointers to the states of rows, or to what else they remember.
+
+        Returns: references that must outlive the call.
+        """
+        step.states, step.states_count = states = state_structs(pasts)
+        return states
 
     def spare_steps(self, state: DecodeState) -> int:
         """Steps for which there is room after the one that was described."""
-        raise NotImplementedError
+        return MAX_STEPS
 
     def count_tokens(self, pasts: Sequence[Any], steps: int) -> None:
-        """Count what the C has written in further steps."""
+        """Count the tokens that further steps have written."""
 
     def cache_structs(self, memories: Sequence[Any], kind: str) -> Any:
-        """The keys and values of each layer for the C, described anew only when they have moved."""
+        """The structures of the keys and values of each layer, remade only when those moved."""
         known, array = self._caches.get(kind, (None, None))
         first = memories[0].storage["k"], memories[0].kept
         if known is None or first[0] is not known[0] or first[1] is not known[1]:
@@ -153,7 +147,7 @@ class NativeModel(Seq2Seq):
         return self.model.logits(hidden)
 
     def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
-        """As the model's, by the C: no logits are written."""
+        """The candidates of the model, without writing its logits."""
         if request.count > MAX_CANDIDATES:
             return super().candidates(hidden, request)
         N, V = hidden.shape[0], self.head.outputs
@@ -181,14 +175,18 @@ class NativeModel(Seq2Seq):
         lists: TokenLists | None = None,
         sentences: Tensor | None = None,
     ) -> Any:
-        """The k best next tokens of N rows for the C, which it writes to logp and ids, (N, k).
+        """The structure by which the k best next tokens of N rows are written to logp and ids,
+        (N, k).
 
         Args:
-            lists, sentences: as in `CandidateRequest`; whoever uses the structure holds them.
+            lists, sentences: fields of `CandidateRequest`, which must outlive the structure.
         """
         shortlist = None
         if lists is not None and sentences is not None:
-            shortlist = pointer(shortlist_struct(self.model.embeddings.output, lists, sentences))
+            head: Any = self.model.embeddings.output
+            sizes, addresses = lists.ids.shape, (lists.lengths.ctypes.data, lists.ids.ctypes.data)
+            rows = head.rows.data_ptr(), *sizes, *addresses, sentences.data_ptr()
+            shortlist = pointer(structs.Shortlist(*rows))
         return structs.TopK(
             k=ids.shape[1],
             banned=BANNED.data_ptr(),
@@ -202,20 +200,53 @@ class NativeModel(Seq2Seq):
     @property
     def head(self) -> PackedMatrix:
         """The map to the outputs, as it was packed when the model's maps were replaced."""
-        head: Any = self.model.embeddings.output
-        packed: PackedMatrix = head.packed
-        return packed
+        return cast(PackedMatrix, self.model.embeddings.output.packed)
 
 
-def shortlist_struct(head: Any, lists: TokenLists, sentences: Tensor) -> Any:
-    """The lists that rows choose from, for the C."""
-    sizes, addresses = lists.ids.shape, (lists.lengths.ctypes.data, lists.ids.ctypes.data)
-    return structs.Shortlist(head.rows.data_ptr(), *sizes, *addresses, sentences.data_ptr())
+def embedding_struct(weight: Tensor, scale: float) -> Any:
+    """The structure of the vectors of ids (V, E)."""
+    return structs.Embedding(weight.data_ptr(), scale, None, len(weight))
+
+
+def kv_cache(memory: Any) -> Any:
+    """The structure of a memory's keys and values, which have the same layout."""
+    k, v, kept = memory.storage["k"], memory.storage["v"], memory.kept
+    rows, at = (k.shape[0], None) if kept is None else (memory.rows, kept.data_ptr())
+    return structs.KVCache(k.data_ptr(), v.data_ptr(), rows, *k.stride()[:3], at)
+
+
+def kv_view(memory: Any, rows: int) -> tuple[Any, Any]:
+    """The structure of the slots that rows read, and the reference that must outlive it."""
+    if type(memory) in (PagedMemory, PagedSource):  # `isinstance` of a protocol is slow
+        view = memory.table.view
+        mask = None if view.mask is None else view.mask.data_ptr()
+        slots = view.slots.data_ptr(), view.slots.stride(0)
+        return structs.KVView(rows, view.slots.shape[1], mask, *slots), view
+    if type(memory) is SlabMemory:
+        table = memory.table
+        slots = table.entries.data_ptr(), table.entries.stride(0)
+        return structs.KVView(rows, table.length, None, *slots), table.entries
+    mask = memory.mask
+    if mask is None:
+        return structs.KVView(rows, memory.length), None
+    mask = mask.contiguous()
+    return structs.KVView(rows, memory.length, mask.data_ptr()), mask
+
+
+def state_structs(memories: Sequence[Any]) -> tuple[Any, int]:
+    """The structures of all states of some memories, which steps overwrite, and their number."""
+    for memory in memories:
+        memory.state = {name: x.contiguous() for name, x in memory.state.items()}
+    states = [x for memory in memories for x in memory.state.values()]
+    rows = ((x.data_ptr(), prod(x.shape[1:])) for x in states)
+    return (structs.RowState * len(states))(*rows), len(states)
 
 
 def check_code(code: int, embedding: Any = None, *ids: Tensor) -> None:
-    """Raises: DataError for an error of the C: a list of tokens that is none, or tokens and
-    positions, given as `ids`, that an embedding lacks.
+    """Check what a native function returned.
+
+    Raises: DataError for an invalid list of tokens, and for tokens and positions, given as `ids`,
+        that an embedding lacks.
     """
     if code >= 0:
         return

@@ -1,4 +1,4 @@
-"""The C of this folder as a library, kept in a cache that belongs to the user: one that came with
+"""The native decoder as a library, kept in a cache that belongs to the user: one that came with
 the package, or compiled by the system's compiler when it is first wanted.
 
 A library that is loaded was compiled from these sources, with these flags, by this compiler and on
@@ -35,7 +35,7 @@ HOUR, MONTH = 3600, 30 * 24 * 3600  # seconds
 
 
 class UnavailableError(Seq2SeqError):
-    """There is no native code here; the message says why, for people."""
+    """Native code is unavailable; the message explains why."""
 
 
 def cache_folder() -> Path:

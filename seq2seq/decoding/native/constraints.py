@@ -1,4 +1,4 @@
-"""The constraints of rows for the C: what they ban, allow and require next."""
+"""Constraints of rows as data for native searches: what they ban, allow and require next."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,11 +16,11 @@ class NativeConstraints:
     """The constraints of N rows, M of which have any.
 
     Args:
-        tokens: that are banned, allowed and required, as in `CandidateRequest`.
-        outputs: the tokens that there are.
+        tokens: banned, allowed and required tokens, as in `CandidateRequest`.
+        outputs: number of tokens that there are.
 
     Attributes:
-        struct: the same for the C.
+        struct: the constraints as a structure of the native decoder.
     """
 
     def __init__(self, tokens: Iterable[Tensor | None], rows: int, outputs: int):
@@ -54,7 +54,7 @@ class NativeConstraints:
         )
 
     def append_required(self, rows: Array, logp: Array, ids: Array) -> tuple[Array, Array]:
-        """The best of some rows, (N', C), and what the C found of the tokens that these require."""
+        """The best tokens of some rows, (N', C), followed by the tokens that these rows require."""
         places = self.places[rows]
         required = self.log_probs[places], self.required[places].clip(0)
         return np.hstack((logp, required[0])), np.hstack((ids, required[1]))

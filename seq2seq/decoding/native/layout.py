@@ -1,4 +1,4 @@
-"""The structures and functions of the C, read from native.h: its first comment has the grammar."""
+"""The structures and functions of native.h, read from it: its first comment has the grammar."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""Linear maps computed by the C, their matrices in its layout."""
+"""Native linear maps, their matrices in the layout of the native decoder."""
 
 from collections.abc import Iterable
 from ctypes import CDLL
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.layout import WORKSPACE, structs
-from seq2seq.decoding.native.quantization import pack_int8
 from seq2seq.functional.int8 import quantize_matrix
 from seq2seq.models.layers.input_scale import input_scale_of
 
@@ -19,12 +18,13 @@ class PackedMatrix:
     """A matrix (O, K), in float32 or rounded to 8 bits, and a bias.
 
     Args:
-        panels: as the C packs them.
-        scales, sums: of each output in 8 bits; None in float32.
-        input_scale: of all inputs in 8 bits; 0: each row has its own.
+        panels: the packed matrix.
+        scales, sums: in 8 bits the scale of each output, and the sum of its integers; None in
+            float32.
+        input_scale: scale of all inputs in 8 bits; 0 if each row has its own.
 
     Attributes:
-        struct: the same for the C.
+        struct: the matrix as a structure of the native decoder.
     """
 
     def __init__(
@@ -78,23 +78,28 @@ def pack_matrix(
     width = library.s2s_panel_width()
     padded = -(-outputs // width) * width
     bias = None if bias is None else bias.detach().float().contiguous()
-    if int8:
-        packed = pack_int8(library, weight, padded)
-        return PackedMatrix(library, (outputs, inputs), *packed, bias, input_scale)
-    rows, panels = weight.detach().contiguous(), torch.empty(max(1, padded * inputs))
-    library.s2s_pack_float32(rows.data_ptr(), inputs, outputs, panels.data_ptr())
-    return PackedMatrix(library, (outputs, inputs), panels, None, None, bias)
+    if not int8:
+        rows, panels = weight.detach().contiguous(), torch.empty(max(1, padded * inputs))
+        library.s2s_pack_float32(rows.data_ptr(), inputs, outputs, panels.data_ptr())
+        return PackedMatrix(library, (outputs, inputs), panels, None, None, bias)
+    integers, scales = quantize_matrix(weight)
+    panels = torch.empty(max(1, padded * -(-inputs // 4)), dtype=torch.int32)
+    sums = torch.empty(outputs, dtype=torch.int32)
+    addresses = panels.data_ptr(), sums.data_ptr()
+    library.s2s_pack_int8(integers.data_ptr(), inputs, outputs, *addresses)
+    shape = outputs, inputs
+    return PackedMatrix(library, shape, panels, scales.flatten(), sums, bias, input_scale)
 
 
 class Packer:
     """Packs the linear maps of a model.
 
     Args:
-        packed: those of the same maps in the same order, from another process.
+        packed: matrices of the same maps in the same order, from another process.
 
     Attributes:
-        matrices: in the order of their making.
-        parts: the part of each map.
+        matrices: packed matrices, in the order of their making.
+        parts: each map's part of one of them.
     """
 
     def __init__(self, library: CDLL, int8: bool, packed: Iterable[PackedMatrix] = ()):
@@ -131,7 +136,7 @@ class Packer:
 
 
 class NativeLinear(nn.Module):
-    """A linear map computed by the C, (..., K) -> (..., O) in the type of the input. On a CPU only,
+    """A native linear map, (..., K) -> (..., O) in the type of the input. On a CPU only,
     without gradients, and never saved: it is made from an `nn.Linear`, which stays unchanged, in
     the same memory if it is packed already.
     """

@@ -1,4 +1,4 @@
-"""Libraries of the C that came with the package, for those who have no compiler: a wheel for a
+"""Native libraries that came with the package, for machines without a compiler: a wheel for a
 platform contains one for each kind of processor, a checkout none. They are compiled by
 scripts/build_hook.py, which reads this file without the package.
 """

@@ -1,13 +1,14 @@
-"""Linear maps in 8-bit integers: y = (q w^T) * scales + b, with q and w rounded to [-127, 127].
+"""Linear maps in 8-bit integers on torch, where the native decoder is not available.
+
+    y = (q w^T) * scales + b        q and w rounded to [-127, 127]
 
 Each row of the weight has its own scale, its largest magnitude / 127, and so has each row of x, if
 its layer has no scale from calibration: a row's result does not depend on the rest of the batch.
-The sum of integer products is exact, however it
-is computed: by the C from what `pack_int8` returns, or without a compiler by torch, `Int8Linear`.
+The sum
+of integer products is exact, so the native maps of linear.py give the same numbers.
 """
 
 from collections.abc import Callable
-from ctypes import CDLL
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -21,20 +22,6 @@ from seq2seq.models.layers.input_scale import input_scale_of
 # all others 127 * 127, which would allow 133,144.
 MAX_INPUTS = (2**31 - 1) // (255 * 127)
 
-
-def pack_int8(library: CDLL, weight: Tensor, outputs: int) -> tuple[Tensor, Tensor, Tensor]:
-    """For the C, a matrix (O, K) rounded: panels of `outputs` rows, scales (O,), the sums of the
-    integers of each row (O,).
-    """
-    integers, scales = quantize_matrix(weight)
-    panels = torch.empty(max(1, outputs * -(-weight.shape[1] // 4)), dtype=torch.int32)
-    sums = torch.empty(len(weight), dtype=torch.int32)
-    addresses = panels.data_ptr(), sums.data_ptr()
-    library.s2s_pack_int8(integers.data_ptr(), *reversed(weight.shape), *addresses)
-    return panels, scales.flatten(), sums
-
-
-# What follows is torch's own.
 
 MAX_INPUTS_IN_FLOAT = 1040  # 127 * 127 * 1040 < 2^24: float32 adds integers up to there exactly
 # Multiplications up to which the packed kernel's overhead exceeds its gain; measured for 8 to

@@ -1,6 +1,5 @@
-"""A recurrent model computed by the C, with the memories of the others."""
+"""A recurrent model computed by the native decoder, with the memories of the others."""
 
-from collections.abc import Sequence
 from ctypes import pointer
 from typing import Any, TypeGuard
 
@@ -8,22 +7,20 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Encoded
-from seq2seq.attention.memory import DenseMemory, Memory
+from seq2seq.attention.memory import DenseMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Additive, Concat, Dot, General, ScaledDot
-from seq2seq.decoding.native.base import MAX_STEPS, NativeModel, check_code
-from seq2seq.decoding.native.caches import state_structs
+from seq2seq.decoding.native.base import NativeModel, check_code, embedding_struct
 from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
-from seq2seq.decoding.native.stacks import embedding_struct
+from seq2seq.models.base import Memories
 from seq2seq.models.rnn import RNN, LuongRNN, Recurrent
-from seq2seq.models.state import DecodeState
 
 WITH_TANH = Additive, Concat  # u . tanh(Wq q + Wk k)
 
 
 def is_covered_rnn(model: nn.Module) -> TypeGuard[Recurrent]:
-    """Does the C compute this model?"""
+    """Does the native decoder compute this model, in float32 on a CPU?"""
     if type(model) not in (RNN, LuongRNN):
         return False
     cross: Any = model.cross
@@ -32,12 +29,11 @@ def is_covered_rnn(model: nn.Module) -> TypeGuard[Recurrent]:
         and type(cross.score) in (Dot, ScaledDot, General, *WITH_TANH)
         # Each head has keys of its own after these scores, and values must lie as keys do.
         and (cross.num_kv_heads == cross.num_heads or type(cross.score) not in WITH_TANH)
-        and all(x.dtype == torch.float32 and x.device.type == "cpu" for x in model.parameters())
     )
 
 
 class NativeRNN(NativeModel):
-    """A recurrent model in the C. Its cells, and the matrices of its score, stay in float32."""
+    """A native recurrent model. Its cells, and the matrices of its score, stay in float32."""
 
     model: Recurrent
 
@@ -60,22 +56,15 @@ class NativeRNN(NativeModel):
         code = WORKSPACE.run(self.library.s2s_encode_recurrent, *arguments)
         check_code(code, self.encoder.embedding, tokens)
 
-    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
-        """As the model's, with keys as the C compares them."""
+    def memories(self, encoded: Encoded, beams: int) -> Memories:
+        """The memories of the model, with keys in the form that queries are compared with."""
         attention, (B, S, _) = self.attention, encoded.states.shape
         k, v = attention.k(encoded.states), attention.v(encoded.states)
         if self.key_map is not None:
             k = self.key_map.product(k.flatten(0, 1))
         shape = B, S, attention.num_kv_heads, attention.width
         source = DenseMemory.of({"k": k.reshape(shape), "v": v.reshape(shape)}, encoded.mask)
-        return [source], [self.model.first_memory(encoded, beams)]
-
-    def describe_past(self, step: Any, pasts: Sequence[Any], positions: Tensor) -> Any:
-        step.states, step.states_count = states = state_structs(pasts)
-        return states
-
-    def spare_steps(self, state: DecodeState) -> int:
-        return MAX_STEPS
+        return Memories([source], [self.model.first_memory(encoded, beams)])
 
 
 def encoder_struct(packer: Packer, model: Recurrent) -> Any:

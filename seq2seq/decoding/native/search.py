@@ -1,7 +1,7 @@
-"""Greedy and plain beam searches whose steps are one call of the C."""
+"""Greedy and plain beam searches whose steps are one native call."""
 
 from ctypes import pointer
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,30 +13,21 @@ from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.native.base import MAX_STEPS, NativeModel, check_code
 from seq2seq.decoding.native.constraints import NativeConstraints
 from seq2seq.decoding.native.layout import WORKSPACE, address, structs
-from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
+from seq2seq.decoding.search import Array, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
 
-MAX_BEAMS = 32  # of one sentence
-
-
-def is_search_covered(model: Seq2Seq, search: Search) -> bool:
-    """Does the C compute this search over this model?"""
-    if not isinstance(model, NativeModel):
-        return False
-    if type(search) is Beam:
-        return search.beam_size <= MAX_BEAMS and not search.reads_weights
-    return type(search) is Greedy
+MAX_BEAMS = 32  # per sentence
 
 
 class NativeSearch:
-    """The steps of a search, on the arrays of its state. What constraints say of its tokens is
-    data for the C: as long as there are any, it takes one step at a time.
+    """The steps of a search, on the arrays of its state. It takes one step at a time as long as
+    there are constraints, which are then passed as data.
 
     Args:
-        model: whose outputs the search chooses from.
-        state: whoever drops sentences from it or adds some makes a new `NativeSearch`.
-        hypotheses: of the same rows; a step forks them, too.
+        model: model whose outputs the search chooses from.
+        state: state of the search. Once sentences join or leave it, a new `NativeSearch` is needed.
+        hypotheses: decoder's state of the same rows, which a step forks too.
     """
 
     def __init__(self, model: NativeModel, state: SearchState, hypotheses: DecodeState):
@@ -55,7 +46,7 @@ class NativeSearch:
         self._describe()
 
     def _describe(self) -> None:
-        """Describe the arrays for the C, after they were made anew."""
+        """Describe the arrays after they were reallocated."""
         state, search = self.state, self.state.search
         B, K, room = state.tokens.shape
         for name, array in state.arrays():
@@ -111,18 +102,20 @@ class NativeSearch:
         if self.state.make_room():
             self._describe()
         if self.state.has_constraints:
-            self._search(self.model.step(tokens, self.hypotheses).hidden.contiguous())
+            self._choose(self.model.step(tokens, self.hypotheses).hidden.contiguous())
             steps = 1
         else:
             steps = self._decode_steps(tokens)
-        if finished := int(self.counts[0]):
-            self._record(finished)
+        if n := int(self.counts[0]):
+            scores = self.scores[:n] if isinstance(self.state, BeamState) else None
+            ids, logp = self.finished_tokens[:n], self.finished_logp[:n]
+            self.state.record(self.sentences[:n], ids, logp, scores)
         return steps, StepChoice(None, self.tokens, self.done)
 
     def _decode_steps(self, tokens: Tensor) -> int:
         """Returns: the steps that were taken."""
         model, state = self.model, self.hypotheses
-        positions = model.begin(1, state).clone()  # the C counts them on
+        positions = model.begin(1, state).clone()  # the native steps increment them
         step, _held = model.describe_step(tokens, state.source, state.past, positions)
         spare = self._describe_table(), self.state.spare_room, model.spare_steps(state)
         most = 1 + max(0, min(MAX_STEPS - 1, *spare))
@@ -137,7 +130,7 @@ class NativeSearch:
             self.state.count_steps(steps - 1)
         return steps
 
-    def _search(self, hidden: Tensor) -> None:
+    def _choose(self, hidden: Tensor) -> None:
         """Choose the next tokens after hidden states (N, 1, E)."""
         state, library = self.state, self.model.library
         self._describe_table()
@@ -158,7 +151,7 @@ class NativeSearch:
 
     def _progress(self, state: BeamState, constraints: NativeConstraints) -> Array:
         """The progress of each hypothesis after each of its candidates, (B, K, C + R)."""
-        # The C has found candidates for the rows that are live, next to each other.
+        # Candidates were found for the rows that are live, next to each other.
         live = ((state.total != -np.inf) & ~self.done[:, None]).ravel()
         rows = state.guides.find_required_rows()
         rows = rows[live[rows]]
@@ -172,24 +165,23 @@ class NativeSearch:
         return state.guides.progress(ids.reshape(shape), possible.reshape(shape))
 
     def _describe_table(self) -> int:
-        """Describe the table of targets for the C. Returns: the tokens that it has room for."""
-        table = self.hypotheses.target_table
+        """Describe the table of targets. Returns: the tokens that it has room for."""
+        table = self.hypotheses.targets
         if table is None:
             return MAX_STEPS
         entries, self.struct.entries_length = table.fork_view()
         self.struct.entries, self.struct.entries_stride = entries.data_ptr(), entries.stride(0)
         return entries.shape[1] - int(self.struct.entries_length)
 
-    def _record(self, count: int) -> None:
-        scores = self.scores[:count] if isinstance(self.state, BeamState) else None
-        tokens, logp = self.finished_tokens[:count], self.finished_logp[:count]
-        self.state.record(self.sentences[:count], tokens, logp, scores)
-
 
 def native_search(
     model: Seq2Seq, state: SearchState, hypotheses: DecodeState
 ) -> NativeSearch | None:
-    """The steps of a search over a model, if the C computes them."""
-    if not is_search_covered(model, state.search):
+    """The steps of a search over a model, if the native decoder covers both."""
+    search = state.search
+    covered = type(search) is Greedy
+    if type(search) is Beam:
+        covered = search.beam_size <= MAX_BEAMS and not search.reads_weights
+    if not covered or not isinstance(model, NativeModel):
         return None
-    return NativeSearch(cast(NativeModel, model), state, hypotheses)
+    return NativeSearch(model, state, hypotheses)

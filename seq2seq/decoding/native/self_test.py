@@ -19,13 +19,12 @@ from seq2seq.base.symbols import EOS, PAD
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.layout import open_library
 from seq2seq.decoding.native.linear import NativeLinear, Packer
-from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import Int8Linear
+from seq2seq.decoding.native.transformer import NativeTransformer
 from seq2seq.decoding.precision import replace_linears, to_native
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.models.candidates import CandidateRequest
+from seq2seq.models.candidates import CandidateRequest, TokenLists
 from seq2seq.models.layers.input_scale import set_input_scales
-from seq2seq.models.token_lists import TokenLists
 
 PIECES = 700
 FLOAT32 = 2e-5  # of the spread of the numbers: several times what rounding makes of them
@@ -107,20 +106,14 @@ def check_close(
 
 def random_model(case: Case) -> Seq2Seq:
     """In float64, of weights that make all that it computes matter."""
-    attention: dict[str, Any] = {
-        role: {
-            "name": "multihead",
-            "num_heads": case.heads[0],
-            "num_kv_heads": case.heads[1],
-            "bias": not case.pages,
-        }
-        for role in ("encoder", "decoder", "cross")
-    }
+    H, G = case.heads
+    heads = {"name": "multihead", "num_heads": H, "num_kv_heads": G, "bias": not case.pages}
+    attention: dict[str, Any] = dict.fromkeys(("encoder", "decoder", "cross"), heads)
     defaults = {"name": "transformer", "ffn_dim": 77, "encoder_layers": 1, "decoder_layers": 2}
     if case.ssru:
         attention["decoder"] = {"name": "ssru"}
     if case.score:
-        options = {"num_heads": case.heads[0], "score": case.score, "project": False}
+        options = {"num_heads": H, "score": case.score, "project": False}
         defaults, attention = {}, {"cross": {"name": "multihead", **options}}
     nodes = {"model": {**defaults, **case.model}, "position": case.position, "attention": attention}
     model = build_model(nodes, PIECES, PIECES).double().eval()
@@ -186,7 +179,7 @@ def check_refusals(model: NativeModel) -> None:
         wrong.append((EOS, -1))
     for token, position in wrong:
         with suppress(DataError):
-            model.decode(torch.tensor([[token]]), *memories, torch.tensor([position]))
+            model.decode(torch.tensor([[token]]), memories, torch.tensor([position]))
             raise AssertionError("an id or a position beyond its tables is read")
 
 

@@ -1,21 +1,26 @@
 """The lists of a model, from pieces that translate each other."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seq2seq.alignment.links import Links, Word
+from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import EOS, NEVER_GENERATED
 from seq2seq.data.links.guided_links import project
+from seq2seq.data.text.lines import read_lines
 from seq2seq.data.text.windows import windows
-from seq2seq.decoding.shortlist.lists import Shortlist
+from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 Array = NDArray[Any]
 
 WINDOW = 4096  # pairs that are cut into pieces together
+LINE = "each line should be a target piece, a source piece and a probability, with spaces between"
 
 
 class LinkedPair(NamedTuple):
@@ -119,3 +124,46 @@ def identical_pieces(tokenizers: Tokenizers) -> list[tuple[int, int]]:
     targets = {name: i for i, name in enumerate(tokenizers.target.symbols())}
     names = enumerate(tokenizers.source.symbols())
     return [(i, targets[name]) for i, name in names if name in targets]
+
+
+def read_lexicon(path: Path, tokenizers: Tokenizers) -> tuple[PieceCounts, int]:
+    """The pairs of a lexicon of Marian, whose lines are `target source probability`, as text or
+    gzipped; and how many were left out because a piece is not the model's.
+
+    A lexicon does not say which target pieces are frequent: vocabularies begin with these.
+
+    Raises: DataError for a line of another form, and if no pair is of the model's pieces.
+    """
+    known = [{name: i for i, name in enumerate(side.symbols())} for side in tokenizers]
+    pairs: dict[tuple[int, int], float] = {}
+    left_out = 0
+    for line_no, line in enumerate(read_lines(path), start=1):
+        fields = line.split()
+        if not fields:
+            continue
+        weight = parse_probability(fields)
+        if weight is None:
+            raise DataError(f"{path}, line {line_no}: {LINE}: Haus house 0.8")
+        source, target = known[0].get(fields[1]), known[1].get(fields[0])
+        if source is None or target is None:
+            left_out += 1
+        else:
+            pairs[source, target] = weight
+    if not pairs:
+        raise DataError(
+            f"{path}: none of its {left_out:,} pairs is of pieces of this model; {LINE}, and "
+            "pieces should be named as in the model"
+        )
+    ids = np.array([*pairs], dtype=np.int64)
+    frequency = -np.arange(tokenizers.target.size, dtype=np.float64)
+    weights = np.array([*pairs.values()])
+    return PieceCounts(ids[:, 0], ids[:, 1], weights, frequency), left_out
+
+
+def parse_probability(fields: list[str]) -> float | None:
+    """The last of three fields as a number of 0 to 1; None for anything else."""
+    try:
+        value = float(fields[2]) if len(fields) == 3 else math.nan
+    except ValueError:
+        return None
+    return value if 0 <= value <= 1 else None

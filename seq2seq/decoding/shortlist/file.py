@@ -15,8 +15,8 @@ import torch
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import DataError
 from seq2seq.base.registry import matches
-from seq2seq.decoding.shortlist.lists import Shortlist
-from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
+from seq2seq.decoding.shortlist import Shortlist
+from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 NAME = "shortlist.bin"
 FORMAT = 1
@@ -46,13 +46,10 @@ def write_shortlist(file: Path, lists: Shortlist, tokenizers: Tokenizers) -> Non
 
 
 def pieces_of(tokenizers: Tokenizers) -> dict[str, Any]:
-    """Of each side, the number of its pieces, and a digest of their names."""
-    return {"source": digest_pieces(tokenizers.source), "target": digest_pieces(tokenizers.target)}
-
-
-def digest_pieces(tokenizer: Tokenizer) -> list[Any]:
-    names = json.dumps(tokenizer.symbols()).encode()
-    return [tokenizer.size, hashlib.sha256(names).hexdigest()]
+    """The number of each side's pieces, and a digest of their names."""
+    sides = tokenizers._asdict().items()
+    names = {side: json.dumps(tokenizer.symbols()).encode() for side, tokenizer in sides}
+    return {s: [pieces.size, hashlib.sha256(names[s]).hexdigest()] for s, pieces in sides}
 
 
 def read_shortlist(path: Path, tokenizers: Tokenizers) -> Shortlist:

@@ -40,10 +40,7 @@ def test_placeholders_are_found(text: str, kept: list[str]) -> None:
 
 def test_what_occurs_twice_is_copied_twice() -> None:
     placeholders = Placeholders(re.compile(PLACEHOLDERS))
-    assert placeholders.terms("%s and %s") == [
-        Term(("%s",), 2),
-        Term(("%s",), 0, 2, anywhere=True),
-    ]
+    assert placeholders.terms("%s and %s") == [Term(("%s",), 2), Term(("%s",), 0, 2, anywhere=True)]
     contained = "http://x.y and http://x.y/z"
     assert [term.minimum for term in placeholders.terms(contained)] == [2, 0, 1, 0]
     inside = Placeholders(re.compile("o+")).terms("book")

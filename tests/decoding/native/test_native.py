@@ -2,11 +2,9 @@
 where it cannot be used.
 """
 
-import copy
 import itertools
 import math
 import pickle
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import zip_longest
@@ -15,11 +13,9 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import TARGET_SIZE, source_batch, translate_copies
-from helpers.naive import Case, naive
 from helpers.native_code import needs_native
 from helpers.native_models import (
     KINDS,
-    LENGTHS,
     MODELS,
     RNNS,
     SEARCHES,
@@ -29,22 +25,15 @@ from helpers.native_models import (
     build_exact,
     on_torch,
 )
-from helpers.toys import assert_same, next_logp
+from helpers.table_model import LENGTHS, make_requests
 from torch import Tensor, nn
 
-from seq2seq.base.symbols import EOS, PAD
-from seq2seq.decoding import (
-    Engine,
-    Hypothesis,
-    SentenceRequest,
-    build_search,
-    decode,
-    native,
-)
+from seq2seq.base.symbols import EOS
+from seq2seq.decoding import Engine, Hypothesis, SentenceRequest, build_search, decode, native
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.linear import NativeLinear, Packer, pack_matrix
-from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import Int8Linear
+from seq2seq.decoding.native.transformer import NativeTransformer
 from seq2seq.decoding.precision import with_precision
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
 from seq2seq.models import Ensemble, Seq2Seq
@@ -54,11 +43,6 @@ from seq2seq.models.layers.input_scale import set_input_scales
 pytestmark = needs_native
 
 COVERED = (*MODELS, *RNNS)
-
-
-def requests(lengths: Sequence[int] = LENGTHS) -> list[SentenceRequest]:
-    rows = source_batch(*lengths).tolist()
-    return [SentenceRequest([token for token in row if token != PAD]) for row in rows]
 
 
 def translations(
@@ -81,7 +65,7 @@ def every_decoding() -> list[Any]:
 def test_translations_are_those_of_torch(
     variant: str, cache: str, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, asked = build(variant), requests()
+    model, asked = build(variant), make_requests()
     fast = with_precision(model, "float32")
     assert isinstance(fast, NativeModel)
     slow = on_torch(model, "float32", monkeypatch)
@@ -121,23 +105,12 @@ def test_steps_in_int8_are_those_of_torch(
 
 
 @pytest.mark.parametrize("variant", KINDS)
-@pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_translations_are_those_of_a_naive_search_in_float64(variant: str, search: str) -> None:
-    model, asked = build_exact(variant), requests((4, 1))
-    fast = with_precision(copy.deepcopy(model).float(), "float32")
-    for request, found in zip(asked, translations(fast, asked, search, cache="paged"), strict=True):
-        case = Case(next_logp(model, torch.tensor(request.source)), len(request.source) - 1)
-        expected = naive(case, SEARCHES[search])
-        assert_close([found], [expected[: len(found)]])
-
-
-@pytest.mark.parametrize("variant", KINDS)
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("search", ["greedy", "beam"])
 def test_a_sentence_is_decoded_bit_by_bit_as_it_is_alone(
     variant: str, precision: str, search: str
 ) -> None:
-    model, asked = with_precision(build(variant), precision), requests()
+    model, asked = with_precision(build(variant), precision), make_requests()
     alone = [translations(model, [request], search)[0] for request in asked]
     for cache in ("dense", "paged"):
         together = translations(model, asked, search, cache=cache, rows=20)
@@ -165,7 +138,7 @@ def test_steps_of_one_token_and_of_several_continue_each_other(
 
 
 def test_gates_that_never_close_or_open_are_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, asked = build(MODELS[-1]), requests()
+    model, asked = build(MODELS[-1]), make_requests()
     with torch.no_grad():
         for layer in model.decoder:
             layer.attention.gate.bias[:] = torch.tensor([-1e4, -95, -20, 0, 20, 95, 1e4, 0] * 4)
@@ -176,7 +149,7 @@ def test_gates_that_never_close_or_open_are_those_of_torch(monkeypatch: pytest.M
 @pytest.mark.parametrize("variant", KINDS)
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_copy_for_another_process_is_the_same_model(variant: str, precision: str) -> None:
-    model, asked = with_precision(build(variant), precision), requests()
+    model, asked = with_precision(build(variant), precision), make_requests()
     copied = pickle.loads(pickle.dumps(model))
     assert isinstance(copied, NativeModel)
     assert translations(copied, asked, "beam") == translations(model, asked, "beam")
@@ -185,28 +158,11 @@ def test_a_copy_for_another_process_is_the_same_model(variant: str, precision: s
 @pytest.mark.parametrize("variant", KINDS)
 def test_threads_may_decode_with_one_model(variant: str) -> None:
     model = with_precision(build(variant), "float32")
-    batches = [requests(LENGTHS[:n]) for n in (1, 9, 4, 7) * 3]
+    batches = [make_requests(LENGTHS[:n]) for n in (1, 9, 4, 7) * 3]
     expected = [translations(model, asked, "beam") for asked in batches]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda asked: translations(model, asked, "beam"), batches))
     assert found == expected
-
-
-def test_too_few_pages_change_nothing() -> None:
-    model, asked = with_precision(build(MODELS[1]), "float32"), requests()
-    expected = translations(model, asked, "beam")
-    engine = Engine(model, build_search(SEARCHES["beam"]), cache="paged", pages=60, page_size=4)
-    for one, other in zip(translate_copies(engine, asked), expected, strict=True):
-        assert_same(one, other)
-    assert engine.stats.preempted > 0
-
-
-@pytest.mark.parametrize("variant", KINDS)
-def test_prefixes_are_continued_as_on_torch(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build(variant)
-    asked = [replace(each, prefix=[5, 7, 4][:i]) for i, each in enumerate(requests((3, 5, 4, 6)))]
-    expected = translations(on_torch(model, "float32", monkeypatch), asked, "beam")
-    assert_close(translations(with_precision(model, "float32"), asked, "beam"), expected)
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam", "diverse"])
@@ -216,17 +172,20 @@ def test_a_special_sentence_changes_no_bit_of_its_neighbours(
     search: str, cache: str, precision: str
 ) -> None:
     """Prefixes, constraints and forbidden repetitions, between sentences without."""
-    model, plain = with_precision(build(MODELS[1]), precision), requests()
+    model, plain = with_precision(build(MODELS[1]), precision), make_requests()
     kind = build_search(SEARCHES[search])
     longer = build_search({**SEARCHES[search], "min_length_extra": 4})
     special = [
-        *(replace(request, prefix=[8, 6, 4, 9][:n]) for n, request in enumerate(requests())),
-        *(replace(request, constraint=Phrase(False)) for request in requests()[:3]),
-        *(replace(request, search=replace(kind, no_repeat_ngram=2)) for request in requests()[:3]),
-        *(replace(request, search=longer) for request in requests()[:3]),
+        *(replace(request, prefix=[8, 6, 4, 9][:n]) for n, request in enumerate(make_requests())),
+        *(replace(request, constraint=Phrase(False)) for request in make_requests()[:3]),
+        *(
+            replace(request, search=replace(kind, no_repeat_ngram=2))
+            for request in make_requests()[:3]
+        ),
+        *(replace(request, search=longer) for request in make_requests()[:3]),
     ]
     if search == "beam":
-        special += [replace(request, constraint=Phrase(True)) for request in requests()[:3]]
+        special += [replace(request, constraint=Phrase(True)) for request in make_requests()[:3]]
     alone = translations(model, plain, search, cache=cache)
     mixed = [each for pair in zip_longest(plain, special) for each in pair if each is not None]
     together = translations(model, mixed, search, cache=cache, rows=64)
@@ -268,7 +227,7 @@ def test_members_of_an_ensemble_run_in_c(monkeypatch: pytest.MonkeyPatch) -> Non
     assert isinstance(fast, Ensemble)
     kinds = [isinstance(member, NativeModel) for member in fast.members]
     assert kinds == [True, False, True, True]
-    asked = requests()
+    asked = make_requests()
     expected = translations(on_torch(model, "float32", monkeypatch), asked, "beam")
     assert_close(translations(fast, asked, "beam"), expected)
 
@@ -303,7 +262,7 @@ def test_a_model_that_diverged_has_no_finite_score(variant: str) -> None:
     with torch.no_grad():
         model.embeddings.target.weight[:, 0] = torch.nan
     for precision in ("float32", "int8"):
-        found = translations(with_precision(model, precision), requests(), "greedy")
+        found = translations(with_precision(model, precision), make_requests(), "greedy")
         assert all(math.isnan(each[0].score) for each in found)
 
 
@@ -318,7 +277,7 @@ def test_numbers_too_large_for_a_norm_are_not_finite_as_on_torch(
     layer: Any = model.decoder[0]  # type: ignore[index]
     layer.feed.down.weight.detach().mul_(1e30)
     for each in (on_torch(model, "float32", monkeypatch), with_precision(model, "float32")):
-        found = translations(each, requests(), "greedy")
+        found = translations(each, make_requests(), "greedy")
         assert all(not math.isfinite(hypotheses[0].score) for hypotheses in found)
 
 

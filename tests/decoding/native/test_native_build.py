@@ -1,6 +1,5 @@
 """Whatever the compiler and the cache do, there is a library that was tested, or a reason."""
 
-import multiprocessing
 import os
 import platform
 import stat
@@ -238,33 +237,6 @@ def test_a_cache_that_cannot_be_written_leaves_torch(
     monkeypatch.setattr(Path, call, refuse)
     with pytest.raises(UnavailableError, match="Read-only"):
         build.build(tmp_path)
-
-
-def build_and_report(
-    folder: str, sources: Path, flags: list[str], results: "multiprocessing.Queue[str]"
-) -> None:
-    build.SOURCES, build.FLAGS, build.TEST = sources, flags, "pass"
-    results.put(str(build.build(Path(folder))))
-
-
-@pytest.mark.slow
-def test_two_processes_may_compile_at_once(tmp_path: Path, quick: None) -> None:
-    context = multiprocessing.get_context("spawn")
-    results: multiprocessing.Queue[str] = context.Queue()
-    processes = [
-        context.Process(
-            target=build_and_report,
-            args=(str(tmp_path / "cache"), build.SOURCES, build.FLAGS, results),
-        )
-        for _ in range(2)
-    ]
-    for process in processes:
-        process.start()
-    paths = {results.get(timeout=120) for _ in processes}
-    for process in processes:
-        process.join()
-    assert {str(build.build(tmp_path / "cache"))} & paths
-    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".so"}
 
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:

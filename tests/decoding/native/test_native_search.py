@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import SOURCE_SIZE, TARGET_SIZE, model_config, randomised, source_batch
-from helpers.naive import Case, naive
+from helpers.naive_search import Case, naive
 from helpers.native_code import needs_native
-from helpers.toys import next_logp
+from helpers.native_models import Phrase
+from helpers.table_model import next_logp
 
 from seq2seq.base.symbols import EOS, PAD
 from seq2seq.decoding import (
@@ -291,28 +292,8 @@ def test_hypotheses_are_those_of_a_naive_search_in_float64(
     assert_same(answers, expected, 1e-5)
 
 
-class Without:
-    """A guide that forbids a piece."""
-
-    requires = False
-
-    def next_state(self, state: int, token: int) -> int:
-        return state
-
-    def next_tokens(self, state: int) -> NextTokens:
-        return NextTokens(torch.tensor([5]))
-
-    def is_satisfied(self, state: int) -> bool:
-        return False
-
-    def progress(self, state: int) -> int:
-        return 0
-
-
-class With(Without):
+class With(Phrase):
     """A guide that forbids a piece, and requires another twice."""
-
-    requires = True
 
     def next_state(self, state: int, token: int) -> int:
         return min(2, state + (token == 8))
@@ -322,14 +303,8 @@ class With(Without):
             return NextTokens(torch.tensor([5]))
         return NextTokens(torch.tensor([EOS, 5]), required=[8, 9][: 2 - state])
 
-    def is_satisfied(self, state: int) -> bool:
-        return False
 
-    def progress(self, state: int) -> int:
-        return state
-
-
-class Only(Without):
+class Only(Phrase):
     """A guide that has nothing to say after a first piece among some."""
 
     def next_state(self, state: int, token: int) -> int:
@@ -345,13 +320,14 @@ class Only(Without):
 
 
 def with_constraints(
-    draw: random.Random, plain: Sequence[SentenceRequest], guides: Sequence[Any]
+    draw: random.Random, plain: Sequence[SentenceRequest], kind: dict[str, Any]
 ) -> list[SentenceRequest]:
     """The same sentences, with constraints, forbidden repetitions, or both."""
+    guides = [Phrase(False), Only(False), *([With(True)] if kind["name"] == "beam" else [])]
     return [
         replace(
             each,
-            constraint=draw.choice(guides)(),
+            constraint=draw.choice(guides),
             search=replace(each.search, no_repeat_ngram=draw.choice([0, 0, 2, 3])),
         )
         for each in plain
@@ -369,9 +345,9 @@ def test_constraints_are_those_of_the_search_in_python(
     model = build(name, draw.choice(["float32", "int8"]), 30 if seed else 300)
     beams = {"name": "beam", "beam_size": draw.choice([2, 3, 5, 8])}
     asked = []
-    for kind, guides in (({"name": "greedy"}, [Without, Only]), (beams, [Without, Only, With])):
+    for kind in ({"name": "greedy"}, beams):
         plain = random_requests(draw, kind, 9)
-        asked += [*plain, *with_constraints(draw, plain, guides)]
+        asked += [*plain, *with_constraints(draw, plain, kind)]
     draw.shuffle(asked)
     compare(lambda: translate(model, asked, **CACHES[cache]), monkeypatch)
 
@@ -385,15 +361,14 @@ def test_constrained_sentences_change_no_bit_of_the_others(
     model, draw = build("transformer"), random.Random(0)
     plain = random_requests(draw, kind, 9)
     alone = in_c(lambda: translate(model, plain, **CACHES[cache]), monkeypatch)
-    guides = [Without, Only] if kind["name"] == "greedy" else [Without, Only, With]
-    mixed = [*plain, *with_constraints(draw, plain, guides)]
+    mixed = [*plain, *with_constraints(draw, plain, kind)]
     draw.shuffle(mixed)
     monkeypatch.setattr(base, "top_candidates", None)
     answers = in_c(lambda: translate(model, mixed, cache=cache), monkeypatch)
     found = {id(request): answer for request, answer in zip(mixed, answers, strict=True)}
     assert [found[id(request)] for request in plain] == alone
     for request in mixed:
-        if type(request.constraint) in (Without, With):
+        if type(request.constraint) in (Phrase, With):
             hypotheses = found[id(request)] or []
             assert all(5 not in h.ids[len(request.prefix) :] for h in hypotheses)
 

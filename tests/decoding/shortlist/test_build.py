@@ -10,8 +10,7 @@ from seq2seq.alignment.links import parse_links
 from seq2seq.base.errors import DataError
 from seq2seq.checkpoint import Saved
 from seq2seq.decoding.shortlist import Shortlist
-from seq2seq.decoding.shortlist.build import LinkedPair, build_shortlist, count_pieces
-from seq2seq.decoding.shortlist.lexicon import read_lexicon
+from seq2seq.decoding.shortlist.build import LinkedPair, build_shortlist, count_pieces, read_lexicon
 from seq2seq.interchange.ctranslate2 import VOCABULARY_MAP, write_vocabulary_map
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.text.tokenization.words import WordLevel

@@ -1,14 +1,16 @@
 """Naive searches: lists, one hypothesis at a time, every prefix from its beginning."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from helpers.toys import NextLogP
+from helpers.table_model import NextLogP
 from seq2seq.base.registry import options_of
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.decoding import SEARCHES, Hypothesis
+from seq2seq.decoding.constraints.guide import Guide
 
 Looks = Callable[[list[int]], list[float]]  # prefix -> weights of the next step, S + 1 of them
 Choose = Callable[[list[tuple[float, int]], int], tuple[float, int]]
@@ -85,34 +87,85 @@ def can_win(
     )
 
 
-def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
-    K, limit = o["beam_size"], limit_of(case, o)
-    live, finished = [Beam([], [])], []
-    greedy = live[0] if o["stopping"] == "score" else None
-    for n in range(1, limit + 1):
-        grown = [
-            Beam([*beam.ids, token], [*beam.logp, value])
-            for beam in live
-            for value, token in candidates(case, o, beam.ids)
-        ]
-        grown = sorted(grown, key=lambda beam: -sum(beam.logp))[: 2 * K]
-        finished += [beam for beam in grown[:K] if beam.ids[-1] == EOS]
-        live = [beam for beam in grown if beam.ids[-1] != EOS][:K]
-        if greedy is not None:
-            value, token = candidates(case, o, greedy.ids)[0]
-            greedy = Beam([*greedy.ids, token], [*greedy.logp, value])
-            if token == EOS:
-                finished += [greedy] if greedy not in grown[:K] else []
-                greedy = None
-            elif greedy not in live:
-                live = [*live[: K - 1], greedy]
-        enough = len(finished) >= o["patience"] * K and finished
-        if enough and not can_win(case, o, live, finished, greedy):
-            break
-        if n == limit:
-            finished += live
-    hypotheses = [hypothesis(beam, beam_score(case, o, beam)) for beam in finished]
-    return ranked(hypotheses, o)
+class NaiveGroup:
+    """A beam search in which tokens may cost something, with a guide or without."""
+
+    def __init__(self, case: Case, o: Mapping[str, Any], guide: Guide | None):
+        self.case, self.o, self.guide = case, o, guide
+        self.live = [Beam([], [])]
+        self.finished: list[Beam] = []
+        requires = guide is not None and guide.requires
+        self.greedy = self.live[0] if o["stopping"] == "score" and not requires else None
+        self.done = False
+
+    def value(self, beam: Beam, costs: dict[int, float]) -> float:
+        return sum(beam.logp) - costs.get(beam.ids[-1], 0.0)
+
+    def state(self, ids: list[int]) -> int:
+        state = 0
+        for token in ids:
+            if token != EOS and self.guide is not None:
+                state = self.guide.next_state(state, token)
+        return state
+
+    def grown(self, beam: Beam) -> list[Beam]:
+        options = candidates(self.case, self.o, beam.ids)
+        if self.guide is not None:
+            banned, allowed, _ = self.guide.next_tokens(self.state(beam.ids))
+            options = [o for o in options if o[1] not in banned.tolist()]
+            if allowed is not None:
+                options = [o for o in options if o[1] in allowed.tolist()]
+        return [Beam([*beam.ids, token], [*beam.logp, value]) for value, token in options]
+
+    def best(self, beams: list[Beam], costs: dict[int, float]) -> list[Beam]:
+        """Best first, those of each progress in turns."""
+        beams = sorted(beams, key=lambda beam: -self.value(beam, costs))
+        if self.guide is None:
+            return beams
+        progress = [self.guide.progress(self.state(beam.ids)) for beam in beams]
+        turns = [progress[:i].count(p) for i, p in enumerate(progress)]
+        order = sorted(range(len(beams)), key=lambda i: (turns[i], -progress[i]))
+        return [beams[i] for i in order]
+
+    def step(self, costs: dict[int, float]) -> list[int]:
+        """Returns: the tokens with which beams go on."""
+        K, limit = self.o["beam_size"], limit_of(self.case, self.o)
+        grown = [longer for beam in self.live for longer in self.grown(beam)]
+        grown = self.best(grown, costs)[: 2 * K]
+        self.finished += [beam for beam in grown[:K] if beam.ids[-1] == EOS]
+        self.live = [beam for beam in grown if beam.ids[-1] != EOS][:K]
+        if self.greedy is not None:
+            self.greedy = max(self.grown(self.greedy), key=lambda beam: self.value(beam, costs))
+            if self.greedy.ids[-1] == EOS:
+                self.finished += [self.greedy] if self.greedy not in grown[:K] else []
+                self.greedy = None
+            elif self.greedy not in self.live:
+                self.live = [*self.live[: K - 1], self.greedy]
+        enough = bool(self.finished) and len(self.finished) >= self.o["patience"] * K
+        going, n = self.live, len(self.live[0].ids) if self.live else limit
+        if enough and not can_win(self.case, self.o, self.live, self.finished, self.greedy):
+            self.done = True
+        elif n == limit:
+            self.finished += self.live
+            self.done = True
+        return [beam.ids[-1] for beam in going]
+
+
+def naive_groups(
+    case: Case, o: Mapping[str, Any], groups: int, guide: Guide | None
+) -> list[Hypothesis]:
+    """Beam search in groups, each of which pays for the tokens that earlier ones have chosen."""
+    size = o["beam_size"] // groups
+    searches = [NaiveGroup(case, {**o, "beam_size": size}, guide) for _ in range(groups)]
+    while not all(group.done for group in searches):
+        chosen: Counter[int] = Counter()
+        for group in searches:
+            if not group.done:
+                costs = {token: o.get("diversity_penalty", 0) * n for token, n in chosen.items()}
+                chosen.update(group.step(costs))
+    finished = [beam for group in searches for beam in group.finished]
+    once = [beam for i, beam in enumerate(finished) if beam not in finished[:i]]
+    return ranked([hypothesis(beam, beam_score(case, o, beam)) for beam in once], o)
 
 
 def ranked(hypotheses: list[Hypothesis], o: Mapping[str, Any]) -> list[Hypothesis]:
@@ -163,15 +216,40 @@ def naive_uniform(*counters: int) -> float:
     return (state >> 11) / 2**53
 
 
-def naive(case: Case, options: Mapping[str, Any]) -> list[Hypothesis]:
-    """All hypotheses that a search of these options should find, best first."""
+def naive(case: Case, options: Mapping[str, Any], guide: Guide | None = None) -> list[Hypothesis]:
+    """All hypotheses that a search of these options should find, best first.
+
+    Args:
+        guide: the guide of a beam search; the others take none.
+    """
     o = defaults(options)
     if o["name"] == "beam":
-        return naive_beam(case, o)
+        return naive_groups(case, o, 1, guide)
+    if o["name"] == "diverse":
+        return naive_groups(case, o, o["beam_groups"] or o["beam_size"], guide)
     if o["name"] == "greedy":
         return [naive_independent(case, o, lambda best, _: best[0])]
     hypotheses = [naive_sample(case, o, sample) for sample in range(o["samples"])]
     return ranked(hypotheses, o)
+
+
+def diverse_options() -> list[dict[str, Any]]:
+    """Groups of all shapes and penalties, each with other options of beam search."""
+    shapes = [(4, 2), (6, 3), (4, None), (6, 2), (3, 1), (4, 2)]
+    others: list[dict[str, Any]] = [
+        {},
+        {"length_penalty": 0.0, "stopping": "count"},
+        {"length_penalty": 0.6, "penalty_form": "gnmt", "patience": 2.0},
+        {"stopping": "count"},
+        {"coverage": 0.7, "patience": 0.3},
+        {"length_penalty": 0.0},
+    ]
+    return [
+        {"name": "diverse", "beam_size": beams, "beam_groups": groups, **other}
+        | {"diversity_penalty": penalty}
+        for (beams, groups), other in zip(shapes, others, strict=True)
+        for penalty in (0.0, 0.5, 3.0)
+    ]
 
 
 def some_options(seed: int) -> Sequence[dict[str, Any]]:
@@ -185,6 +263,7 @@ def some_options(seed: int) -> Sequence[dict[str, Any]]:
         {"name": "beam", "beam_size": 4, "patience": 0.3},
         {"name": "beam", "beam_size": 4, "stopping": "count"},
         {"name": "beam", "beam_size": 4, "coverage": 0.7},
+        *diverse_options(),
         {"name": "sample", "samples": 3, "seed": seed},
         {"name": "sample", "samples": 2, "seed": seed, "temperature": 0.5, "top_k": 3},
         {"name": "sample", "samples": 2, "seed": seed, "temperature": 1.5, "top_p": 0.7},

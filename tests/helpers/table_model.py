@@ -1,19 +1,21 @@
-"""A model that is a table of log-probabilities, and exhaustive search on it."""
+"""A model that is a table of log-probabilities, exhaustive search on it, and random sentences."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 import torch
 from torch import Tensor
 
+from helpers.builders import source_batch
 from seq2seq.attention import Memory, StateMemory
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
-from seq2seq.decoding import Hypothesis
+from seq2seq.decoding import Hypothesis, SentenceRequest
 from seq2seq.models import Decoded, DecodeState, Encoded, Seq2Seq
 
 NextLogP = Callable[[list[int]], list[float]]  # prefix, without bos -> log-probability of each id
+LENGTHS = (6, 1, 4, 9, 3, 5, 2, 6, 18, 3, 4, 8)  # of some sentences, eos included
 PRIME = 997  # rows of the table; two prefixes of few tokens seldom share one
 
 
@@ -94,6 +96,11 @@ def every_hypothesis(logp: NextLogP, vocabulary: int, limit: int) -> list[Hypoth
                 (finished if token == EOS else grown).append(one)
         open_ones = grown
     return sorted([*finished, *open_ones], key=lambda h: -h.score)
+
+
+def make_requests(lengths: Iterable[int] = LENGTHS) -> list[SentenceRequest]:
+    """Random sentences of these lengths, eos included."""
+    return [SentenceRequest(source_batch(length)[0].tolist()) for length in lengths]
 
 
 def assert_same(actual: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:

@@ -1,5 +1,6 @@
-"""A Transformer's stacks as structures of the C, if it covers them."""
+"""A Transformer whose stacks are native, with the memories of the others."""
 
+from collections.abc import Sequence
 from ctypes import pointer
 from threading import Lock
 from typing import Any, TypeGuard
@@ -7,21 +8,25 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
+from seq2seq.attention.base import Encoded
+from seq2seq.attention.memory import DenseMemory, Memory, StateMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Dot, ScaledDot
+from seq2seq.attention.slab import SlabMemory
 from seq2seq.attention.ssru import SSRU
-from seq2seq.decoding.native.layout import constants, structs
-from seq2seq.decoding.native.linear import Packer
-from seq2seq.models.layers.layer import ACTIVATIONS, FeedForward
-from seq2seq.models.layers.positions import (
-    ALiBi,
-    Learned,
-    PositionScheme,
-    Rotary,
-    Sinusoidal,
-    T5Bias,
-    TransformerXL,
+from seq2seq.decoding.native.base import (
+    MAX_STEPS,
+    NativeModel,
+    check_code,
+    embedding_struct,
+    kv_view,
 )
+from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
+from seq2seq.decoding.native.linear import Packer
+from seq2seq.models.base import Memories
+from seq2seq.models.layers.layer import ACTIVATIONS, FeedForward
+from seq2seq.models.layers.positions import POSITIONS, PositionScheme
+from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer
 
 NORMS = {
@@ -32,17 +37,11 @@ NORMS = {
 ACTIVATION_NUMBERS = {
     ACTIVATIONS[name]: getattr(constants, name.upper()) for name in ("relu", "gelu", "silu")
 }
-SCHEMES = (Sinusoidal, Learned, Rotary, ALiBi, T5Bias, TransformerXL, PositionScheme)
 FIRST_POSITIONS = 256
 
 
-def embedding_struct(weight: Tensor, scale: float) -> Any:
-    """Vectors of ids (V, E) for the C."""
-    return structs.Embedding(weight.data_ptr(), scale, None, len(weight))
-
-
 def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
-    """Does the C compute both stacks of this model?"""
+    """Does the native decoder compute both stacks of this model, in float32 on a CPU?"""
     if type(model) is not Transformer:
         return False
     self_attn = [layer.attention for layer in model.decoder]
@@ -55,18 +54,95 @@ def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
         all(type(each) is MultiHead and isinstance(each.q, nn.Linear) for each in plain)
         and all(type(each.score) in (Dot, ScaledDot) for each in plain)
         and all(type(layer.feed) is FeedForward for layer in layers)
-        and {type(model.encoder_position), type(model.decoder_position)} <= {*SCHEMES}
+        and {type(model.encoder_position), type(model.decoder_position)} <= {*POSITIONS.values()}
         and all(type(norm) in NORMS for norm in norms)
-        and all(x.dtype == torch.float32 and x.device.type == "cpu" for x in model.parameters())
     )
 
 
+class NativeTransformer(NativeModel):
+    """A Transformer both of whose stacks are native."""
+
+    model: Transformer
+
+    def __init__(self, model: Transformer, packer: Packer):
+        super().__init__(model, packer)
+        self.encoder = NativeStack(packer, model, "encoder")
+        self.stack = NativeStack(packer, model, "decoder")
+        self.decoder = structs.Decoder(stack=pointer(self.stack.struct))
+        self.embedding = self.stack.embedding
+        # The keys and values of the source in each layer.
+        crosses = [layer.cross for layer in model.decoder]
+        self.source_kv = [packer.pack(cross.k, cross.v) for cross in crosses]
+        attention = self.stack.layers[0].self_attn
+        example = torch.empty(1, 1, attention.n_kv_heads, attention.head_dim)
+        self._like = {"k": example, "v": example}  # the keys and values of a token in each row
+
+    def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
+        self.encoder.extend_tables(batch.max_length)
+        arguments = self.encoder.struct, batch, states.data_ptr()
+        code = WORKSPACE.run(self.library.s2s_encode, *arguments)
+        check_code(code, self.encoder.embedding, tokens, positions)
+
+    def memories(self, encoded: Encoded, beams: int) -> Memories:
+        """As the model's; the keys and values of a layer are one product."""
+        B, S, _ = encoded.states.shape
+        attention = self.stack.layers[0].cross_attn
+        states = encoded.states.flatten(0, 1)
+        shape = B, S, 2, attention.n_kv_heads, attention.head_dim
+        sources: list[Memory] = []
+        for source_kv in self.source_kv:
+            # (2, B, G, S, D), as the native code reads it; layer by layer, since these are large.
+            k, v = source_kv.product(states).view(shape).permute(2, 0, 3, 1, 4).contiguous()
+            streams = {"k": k.transpose(1, 2), "v": v.transpose(1, 2)}
+            sources.append(DenseMemory.of(streams, encoded.mask))
+        return Memories(sources, [layer.attention.new_memory() for layer in self.model.decoder])
+
+    def describe_past(self, step: Any, pasts: Sequence[Any], positions: Tensor) -> Any:
+        if type(pasts[0]) is not StateMemory:
+            return self._extend_caches(step, pasts)
+        for past in pasts:
+            past.state = past.state or {"c": torch.zeros(step.rows, self.stack.dim)}
+        self.stack.extend_tables(int(positions.max()) + MAX_STEPS)
+        return super().describe_past(step, pasts, positions)
+
+    def spare_steps(self, state: DecodeState) -> int:
+        first: Any = state.past[0]
+        places: int = self.embedding.max_positions
+        if self.max_length is not None:
+            places = min(places, self.max_length)
+        if type(first) is StateMemory:
+            return places - state.length
+        if type(first) not in (DenseMemory, SlabMemory):
+            return 0  # more must be done between steps than writing tokens
+        room: int = first.storage["k"].shape[2] // first.beams
+        return min(room, places) - state.length
+
+    def _extend_caches(self, step: Any, pasts: Sequence[Any]) -> Any:
+        """Reserve a token per row. Returns: references that must outlive the call."""
+        first, rows = pasts[0], step.rows // pasts[0].beams
+        like = self._like  # other threads may decode, too
+        if like["k"].shape[0] != rows:
+            example = like["k"][:1].expand(rows, -1, -1, -1)
+            self._like = like = {"k": example, "v": example}
+        for past in pasts:
+            past.extend(like, first.beams)
+        step.self_view, held = kv_view(first, step.rows)
+        step.self_caches = self.cache_structs(pasts, "pasts")
+        self.stack.extend_tables(step.self_view.length)
+        return held
+
+    def count_tokens(self, pasts: Sequence[Any], steps: int) -> None:
+        for past in pasts:
+            if type(past) is not StateMemory:
+                past.extend(self._like, steps * past.beams)
+
+
 class NativeStack:
-    """One stack of a model that is covered: `encoder` or `decoder`.
+    """One stack of a covered model: `encoder` or `decoder`.
 
     Attributes:
-        struct: the same for the C.
-        embedding: the same of its embedding.
+        struct: the stack as a structure of the native decoder.
+        embedding: the structure of its embedding.
     """
 
     def __init__(self, packer: Packer, model: Transformer, side: str):
@@ -92,8 +168,8 @@ class NativeStack:
         self.extend_tables(FIRST_POSITIONS)
 
     def extend_tables(self, positions: int) -> None:
-        """Have tables for so many positions. Other threads may decode with the shorter ones: those
-        stay, and a longer one takes their place in one write.
+        """Make tables for this many positions. Other threads may decode with shorter ones, which
+        stay alive; a single write puts the longer ones in their place.
         """
         if positions <= self.embedding.max_positions:
             return
