@@ -14,7 +14,7 @@ Kind = Literal["text", "open", "close", "alone", "copy", "block"]
 
 
 class Token(NamedTuple):
-    """A part of a text with tags, `document[begin:end]`. The tokens of a text follow one another
+    """A tag of a document, or a text between two tags. The tokens of a text follow one another
     without a gap.
 
     Kinds: `text`, which is translated; `open` and `close`, tags inside a sentence; `alone`, what
@@ -22,16 +22,19 @@ class Token(NamedTuple):
     element inside a sentence whose content is not translated; `block`, where sentences end.
 
     Attributes:
-        name: of a tag, by which those that close find those that open.
+        begin, end: place in the document, `document[begin:end]`.
+        name: name of a tag, by which those that close find those that open.
         text: what stands for it in its sentence: the content of what is copied, a space for a line
             break, else nothing.
+        markup: the tag as its file has it, where the document has a numbered tag in its place.
     """
 
     kind: Kind
-    begin: int
-    end: int
+    begin: int = 0
+    end: int = 0
     name: str = ""
     text: str = ""
+    markup: str = ""
 
 
 Reader = Callable[[str], list[Token]]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files import archive, docx
 from seq2seq.text.documents.files.formats import FORMATS
-from seq2seq.text.documents.files.xml_tree import MAX_DEPTH
+from seq2seq.text.documents.xml_markup import MAX_DEPTH
 
 WORD = f"{{{MAIN}}}"
 WORDS = ["dog", "big", "run", "Tom & Jerry", "A < B", "naïve", "東京", "שלום", "a", "it."]

@@ -18,9 +18,9 @@ from seq2seq.data.prepare import prepare
 from seq2seq.decoding.constraints.spelling import Spelling
 from seq2seq.text.tokenization import piece_model
 from seq2seq.text.tokenization import sentencepiece as spm
+from seq2seq.text.tokenization.bpe import SubwordNMT
 from seq2seq.text.tokenization.registry import build_recipe
 from seq2seq.text.tokenization.sentencepiece import SentencePiece
-from seq2seq.text.tokenization.subword_nmt import SubwordNMT
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 DEMO = CONF.parent / "data" / "demo"

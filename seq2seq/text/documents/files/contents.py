@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import Document
 from seq2seq.text.documents.markup import Reader
 
@@ -41,25 +40,6 @@ class Cutter:
 
     def __call__(self, text: str, read: Reader | None = None) -> Document:
         return Document.of(text, self.language, read=read, whole=self.whole)
-
-
-def decode_file(data: bytes, codec: str = "utf-8", name: str = "UTF-8") -> str:
-    """The text of a file, with its line ends and its byte order mark.
-
-    Args:
-        codec: Python's name of its encoding.
-        name: the encoding in messages.
-
-    Raises: DataError that names the first byte that is not in this encoding: nothing is replaced,
-        since all must come back.
-    """
-    try:
-        return data.decode(codec)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"byte {error.start:,} (0x{data[error.start]:02x}) is not {name}. If the text is in "
-            "another encoding: iconv -f ENCODING -t UTF-8 OLD > NEW"
-        ) from None
 
 
 def splice(text: str, changes: Sequence[Change]) -> str:

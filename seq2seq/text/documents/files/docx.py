@@ -10,10 +10,10 @@ from urllib.parse import unquote
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.archive import read_archive, replace_entries
 from seq2seq.text.documents.files.contents import Contents, Cutter
-from seq2seq.text.documents.files.encodings import EncodedText
+from seq2seq.text.documents.files.encodings import XML, EncodedText
 from seq2seq.text.documents.files.paragraph import Paragraph
-from seq2seq.text.documents.files.xml_tree import XML, parse_xml, walk
 from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.xml_markup import parse_xml
 
 # Namespaces, of files as Word saves them, and of strict ones.
 WORD = re.compile(
@@ -45,7 +45,7 @@ class WordPart:
         tree = parse_xml(self._file.text, WORD, "w:")
         if not any(node.name.startswith("w:") for node in tree.children):
             raise DataError("it is not in the vocabulary of Word")
-        nodes = [node for node in walk(tree) if node.name]
+        nodes = [node for node in tree.walk() if node.name]
         self.count = len(nodes)
         self.lost: list[str] = []
         paragraphs = (Paragraph(node, cut, self.lost) for node in nodes if node.name == "w:p")
@@ -100,7 +100,7 @@ def find_related(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> It
     """The parts to which another part, or for an empty name the archive, has some relationships."""
     folder, name = posixpath.split(part)
     file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")
-    for node in walk(parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS)):
+    for node in parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS).walk():
         kind = node.attribute("Type").rpartition("/")[2] if node.name else ""
         if kind in kinds and node.attribute("TargetMode") != "External":
             path = posixpath.join("/", folder, unquote(node.attribute("Target")))

@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import decode_file
+from seq2seq.text.documents.html_markup import read_html
+from seq2seq.text.documents.xml_markup import check_well_formed
 
 HEAD = 2**16  # bytes, or characters, in which a declaration is looked for
 # Files that begin with a byte order mark, or with XML in two bytes for each character.
@@ -44,6 +45,8 @@ class MarkupFormat(NamedTuple):
 
 
 PLAIN = MarkupFormat(re.compile(r"(?!)()"), str)  # declares nothing, and everything is such a text
+HTML = MarkupFormat(HTML_DECLARATION, read_html)
+XML = MarkupFormat(XML_DECLARATION, check_well_formed)
 
 
 class EncodedText(NamedTuple):
@@ -78,12 +81,12 @@ class EncodedText(NamedTuple):
             is_right = declared.lower()[:6] in ("", marked[:6])
             return cls(data, text, marked, "" if is_right else marked[:6].strip("-"), format)
         codec = find_codec(declared)
-        is_page = format.declaration is HTML_DECLARATION
         with suppress(UnicodeDecodeError, LookupError):
-            text = data.decode(BROWSER_CODECS.get(codec, codec) if is_page else codec)
+            text = data.decode(BROWSER_CODECS.get(codec, codec) if format is HTML else codec)
             return cls(data, text, codec, "", format)
         name = f"{declared}, which it declares, and not UTF-8" if declared else "UTF-8"
-        return cls(data, decode_file(data, name=name), "utf-8", declared and "UTF-8", format)
+        text = decode_file(data, "utf-8", name)
+        return cls(data, text, "utf-8", declared and "UTF-8", format)
 
     def encode(self, text: str) -> bytes:
         """Encode a new text of the file: in the encoding that it has, with this declared, or in
@@ -111,6 +114,25 @@ class EncodedText(NamedTuple):
 
         head = self.format.declaration.sub(change, text[:HEAD]) if label else text[:HEAD]
         return head + text[HEAD:]
+
+
+def decode_file(data: bytes, codec: str, name: str) -> str:
+    """The text of a file, with its line ends and its byte order mark.
+
+    Args:
+        codec: Python's name of its encoding.
+        name: name of the encoding in messages.
+
+    Raises: DataError that names the first byte that is not in this encoding: nothing is replaced,
+        since everything must come back.
+    """
+    try:
+        return data.decode(codec)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"byte {error.start:,} (0x{data[error.start]:02x}) is not {name}. If the text is in "
+            "another encoding: iconv -f ENCODING -t UTF-8 OLD > NEW"
+        ) from None
 
 
 def find_codec(label: str) -> str:

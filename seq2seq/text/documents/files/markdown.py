@@ -4,18 +4,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from markdown_it.token import Token as MarkdownToken
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.text.documents.files.numbered import Kind, NumberedText, Tag
+from seq2seq.text.documents.files.contents import Contents, Cutter, splice
+from seq2seq.text.documents.files.markdown_parser import TAB, MarkdownParser
+from seq2seq.text.documents.files.numbered import NumberedText
 from seq2seq.text.documents.html_markup import VOID, read_html
 from seq2seq.text.documents.limits import check_count
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
-
-    from seq2seq.text.documents.files.markdown_parser import MarkdownParser
+from seq2seq.text.documents.markup import Kind, Token
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 # Front matter in TOML; the plugin of the parser knows YAML.
@@ -54,10 +53,10 @@ class TextBlock(NamedTuple):
     markup: Counter[tuple[str, ...]]
 
 
-def open_markdown(data: bytes, cut: Cutter) -> Contents:
+def open_markdown(text: str, cut: Cutter) -> Contents:
     """Raises: DataError if it is not text, or too much to parse."""
     try:
-        page = Page(decode_file(data))
+        page = Page(text)
     except RecursionError:
         raise DataError("its marks are too deep in one another") from None
     documents = [block.text.cut(cut) for block in page.blocks]
@@ -68,11 +67,6 @@ class Page:
     """The blocks of a file that are translated, in their order."""
 
     def __init__(self, text: str):
-        from seq2seq.text.documents.files.markdown_parser import (  # most files need none
-            TAB,
-            MarkdownParser,
-        )
-
         self.blocks: list[TextBlock] = []
         self.problems: list[str] = []
         self._text = text
@@ -94,7 +88,7 @@ class Page:
             before = token.type, token.markup
         self._unread = len(self.problems)
 
-    def _add(self, token: "Token", kind: str, markup: str) -> int:
+    def _add(self, token: MarkdownToken, kind: str, markup: str) -> int:
         """Add a block, or name it where it is not in the file as it was parsed.
 
         Args:
@@ -126,7 +120,7 @@ class Page:
         self.blocks.append(TextBlock(places[0][0], self._done, *shape))
         return len(tags)
 
-    def _locate(self, token: "Token", kind: str, markup: str) -> list[tuple[int, int]]:
+    def _locate(self, token: MarkdownToken, kind: str, markup: str) -> list[tuple[int, int]]:
         """The places of the lines of a block in the file, and in their lines.
 
         Raises: ValueError if they are not there.
@@ -204,15 +198,15 @@ def write_carefully(block: TextBlock, new: str) -> str:
     return FIRST.sub(r"\1\\\2", text.strip())
 
 
-def count_markup(tokens: "Sequence[Token]") -> Counter[tuple[str, ...]]:
+def count_markup(tokens: Sequence[MarkdownToken]) -> Counter[tuple[str, ...]]:
     """Count each kind of markup among tokens, with its addresses and what is copied."""
     tags = (token for token in tokens if token.type not in WORDS)
     return Counter((tag.type, tag.content, *map(str, tag.attrs.values())) for tag in tags)
 
 
-def join_copied(tokens: "Sequence[Token]") -> "list[Token]":
+def join_copied(tokens: Sequence[MarkdownToken]) -> list[MarkdownToken]:
     """The tokens of a block, with each element of HTML that is not translated as one."""
-    joined: list[Token] = []
+    joined: list[MarkdownToken] = []
     begin, name, depth = 0, "", 0  # of such an element
     for token in tokens:
         joined.append(token)
@@ -237,12 +231,12 @@ class InlineReader:
         prefixes: what is before the lines of the block, such as `> `.
     """
 
-    def __init__(self, parser: "MarkdownParser", prefixes: Sequence[str]):
+    def __init__(self, parser: MarkdownParser, prefixes: Sequence[str]):
         self.text, self.escapes = NumberedText(), {ord("\n"): " "}
         self._parser, self._prefixes = parser, prefixes
         self._line, self._spaces, self._label = 0, "", list[str]()
 
-    def read(self, tokens: "Sequence[Token]") -> None:
+    def read(self, tokens: Sequence[MarkdownToken]) -> None:
         """Add tokens. Raises: ValueError for a text that is not in the file as it was parsed."""
         following = iter(join_copied(tokens))
         for token in following:
@@ -261,42 +255,45 @@ class InlineReader:
                 self.text.add_text("\n")
             elif token.info == "auto":  # <http://a.b>, a link around its own address
                 source += next(following).meta["source"] + next(following).meta["source"]
-                self.text.add_tag(Tag("copy", source), source[1:-1])
+                self.text.add_tag(Token("copy", text=source[1:-1], markup=source))
             elif token.info == "copied":
-                [html] = read_html(source.replace("\n", " "))
-                self.text.add_tag(
-                    Tag("copy" if html.text else "alone", source.replace("\n", " ")), html.text
-                )
+                source = source.replace("\n", " ")
+                [html] = read_html(source)
+                kind: Kind = "copy" if html.text else "alone"
+                self.text.add_tag(Token(kind, text=html.text, markup=source))
             elif token.type == "footnote_ref" and "label" not in token.meta:
-                self.text.add_tag(Tag("open", "^[", "note"))
+                self.text.add_tag(Token("open", name="note", markup="^["))
                 note = self._parser.env["footnotes"]["list"][token.meta["id"]]["content"]
                 self.read(self._parser.parse_inline(note))
-                self.text.add_tag(Tag("close", "]", "note"))
+                self.text.add_tag(Token("close", name="note", markup="]"))
             else:
                 self._add(token, source)
             self._label.append(source)
 
-    def _add(self, token: "Token", source: str) -> None:
+    def _add(self, token: MarkdownToken, source: str) -> None:
         """Add a token as a tag."""
         name, _, side = token.type.rpartition("_")
         if token.type == "hardbreak":
             line_end = source[: source.index("\n") + 1]
             markup = self._spaces + line_end + self._prefixes[self._line]
-            self.text.add_tag(Tag("alone", markup), " ")
+            self.text.add_tag(Token("alone", text=" ", markup=markup))
         elif token.type == "code_inline":
-            self.text.add_tag(Tag("copy", source), " ".join(token.content.split()))
+            copied = " ".join(token.content.split())
+            self.text.add_tag(Token("copy", text=copied, markup=source))
         elif token.type == "html_inline":
             match = HTML_TAG.match(source)
             tag = match[2].lower() if match else ""
             kind: Kind = "alone" if not tag or tag in VOID else "open"
             kind = "close" if match and match[1] else kind
-            self.text.add_tag(Tag(kind, source, tag), " " if tag == "br" else "")
+            text = " " if tag == "br" else ""
+            self.text.add_tag(Token(kind, name=tag, text=text, markup=source))
         elif token.type == "link_close" and source in ("]", "][]"):
             # It names its definition, even if its text changes.
-            self.text.add_tag(Tag("close", f"][{''.join(self._label[1:])}]", name))
+            markup = f"][{''.join(self._label[1:])}]"
+            self.text.add_tag(Token("close", name=name, markup=markup))
         elif token.nesting:
             kind = "open" if side == "open" else "close"
-            self.text.add_tag(Tag(kind, token.markup or source, name))
+            self.text.add_tag(Token(kind, name=name, markup=token.markup or source))
             self._label = [] if token.type == "link_open" else self._label
         else:
-            self.text.add_tag(Tag("alone", source))
+            self.text.add_tag(Token("alone", markup=source))

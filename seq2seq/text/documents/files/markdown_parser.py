@@ -10,7 +10,7 @@ from typing import Any, Literal
 from markdown_it import MarkdownIt, helpers
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
-from markdown_it.token import Token
+from markdown_it.token import Token as MarkdownToken
 from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -88,23 +88,23 @@ class MarkdownParser:
         markdown.helpers = rules
         self._markdown = markdown
 
-    def parse(self, text: str) -> list[Token]:
+    def parse(self, text: str) -> list[MarkdownToken]:
         """The blocks of a text, without what is inside them."""
         text = re.sub(r"\r\n?", "\n", text)
         if RULE.match(text):
             self._markdown.disable("front_matter")
         return self.parse_blocks(text, self.env)
 
-    def parse_blocks(self, text: str, env: dict[str, Any]) -> list[Token]:
+    def parse_blocks(self, text: str, env: dict[str, Any]) -> list[MarkdownToken]:
         """The blocks of another text."""
-        tokens: list[Token] = []
+        tokens: list[MarkdownToken] = []
         self._markdown.options["maxNesting"] = 2 * MAX_DEPTH
         self._markdown.block.parse(text, self._markdown, env, tokens)
         return tokens
 
-    def parse_inline(self, text: str) -> list[Token]:
+    def parse_inline(self, text: str) -> list[MarkdownToken]:
         """The tokens inside a block; `meta` has the source of each."""
-        tokens: list[Token] = []
+        tokens: list[MarkdownToken] = []
         self._markdown.options["maxNesting"] = MAX_INLINE_DEPTH
         state = PlacedState(text, self._markdown, self.env, tokens)
         self._markdown.inline.tokenize(state)
@@ -139,12 +139,12 @@ class PlacedState(StateInline):
         self.places: list[int] = []
         self.text_place = 0
 
-    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> MarkdownToken:
         token = super().push(ttype, tag, nesting)
         self.places.append(self.pos)
         return token
 
-    def pushPending(self) -> Token:
+    def pushPending(self) -> MarkdownToken:
         self.places.append(self.text_place)
         return super().pushPending()
 

@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from seq2seq.text.documents.files.contents import Change, Contents, Cutter, splice
-from seq2seq.text.documents.files.numbered import NumberedText, Tag
+from seq2seq.text.documents.files.numbered import NumberedText
 from seq2seq.text.documents.html_markup import read_html
-from seq2seq.text.documents.markup import Token
+from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import ICU_MESSAGE, find_placeholders
 
 # A message is read as HTML if it has one of these; `prog <file>` is none.
@@ -143,11 +143,13 @@ def add_message(text: NumberedText, message: str, has_tags: bool, has_lines: boo
     for token in tokens:
         part = message[token.begin : token.end]
         if token.kind != "text":
-            text.add_tag(Tag(token.kind, text.encode(part), f"html {token.name}"), token.text)
+            name = f"html {token.name}"
+            text.add_tag(token._replace(name=name, markup=text.encode(part)))
             continue
         for k, piece in enumerate(MARK.split(part)):
             if k % 2 and (has_lines or not piece.isspace()):
-                text.add_tag(Tag("block" if piece.isspace() else "alone", text.encode(piece)))
+                kind: Kind = "block" if piece.isspace() else "alone"
+                text.add_tag(Token(kind, markup=text.encode(piece)))
             else:
                 text.add_text(ENTITY.sub(lambda match: html.unescape(match[0]), piece))
 

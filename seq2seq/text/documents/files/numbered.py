@@ -3,7 +3,6 @@
 import html
 import re
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
 
 from seq2seq.text.documents.document import Document, escape_text
 from seq2seq.text.documents.files.contents import Cutter
@@ -11,19 +10,7 @@ from seq2seq.text.documents.inline import pair_tags
 from seq2seq.text.documents.limits import check_count
 from seq2seq.text.documents.markup import Token
 
-Kind = Literal["open", "close", "alone", "copy", "block"]
 NUMBER = re.compile(r"<(\d+)>")
-
-
-class Tag(NamedTuple):
-    """A numbered tag: its kind and name as of a token, what it stands for, and the place of that
-    in the file, if that matters.
-    """
-
-    kind: Kind
-    markup: str
-    name: str = ""
-    place: int = -1
 
 
 class NumberedText:
@@ -31,14 +18,14 @@ class NumberedText:
 
     Attributes:
         encode: writes a text as the file has it.
-        tags: the tags, by their numbers.
+        tags: the tags, by their numbers, with their places in the file if these matter.
     """
 
     __slots__ = ("_parts", "_tokens", "encode", "tags")
 
     def __init__(self, encode: Callable[[str], str] = str) -> None:
         self.encode = encode
-        self.tags: list[Tag] = []
+        self.tags: list[Token] = []
         self._parts: list[str] = []
         self._tokens: list[Token] = []
 
@@ -47,12 +34,12 @@ class NumberedText:
 
     def add_text(self, text: str) -> None:
         if text:
-            self._add(Token("text", 0, 0), escape_text(text))
+            self._add(Token("text"), escape_text(text))
 
-    def add_tag(self, tag: Tag, text: str = "") -> None:
-        """Add a tag; `text` is that of its token. Raises: DataError if there are too many."""
+    def add_tag(self, tag: Token) -> None:
+        """Raises: DataError if there are too many tags."""
         check_count(len(self.tags), "tags in one text")
-        self._add(Token(tag.kind, 0, 0, tag.name, text), f"<{len(self.tags)}>")
+        self._add(tag, f"<{len(self.tags)}>")
         self.tags.append(tag)
 
     def _add(self, token: Token, part: str) -> None:
@@ -63,7 +50,7 @@ class NumberedText:
     def cut(self, cutter: Cutter) -> Document:
         return cutter(str(self), lambda _: self._tokens)
 
-    def parts(self, translated: str) -> Iterator[str | Tag]:
+    def parts(self, translated: str) -> Iterator[str | Token]:
         """The parts of the translated text: texts, and each tag once, all pairs well nested.
 
         Of a pair around several sentences each tag moves for itself. So a tag that closes stands

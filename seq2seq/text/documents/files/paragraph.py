@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from statistics import mode
-from typing import NamedTuple
 
 from seq2seq.text.documents.document import sentences_of
 from seq2seq.text.documents.files.contents import Cutter
-from seq2seq.text.documents.files.numbered import Kind, NumberedText, Tag
-from seq2seq.text.documents.files.xml_tree import Node, escape_xml
+from seq2seq.text.documents.files.numbered import NumberedText
+from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
+from seq2seq.text.documents.xml_markup import Node, escape_xml
 
 # Elements around runs, and those around alternatives, whose sentences stand for themselves.
 AROUND = re.compile(
@@ -37,14 +37,6 @@ SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
 Render = Callable[[int, int], str]  # of a span of the file
 
 
-class Item(NamedTuple):
-    """A text, or a tag with the text that stands for it."""
-
-    text: str
-    format: int = 0
-    tag: Tag | None = None
-
-
 class Paragraph:
     """A paragraph, the element of a tree.
 
@@ -62,7 +54,7 @@ class Paragraph:
         self._lost = lost
         self._formats: dict[str, int] = {}
         self._runs: list[Node] = []  # the first of each format
-        self._items: list[Item] = []
+        self._items: list[Token] = []  # the name of a text is its format
         self._read(node.children)
         self._text = self._number(cut.language)
         self.document = self._text.cut(cut)
@@ -119,7 +111,7 @@ class Paragraph:
                 continue
             place = node.children[fields.get(k, k)].end
             if child.name == "w:t":
-                self._items.append(Item(child.content, format))
+                self._items.append(Token("text", name=str(format), text=child.content))
             elif child.name in ENDING and k not in fields:
                 self._add_tag("block", child.begin, place, f"run {format}", "\t")
             else:
@@ -143,14 +135,16 @@ class Paragraph:
         self._lost += [text] if is_language(text) else []
 
     def _add_tag(self, kind: Kind, begin: int, end: int, name: str = "", text: str = "") -> None:
-        self._items.append(Item(text, tag=Tag(kind, self.node.text[begin:end], name, begin)))
+        self._items.append(Token(kind, begin, end, name, text))
 
     def _number(self, language: str | None) -> NumberedText:
         """The text of the paragraph, with tags for what is not in the base of its sentence; around
         the sentences whose base is not that of most of the paragraph, too.
         """
         plain = "".join(item.text for item in self._items)
-        formats = [item.format for item in self._items for _ in item.text]
+        formats: list[int] = []  # of each character; 0 for what stands for a tag
+        for item in self._items:
+            formats += [int(item.name) if item.kind == "text" else 0] * len(item.text)
         most = mode(formats or [0])
         bases = [most] * len(plain)
         for begin, end in sentences_of(plain, language, "lines"):
@@ -159,13 +153,13 @@ class Paragraph:
         around: list[int] = []  # formats with open tags
         for item in self._items:
             begin, place = place, place + len(item.text)
-            if item.tag:
-                if item.tag.kind != "alone":
+            if item.kind != "text":
+                if item.kind != "alone":
                     set_formats(text, around, [])
-                text.add_tag(item.tag, item.text)
+                text.add_tag(item)
                 continue
             for base, span in groupby(range(begin, place), bases.__getitem__):
-                path = pairwise([most, base, item.format])
+                path = pairwise([most, base, int(item.name)])
                 set_formats(text, around, [inner for outer, inner in path if inner != outer])
                 text.add_text("".join(plain[k] for k in span))
         set_formats(text, around, [])
@@ -194,7 +188,7 @@ class Paragraph:
             if kind == "format":
                 formats = [*formats, int(number)] if part.kind == "open" else formats[:-1]
                 continue
-            markup = render(part.place, part.place + len(part.markup))
+            markup = render(part.begin, part.end)
             written.append(self._write_run(int(number), markup) if kind == "run" else markup)
         return "".join([*written, node.closing])
 
@@ -206,13 +200,13 @@ class Paragraph:
 
 
 def set_formats(text: NumberedText, around: list[int], formats: list[int]) -> None:
-    """Let some formats, the innermost last, be around what is added next to a text; `around` are
-    those that are.
+    """Open and close tags so that `formats`, the innermost last, enclose the text that is added
+    next. `around`, the formats that enclose it so far, is changed.
     """
     while around != formats[: len(around)]:
-        text.add_tag(Tag("close", "", f"format {around.pop()}"))
+        text.add_tag(Token("close", name=f"format {around.pop()}"))
     for number in formats[len(around) :]:
-        text.add_tag(Tag("open", "", f"format {number}"))
+        text.add_tag(Token("open", name=f"format {number}"))
         around.append(number)
 
 
@@ -246,10 +240,10 @@ def find_fields(nodes: Sequence[Node]) -> dict[int, int]:
     """The first and last runs of fields that begin and end among some elements."""
     begins: list[int] = []
     fields = {}
-    ends = ((k, kind) for k, node in enumerate(nodes) for kind in field_ends(node))
-    for k, kind in ends:
-        if kind == "begin":
-            begins.append(k)
-        elif kind == "end" and begins:
-            fields[begins.pop()] = k
+    for k, node in enumerate(nodes):
+        for kind in field_ends(node):
+            if kind == "begin":
+                begins.append(k)
+            elif kind == "end" and begins:
+                fields[begins.pop()] = k
     return fields

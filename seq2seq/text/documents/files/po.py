@@ -5,7 +5,7 @@ from functools import partial
 from typing import NoReturn
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import Change, Contents, Cutter, decode_file
+from seq2seq.text.documents.files.contents import Change, Contents, Cutter
 from seq2seq.text.documents.files.messages import KEPT, Message, open_messages, read_message
 from seq2seq.text.documents.limits import check_count
 
@@ -27,9 +27,8 @@ ESCAPED |= {kept: chr(plain) for plain, kept in KEPT.items()}
 FORMAT = re.compile(r"(?!no-|impossible-).*-format")  # flags that say which placeholders there are
 
 
-def open_catalog(data: bytes, cut: Cutter) -> Contents:
+def open_catalog(text: str, cut: Cutter) -> Contents:
     """Raises: DataError if the data is damaged, or has too many messages."""
-    text = decode_file(data)
     return open_messages(text, find_messages(text, cut.fuzzy), cut)
 
 

@@ -5,18 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import Change, Contents, Cutter, decode_file, splice
+from seq2seq.text.documents.files.contents import Change, Contents, Cutter, splice
 from seq2seq.text.documents.files.messages import HAS_TAGS, Message, add_message, open_messages
-from seq2seq.text.documents.files.numbered import Kind, NumberedText, Tag
-from seq2seq.text.documents.files.xml_tree import (
-    Node,
-    change_attributes,
-    escape_xml,
-    parse_xml,
-    walk,
-)
+from seq2seq.text.documents.files.numbered import NumberedText
 from seq2seq.text.documents.html_markup import MAX_COPIED
+from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
+from seq2seq.text.documents.xml_markup import Node, change_attributes, escape_xml, parse_xml
 
 XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also without a namespace
 UNITS = {"trans-unit", "segment"}  # of versions 1 and 2
@@ -31,9 +26,8 @@ FINISHED = re.compile(
 WAITING = re.compile(rf"""{STATE}(?:new|needs-translation|initial)["']""")
 
 
-def open_xliff(data: bytes, cut: Cutter) -> Contents:
+def open_xliff(text: str, cut: Cutter) -> Contents:
     """Raises: DataError if the data is not XLIFF, or not well-formed."""
-    text = decode_file(data)
     root = parse_xml(text, XLIFF)
     if not root.child("xliff"):
         raise DataError("it is no XLIFF file: its first element is not <xliff>")
@@ -75,7 +69,7 @@ def is_done(node: Node, source: Node, target: Node | None) -> bool:
 
 def find_segments(node: Node) -> dict[str, Node]:
     """The segments of a source or a target of version 1, by their numbers."""
-    found = (each for each in walk(node) if each.name == "mrk")
+    found = (each for each in node.walk() if each.name == "mrk")
     return {each.attribute("mid"): each for each in found if each.attribute("mtype") == "seg"}
 
 
@@ -124,17 +118,18 @@ def add_nodes(
         if not node.name and node.content:
             add_message(text, node.content, has_tags, has_lines)
         elif kind == "seg" and (segment := done.get(node.attribute("mid"))):
-            text.add_tag(Tag("block", segment.markup))
+            text.add_tag(Token("block", markup=segment.markup))
         elif node.name in AROUND and not is_kept:
-            is_segment = kind == "seg"
-            text.add_tag(Tag("block" if is_segment else "open", node.opening, node.name))
+            kinds: tuple[Kind, Kind] = ("block", "block") if kind == "seg" else ("open", "close")
+            text.add_tag(Token(kinds[0], name=node.name, markup=node.opening))
             add_nodes(text, node.children, has_tags, has_lines, done)
-            text.add_tag(Tag("block" if is_segment else "close", node.closing, node.name))
+            text.add_tag(Token(kinds[1], name=node.name, markup=node.closing))
         elif node.name in AROUND and 0 < len(node.content) <= MAX_COPIED:
-            text.add_tag(Tag("copy", node.markup), " ".join(node.content.split()))
+            copied = " ".join(node.content.split())
+            text.add_tag(Token("copy", text=copied, markup=node.markup))
         else:
             role, key = read_code(node)
-            text.add_tag(Tag(role, node.markup, f"code {key}"))
+            text.add_tag(Token(role, name=f"code {key}", markup=node.markup))
 
 
 def read_code(node: Node) -> tuple[Kind, str]:
