@@ -9,10 +9,9 @@ from functools import partial
 from typing import Literal
 
 from seq2seq.text.documents.inline import Element, Run, runs_of
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Reader, Token, set_notes_apart
+from seq2seq.text.documents.markup import Reader, Token, check_count, set_notes_apart
 from seq2seq.text.documents.placeholders import TEMPLATE, is_language
-from seq2seq.text.documents.placing import WordLinks, diagonal_links, place_tags
+from seq2seq.text.documents.placing import Placement, WordLinks, diagonal_links
 from seq2seq.text.documents.sentences import sentence_ends
 from seq2seq.text.languages import is_spaceless
 
@@ -144,7 +143,7 @@ class Document:
             elif elements:
                 known = links[number] if links else None
                 words = known or diagonal_links(spans_of(sentence), spans_of(plain))
-                texts.append(place_tags(sentence, elements, plain, words, escape))
+                texts.append(Placement(sentence, plain, words, escape).render(elements))
             else:
                 texts.append(escape(plain) if self.has_tags else plain)
         return "".join([*texts, self.between[-1]])

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Kind, Token, unescape
+from seq2seq.text.documents.markup import Kind, Token, check_count, unescape
 from seq2seq.text.documents.placeholders import DIALECTS, ERB
 
 # Elements whose content is not translated: in a sentence it is copied, or without any text, ...

@@ -6,10 +6,18 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+from seq2seq.base.errors import DataError
+
+# Elements, tags, cues, messages, blocks or paragraphs of a file. Each costs about a kilobyte and
+# some microseconds, so that a file of a few kilobytes could otherwise take gigabytes.
+MAX_ELEMENTS = 200_000
 # Python reads no number of more than 4,300 digits.
 REFERENCE = re.compile(r"&(?:#\d{1,4300}+(?!\d)|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?")
-
-
+# Elements that are no part of the word before them: notes and exponents without a word, and always
+# the pronunciation of a word.
+NOTES, PRONUNCIATIONS = {"sup", "sub"}, {"rt", "rp"}
+TRADEMARKS = {"TM", "SM"}
+LONGEST_NOTE = 20  # tokens
 Kind = Literal["text", "open", "close", "alone", "copy", "block"]
 
 
@@ -40,11 +48,13 @@ class Token(NamedTuple):
 Reader = Callable[[str], list[Token]]
 
 
-# Elements that are no part of the word before them: notes and exponents without a word, and always
-# the pronunciation of a word.
-NOTES, PRONUNCIATIONS = {"sup", "sub"}, {"rt", "rp"}
-TRADEMARKS = {"TM", "SM"}
-LONGEST_NOTE = 20  # tokens
+def check_count(count: int, what: str = "elements") -> None:
+    """Raises: DataError if a file has more than MAX_ELEMENTS of something.
+
+    Elements are counted while a file is parsed, before memory is taken.
+    """
+    if count > MAX_ELEMENTS:
+        raise DataError(f"it has more than {MAX_ELEMENTS:,} {what}: cut it into several files")
 
 
 def unescape(text: str, offset: int = 0) -> tuple[str, Sequence[int]]:

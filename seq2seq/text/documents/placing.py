@@ -45,24 +45,13 @@ def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
     return WordLinks(source, target, links)
 
 
-def place_tags(
-    sentence: str, elements: Sequence[Element], translation: str, words: WordLinks, escape: Escape
-) -> str:
-    """The translation of a sentence with its tags.
-
-    Args:
-        escape: writes a text as it stands between tags.
-    """
-    places = Placement(sentence, translation, words, escape)
-    places.place(elements, 0, len(words.target))
-    return "".join(places.parts(elements, 0, len(translation)))
-
-
 class Placement:
     """The place of each element in a translation.
 
     Args:
-        as of `place_tags`.
+        sentence, translation: a sentence without its tags, and its translation.
+        words: their words, and links between them.
+        escape: writes a text as it stands between tags.
     """
 
     def __init__(self, sentence: str, translation: str, words: WordLinks, escape: Escape):
@@ -74,6 +63,11 @@ class Placement:
         self._linked: list[set[int]] = [set() for _ in words.target]
         for source, target in words.links:
             self._linked[target].add(source)
+
+    def render(self, elements: Sequence[Element]) -> str:
+        """The translation with the tags of the sentence."""
+        self.place(elements, 0, len(self.words.target))
+        return "".join(self.parts(elements, 0, len(self.translation)))
 
     def place(self, elements: Sequence[Element], first: int, last: int) -> None:
         """Place elements that stand beside each other among these target words, each on its own."""
@@ -96,7 +90,7 @@ class Placement:
                 self.place(element.children, *self.spans[element])
 
     def _source_words(self, element: Element) -> range:
-        """The words in an element, also those in part; none if nothing is in it."""
+        """Words that overlap an element."""
         first = bisect_right(self.words.source, element.start, key=END)
         if element.start == element.end:
             return range(first, first)

@@ -9,8 +9,7 @@ from xml.parsers import expat
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import escape_text
 from seq2seq.text.documents.html_markup import copy_token
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Kind, Token, unescape
+from seq2seq.text.documents.markup import Kind, Token, check_count, unescape
 
 MAX_DEPTH = 200  # of elements in one another in a file
 # Before the root: a declaration, and a document type that declares nothing itself. Others, in which
@@ -215,8 +214,10 @@ class XMLReader:
                     tokens.append(copy_token(tokens.pop().begin, end, node.name, copied))
             elif kind in ("open", "close"):
                 around += [node] if kind == "open" else []
-                is_inline = self._is_inline(node.name, around[-2].has_text)
-                tokens.append(token if is_inline else token._replace(kind="block"))
+                is_beside_text = around[-2].has_text or not self.outline
+                is_inline = node.name in self.inline or is_beside_text
+                is_block = node.name in self.splitting or not is_inline
+                tokens.append(token._replace(kind="block") if is_block else token)
                 is_copied = node.name in self.copied or node.translate == "no"
                 depth, copied = int(kind == "open" and is_copied), []
             else:
@@ -224,11 +225,6 @@ class XMLReader:
             if kind == "close" and not depth:
                 around.pop()
         return tokens
-
-    def _is_inline(self, name: str, is_beside_text: bool) -> bool:
-        return name not in self.splitting and (
-            name in self.inline or is_beside_text or not self.outline
-        )
 
 
 def check_well_formed(text: str) -> None:

@@ -15,9 +15,8 @@ from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 # A character of a script without spaces between words.
 CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
-LARGEST = (
-    2**24
-)  # bytes of a file that is read instead of learning; the largest in use have 5 million
+# Bytes of a file that is read instead of learning; the largest in use have 5 million.
+LARGEST = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)

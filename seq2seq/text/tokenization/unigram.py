@@ -90,21 +90,19 @@ class Unigram(Recipe):
         )
         try:
             library.train_from_iterator(lines, trainer)
+            is_too_small = library.get_vocab_size() > self.vocab_size
         except Exception as error:  # the library raises nothing narrower
-            if TOO_FEW in str(error):
-                raise self._too_small() from error
-            raise
-        if library.get_vocab_size() > self.vocab_size:
-            raise self._too_small()
+            if TOO_FEW not in str(error):
+                raise
+            is_too_small = True
+        if is_too_small:
+            raise ConfigError(
+                f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} control "
+                f"symbols, {len(BYTES)} bytes and the different characters of this text are more "
+                "than that. A unigram model keeps every character: type a larger "
+                "tokenizer.vocab_size, or tokenizer=bpe, which does not"
+            )
         return Tokenizer(with_byte_fallback(library))
-
-    def _too_small(self) -> ConfigError:
-        return ConfigError(
-            f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} control symbols, "
-            f"{len(BYTES)} bytes and the different characters of this text are more than that. A "
-            "unigram model keeps every character: type a larger tokenizer.vocab_size, or "
-            "tokenizer=bpe, which does not"
-        )
 
 
 def with_byte_fallback(library: tokenizers.Tokenizer) -> tokenizers.Tokenizer:

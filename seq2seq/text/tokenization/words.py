@@ -86,10 +86,9 @@ class WordLevel(MostFrequent):
             # Each word then begins with the mark, so that none has the name of a control symbol.
             normalizers.Prepend(" "),
         )
-        cuts: list[pre_tokenizers.PreTokenizer]
-        cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")]
-        if self.isolate_punctuation:
-            cuts.append(pre_tokenizers.Split(Regex(PUNCTUATION), "isolated"))
+        words = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
+        marks = pre_tokenizers.Split(Regex(PUNCTUATION), "isolated")
+        cuts = [words, marks] if self.isolate_punctuation else [words]
         library.pre_tokenizer = pre_tokenizers.Sequence(cuts)
         library.decoder = decoders.Sequence(
             [

@@ -11,7 +11,7 @@ from helpers.document_files import read, translate, word
 from helpers.xliff import file_1, unit_1
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.limits import MAX_ELEMENTS
+from seq2seq.text.documents.markup import MAX_ELEMENTS
 
 # Run alone: the memory above that of an idle process, in kilobytes, and the seconds of reading.
 PROGRAM = """

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files import archive, docx
+from seq2seq.text.documents.files import docx
 from seq2seq.text.documents.files.formats import FORMATS
 from seq2seq.text.documents.xml_markup import MAX_DEPTH
 
@@ -400,7 +400,7 @@ def test_entries_of_one_name_and_too_much_xml_are_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(docx, "LONGEST", 100)
     with pytest.raises(DataError, match="more than 100 bytes"):
         read("a.docx", data)
-    monkeypatch.setattr(archive, "MAX_UNPACKED", 10)
+    monkeypatch.setattr(docx, "MAX_UNPACKED", 10)
     with pytest.raises(DataError, match="too much"):
         read("a.docx", data)
 

@@ -13,7 +13,7 @@ from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Cutter
 from seq2seq.text.documents.files.formats import open_file
 from seq2seq.text.documents.files.messages import find_directives
-from seq2seq.text.documents.limits import MAX_ELEMENTS
+from seq2seq.text.documents.markup import MAX_ELEMENTS
 
 CASES = Path(__file__).parents[2] / "cases"
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'

@@ -75,6 +75,7 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
+@without_collector()
 def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     """The contents of a file.
 
@@ -87,17 +88,16 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
         raise DataError(f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it")
     opener, format = FORMATS[suffix]
     try:
-        with without_collector():
-            file = EncodedText.read(data, format) if format else None
-            contents = opener(file.text if file else data, cut)
+        file = EncodedText.read(data, format) if format else None
+        contents = opener(file.text if file else data, cut)
     except DataError as error:
         raise DataError(f"{name} cannot be read as {suffix}: {error}") from None
 
+    @without_collector()
     def write(translated: Sequence[str]) -> bytes:
         try:
-            with without_collector():
-                new = contents.write(translated)
-                return file.encode(new.decode()) if file else new
+            new = contents.write(translated)
+            return file.encode(new.decode()) if file else new
         except DataError as error:
             raise DataError(f"{name} cannot be written: {error}") from None
 

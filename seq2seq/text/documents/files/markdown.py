@@ -13,8 +13,7 @@ from seq2seq.text.documents.files.contents import Contents, Cutter, splice
 from seq2seq.text.documents.files.markdown_parser import TAB, MarkdownParser
 from seq2seq.text.documents.files.numbered import NumberedText
 from seq2seq.text.documents.html_markup import VOID, read_html
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Kind, Token
+from seq2seq.text.documents.markup import Kind, Token, check_count
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 # Front matter in TOML; the plugin of the parser knows YAML.

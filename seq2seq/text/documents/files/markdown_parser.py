@@ -18,7 +18,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.markup import check_count
 
 MAX_DEPTH = 60  # of blocks in one another
 MAX_INLINE_DEPTH = 20  # of links in one another; the parser takes deeper ones for text

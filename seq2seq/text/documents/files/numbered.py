@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from seq2seq.text.documents.document import Document, escape_text
 from seq2seq.text.documents.files.contents import Cutter
 from seq2seq.text.documents.inline import pair_tags
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Token
+from seq2seq.text.documents.markup import Token, check_count
 
 NUMBER = re.compile(r"<(\d+)>")
 

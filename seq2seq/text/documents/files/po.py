@@ -7,7 +7,7 @@ from typing import NoReturn
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Change, Contents, Cutter
 from seq2seq.text.documents.files.messages import KEPT, Message, open_messages, read_message
-from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.markup import check_count
 
 STRING = re.compile(r'"(?:[^"\\\r\n]|\\[^\r\n])*+"')
 # A keyword with its strings. Those of obsolete messages stand after `#~`, and are none.

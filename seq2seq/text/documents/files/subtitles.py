@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain, groupby, pairwise
 
 from seq2seq.base.errors import DataError
@@ -11,8 +10,7 @@ from seq2seq.text.documents.document import BRACKETED, NOTES, escape_text
 from seq2seq.text.documents.files.contents import Contents, Cutter, splice
 from seq2seq.text.documents.files.numbered import NumberedText
 from seq2seq.text.documents.inline import pair_tags
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Token, unescape
+from seq2seq.text.documents.markup import Token, check_count, unescape
 
 Span = tuple[int, int]
 
@@ -62,7 +60,19 @@ def open_subtitles(text: str, cut: Cutter) -> Contents:
         check_count(count, "tags and lines")
     groups = join_cues(text, [trim_cue(text, *cue) for cue in cues])
     texts = [read_cues(text, group, is_web) for group in groups]
-    write = partial(write_subtitles, text, groups, texts, is_web)
+    escape = escape_text if is_web else str
+
+    def write(translated: Sequence[str]) -> bytes:
+        changes = []
+        for group, numbered, new in zip(groups, texts, translated, strict=True):
+            if new != str(numbered):
+                written = "".join(
+                    join_markup(run) if is_kept else share_words(run, escape)
+                    for is_kept, run in groupby(numbered.parts(new), is_block)
+                )
+                changes.append((group[0][0], group[-1][1], written))
+        return splice(text, changes).encode()
+
     return Contents([each.cut(cut) for each in texts], write)
 
 
@@ -164,26 +174,8 @@ def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
     return numbered
 
 
-def write_subtitles(
-    text: str,
-    groups: Sequence[Sequence[Span]],
-    texts: Sequence[NumberedText],
-    is_web: bool,
-    translated: Sequence[str],
-) -> bytes:
-    """The file with other texts of its cues."""
-    changes = []
-    for group, numbered, new in zip(groups, texts, translated, strict=True):
-        if new != str(numbered):
-            runs = groupby(numbered.parts(new), is_block)
-            written = (
-                "".join(part.markup for part in run if isinstance(part, Token))
-                if is_kept
-                else share_words(run, escape_text if is_web else str)
-                for is_kept, run in runs
-            )
-            changes.append((group[0][0], group[-1][1], "".join(written)))
-    return splice(text, changes).encode()
+def join_markup(parts: Iterable[str | Token]) -> str:
+    return "".join(part.markup for part in parts if isinstance(part, Token))
 
 
 def is_block(part: str | Token) -> bool:
