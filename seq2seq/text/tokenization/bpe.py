@@ -14,12 +14,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from seq2seq.base.errors import DataError
 from seq2seq.base.registry import check_range
 from seq2seq.base.symbols import NAMES, UNK
-from seq2seq.text.tokenization.recipe import (
-    PretrainedTokenizer,
-    Recipe,
-    check_vocab_size,
-    split_at_cjk,
-)
+from seq2seq.text.tokenization.recipe import PretrainedTokenizer, SubwordRecipe
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 END = "</w>"  # of the last piece of a word
@@ -27,7 +22,7 @@ HEADER = "#version: 0.2"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByteLevelBPE(Recipe):
+class ByteLevelBPE(SubwordRecipe):
     """Byte pair encoding: the most frequent pair of neighbours is merged again and again.
 
     Words are split first, each with the space before it, and nothing merges across words.
@@ -46,16 +41,14 @@ class ByteLevelBPE(Recipe):
     Raises: ConfigError for a value out of range.
     """
 
-    vocab_size: int = 8000
-    max_token_length: int = 16
-    isolate_cjk: bool = False
+    others = "merges"
+    shortest = 2
     # Not in the repr: it changes nothing about the learnt tokenizer.
     dropout: float = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
         check_range("tokenizer.dropout", self.dropout, 0, 1)
-        check_vocab_size(self.vocab_size, "merges")
-        check_range("tokenizer.max_token_length", self.max_token_length, 2)
+        super().__post_init__()
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Learn the merges from text. The same lines always give the same tokenizer."""
@@ -63,7 +56,7 @@ class ByteLevelBPE(Recipe):
         if self.normalize == "nfc":
             library.normalizer = normalizers.NFC()
         words = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        library.pre_tokenizer = split_at_cjk(words) if self.isolate_cjk else words
+        library.pre_tokenizer = self.splitter(words)
         library.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab_size,

@@ -25,7 +25,7 @@ from seq2seq.text.tokenization.piece_model import (
 )
 from seq2seq.text.tokenization.recipe import PretrainedTokenizer
 from seq2seq.text.tokenization.tokenizer import Tokenizer
-from seq2seq.text.tokenization.unigram import BYTES, FOREIGN, LESS, MARK
+from seq2seq.text.tokenization.unigram import BYTES, FOREIGN, LESS, MARK, WORDS
 
 SMALLEST = 1.1754943508222875e-38  # from which SentencePiece looks for the largest score
 
@@ -66,8 +66,7 @@ def build_tokenizer(
     # Words are cut one by one, unless a piece reaches over two of them, or the mark alone is
     # unknown, since neighbours that are unknown become one.
     by_word = MARK in model.named and not any(MARK in name[1:] for name in model.named)
-    cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")] if by_word else []
-    library.pre_tokenizer = pre_tokenizers.Sequence(cuts)
+    library.pre_tokenizer = pre_tokenizers.Sequence([WORDS] if by_word else [])
     library.decoder = decoders.Sequence(
         [
             *([decoders.ByteFallback()] if model.has_bytes else []),

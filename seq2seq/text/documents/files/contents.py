@@ -1,11 +1,18 @@
-"""The text of a file in parts, each a document, and the way back to a file."""
+"""The texts of a file, each a document, and the way back to a file.
 
-from collections.abc import Callable, Sequence
+What a format has inside its sentences stands in such a text as a numbered tag, `<12>`.
+"""
+
+import html
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from seq2seq.text.documents.document import Document
-from seq2seq.text.documents.markup import Reader
+from seq2seq.text.documents.document import Document, escape_text
+from seq2seq.text.documents.inline import pair_tags
+from seq2seq.text.documents.markup import Reader, Token, check_count
 
+NUMBER = re.compile(r"<(\d+)>")
 Change = tuple[int, int, str]  # the begin and end of a span of a text, and what is to stand there
 
 
@@ -40,6 +47,65 @@ class Cutter:
 
     def __call__(self, text: str, read: Reader | None = None) -> Document:
         return Document.of(text, self.language, read=read, whole=self.whole)
+
+
+class NumberedText:
+    """A text with numbered tags, to which parts are added in their order.
+
+    Attributes:
+        encode: writes a text as the file has it.
+        tags: the tags, by their numbers, with their places in the file if these matter.
+    """
+
+    __slots__ = ("_parts", "_tokens", "encode", "tags")
+
+    def __init__(self, encode: Callable[[str], str] = str) -> None:
+        self.encode = encode
+        self.tags: list[Token] = []
+        self._parts: list[str] = []
+        self._tokens: list[Token] = []
+
+    def __str__(self) -> str:
+        return "".join(self._parts)
+
+    def add_text(self, text: str) -> None:
+        if text:
+            self._add(Token("text"), escape_text(text))
+
+    def add_tag(self, tag: Token) -> None:
+        """Raises: DataError if there are too many tags."""
+        check_count(len(self.tags), "tags in one text")
+        self._add(tag, f"<{len(self.tags)}>")
+        self.tags.append(tag)
+
+    def _add(self, token: Token, part: str) -> None:
+        begin = self._tokens[-1].end if self._tokens else 0
+        self._parts.append(part)
+        self._tokens.append(token._replace(begin=begin, end=begin + len(part)))
+
+    def cut(self, cutter: Cutter) -> Document:
+        return cutter(str(self), lambda _: self._tokens)
+
+    def parts(self, translated: str) -> Iterator[str | Token]:
+        """The parts of the translated text: texts, and each tag once, all pairs well nested.
+
+        Of a pair around several sentences each tag moves for itself. So a tag that closes stands
+        for the one of the pair that is to be closed there.
+        """
+        partners = pair_tags([token for token in self._tokens if token.kind != "text"])
+        around: list[int] = []  # open pairs
+        for place, part in enumerate(NUMBER.split(translated)):
+            if place % 2 == 0:
+                yield from [html.unescape(part)] if part else []
+            elif int(part) not in partners:
+                yield self.tags[int(part)]
+            elif self.tags[int(part)].kind == "open":
+                around.append(int(part))
+                yield self.tags[int(part)]
+            elif around:
+                yield self.tags[partners[around.pop()]]
+        while around:
+            yield self.tags[partners[around.pop()]]
 
 
 def splice(text: str, changes: Sequence[Change]) -> str:

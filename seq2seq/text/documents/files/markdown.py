@@ -9,9 +9,8 @@ from typing import NamedTuple
 from markdown_it.token import Token as MarkdownToken
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import Contents, Cutter, splice
+from seq2seq.text.documents.files.contents import Contents, Cutter, NumberedText, splice
 from seq2seq.text.documents.files.markdown_parser import TAB, MarkdownParser
-from seq2seq.text.documents.files.numbered import NumberedText
 from seq2seq.text.documents.html_markup import VOID, read_html
 from seq2seq.text.documents.markup import Kind, Token, check_count
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence, Set
 from itertools import groupby
 from typing import NamedTuple
 
-from seq2seq.text.documents.files.contents import Change, Contents, Cutter, splice
-from seq2seq.text.documents.files.numbered import NumberedText
+from seq2seq.text.documents.files.contents import Change, Contents, Cutter, NumberedText, splice
 from seq2seq.text.documents.html_markup import read_html
 from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import ICU_MESSAGE, find_placeholders

@@ -10,8 +10,7 @@ from itertools import groupby, pairwise
 from statistics import mode
 
 from seq2seq.text.documents.document import sentences_of
-from seq2seq.text.documents.files.contents import Cutter
-from seq2seq.text.documents.files.numbered import NumberedText
+from seq2seq.text.documents.files.contents import Cutter, NumberedText
 from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
 from seq2seq.text.documents.xml_markup import Node, escape_xml

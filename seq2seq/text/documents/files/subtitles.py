@@ -7,8 +7,7 @@ from itertools import chain, groupby, pairwise
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import BRACKETED, NOTES, escape_text
-from seq2seq.text.documents.files.contents import Contents, Cutter, splice
-from seq2seq.text.documents.files.numbered import NumberedText
+from seq2seq.text.documents.files.contents import Contents, Cutter, NumberedText, splice
 from seq2seq.text.documents.inline import pair_tags
 from seq2seq.text.documents.markup import Token, check_count, unescape
 

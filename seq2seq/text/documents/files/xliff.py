@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import Change, Contents, Cutter, splice
+from seq2seq.text.documents.files.contents import Change, Contents, Cutter, NumberedText, splice
 from seq2seq.text.documents.files.messages import HAS_TAGS, Message, add_message, open_messages
-from seq2seq.text.documents.files.numbered import NumberedText
 from seq2seq.text.documents.html_markup import MAX_COPIED
 from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
