@@ -12,8 +12,7 @@ from seq2seq.text.documents.inline import Element, Run, runs_of
 from seq2seq.text.documents.markup import Reader, Token, check_count, set_notes_apart
 from seq2seq.text.documents.placeholders import TEMPLATE, is_language
 from seq2seq.text.documents.placing import Placement, WordLinks, diagonal_links
-from seq2seq.text.documents.sentences import sentence_ends
-from seq2seq.text.languages import is_spaceless
+from seq2seq.text.documents.sentences import sentence_ends, space_between
 
 Split = Literal["lines", "sentences", "none"]
 
@@ -131,7 +130,7 @@ class Document:
 
         Raises: ValueError unless there is one translation for each sentence.
         """
-        space = " " if target and not is_spaceless(target) else ""
+        space = space_between(target) if target else ""
         texts: list[str] = []
         rows = enumerate(zip(translations, self.sentences, self.elements, strict=True))
         for number, (translation, sentence, elements) in rows:
