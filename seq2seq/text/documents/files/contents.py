@@ -86,7 +86,7 @@ class NumberedText:
     def cut(self, cutter: Cutter) -> Document:
         return cutter(str(self), lambda _: self._tokens)
 
-    def parts(self, translated: str) -> Iterator[str | Token]:
+    def parts(self, translated: str) -> Iterator[Token]:
         """The parts of the translated text: texts, and each tag once, all pairs well nested.
 
         Of a pair around several sentences each tag moves for itself. So a tag that closes stands
@@ -96,7 +96,7 @@ class NumberedText:
         around: list[int] = []  # open pairs
         for place, part in enumerate(NUMBER.split(translated)):
             if place % 2 == 0:
-                yield from [html.unescape(part)] if part else []
+                yield from [Token("text", text=html.unescape(part))] if part else []
             elif int(part) not in partners:
                 yield self.tags[int(part)]
             elif self.tags[int(part)].kind == "open":

@@ -176,8 +176,7 @@ class Page:
 def write_plainly(block: TextBlock, new: str) -> str:
     """A block as it is translated, with marks in it as they are."""
     text = "".join(
-        part.translate(block.escapes) if isinstance(part, str) else part.markup
-        for part in block.text.parts(new)
+        part.markup or part.text.translate(block.escapes) for part in block.text.parts(new)
     )
     return text.replace('"', "”") if block.kind in TITLES else text
 
@@ -186,8 +185,8 @@ def write_carefully(block: TextBlock, new: str) -> str:
     """A block as it is translated, with marks that mean nothing, and space around emphasis."""
     text = ""
     for part in block.text.parts(new):
-        if isinstance(part, str):
-            text += part.translate({**MARKS, **block.escapes})
+        if part.kind == "text":
+            text += part.text.translate({**MARKS, **block.escapes})
         elif part.name in ("em", "strong"):
             markup = part.markup.replace("_", "*")
             text += f" {markup}" if part.kind == "open" else f"{markup} "
@@ -270,28 +269,25 @@ class InlineReader:
 
     def _add(self, token: MarkdownToken, source: str) -> None:
         """Add a token as a tag."""
+        kind: Kind = "alone"
         name, _, side = token.type.rpartition("_")
+        text, markup = "", source
         if token.type == "hardbreak":
             line_end = source[: source.index("\n") + 1]
-            markup = self._spaces + line_end + self._prefixes[self._line]
-            self.text.add_tag(Token("alone", text=" ", markup=markup))
+            text, markup = " ", self._spaces + line_end + self._prefixes[self._line]
         elif token.type == "code_inline":
-            copied = " ".join(token.content.split())
-            self.text.add_tag(Token("copy", text=copied, markup=source))
+            kind, text = "copy", " ".join(token.content.split())
         elif token.type == "html_inline":
             match = HTML_TAG.match(source)
-            tag = match[2].lower() if match else ""
-            kind: Kind = "alone" if not tag or tag in VOID else "open"
-            kind = "close" if match and match[1] else kind
-            text = " " if tag == "br" else ""
-            self.text.add_tag(Token(kind, name=tag, text=text, markup=source))
-        elif token.type == "link_close" and source in ("]", "][]"):
-            # It names its definition, even if its text changes.
-            markup = f"][{''.join(self._label[1:])}]"
-            self.text.add_tag(Token("close", name=name, markup=markup))
+            name = match[2].lower() if match else ""
+            text = " " if name == "br" else ""
+            if match and (match[1] or name not in VOID):
+                kind = "close" if match[1] else "open"
         elif token.nesting:
             kind = "open" if side == "open" else "close"
-            self.text.add_tag(Token(kind, name=name, markup=token.markup or source))
+            is_reference = token.type == "link_close" and source in ("]", "][]")
+            # A reference names its definition, even if its text changes.
+            label = "".join(self._label[1:])
+            markup = f"][{label}]" if is_reference else token.markup or source
             self._label = [] if token.type == "link_open" else self._label
-        else:
-            self.text.add_tag(Token("alone", markup=source))
+        self.text.add_tag(Token(kind, name=name, text=text, markup=markup))

@@ -125,7 +125,7 @@ def render_message(message: Message, translated: str) -> str:
     found = {html.unescape(entity): entity for entity in ENTITY.findall(message.source)}
     entities = {ord(plain): entity for plain, entity in found.items() if len(plain) == 1}
     return "".join(
-        message.text.encode(part.translate(entities)) if isinstance(part, str) else part.markup
+        part.markup or message.text.encode(part.text.translate(entities))
         for part in message.text.parts(translated)
     )
 

@@ -178,9 +178,9 @@ class Paragraph:
         written = [node.opening, properties.markup if properties else ""]
         formats = [self._most]
         for part in self._text.parts(translated):
-            if isinstance(part, str):
+            if part.kind == "text":
                 name = f"{node.prefix}t"
-                text = f'<{name} xml:space="preserve">{escape_xml(part)}</{name}>'
+                text = f'<{name} xml:space="preserve">{escape_xml(part.text)}</{name}>'
                 written.append(self._write_run(formats[-1], text))
                 continue
             kind, _, number = part.name.partition(" ")

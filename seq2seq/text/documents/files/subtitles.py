@@ -66,7 +66,7 @@ def open_subtitles(text: str, cut: Cutter) -> Contents:
         for group, numbered, new in zip(groups, texts, translated, strict=True):
             if new != str(numbered):
                 written = "".join(
-                    join_markup(run) if is_kept else share_words(run, escape)
+                    "".join(tag.markup for tag in run) if is_kept else share_words(run, escape)
                     for is_kept, run in groupby(numbered.parts(new), is_block)
                 )
                 changes.append((group[0][0], group[-1][1], written))
@@ -173,15 +173,11 @@ def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
     return numbered
 
 
-def join_markup(parts: Iterable[str | Token]) -> str:
-    return "".join(part.markup for part in parts if isinstance(part, Token))
+def is_block(token: Token) -> bool:
+    return token.kind == "block"
 
 
-def is_block(part: str | Token) -> bool:
-    return isinstance(part, Token) and part.kind == "block"
-
-
-def share_words(parts: Iterable[str | Token], escape: Callable[[str], str]) -> str:
+def share_words(parts: Iterable[Token], escape: Callable[[str], str]) -> str:
     """A text with the breaks between cues and lines in their order, and words between them.
 
     Where words are lacking there is no break between lines: an empty line would end a cue. No pair
@@ -208,25 +204,25 @@ def share_words(parts: Iterable[str | Token], escape: Callable[[str], str]) -> s
     return "".join([*written, escape(text[place:])])
 
 
-def join_parts(parts: Iterable[str | Token]) -> tuple[str, list[Token], list[Token]]:
+def join_parts(parts: Iterable[Token]) -> tuple[str, list[Token], list[Token]]:
     """The words of parts as one text, then breaks and other tags, with their places in it."""
     words, length, behind = [""], 0, 0  # from which tag on they are behind the last break
     breaks: list[Token] = []
     tags: list[Token] = []
     for part in parts:
-        if isinstance(part, Token):
+        if part.kind != "text":
             is_break = part.kind == "alone" and part.name
             (breaks if is_break else tags).append(part._replace(begin=length))
             behind = len(tags) if is_break else behind
             continue
-        part = part.replace("-->", "→")
+        text = part.text.replace("-->", "→")
         is_after_break = breaks and breaks[-1].begin == length and breaks[-1].name != MOMENT
-        is_joined = NO_SPACE_BEFORE.match(part) or NO_SPACE_AFTER.match(words[-1][-1:])
+        is_joined = NO_SPACE_BEFORE.match(text) or NO_SPACE_AFTER.match(words[-1][-1:])
         if is_after_break and not is_joined:
-            part = f" {part}"
+            text = f" {text}"
             tags[behind:] = [tag._replace(begin=tag.begin + 1) for tag in tags[behind:]]
-        words.append(part)
-        length += len(part)
+        words.append(text)
+        length += len(text)
     return "".join(words), breaks, tags
 
 
