@@ -93,7 +93,7 @@ class Document:
         return document
 
     def _add(self, run: Run, language: str | None, split: Split, place: int) -> int:
-        """Add the sentences of a run; `place` is the end of what was added. Returns: the new end."""
+        """Add the sentences of a run after `place`. Returns: the end of the last one."""
         after = 0
         for first, last in sentences_of(run.mask, language, split):
             tags = run.tags_of(first, last, after)

@@ -100,7 +100,7 @@ class Run:
     def tags_of(self, first: int, last: int, after: int) -> range:
         """The tags inside a sentence, `text[first:last]`, from tag number `after` on.
 
-        Tags around the whole sentence stay outside, as do those that stand alone before or after it.
+        Tags around the whole sentence are left out, as are those that stand alone at its ends.
         """
         blank = BLANK.match(self.text, last)
         stop = bisect_right(self.places, blank.end() if blank else last)

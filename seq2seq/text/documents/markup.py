@@ -32,9 +32,9 @@ class Token(NamedTuple):
     Attributes:
         begin, end: place in the document, `document[begin:end]`.
         name: name of a tag, by which those that close find those that open.
-        text: what stands for it in its sentence: the content of what is copied, a space for a line
-            break, else nothing.
-        markup: the tag as its file has it, where the document has a numbered tag in its place.
+        text: text that stands for it in its sentence: the content of a copied element, or a space
+            for a line break.
+        markup: tag as it stands in its file, if the document has a numbered tag in its place.
     """
 
     kind: Kind
@@ -49,19 +49,20 @@ Reader = Callable[[str], list[Token]]
 
 
 def check_count(count: int, what: str = "elements") -> None:
-    """Raises: DataError if a file has more than MAX_ELEMENTS of something.
+    """Limit the elements of a file while it is parsed, before memory is taken.
 
-    Elements are counted while a file is parsed, before memory is taken.
+    Raises: DataError if there are more than `MAX_ELEMENTS`.
     """
     if count > MAX_ELEMENTS:
         raise DataError(f"it has more than {MAX_ELEMENTS:,} {what}: cut it into several files")
 
 
 def unescape(text: str, offset: int = 0) -> tuple[str, Sequence[int]]:
-    """A text without references, and where each of its characters begins, then the end.
+    """Resolve references. Returns: the text, and the place where each of its characters begins,
+    then the end.
 
     Args:
-        offset: the place of the text, added to all places.
+        offset: place of the text, added to all places.
     """
     if "&" not in text:
         return text, range(offset, offset + len(text) + 1)
@@ -79,7 +80,7 @@ def unescape(text: str, offset: int = 0) -> tuple[str, Sequence[int]]:
 
 
 def set_notes_apart(text: str, tokens: Sequence[Token]) -> list[Token]:
-    """The tokens of a text, in which each note or pronunciation is one that stands alone."""
+    """Replace each note or pronunciation by a single token that stands alone."""
     joined: list[Token] = []
     opened: list[int] = []  # where notes begin in `joined`
     for token in tokens:
@@ -98,7 +99,7 @@ def set_notes_apart(text: str, tokens: Sequence[Token]) -> list[Token]:
 
 
 def join_note(text: str, tokens: list[Token], start: int) -> None:
-    """Make one token of those from `start` on, if they are a note or a pronunciation."""
+    """Join the tokens from `start` on if they are a note or a pronunciation."""
     first, *others = tokens[start : start + LONGEST_NOTE]
     content = "".join(
         unescape(text[each.begin : each.end])[0] if each.kind == "text" else each.text

@@ -134,8 +134,8 @@ class Placement:
         return best
 
     def _find_word(self, element: Element, first: int, last: int) -> bool:
-        """Place an element inside a target word that is equal to the source word around it, as the 2
-        in H2O. Returns: whether there is one.
+        """Place an element inside a target word that equals the source word around it, as the 2 in
+        H2O. Returns: whether there is one.
         """
         number = self._source_words(element).start
         if (element.before, element.after) != ("word", "word") or number == len(self.words.source):
@@ -204,7 +204,7 @@ class Placement:
     def _stand(
         self, element: Element, begin: int, lowest: int, highest: int
     ) -> tuple[int, bool, bool]:
-        """The place of an element that stands alone, and whether to add a space before and after it.
+        """The place of an element that stands alone, and whether to add spaces before and after.
 
         Spaces follow the document. Where a mark stood beside the element, a word may stand now, as
         when the end of a sentence has moved into its middle.

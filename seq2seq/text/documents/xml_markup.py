@@ -31,14 +31,13 @@ class Node:
 
     Attributes:
         text: the text of the file.
-        name: of an element. The prefix of a vocabulary that the caller of `parse_xml` names is the
-            one that it gave, whatever the file has; names of others begin with their namespace and
-            a space.
-        translate: the attribute of this name.
-        begin, end: the place of all of it.
-        inner, stop: the end of the opening tag and the begin of the closing tag; both are `end` for
-            a single tag.
-        has_text: has it text of its own, beside that of its elements?
+        name: name of an element. In the vocabulary that `parse_xml` is asked for, it has the prefix
+            of the caller, whatever the file has; others begin with their namespace and a space.
+        translate: value of the attribute of this name.
+        begin, end: place of the node with its tags.
+        inner, stop: end of the opening tag and begin of the closing tag; both are `end` for a
+            single tag.
+        has_text: whether it has text of its own, beside that of its elements.
     """
 
     text: str = field(repr=False)
@@ -71,7 +70,7 @@ class Node:
 
     @property
     def content(self) -> str:
-        """The text in an element, or of a text, without comments and references."""
+        """The text of a node, without comments and references."""
         if self.name:
             return "".join(child.content for child in self.children)
         if self.text.startswith(CDATA, self.begin):
@@ -103,12 +102,12 @@ class XMLParser:
     """Parses a text, which may have several roots.
 
     Args:
-        separator: between the namespace and the name of elements; None = names as in the text.
+        separator: separator of namespace and name; None = names as they stand in the text.
 
     Attributes:
-        root: a node without a name around all of it.
-        tokens: the tags, texts and comments after the prolog, in their order.
-        nodes: the node of each of them.
+        root: node without a name around everything.
+        tokens: tags, texts and comments after the prolog, in their order.
+        nodes: node of each token.
 
     Raises: DataError if it is not well-formed, or has more than `MAX_ELEMENTS` elements.
     """
@@ -161,7 +160,7 @@ class XMLParser:
             self._add("alone")
 
     def _set_places(self, data: bytes, start: int) -> None:
-        """Turn the places of tokens into characters of the text, and set those of their nodes."""
+        """Convert the places of tokens from bytes to characters, and set those of the nodes."""
         self.root, *self.nodes, _ = self.nodes
         self.root.name, self.root.end, self.root.stop = "", len(self._text), len(self._text)
         begins, place, characters = [], len(f"<{ROOT}>"), start
@@ -183,13 +182,13 @@ class XMLParser:
 class XMLReader:
     """Reads the tokens of XML: `XMLReader()(text)`.
 
-    An element stands inside a sentence if there is text beside it; else it is where sentences end.
+    An element with text beside it stands inside a sentence; other elements end sentences.
 
     Attributes:
-        copied: names of elements that are not translated, as those with translate="no".
-        splitting: names of elements that end sentences.
-        inline: names of elements that do not.
-        outline: do other elements end sentences if there is no text beside them?
+        copied: names of elements that are not translated, like those with translate="no".
+        splitting: names of elements that always end sentences.
+        inline: names of elements that never do.
+        outline: whether elements without text beside them end sentences.
     """
 
     copied: Set[str] = frozenset()
@@ -228,8 +227,10 @@ class XMLReader:
 
 
 def check_well_formed(text: str) -> None:
-    """Raises: DataError if a text is not well-formed, has a prefix without a namespace, or a
-    document type with declarations.
+    """Check a whole file, which has one root.
+
+    Raises: DataError if it is not well-formed, has a prefix without a namespace, or a document type
+        with declarations.
     """
 
     def refuse_declarations(*type: object) -> None:
@@ -251,7 +252,7 @@ def feed(parser: expat.XMLParserType, text: str) -> bytes:
 
 
 def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
-    """Parse a file into a node around all of it.
+    """Parse a file into a tree.
 
     Args:
         vocabulary: namespaces of the elements that are looked for.
@@ -279,8 +280,8 @@ def escape_xml(text: str) -> str:
 
 
 def change_attributes(opening: str, **values: str) -> str:
-    """An opening tag, instead of an opening or single one, with other values of some attributes;
-    those whose value is empty are removed.
+    """Make an opening tag from an opening or single one, with new values of some attributes. Those
+    whose value is empty are removed.
     """
     kept = ATTRIBUTE.sub(lambda match: "" if match[1] in values else match[0], opening)
     added = "".join(f' {name}="{value}"' for name, value in values.items() if value)

@@ -79,7 +79,7 @@ class SubwordNMT(PretrainedTokenizer):
     are the pieces `lo` and `wer</w>`.
 
     Args:
-        path: of the codes for both languages; or of two files, source then target.
+        path: path of the codes for both languages, or two paths, source then target.
 
     Raises: ConfigError for a path without a file, DataError for a file without codes.
     """

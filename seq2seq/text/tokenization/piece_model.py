@@ -1,7 +1,7 @@
-"""Descriptions of pieces, as SentencePiece writes them.
+"""Models of SentencePiece: pieces with scores, and how text is normalised.
 
-A `.model` (or `.spm`) file is a protocol buffer: pieces with scores, and how text is normalised.
-Kudo and Richardson 2018, arXiv:1808.06226.
+A `.model` (or `.spm`) file is a protocol buffer, whose wire format is read and written here as far
+as it is needed. Kudo and Richardson 2018, arXiv:1808.06226.
 """
 
 import math
@@ -51,7 +51,7 @@ class PieceModel(NamedTuple):
 
     @property
     def named(self) -> list[str]:
-        """The pieces that text may have, in order."""
+        """The pieces that may occur in a text, in order."""
         return [piece.text for piece in self.pieces if piece.kind in (NORMAL, USER_DEFINED, BYTE)]
 
     @property
@@ -79,8 +79,8 @@ class PieceModel(NamedTuple):
     def names(self) -> dict[str, str]:
         """The name of each piece in the library.
 
-        The library finds any name in a text; with another sign for "<", no text has the name of a
-        symbol or a byte. Where "<" is no piece, that sign is its byte.
+        The library finds any name in a text. With another sign for "<", no text has the name of a
+        symbol or a byte. If "<" is not a piece, that sign is its byte.
         """
         names = self.symbols if self.algorithm == BPE else {}
         for text, _, kind in self.pieces:
@@ -103,7 +103,7 @@ def mark_absent(name: str) -> str:
 
 
 def read_piece_model(path: Path) -> PieceModel:
-    """Read a file. Raises: DataError if it is no model, or of an unsupported kind."""
+    """Read a file. Raises: DataError if it is not a model, or of an unsupported kind."""
     try:
         size = path.stat().st_size
         if not path.is_file() or size > LARGEST:
@@ -116,7 +116,7 @@ def read_piece_model(path: Path) -> PieceModel:
 
 
 def parse_piece_model(data: bytes) -> PieceModel:
-    """The model in the bytes of a file. Raises: DataError."""
+    """Read the bytes of a file. Raises: DataError as `read_piece_model`."""
     pieces, parts = [], {2: b"", 3: b"", 5: b""}
     for number, value in decode_fields(data):
         if number == 1:
@@ -150,7 +150,7 @@ def parse_piece_model(data: bytes) -> PieceModel:
 
 
 def check_symbols(model: PieceModel) -> None:
-    """Raises: DataError for a piece that cannot be told from others in a text."""
+    """Refuse pieces that cannot be told from others in a text. Raises: DataError."""
     for piece in model.pieces:
         spaces = "  " in piece.text or piece.text.strip(" ") != piece.text
         if piece.kind == USER_DEFINED and model.collapse and spaces:
@@ -165,10 +165,10 @@ def check_symbols(model: PieceModel) -> None:
 
 
 def check_overlaps(codes: Mapping[str, str]) -> None:
-    """SentencePiece takes the first symbol in a text, and the longest of those that begin there;
-    here one kind of symbol is looked for after the other.
+    """Refuse symbols whose overlaps make a difference: SentencePiece takes the first symbol in a
+    text, and the longest of those that begin there; here one symbol is replaced after the other.
 
-    Raises: DataError for two symbols that overlap so that this is not the same.
+    Raises: DataError for such a pair of symbols.
     """
     begins: dict[str, list[str]] = {}
     for text in codes:
@@ -221,9 +221,9 @@ def serialize(model: PieceModel) -> bytes:
 
 
 def decode_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The number and the value of each field, in order: an integer, or the bytes of whatever else.
+    """The number and the value of each field, in order: an integer, or bytes for any other type.
 
-    Raises: DataError for bytes that are no message.
+    Raises: DataError for bytes that are not a message.
     Source: protobuf.dev/programming-guides/encoding.
     """
     at = 0
@@ -260,7 +260,7 @@ def decode_varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def decode_text(value: int | bytes) -> str:
-    """A field as text. Raises: DataError if it is none."""
+    """A field as text. Raises: DataError if it is not text."""
     try:
         return bytes_of(value).decode("utf-8")
     except UnicodeDecodeError as error:

@@ -22,10 +22,10 @@ LARGEST = 2**24
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
-    """Options of learning a tokenizer, checked on creation. Their repr names it in the cache.
+    """Options for learning a tokenizer, checked on creation. Their repr names it in the cache.
 
     Args:
-        vocab_size: ids in all, the 4 control symbols counted; None for all pieces of the text.
+        vocab_size: number of ids, with the 4 control symbols; None for all pieces of the text.
         joint: one tokenizer for both languages (True), or one for each.
         normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
     """
@@ -82,10 +82,10 @@ class SubwordRecipe(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedTokenizer(Recipe):
-    """Base class: the pieces are those of one file, or of one for each language.
+    """Base class: the pieces are read from one file, or from one for each language.
 
     Args:
-        path: of a file for both languages; or of two, source then target.
+        path: path of a file for both languages, or two paths, source then target.
 
     Raises: ConfigError for a path without a file.
     """

@@ -43,10 +43,10 @@ def build_tokenizer(
     are.
 
     Args:
-        vocabulary: all pieces of the model and perhaps more, which decode. Characters that the
-            model lacks are such a piece if they are the whole of it, as in programs that look up
-            SentencePiece's pieces by name. None for the pieces of the model.
-        tags: pieces that no text has, and their names as control symbols.
+        vocabulary: all pieces of the model, and perhaps more that only decode. Characters that the
+            model lacks are looked up as a whole, as in programs that look up SentencePiece's
+            pieces by name. None = the pieces of the model.
+        tags: names as control symbols of pieces that no text has.
 
     Raises: DataError if the normalisation of the model is damaged, or pieces cannot be looked up.
     """
@@ -137,14 +137,14 @@ def normal_steps(model: PieceModel) -> list[Any]:
 
 
 def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
-    """Marks around characters that the model lacks, so that these are a piece if they are the whole
-    of it: SentencePiece returns such characters as one piece, which has no id there.
+    """Put marks around characters that the model lacks, so that they are looked up as a whole:
+    SentencePiece returns them as one piece, for which it has no id.
 
     Args:
-        model: the pieces that cut text.
-        lacking: pieces that it lacks.
+        model: model that segments text.
+        lacking: pieces of the vocabulary that it lacks.
 
-    Raises: DataError if a piece has characters of which not even this model knows what they are.
+    Raises: DataError if such pieces cannot be looked up with this kind of model.
     """
     texts = [name for text, name in model.names().items() if text in set(model.named)]
     alone = {name for name in texts if len(name) == 1}
@@ -222,11 +222,11 @@ def probe_texts(model: PieceModel) -> list[str]:
 
 
 def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list[str]:
-    """The texts that SentencePiece itself cuts in another way.
+    """The texts that SentencePiece itself segments differently.
 
     Args:
-        tokenizer: from `build_tokenizer`.
-        data: the bytes of the model.
+        tokenizer: result of `build_tokenizer`.
+        data: bytes of the model.
 
     Raises: ConfigError if the package sentencepiece is not installed.
     """
@@ -245,14 +245,14 @@ def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePiece(PretrainedTokenizer):
-    """Nothing is learnt: the pieces are those of a SentencePiece model, `.model` or `.spm`.
+    """The pieces of a SentencePiece model, `.model` or `.spm`; nothing is learnt.
 
     Args:
-        path: of a model for both languages; or of two, source then target.
+        path: path of a model for both languages, or two paths, source then target.
 
     Raises: ConfigError for a path without a file.
     """
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
-        """The tokenizer of the file. Raises: DataError for one that is no such model."""
+        """The tokenizer of the file. Raises: DataError if it is not a SentencePiece model."""
         return build_tokenizer(piece_model.read_piece_model(self.paths[side]))

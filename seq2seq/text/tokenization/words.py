@@ -20,7 +20,7 @@ PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
 
 @dataclass(frozen=True, kw_only=True)
 class MostFrequent(Recipe):
-    """Base class: the most frequent words or characters of a text are its pieces.
+    """Base class: the pieces are the most frequent words or characters of a text.
 
     Args:
         min_frequency: how often a piece must occur.

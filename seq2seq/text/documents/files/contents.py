@@ -13,7 +13,7 @@ from seq2seq.text.documents.inline import pair_tags
 from seq2seq.text.documents.markup import Reader, Token, check_count
 
 NUMBER = re.compile(r"<(\d+)>")
-Change = tuple[int, int, str]  # the begin and end of a span of a text, and what is to stand there
+Change = tuple[int, int, str]  # begin and end of a span of a text, and its new text
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class Contents:
     """The texts of a file, to be translated.
 
     Attributes:
-        documents: its texts, in their order.
-        write: makes the file from the translations of these texts, one for each. Raises DataError
-            if the result could not be read again.
-        problems: what `write` could not put into the file, a message for each.
+        documents: texts in their order.
+        write: function that makes the file from a translation of each text. Raises DataError if
+            the result could not be read again.
+        problems: messages about text that `write` could not put into the file.
     """
 
     documents: list[Document]
@@ -37,8 +37,9 @@ class Cutter:
     """Cuts the texts of a file into sentences.
 
     Attributes:
-        language, whole: as of `Document.of`.
-        fuzzy: mark the messages that are filled in a .po file as `fuzzy`, for a person to check.
+        language, whole: arguments of `Document.of`.
+        fuzzy: whether to mark the messages that are filled in a .po file as `fuzzy`, for a person
+            to check.
     """
 
     language: str | None
@@ -53,8 +54,8 @@ class NumberedText:
     """A text with numbered tags, to which parts are added in their order.
 
     Attributes:
-        encode: writes a text as the file has it.
-        tags: the tags, by their numbers, with their places in the file if these matter.
+        encode: function that writes a text as the file has it.
+        tags: tags by their numbers, with their places in the file if these matter.
     """
 
     __slots__ = ("_parts", "_tokens", "encode", "tags")
@@ -73,7 +74,7 @@ class NumberedText:
             self._add(Token("text"), escape_text(text))
 
     def add_tag(self, tag: Token) -> None:
-        """Raises: DataError if there are too many tags."""
+        """Add the next tag. Raises: DataError if there are too many."""
         check_count(len(self.tags), "tags in one text")
         self._add(tag, f"<{len(self.tags)}>")
         self.tags.append(tag)
@@ -87,10 +88,10 @@ class NumberedText:
         return cutter(str(self), lambda _: self._tokens)
 
     def parts(self, translated: str) -> Iterator[Token]:
-        """The parts of the translated text: texts, and each tag once, all pairs well nested.
+        """The texts and tags of the translated text: each tag once, and all pairs well nested.
 
-        Of a pair around several sentences each tag moves for itself. So a tag that closes stands
-        for the one of the pair that is to be closed there.
+        The tags of a pair around several sentences may move apart, so a closing tag stands for the
+        one that closes the innermost open pair.
         """
         partners = pair_tags([token for token in self._tokens if token.kind != "text"])
         around: list[int] = []  # open pairs
@@ -109,7 +110,7 @@ class NumberedText:
 
 
 def splice(text: str, changes: Sequence[Change]) -> str:
-    """A text with other texts in place of some of its spans, which follow one another."""
+    """Replace some spans of a text, which are in order."""
     parts, place = [], 0
     for begin, end, new in changes:
         parts += [text[place:begin], new]

@@ -38,15 +38,16 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class WordPart:
-    """An XML file with paragraphs. They may stand in one another, as those of a box do in the one
-    that the box is anchored in.
+    """An XML file with paragraphs, which may be nested: those of a box stand in the paragraph in
+    which it is anchored.
 
     Attributes:
-        paragraphs: those with sentences.
-        lost: the texts that cannot be translated.
-        count: of its elements.
+        paragraphs: paragraphs with sentences.
+        lost: texts that cannot be translated.
+        count: number of elements in the file.
 
-    Raises: DataError if it is not such a file, or not well-formed, and for too many elements.
+    Raises: DataError if it is not in the vocabulary of Word, is not well-formed, or has too many
+        elements.
     """
 
     def __init__(self, data: bytes, cut: Cutter):
@@ -62,11 +63,11 @@ class WordPart:
         self._begins = [each.node.begin for each in self.paragraphs]
 
     def write(self, translated: Sequence[str]) -> bytes:
-        """The file with the texts of its paragraphs as they are translated."""
+        """The file with its paragraphs translated."""
         return self._file.encode(self._render(translated, 0, len(self._file.text)))
 
     def _render(self, translated: Sequence[str], begin: int, end: int) -> str:
-        """A span of the file, with the paragraphs that begin in it as they are translated."""
+        """A span of the file, with the paragraphs that begin in it translated."""
         text, parts, place = self._file.text, [], begin
         for k in range(bisect_left(self._begins, begin), bisect_left(self._begins, end)):
             paragraph = self.paragraphs[k]
@@ -78,7 +79,7 @@ class WordPart:
 
 
 def open_docx(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if the data is not a .docx file, and for what `read_archive` refuses."""
+    """The contents of a .docx file. Raises: DataError if the data is not such a file."""
     archive = read_archive(data)
     main = next(find_related(archive, "", {"officeDocument"}), MAIN)
     if main not in archive:
@@ -113,7 +114,7 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
 
 
 def find_related(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:
-    """The parts to which another part, or for an empty name the archive, has some relationships."""
+    """The parts to which a part, or the archive if the name is empty, has relationships."""
     folder, name = posixpath.split(part)
     file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")
     for node in parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS).walk():
@@ -126,7 +127,7 @@ def find_related(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> It
 def read_archive(data: bytes) -> dict[str, bytes]:
     """The files in an archive by name, in their order.
 
-    Raises: DataError if it is damaged, or none of an office program.
+    Raises: DataError if it is damaged, or not from an office program.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -137,12 +138,12 @@ def read_archive(data: bytes) -> dict[str, bytes]:
 
 
 def check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
-    """Check what an archive says of its entries; no more is unpacked than that.
+    """Check what an archive says about its entries, before any of them is unpacked.
 
     Args:
-        size: of the archive in bytes.
+        size: bytes of the archive.
 
-    Raises: DataError.
+    Raises: DataError if the archive is too large, unsafe, encrypted or unusual.
     """
     if len(entries) > MAX_ENTRIES:
         raise DataError(f"{len(entries):,} files are in it; at most {MAX_ENTRIES:,} are read")
@@ -164,9 +165,7 @@ def check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def replace_entries(data: bytes, changes: Mapping[str, bytes]) -> bytes:
-    """An archive with other files of some names, all else as it was, in the same order; itself if
-    nothing changes.
-    """
+    """Replace some files of an archive. If none of them changes, the data is returned as it is."""
     output = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(data)) as archive,

@@ -36,8 +36,8 @@ class MarkupFormat(NamedTuple):
     """A format of text.
 
     Attributes:
-        declaration: the pattern of declarations of encodings, see above.
-        check: reads a text of this format. Raises DataError if that is not possible.
+        declaration: pattern of declarations of encodings, see above.
+        check: function that reads a text of this format, and raises DataError if it cannot.
     """
 
     declaration: re.Pattern[str]
@@ -53,11 +53,11 @@ class EncodedText(NamedTuple):
     """The text of a file, and the way back to bytes.
 
     Attributes:
-        data: the bytes of the file.
-        text: its characters, including a byte order mark.
+        data: bytes of the file.
+        text: characters of the file, including a byte order mark.
         codec: Python's name of the encoding to write.
-        label: the name to declare for it; empty if the declaration is right.
-        format: how such files declare their encoding, and how they are checked.
+        label: name to declare for it; empty if the declaration is right.
+        format: format of the text.
     """
 
     data: bytes
@@ -89,10 +89,10 @@ class EncodedText(NamedTuple):
         return cls(data, text, "utf-8", declared and "UTF-8", format)
 
     def encode(self, text: str) -> bytes:
-        """Encode a new text of the file: in the encoding that it has, with this declared, or in
-        UTF-8 if that cannot hold the text. The same text gives the same bytes.
+        """Encode a new text of the file in its encoding, or in UTF-8 if that cannot hold the text,
+        and declare it. The same text gives the same bytes.
 
-        Raises: DataError if the text cannot be read again, so that nobody gets a damaged file.
+        Raises: DataError if the new text cannot be read again.
         """
         if text == self.text:
             return self.data
@@ -106,7 +106,7 @@ class EncodedText(NamedTuple):
             return self._declare(text, "UTF-8").encode()
 
     def _declare(self, text: str, label: str) -> str:
-        """A text with another name of its encoding in its declarations; empty = the same."""
+        """Put another name of the encoding into the declarations; empty = leave them."""
 
         def change(match: re.Match[str]) -> str:
             name = match[1] or ""  # a comment has none
@@ -123,7 +123,7 @@ def decode_file(data: bytes, codec: str, name: str) -> str:
         codec: Python's name of its encoding.
         name: name of the encoding in messages.
 
-    Raises: DataError that names the first byte that is not in this encoding: nothing is replaced,
+    Raises: DataError that names the first byte that is not in this encoding. No byte is replaced,
         since everything must come back.
     """
     try:
@@ -136,8 +136,8 @@ def decode_file(data: bytes, codec: str, name: str) -> str:
 
 
 def find_codec(label: str) -> str:
-    """Return Python's name of a declared encoding; empty if it is unknown, or if no declaration in
-    this encoding could be read as ASCII, so that the declaration must be wrong.
+    """Python's name of a declared encoding; empty if it is unknown or cannot be true, since no
+    declaration in this encoding could be read as ASCII.
     """
     with suppress(LookupError, UnicodeError):
         name = codecs.lookup(label.lower().removeprefix("x-")).name

@@ -58,14 +58,14 @@ FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
 
 
 def format_of_file(name: str) -> str:
-    """The end of a name, if it is that of a format; else nothing."""
+    """The suffix of a name if it belongs to a format; else nothing."""
     suffix = PurePath(name).suffix.lower()
     return suffix if suffix in FORMATS else ""
 
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Pause the collection of cycles, which would look at all of a file again and again."""
+    """Pause the cycle collector, which would scan all of a file again and again."""
     is_collecting = gc.isenabled()
     gc.disable()
     try:
@@ -79,7 +79,7 @@ def without_collector() -> Iterator[None]:
 def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     """The contents of a file.
 
-    Raises: DataError if its format is not known, for more than 16 MiB, and if it is damaged.
+    Raises: DataError if its format is unknown, or it is damaged or larger than 16 MiB.
     """
     suffix = format_of_file(name)
     if not suffix:

@@ -32,13 +32,13 @@ class TextBlock(NamedTuple):
     """A paragraph, a heading, a cell or a title.
 
     Attributes:
-        begin, end: its place in the file.
-        line: its first, counted from 1.
-        kind: the type of the token before it.
-        is_alone: does the text begin a line, so that it could begin a block of another kind?
-        text: of its lines, without what stands before them, such as `> `.
-        escapes: characters of the text that have a meaning, as they are written without it.
-        markup: how often each kind of markup is inside it.
+        begin, end: place in the file.
+        line: number of its first line, from 1.
+        kind: type of the token before it.
+        is_alone: whether the text begins a line, so that it could begin a block of another kind.
+        text: text of its lines, without what stands before them, such as `> `.
+        escapes: special characters of the text, as they are escaped in it.
+        markup: count of each kind of markup inside it.
     """
 
     begin: int
@@ -52,7 +52,7 @@ class TextBlock(NamedTuple):
 
 
 def open_markdown(text: str, cut: Cutter) -> Contents:
-    """Raises: DataError if it is not text, or too much to parse."""
+    """The contents of a Markdown file. Raises: DataError if there is too much to parse."""
     try:
         page = Page(text)
     except RecursionError:
@@ -87,10 +87,10 @@ class Page:
         self._unread = len(self.problems)
 
     def _add(self, token: MarkdownToken, kind: str, markup: str) -> int:
-        """Add a block, or name it where it is not in the file as it was parsed.
+        """Add a block, or report it if the file does not contain it as it was parsed.
 
         Args:
-            kind, markup: of the token before it.
+            kind, markup: type and markup of the token before it.
 
         Returns: the number of tags in it.
         """
@@ -143,9 +143,9 @@ class Page:
         return places
 
     def write(self, translated: Sequence[str]) -> bytes:
-        """The file with its blocks as they are translated; their lines are one.
+        """The file with its blocks translated, each as one line.
 
-        A block whose markup would become another stays as it is, and is named.
+        A block whose markup would change stays as it is, and is reported.
         """
         del self.problems[self._unread :]
         self._parser.deadline, changes = float("inf"), []
@@ -165,7 +165,7 @@ class Page:
         return splice(self._text, changes).encode()
 
     def _is_same(self, block: TextBlock, written: str) -> bool:
-        """Has a text the markup of a block, and would it begin a block of its kind?"""
+        """Whether a new text has the markup of a block, and would be parsed as one of its kind."""
         if block.is_alone:
             tokens = self._parser.parse_blocks(written.split("\n")[0], {})
             if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
@@ -174,7 +174,7 @@ class Page:
 
 
 def write_plainly(block: TextBlock, new: str) -> str:
-    """A block as it is translated, with marks in it as they are."""
+    """The translation of a block, with its marks as they are."""
     text = "".join(
         part.markup or part.text.translate(block.escapes) for part in block.text.parts(new)
     )
@@ -182,7 +182,7 @@ def write_plainly(block: TextBlock, new: str) -> str:
 
 
 def write_carefully(block: TextBlock, new: str) -> str:
-    """A block as it is translated, with marks that mean nothing, and space around emphasis."""
+    """The translation of a block, with all marks escaped and space around emphasis."""
     text = ""
     for part in block.text.parts(new):
         if part.kind == "text":
@@ -202,7 +202,7 @@ def count_markup(tokens: Sequence[MarkdownToken]) -> Counter[tuple[str, ...]]:
 
 
 def join_copied(tokens: Sequence[MarkdownToken]) -> list[MarkdownToken]:
-    """The tokens of a block, with each element of HTML that is not translated as one."""
+    """The tokens of a block, each element of HTML that is not translated joined to one."""
     joined: list[MarkdownToken] = []
     begin, name, depth = 0, "", 0  # of such an element
     for token in tokens:
@@ -225,7 +225,7 @@ class InlineReader:
     """Reads what is inside a block: its text with tags, and its escapes.
 
     Args:
-        prefixes: what is before the lines of the block, such as `> `.
+        prefixes: text before each line of the block, such as `> `.
     """
 
     def __init__(self, parser: MarkdownParser, prefixes: Sequence[str]):
@@ -234,7 +234,7 @@ class InlineReader:
         self._line, self._spaces, self._label = 0, "", list[str]()
 
     def read(self, tokens: Sequence[MarkdownToken]) -> None:
-        """Add tokens. Raises: ValueError for a text that is not in the file as it was parsed."""
+        """Add tokens. Raises: ValueError if the file does not contain a text as it was parsed."""
         following = iter(join_copied(tokens))
         for token in following:
             source: str = token.meta["source"]

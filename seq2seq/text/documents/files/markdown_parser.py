@@ -40,7 +40,7 @@ VERBATIM = re.compile(
 PAIR = re.compile(r"(==|\^\^)(?![\s=^])((?:(?!\1)[^\n])++)(?<!\s)\1")
 # An address with templates, and with spaces.
 ADDRESS = re.compile(rf"[^\s(){{}}<>]*+(?:(?:{TEMPLATE})(?:[^(){{}}<>\"'\n]*[^(){{}}<>\"'\s])?)++")
-# A line of its own that is no text: the edge of a container, a kind of note, templates, attributes,
+# A line of its own without text: the edge of a container, a kind of note, templates, attributes,
 # abbreviations, imports and exports.
 DIRECTIVE = re.compile(
     r":{3,}[ \t]*(?:\{[^{}]*+\}|[\w-]++)?|/{3,}[ \t]*[\w-]*+(?:[ \t]*\||[ \t]*\Z)"
@@ -50,7 +50,7 @@ DIRECTIVE = re.compile(
     r"|[{*].*)\Z"
     r"|(?:(?:\{\{[<%][^{}]*+\}\}|\{[%:][^{}]*+\})[ \t]*+)++\Z"
 )
-# What follows it may be a title for people.
+# What follows it may be a title.
 TITLE = re.compile(
     r"[ \t]*+(?:\"([^\"]*)\"|\[([^\[\]]*)\]|([^\"\[{=|]*[^\"\[{=|\s:]))"
     r"[ \t:]*+(?:\{[^{}]*+\}[ \t]*+)?\Z"
@@ -65,7 +65,7 @@ class MarkdownParser:
     """Parses the blocks of one text, and then what is inside each of them.
 
     Attributes:
-        env: what is defined in the text, such as addresses and notes.
+        env: definitions in the text, such as addresses and notes.
         deadline: time of the thread at which parsing raises a DataError, as it does for too many
             or too deeply nested blocks.
     """

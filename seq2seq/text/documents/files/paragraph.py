@@ -1,7 +1,7 @@
 """A paragraph of Word: runs of characters, each with its formatting, as a text with tags.
 
-The formatting that most characters of a sentence have is its base, in which what is translated
-stands unless it belongs to an element of another formatting.
+The formatting of most characters of a sentence is its base. Its translation has this formatting,
+except for words that belong to an element of another one.
 """
 
 import re
@@ -29,21 +29,21 @@ RAISED = {"superscript", "subscript"}
 PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
 ENDS: dict[str, Kind] = {"Start": "open", "End": "close"}
 LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # the instruction of a field with a text
-# What has no name, such as white space, and what spell checkers leave in runs is no formatting, ...
+# Not formatting: text nodes, such as white space, what spell checkers leave in runs, ...
 UNFORMATTED = {"", "w:lang", "w:noProof"}
-# ... nor are the numbers of the sessions in which Word saved them.
+# ... and the numbers of the sessions in which Word saved them.
 SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
 Render = Callable[[int, int], str]  # of a span of the file
 
 
 class Paragraph:
-    """A paragraph, the element of a tree.
+    """A paragraph of a tree.
 
     Attributes:
-        document: its sentences.
+        document: sentences of the paragraph.
 
     Args:
-        lost: gets the texts that cannot be translated.
+        lost: list to which texts are added that cannot be translated.
     """
 
     __slots__ = ("_formats", "_items", "_lost", "_most", "_runs", "_text", "document", "node")
@@ -60,7 +60,7 @@ class Paragraph:
         del self._items, self._formats  # a file can have very many paragraphs
 
     def _read(self, nodes: Sequence[Node]) -> None:
-        """Add what is in an element that has runs."""
+        """Add the content of an element with runs."""
         fields = find_fields(nodes)
         k = 0
         while k < len(nodes):
@@ -79,7 +79,7 @@ class Paragraph:
             k = end + 1
 
     def _read_field(self, nodes: Sequence[Node]) -> None:
-        """Add a field: the text of a link, of which the field is around; else it stands alone."""
+        """Add a field: a pair of tags around the text of a link, or else one that stands alone."""
         begin, end = nodes[0].begin, nodes[-1].end
         runs = [node for node in nodes if field_ends(node)]
         kinds = [field_ends(run) for run in runs]
@@ -122,14 +122,14 @@ class Paragraph:
             self._add_tag("close", node.end, node.end, "sup")
 
     def _add_mark(self, node: Node) -> None:
-        """Add what stands between runs: alone, or as one end of a pair."""
+        """Add markup between runs, which stands alone or is one end of a pair."""
         match = PAIRS.fullmatch(node.name)
         name = f"{match[1]} {node.attribute('id')}" if match else ""
         self._add_tag(ENDS[match[2]] if match else "alone", node.begin, node.end, name)
         self._lose(node)
 
     def _lose(self, *nodes: Node) -> None:
-        """Note the text in what is copied as it is."""
+        """Note the text in markup that is copied."""
         text = "".join(map(text_of, nodes))
         self._lost += [text] if is_language(text) else []
 
@@ -137,8 +137,8 @@ class Paragraph:
         self._items.append(Token(kind, begin, end, name, text))
 
     def _number(self, language: str | None) -> NumberedText:
-        """The text of the paragraph, with tags for what is not in the base of its sentence; around
-        the sentences whose base is not that of most of the paragraph, too.
+        """The text of the paragraph, with tags around characters that differ from the base of their
+        sentence, and around sentences whose base is not that of most of the paragraph.
         """
         plain = "".join(item.text for item in self._items)
         formats: list[int] = []  # of each character; 0 for what stands for a tag
@@ -169,7 +169,7 @@ class Paragraph:
         """The paragraph as XML.
 
         Args:
-            render: of what stands in it, where other paragraphs may stand.
+            render: function that writes a span of the file, in which paragraphs may stand.
         """
         node = self.node
         if translated == str(self._text):
@@ -192,7 +192,7 @@ class Paragraph:
         return "".join([*written, node.closing])
 
     def _write_run(self, format: int, markup: str) -> str:
-        """A run of a format, with the attributes of the first one."""
+        """A run of a format, with the attributes of the first such run."""
         run = self._runs[format]
         properties = run.child("w:rPr")
         return f"{run.opening}{properties.markup if properties else ''}{markup}{run.closing}"
@@ -210,15 +210,15 @@ def set_formats(text: NumberedText, around: list[int], formats: list[int]) -> No
 
 
 def text_of(node: Node) -> str:
-    """The text in an element that a translation of its paragraph should have."""
+    """The text in an element that a translation of its paragraph should contain."""
     if node.name == "w:t":
         return node.content
     return "" if node.name in SKIPPED else "".join(map(text_of, node.children))
 
 
 def inside_of(node: Node) -> Node | None:
-    """The element in another one, or this itself, in which runs stand that are translated; None if
-    it has none, or is a box to tick. A word with its reading is alone in a run.
+    """The element that contains the runs to translate, in an element or itself. None if there are
+    none, or it is a box to tick. A word with its reading is alone in a run.
     """
     if node.name == "w:r":
         content = [each for each in node.children if each.name not in ("", "w:rPr")]

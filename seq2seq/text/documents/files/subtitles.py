@@ -1,4 +1,4 @@
-"""SubRip (.srt) and WebVTT (.vtt): sentences go on over cues, whose numbers and times stay."""
+"""SubRip (.srt) and WebVTT (.vtt): sentences may go on over cues; numbers and times stay."""
 
 import re
 from bisect import bisect_left
@@ -44,7 +44,7 @@ NO_SPACE_AFTER = re.compile(rf"[\s{STOPS}{SPACELESS}]|\Z")
 
 
 def open_subtitles(text: str, cut: Cutter) -> Contents:
-    """Raises: DataError if it is not text, or has no cues."""
+    """The contents of a file of subtitles. Raises: DataError if it has no cues."""
     is_web = text.removeprefix("\ufeff").startswith("WEBVTT")
     # With the same places; a line feed ends each line.
     lines = text.replace("\r\n", "\0\n").replace("\r", "\n").replace("\0", "\r")
@@ -96,7 +96,7 @@ def find_cues(text: str, is_web: bool) -> list[Span]:
 
 
 def trim_cue(text: str, begin: int, end: int) -> Span:
-    """The place of a cue without the codes and tags around all of it, which stay where they are."""
+    """The place of a cue without codes and tags around the whole cue, which do not move."""
     matches = [each for each in MARKUP.finditer(text, begin, end) if each["name"] or each["code"]]
     tags = [tag_of(match) for match in matches]
     partners = pair_tags(tags)
@@ -119,7 +119,7 @@ def trim_cue(text: str, begin: int, end: int) -> Span:
 
 
 def join_cues(text: str, cues: Sequence[Span]) -> list[list[Span]]:
-    """The cues, in groups over which a sentence goes on."""
+    """Group cues over which a sentence goes on."""
     groups: list[list[Span]] = []
     before = ""
     for begin, end in cues:
@@ -137,7 +137,7 @@ def has_letter(text: str) -> bool:
 
 
 def tag_of(match: re.Match[str]) -> Token:
-    """The tag of what MARKUP found; that of a code is named as its style."""
+    """The tag for a match of MARKUP; a code is named after its style."""
     if match["line"]:
         return Token("alone", name=LINE, text=" ", markup=match[0])
     if match["mark"] or match["name"] == "v":  # another speaker
@@ -178,10 +178,10 @@ def is_block(token: Token) -> bool:
 
 
 def share_words(parts: Iterable[Token], escape: Callable[[str], str]) -> str:
-    """A text with the breaks between cues and lines in their order, and words between them.
+    """Distribute words over cues and lines, whose breaks keep their order.
 
-    Where words are lacking there is no break between lines: an empty line would end a cue. No pair
-    of tags goes over the end of a cue; it is around as many of its words as are in one cue.
+    If there are too few words, breaks between lines are dropped: an empty line would end a cue. A
+    pair of tags never goes over the end of a cue; it encloses as many words as possible in one.
     """
     text, breaks, tags = join_parts(parts)
     cuts = list(choose_cuts(text, breaks))
@@ -205,7 +205,7 @@ def share_words(parts: Iterable[Token], escape: Callable[[str], str]) -> str:
 
 
 def join_parts(parts: Iterable[Token]) -> tuple[str, list[Token], list[Token]]:
-    """The words of parts as one text, then breaks and other tags, with their places in it."""
+    """Join texts. Returns: the joined text; breaks and other tags, with their places in it."""
     words, length, behind = [""], 0, 0  # from which tag on they are behind the last break
     breaks: list[Token] = []
     tags: list[Token] = []
@@ -243,10 +243,10 @@ def choose_cuts(text: str, breaks: Sequence[Token]) -> Iterator[Token]:
 
 
 def clip(text: str, begin: int, end: int, cues: Sequence[int]) -> Span:
-    """The words between two tags that are in one cue, as many as possible.
+    """The longest span of words between two tags that is inside one cue.
 
     Args:
-        cues: where each begins, and where the last ends.
+        cues: place where each cue begins, and the end of the last one.
     """
     words = text[begin:end]
     if not words.strip():

@@ -26,7 +26,7 @@ WAITING = re.compile(rf"""{STATE}(?:new|needs-translation|initial)["']""")
 
 
 def open_xliff(text: str, cut: Cutter) -> Contents:
-    """Raises: DataError if the data is not XLIFF, or not well-formed."""
+    """The contents of an XLIFF file. Raises: DataError if it is not XLIFF, or not well-formed."""
     root = parse_xml(text, XLIFF)
     if not root.child("xliff"):
         raise DataError("it is no XLIFF file: its first element is not <xliff>")
@@ -37,7 +37,7 @@ def find_units(node: Node, is_translated: bool = True, space: str = "") -> Itera
     """The units to translate in an element.
 
     Args:
-        is_translated, space: those of the element around it, which hold where it says nothing.
+        is_translated, space: settings of the parent, which hold if the element has none.
     """
     is_translated = node.translate != "no" if node.translate else is_translated
     space = node.attribute("space") or space
@@ -51,10 +51,9 @@ def find_units(node: Node, is_translated: bool = True, space: str = "") -> Itera
 
 
 def is_done(node: Node, source: Node, target: Node | None) -> bool:
-    """Is the target of a unit the work of a person, or of another program, that must stay?
+    """Whether the target of a unit is the work of a person or another program, and must stay.
 
-    That is so if its state says so, and if there is a translation whose state does not say that it
-    waits for one.
+    Either its state says so, or there is a translation whose state does not ask for one.
     """
     if target is None:
         return False
@@ -73,7 +72,7 @@ def find_segments(node: Node) -> dict[str, Node]:
 
 
 def done_segments(source: Node, target: Node) -> dict[str, Node]:
-    """The segments of a target that have a translation, if only some of the source have one."""
+    """The translated segments of a target, if some segments of the source lack a translation."""
     texts = {key: each.content.strip() for key, each in find_segments(source).items()}
     waiting = {key: ("", text if is_language(text) else "") for key, text in texts.items()}
     found = find_segments(target).items()
@@ -82,7 +81,7 @@ def done_segments(source: Node, target: Node) -> dict[str, Node]:
 
 
 def read_unit(node: Node, source: Node, target: Node | None, has_lines: bool) -> Message:
-    """A unit as a message, with tags for what is in its source, and for segments that are done."""
+    """A unit as a message, with tags for the markup in its source and for finished segments."""
     text, content = NumberedText(escape_xml), source.content
     has_tags = HAS_TAGS.search(content) is not None
     done = done_segments(source, target) if target else {}
@@ -105,11 +104,11 @@ def add_nodes(
     has_lines: bool,
     done: Mapping[str, Node],
 ) -> None:
-    """Add what is in a source.
+    """Add the content of a source.
 
     Args:
-        has_tags, has_lines: as of `add_message`.
-        done: segments that stand in place of those of the source.
+        has_tags, has_lines: arguments of `add_message`.
+        done: finished segments, which replace those of the source.
     """
     for node in nodes:
         kind = node.attribute("mtype") if node.name else ""
