@@ -114,8 +114,13 @@ def word_length(text: str | None) -> int:
 
 
 def is_spaceless(text: str | None) -> bool:
-    """Whether a language is written without white space between words."""
+    """Tell whether a language is written without white space between words."""
     return word_length(text) > 0
+
+
+def space_between(text: str | None) -> str:
+    """The space between two sentences of a language; empty for one such as Chinese."""
+    return "" if is_spaceless(text) else " "
 
 
 @lru_cache(maxsize=1024)

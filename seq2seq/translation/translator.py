@@ -47,8 +47,7 @@ from seq2seq.metrics.scoring import (
 )
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
-from seq2seq.text.documents.sentences import space_between
-from seq2seq.text.languages import is_spaceless
+from seq2seq.text.languages import is_spaceless, space_between
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.codec import TextCodec
 from seq2seq.translation.problems import warn_of_problems

@@ -12,7 +12,8 @@ from seq2seq.text.documents.inline import Element, Run, runs_of
 from seq2seq.text.documents.markup import Reader, Token, check_count, set_notes_apart
 from seq2seq.text.documents.placeholders import TEMPLATE, is_language
 from seq2seq.text.documents.placing import Placement, WordLinks, diagonal_links
-from seq2seq.text.documents.sentences import sentence_ends, space_between
+from seq2seq.text.documents.sentences import sentence_ends
+from seq2seq.text.languages import space_between
 
 Split = Literal["lines", "sentences", "none"]
 

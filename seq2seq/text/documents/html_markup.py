@@ -80,7 +80,7 @@ def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:
 
 
 def wants_translation(tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool | None:
-    """Whether an element is translated, by its name and attributes; None if they do not say."""
+    """Tell from its name and attributes if an element is translated; None if they do not say."""
     values = dict(attributes)
     said = (values.get("translate") or "yes").lower() if "translate" in values else ""
     if tag in VOID or tag in TEXTLESS:
@@ -135,7 +135,7 @@ class HTMLReader(HTMLParser):
 
     @property
     def _is_kept(self) -> bool:
-        """Whether the parser is inside untranslated content."""
+        """True while the parser is inside untranslated content."""
         return bool(self._regions) and self._regions[-1].is_kept
 
     def _begin(self, kind: Kind, name: str = "", text: str = "") -> None:

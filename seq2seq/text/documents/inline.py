@@ -140,7 +140,7 @@ class Run:
         return roots
 
     def _sides(self, tag: int) -> tuple[Side, Side]:
-        """What is directly before and after a tag."""
+        """The kinds of the neighbours before and after a tag."""
         this, begin = self.tags[tag], self.places[tag]
         end = begin + len(this.text)
         ends = [each.end for each in self.tags[max(0, tag - 1) : tag + 1] if not each.text]

@@ -98,7 +98,7 @@ def hide_messages(text: str) -> str:
 
 
 def is_language(text: str) -> bool:
-    """Whether a sentence has something to translate.
+    """Tell whether a sentence has something to translate.
 
     If nothing is left without placeholders, web and mail addresses, numbers and codes (`is_code`),
     it is copied. A sentence with an ICU message is copied whole.
@@ -111,7 +111,7 @@ def is_language(text: str) -> bool:
 
 
 def is_code(word: str) -> bool:
-    """Whether a word is a code or the name of a page, such as `A-17/3`, `v2.0.1`, `#42`, `a.org`.
+    """Tell whether a word is a code or the name of a page: `A-17/3`, `v2.0.1`, `#42`, `a.org`.
 
     A code has a digit, and letters of an alphabet with capitals. `3rd`, `1990er`, `8jährig` and
     `3-Zimmer-Wohnung` are words of a language, and so is `第3条`.
@@ -130,7 +130,7 @@ def is_code(word: str) -> bool:
 
 
 def is_word(letters: str, *, hyphen: bool) -> bool:
-    """Whether letters behind a digit are a word or its ending, and not a unit or part of a code."""
+    """Tell whether letters behind a digit are a word or its ending, not a unit or a code."""
     if letters.isupper():
         return False
     return len(letters) > (2 if hyphen else 3) or (letters.islower() and not letters.isascii())

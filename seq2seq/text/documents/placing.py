@@ -235,7 +235,7 @@ class Placement:
 
 
 def cuts_word(text: str, place: int) -> bool:
-    """Whether a place is inside a word of a language with spaces."""
+    """Tell whether a place is inside a word of a language with spaces."""
     return place > 0 and side_of(text[place - 1]) == side_of(text[place : place + 1]) == "word"
 
 

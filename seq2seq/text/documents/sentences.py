@@ -1,4 +1,4 @@
-"""Where sentences end, and what stands between two of them.
+"""The ends of sentences.
 
 The library sentencex finds the ends. A rule of our own does so in languages without spaces, which
 it does not know, and where it is not installed, so that documents are translated there, too. Too
@@ -46,18 +46,13 @@ def sentence_ends(text: str, language: str | None) -> list[int]:
 
 @cache
 def has_library() -> bool:
-    """Whether sentencex is installed."""
+    """Tell whether sentencex is installed."""
     return importlib.util.find_spec("sentencex") is not None
 
 
 def lacks_library(language: str | None) -> bool:
-    """Whether sentencex would find the ends of sentences better, and is not installed."""
+    """Tell whether sentencex would find the ends of sentences better, and is not installed."""
     return not is_spaceless(language) and not has_library()
-
-
-def space_between(language: str | None) -> str:
-    """What stands between two sentences: a space, unless the language has none, as Chinese."""
-    return "" if is_spaceless(language) else " "
 
 
 def ends_by_rule(text: str) -> list[int]:

@@ -35,9 +35,10 @@ def open_html(text: str, cut: Cutter) -> Contents:
 
 
 def open_markdown(text: str, cut: Cutter) -> Contents:
-    from seq2seq.text.documents.files import markdown  # its parser, which most files do not need
+    # Most files do not need its parser.
+    from seq2seq.text.documents.files.markdown import open_page
 
-    return markdown.open_markdown(text, cut)
+    return open_page(text, cut)
 
 
 # How the text of a file is opened, and its encoding declared. An archive is opened as it is: the

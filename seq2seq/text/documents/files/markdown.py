@@ -51,7 +51,7 @@ class TextBlock(NamedTuple):
     markup: Counter[tuple[str, ...]]
 
 
-def open_markdown(text: str, cut: Cutter) -> Contents:
+def open_page(text: str, cut: Cutter) -> Contents:
     """The contents of a Markdown file. Raises: DataError if there is too much to parse."""
     try:
         page = Page(text)
@@ -165,7 +165,7 @@ class Page:
         return splice(self._text, changes).encode()
 
     def _is_same(self, block: TextBlock, written: str) -> bool:
-        """Whether a new text has the markup of a block, and would be parsed as one of its kind."""
+        """Tell whether a new text has the markup of a block and would begin one of its kind."""
         if block.is_alone:
             tokens = self._parser.parse_blocks(written.split("\n")[0], {})
             if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:

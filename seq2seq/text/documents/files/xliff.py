@@ -51,7 +51,7 @@ def find_units(node: Node, is_translated: bool = True, space: str = "") -> Itera
 
 
 def is_done(node: Node, source: Node, target: Node | None) -> bool:
-    """Whether the target of a unit is the work of a person or another program, and must stay.
+    """Tell whether the target of a unit is the work of a person or another program, and must stay.
 
     Either its state says so, or there is a translation whose state does not ask for one.
     """
