@@ -52,7 +52,7 @@ INSTALLED = {
 }
 ASKED_FOR = re.compile(
     r"""(?:importorskip\(\s*f?|which\()["'](\w*)"""
-    r"""|^from helpers import (?:\w+, )*(browser)\b|reason="(sentencex)\b""",
+    r"""|^from helpers import (?:\w+, )*(browser)\b""",
     re.M,
 )
 

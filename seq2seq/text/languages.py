@@ -42,10 +42,11 @@ class Language(NamedTuple):
     Attributes:
         code: the shortest code of ISO 639: `zh` for zho_Hans and cmn. The code of no language as it
             is, in small letters and with `_` for `-`.
-        tag: with the script and the region where they were given and say more: `zh-Hant`, `pt-BR`.
-        script: as a code of ISO 15924, if it is given, or else likely; empty if it is not known.
-        is_known: is there such a language?
-        is_written: was the script given?
+        tag: code with the script and the region where they were given and say more: `zh-Hant`,
+            `pt-BR`.
+        script: code of ISO 15924 for the script that is given, or else likely; empty if unknown.
+        is_known: whether there is such a language.
+        is_written: whether the script was given.
     """
 
     code: str
@@ -113,8 +114,13 @@ def word_length(text: str | None) -> int:
 
 
 def is_spaceless(text: str | None) -> bool:
-    """Does the language put no white space between words?"""
+    """Tell whether a language is written without white space between words."""
     return word_length(text) > 0
+
+
+def space_between(text: str | None) -> str:
+    """The space between two sentences of a language; empty for one such as Chinese."""
+    return "" if is_spaceless(text) else " "
 
 
 @lru_cache(maxsize=1024)

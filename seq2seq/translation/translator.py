@@ -47,7 +47,7 @@ from seq2seq.metrics.scoring import (
 )
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
-from seq2seq.text.languages import is_spaceless
+from seq2seq.text.languages import is_spaceless, space_between
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.codec import TextCodec
 from seq2seq.translation.problems import warn_of_problems
@@ -236,7 +236,7 @@ class Translator:
             # A text that positions or attention cannot cover is cut like any other too long one.
             min(limit, self._max_source or limit) - tags,
             self.model.max_length,
-            "" if self.vocabulary.spaceless else " ",
+            space_between(self.config["data"]["target"]),
             self.vocabulary,
             rules,
             engine.shortlist is not None,

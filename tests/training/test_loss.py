@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.data.batches.batch import Batch, draw_cuts
 from seq2seq.data.corpus.piece_links import BatchLinks
-from seq2seq.models import Seq2Seq, build_model
+from seq2seq.models import PassOptions, Seq2Seq, build_model
 from seq2seq.training.guided import GuidedHead, align_loss
 from seq2seq.training.loss import Loss, batch_loss, cross_entropy, r_drop, simcut
 
@@ -286,7 +286,7 @@ def test_r_drop_of_a_batch_is_that_of_two_passes_of_the_model_in_training() -> N
     loss = batch_loss(model, batch, SMOOTHING, guide, ALPHA)
     torch.manual_seed(1)
     twice = (side.repeat(2, 1) for side in (batch.source, batch.target[:, :-1]))
-    hidden, seen = model(*twice, (0,))
+    hidden, seen = model(*twice, PassOptions((0,)))
     one, other = hidden.chunk(2)
     assert not torch.equal(one, other)
     states, output = torch.cat((one[real], other[real])), model.embeddings.output
@@ -338,7 +338,7 @@ def test_simcut_of_a_batch_is_that_of_two_separate_passes(model: str) -> None:
 def test_a_guided_head_learns_from_the_untouched_pass() -> None:
     built, batch, guide = small_model("transformer"), batch_of(5, 2, 3), GuidedHead(0, 1, 0.1)
     assert batch.links is not None
-    seen = built(batch.source, batch.target[:, :-1], (0,)).weights
+    seen = built(batch.source, batch.target[:, :-1], PassOptions((0,))).weights
     assert seen is not None
     with_cuts = batch._replace(cuts=draw_cuts(batch, 0.9, seed=1, epoch=0))
     loss = batch_loss(built, with_cuts, SMOOTHING, guide, ALPHA)

@@ -1,4 +1,4 @@
-"""A text as sentences to translate, and what stands between them."""
+"""A text as sentences to translate, and the text between them."""
 
 import html
 import re
@@ -9,20 +9,19 @@ from functools import partial
 from typing import Literal
 
 from seq2seq.text.documents.inline import Element, Run, runs_of
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Reader, Token, set_notes_apart
+from seq2seq.text.documents.markup import Reader, Token, check_count, set_notes_apart
 from seq2seq.text.documents.placeholders import TEMPLATE, is_language
-from seq2seq.text.documents.placing import WordLinks, diagonal_links, place_tags
+from seq2seq.text.documents.placing import Placement, WordLinks, diagonal_links
 from seq2seq.text.documents.sentences import sentence_ends
-from seq2seq.text.languages import is_spaceless
+from seq2seq.text.languages import space_between
 
 Split = Literal["lines", "sentences", "none"]
 
 # A line with letters, or a cell of it: tabs and all that Unicode calls a line break are between.
 INSIDE, LETTER = r"[^\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", r"[^\W\d_]"
 CELL = re.compile(rf"(?<!{INSIDE})(?:(?!{LETTER}){INSIDE})*+{LETTER}{INSIDE}*+")
-# What a sentence neither begins nor ends with: white space, characters of no width, and those that
-# set the direction of what is between them.
+# Never at the ends of a sentence: white space, characters of no width, and those that set the
+# direction of writing.
 BLANK = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b\u2060"
 BLANK += "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 # Marks of quotations, headings and items; a number with a point only where there are several, since
@@ -45,15 +44,15 @@ ENDING = re.compile(r"[\s.…。]+\Z")
 
 @dataclass(frozen=True)
 class Document:
-    """The sentences of a text, and all else that is in it, which stays as it is.
+    """The sentences of a text, and everything else in it, which stays as it is.
 
     Attributes:
-        sentences: in order, without line breaks, with single spaces, without tags, references and
-            soft hyphens. What is only copied is none, see `is_language`.
-        elements: the tags inside each of them.
-        originals: the same as they stand in the text.
-        between: what is before, between and after them: one more.
-        has_tags: is the text one with tags and references?
+        sentences: sentences in order, without line breaks, tags, references and soft hyphens, and
+            with single spaces. Text that is only copied is not among them, see `is_language`.
+        elements: tags inside each sentence.
+        originals: sentences as they stand in the text.
+        between: texts before, between and after the sentences.
+        has_tags: whether the text has tags and references.
     """
 
     sentences: list[str]
@@ -75,13 +74,13 @@ class Document:
         """Cut a text into sentences.
 
         Args:
-            language: of the text, a code; None = unknown.
-            read: the reader of a text with tags, such as `read_html`; None = it has none.
-            split: where one sentence ends and another begins: `sentences`, as the language says;
-                `lines`, also at line breaks and tabs; `none`, nowhere. None = `sentences` for texts
-                with tags, where a line break is white space, else `lines`.
-            whole: are sentences with tags inside translated whole? Else each text between two tags
-                is one for itself.
+            language: code of the language of the text; None = unknown.
+            read: reader of the tags in the text, such as `read_html`; None = it has none.
+            split: where sentences end: `sentences`, as the language says; `lines`, also at line
+                breaks and tabs; `none`, nowhere. None = `sentences` for texts with tags, where a
+                line break is white space, else `lines`.
+            whole: whether sentences go on over tags; if not, each text between two tags is a
+                sentence of its own.
 
         Raises: DataError for more than `MAX_ELEMENTS` sentences; others as `read`.
         """
@@ -95,7 +94,7 @@ class Document:
         return document
 
     def _add(self, run: Run, language: str | None, split: Split, place: int) -> int:
-        """Add the sentences of a run; all before `place` is there. Returns: the next one."""
+        """Add the sentences of a run after `place`. Returns: the end of the last one."""
         after = 0
         for first, last in sentences_of(run.mask, language, split):
             tags = run.tags_of(first, last, after)
@@ -110,9 +109,7 @@ class Document:
         return place
 
     def copies(self, sentence: int) -> list[str] | None:
-        """The texts of a sentence that are not translated, in their order; None if there are no
-        tags inside.
-        """
+        """The texts inside a sentence that are copied, in their order; None if it has no tags."""
         elements = self.elements[sentence]
         return list(list_copies(elements)) if elements else None
 
@@ -122,17 +119,19 @@ class Document:
         target: str | None = None,
         links: Sequence[WordLinks | None] | None = None,
     ) -> str:
-        """The text with its sentences translated; those translated as themselves stand as before.
+        """The text with its sentences translated. A translation equal to its sentence changes
+        nothing.
 
         Args:
+            translations: one translation for each sentence.
             target: language of the translations. Sentences without white space between them, as in
-                Chinese, get a space if that separates the words of this language.
-            links: of the words of each translation, where there are tags inside; None where nothing
-                is known of them.
+                Chinese, get a space if this language has one there.
+            links: links between the words of each sentence and of its translation, to place tags;
+                None where they are unknown.
 
         Raises: ValueError unless there is one translation for each sentence.
         """
-        space = " " if target and not is_spaceless(target) else ""
+        space = space_between(target) if target else ""
         texts: list[str] = []
         rows = enumerate(zip(translations, self.sentences, self.elements, strict=True))
         for number, (translation, sentence, elements) in rows:
@@ -144,27 +143,29 @@ class Document:
             elif elements:
                 known = links[number] if links else None
                 words = known or diagonal_links(spans_of(sentence), spans_of(plain))
-                texts.append(place_tags(sentence, elements, plain, words, escape))
+                texts.append(Placement(sentence, plain, words, escape).render(elements))
             else:
                 texts.append(escape(plain) if self.has_tags else plain)
         return "".join([*texts, self.between[-1]])
 
 
 def list_copies(elements: Sequence[Element]) -> Iterator[str]:
-    """The texts that elements copy, and those in them."""
+    """The texts that elements and their children copy."""
     for element in elements:
         yield from [element.text] if element.text else list_copies(element.children)
 
 
 def escape_text(text: str, original: str = "") -> str:
-    """A text as it stands between tags; the placeholders of templates as in its original."""
+    """Escape a text for a place between tags, except placeholders of templates that its original
+    has as well.
+    """
     kept = {re.sub(r"\s+", " ", each) for each in TEMPLATE.findall(original)}
     parts = TEMPLATE.split(text)
     return "".join(each if each in kept else html.escape(each, quote=False) for each in parts)
 
 
 def keep_dots(sentence: str, translation: str) -> str:
-    """A translation with the dots at the end of its sentence, if there are two or more."""
+    """End a translation with the dots that end its sentence, if there are two or more."""
     dots = DOTS.search(sentence)
     return ENDING.sub("", translation) + dots[0] if dots and translation else translation
 
@@ -175,8 +176,8 @@ def spans_of(text: str) -> list[tuple[int, int]]:
 
 
 def sentences_of(text: str, language: str | None, split: Split) -> Iterator[tuple[int, int]]:
-    """Begin and end of each sentence of a text without tags that is language, without the marks
-    around a line.
+    """Begin and end of each sentence to translate in a text without tags, without the marks at the
+    ends of a line.
     """
     marks = MARKS_AND_NUMBERS if len(NUMBERED.findall(text)) > 1 else MARKS
     cells = CELL.finditer(text) if split == "lines" else re.finditer(r".+", text, re.S)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Kind, Token, unescape
+from seq2seq.text.documents.markup import Kind, Token, check_count, unescape
 from seq2seq.text.documents.placeholders import DIALECTS, ERB
 
 # Elements whose content is not translated: in a sentence it is copied, or without any text, ...
@@ -36,7 +35,7 @@ COMMENT_END = re.compile(r"--\s*!?>")
 
 
 def read_html(text: str) -> list[Token]:
-    """The tokens of a document or a part of one, however malformed. What is no HTML is a block.
+    """The tokens of HTML, however malformed. What cannot be read as HTML is a block.
 
     Raises: DataError for more than `MAX_ELEMENTS` tags.
     """
@@ -44,8 +43,8 @@ def read_html(text: str) -> list[Token]:
 
 
 def part_neighbours(text: str, tokens: Sequence[Token]) -> list[Token]:
-    """Tokens with a block of no width between two entries of a menu, and the like, that stand side
-    by side without white space, as in <a>Der Hund</a><a>Das Kind</a>.
+    """Add an empty block between entries, as of a menu, that stand side by side without white
+    space: <a>Der Hund</a><a>Das Kind</a>.
     """
     parted: list[Token] = []
     before, cut, is_closed = "", 0, False
@@ -72,7 +71,7 @@ def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:
     """The token of an element inside a sentence whose content is not translated.
 
     Args:
-        texts: its content without tags, with references.
+        texts: texts in it, with references.
     """
     content = " ".join(unescape("".join(texts))[0].split())
     if not content or len(content) > MAX_COPIED or name in TEXTLESS:
@@ -93,8 +92,10 @@ def wants_translation(tag: str, attributes: Sequence[tuple[str, str | None]]) ->
 
 @dataclass
 class Region:
-    """An open element that says whether its content is translated, and the elements of its name in
-    it, with itself.
+    """An open element that says whether its content is translated.
+
+    Attributes:
+        depth: open elements of this name, itself included.
     """
 
     tag: str
@@ -112,14 +113,14 @@ class HTMLReader(HTMLParser):
         self._count = 0  # tags and the like
         self._regions: list[Region] = []  # each in the one before it
         self._copied: list[str] = []  # texts of the element that is copied
-        # What a server writes there is a comment, or a text without tags.
+        # Code that runs on a server becomes a comment, or a text without tags.
         text = PHP.sub(lambda match: f"<!--{' ' * (len(match[0]) - 7)}-->", text)
         text = SERVED.sub(lambda match: "%" * len(match[0]), text)
         # The parser would look for the end of a comment that has none at each that begins. Without
         # its dashes it ends with the next tag, and is no text either.
         ended = max((match.end() for match in COMMENT_END.finditer(text)), default=0)
         text = text[:ended] + text[ended:].replace("<!--", "<!  ")
-        # A tag that never ends is no text. The parser would try it again at each of its characters.
+        # A tag that never ends is not text. The parser would try it again at each character.
         last = text.rfind(">") + 1
         unfinished = re.compile("<[A-Za-z/!?]").search(text, last)
         stop = unfinished.start() if unfinished else len(text)
@@ -134,11 +135,11 @@ class HTMLReader(HTMLParser):
 
     @property
     def _is_kept(self) -> bool:
-        """Is the parser inside what is not translated?"""
+        """True while the parser is inside untranslated content."""
         return bool(self._regions) and self._regions[-1].is_kept
 
     def _begin(self, kind: Kind, name: str = "", text: str = "") -> None:
-        """Begin a token where the parser is, unless inside what is not translated."""
+        """Begin a token, unless inside untranslated content."""
         self._count += kind != "text"
         check_count(self._count // 2, "tags")
         if not self._is_kept:
@@ -147,7 +148,7 @@ class HTMLReader(HTMLParser):
             self.tokens.append(Token(kind, begin, begin, name, text))
 
     def _end(self, place: int) -> None:
-        """End the last token; texts that follow one another are one."""
+        """End the last token, and join it with the one before if both are texts."""
         if not self.tokens:
             return
         last = self.tokens.pop()._replace(end=place)

@@ -11,7 +11,7 @@ from typing import Literal
 from seq2seq.text.documents.markup import Token, unescape
 from seq2seq.text.documents.placeholders import hide_messages
 
-MAX_DEPTH = 20  # of elements in one another; deeper tags are put back each for itself
+MAX_DEPTH = 20  # of nested elements; deeper tags are put back one by one
 MASK = "\ufdd0"  # never a character of a text, and neither letter nor space
 BLANK = re.compile(r"\s*")
 # Limits of a paragraph: where there is more, sentences end at all tags.
@@ -29,13 +29,13 @@ class Element:
     """A pair of tags inside a sentence, or what stands there alone.
 
     Attributes:
-        opening, closing: as they stand in the document. At an end of the sentence, what is between
-            them and its text belongs to them.
-        start, end: of the characters of the sentence between them; equal for what stands alone.
-        text: of what is copied, of which the opening is the whole.
-        is_break: does a space of the sentence stand for it?
-        before, after: what is beside it in the document.
-        children: the elements in it, in their order.
+        opening, closing: tags as they stand in the document. At an end of the sentence, what is
+            between them and its text belongs to them.
+        start, end: span of the characters between them in the sentence; empty if it stands alone.
+        text: content that is copied; `opening` is then the whole element.
+        is_break: whether a space of the sentence stands for it.
+        before, after: kind of what is beside it in the document.
+        children: elements in it, in their order.
     """
 
     opening: str
@@ -50,17 +50,17 @@ class Element:
 
 
 class Run:
-    """A text between two ends of sentences, and the tags in it.
+    """A text between two blocks, and the tags in it.
 
     Args:
-        document: the whole text with tags.
-        tokens: those of the run, none of them a block.
-        has_references: are there references to characters?
+        document: whole text with tags.
+        tokens: tokens of the run; none of them is a block.
+        has_references: whether there are references to characters.
 
     Attributes:
-        text: without tags, references and soft hyphens.
-        mask: the same with characters that are no text for what is copied, and for the messages of
-            `hide_messages`: no sentence ends there.
+        text: text without tags, references and soft hyphens.
+        mask: the same text with placeholders for what is copied and for the messages of
+            `hide_messages`, so that no sentence ends there.
         begins, ends: places of each character in the document; four bytes each, for long texts.
     """
 
@@ -87,7 +87,7 @@ class Run:
         self.partners = pair_tags(self.tags)
 
     def _add_text(self, token: Token, has_references: bool) -> str:
-        """Add the places of the characters of a text. Returns: these characters."""
+        """Add the places of the characters of a text. Returns: the characters."""
         plain = self.document[token.begin : token.end]
         places: Sequence[int] = range(token.begin, token.end + 1)
         if has_references:
@@ -98,10 +98,9 @@ class Run:
         return plain.replace(SOFT_HYPHEN, "")
 
     def tags_of(self, first: int, last: int, after: int) -> range:
-        """The tags of a sentence `text[first:last]`, from `after` on; others stand around it.
+        """The tags inside a sentence, `text[first:last]`, from tag number `after` on.
 
-        A pair of tags around the whole sentence is not among them, and neither is what stands alone
-        before or after it.
+        Tags around the whole sentence are left out, as are those that stand alone at its ends.
         """
         blank = BLANK.match(self.text, last)
         stop = bisect_right(self.places, blank.end() if blank else last)
@@ -115,7 +114,7 @@ class Run:
         return first < place < last or (partner is not None and first < self.places[partner] < last)
 
     def elements(self, tags: range, first: int, last: int) -> list[Element]:
-        """The elements of a sentence in one another, from its tags."""
+        """The elements of a sentence, nested, from its tags."""
         if not tags:
             return []
         starts = normal_places(self.text[first:last])
@@ -141,7 +140,7 @@ class Run:
         return roots
 
     def _sides(self, tag: int) -> tuple[Side, Side]:
-        """The kinds of what is before and after a tag."""
+        """The kinds of the neighbours before and after a tag."""
         this, begin = self.tags[tag], self.places[tag]
         end = begin + len(this.text)
         ends = [each.end for each in self.tags[max(0, tag - 1) : tag + 1] if not each.text]
@@ -151,8 +150,8 @@ class Run:
         return "tag" if this.begin in ends else before, "tag" if this.end in begins else after
 
     def _markup(self, tag: int, tags: range, first: int, last: int) -> str:
-        """A tag as it stands in the document; before the first character of a sentence, with what
-        follows it up to the next tag; after the last, with what precedes it.
+        """A tag as it stands in the document. Before the first character of a sentence it includes
+        what follows up to the next tag; after the last one, what precedes it.
         """
         begin, end = self.tags[tag].begin, self.tags[tag].end
         if self.places[tag] < first:
@@ -178,8 +177,8 @@ def runs_of(
     """The runs of a text with tags.
 
     Args:
-        whole: else there are ends at all tags.
-        has_references: as of `Run`.
+        whole: whether sentences go on over tags; if not, each text between two tags is a run.
+        has_references: whether there are references to characters.
     """
     for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
         run = [] if is_block else list(group)
@@ -193,8 +192,8 @@ def runs_of(
 
 
 def pair_tags(tags: Sequence[Token]) -> dict[int, int]:
-    """Of each tag that opens or closes an element, the other one. Where pairs cross, as in
-    <b><i></b></i>, one of them is none.
+    """Match each opening tag with its closing tag, in both directions. Of pairs that cross, as in
+    <b><i></b></i>, only one counts.
     """
     partners: dict[int, int] = {}
     open_tags: list[int] = []

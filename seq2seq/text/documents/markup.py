@@ -6,15 +6,23 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+from seq2seq.base.errors import DataError
+
+# Elements, tags, cues, messages, blocks or paragraphs of a file. Each costs about a kilobyte and
+# some microseconds, so that a file of a few kilobytes could otherwise take gigabytes.
+MAX_ELEMENTS = 200_000
 # Python reads no number of more than 4,300 digits.
 REFERENCE = re.compile(r"&(?:#\d{1,4300}+(?!\d)|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?")
-
-
+# Elements that are no part of the word before them: notes and exponents without a word, and always
+# the pronunciation of a word.
+NOTES, PRONUNCIATIONS = {"sup", "sub"}, {"rt", "rp"}
+TRADEMARKS = {"TM", "SM"}
+LONGEST_NOTE = 20  # tokens
 Kind = Literal["text", "open", "close", "alone", "copy", "block"]
 
 
 class Token(NamedTuple):
-    """A part of a text with tags, `document[begin:end]`. The tokens of a text follow one another
+    """A tag of a document, or a text between two tags. The tokens of a text follow one another
     without a gap.
 
     Kinds: `text`, which is translated; `open` and `close`, tags inside a sentence; `alone`, what
@@ -22,33 +30,39 @@ class Token(NamedTuple):
     element inside a sentence whose content is not translated; `block`, where sentences end.
 
     Attributes:
-        name: of a tag, by which those that close find those that open.
-        text: what stands for it in its sentence: the content of what is copied, a space for a line
-            break, else nothing.
+        begin, end: place in the document, `document[begin:end]`.
+        name: name of a tag, by which those that close find those that open.
+        text: text that stands for it in its sentence: the content of a copied element, or a space
+            for a line break.
+        markup: tag as it stands in its file, if the document has a numbered tag in its place.
     """
 
     kind: Kind
-    begin: int
-    end: int
+    begin: int = 0
+    end: int = 0
     name: str = ""
     text: str = ""
+    markup: str = ""
 
 
 Reader = Callable[[str], list[Token]]
 
 
-# Elements that are no part of the word before them: notes and exponents without a word, and always
-# the pronunciation of a word.
-NOTES, PRONUNCIATIONS = {"sup", "sub"}, {"rt", "rp"}
-TRADEMARKS = {"TM", "SM"}
-LONGEST_NOTE = 20  # tokens
+def check_count(count: int, what: str = "elements") -> None:
+    """Limit the elements of a file while it is parsed, before memory is taken.
+
+    Raises: DataError if there are more than `MAX_ELEMENTS`.
+    """
+    if count > MAX_ELEMENTS:
+        raise DataError(f"it has more than {MAX_ELEMENTS:,} {what}: cut it into several files")
 
 
 def unescape(text: str, offset: int = 0) -> tuple[str, Sequence[int]]:
-    """A text without references, and where each of its characters begins, then the end.
+    """Resolve references. Returns: the text, and the place where each of its characters begins,
+    then the end.
 
     Args:
-        offset: the place of the text, added to all places.
+        offset: place of the text, added to all places.
     """
     if "&" not in text:
         return text, range(offset, offset + len(text) + 1)
@@ -66,7 +80,7 @@ def unescape(text: str, offset: int = 0) -> tuple[str, Sequence[int]]:
 
 
 def set_notes_apart(text: str, tokens: Sequence[Token]) -> list[Token]:
-    """The tokens of a text, in which each note or pronunciation is one that stands alone."""
+    """Replace each note or pronunciation by a single token that stands alone."""
     joined: list[Token] = []
     opened: list[int] = []  # where notes begin in `joined`
     for token in tokens:
@@ -85,7 +99,7 @@ def set_notes_apart(text: str, tokens: Sequence[Token]) -> list[Token]:
 
 
 def join_note(text: str, tokens: list[Token], start: int) -> None:
-    """Make one token of those from `start` on, if they are a note or a pronunciation."""
+    """Join the tokens from `start` on if they are a note or a pronunciation."""
     first, *others = tokens[start : start + LONGEST_NOTE]
     content = "".join(
         unescape(text[each.begin : each.end])[0] if each.kind == "text" else each.text

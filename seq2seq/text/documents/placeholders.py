@@ -9,7 +9,7 @@ HIDDEN = "\ufdd1"  # never a character of a text: stands for each character of s
 
 
 def balance_braces() -> str:
-    """Write a pattern of texts whose braces are balanced, up to `MAX_NESTED`. It takes linear time:
+    """A pattern for texts with balanced braces, nested up to `MAX_NESTED`. It takes linear time:
     there is one way to read a text, and a brace that never closes is tried `MAX_NESTED` times.
     """
     pattern = r"[^{}]*+"
@@ -98,10 +98,10 @@ def hide_messages(text: str) -> str:
 
 
 def is_language(text: str) -> bool:
-    """Tell a sentence with something to translate from one that is copied.
+    """Tell whether a sentence has something to translate.
 
-    A sentence is copied if nothing is left of it without its placeholders, web and mail addresses,
-    numbers and codes, see `is_code`. One with an ICU message is copied whole.
+    If nothing is left without placeholders, web and mail addresses, numbers and codes (`is_code`),
+    it is copied. A sentence with an ICU message is copied whole.
     """
     if HIDDEN in hide_messages(text):
         return False
@@ -111,7 +111,7 @@ def is_language(text: str) -> bool:
 
 
 def is_code(word: str) -> bool:
-    """Tell codes and names of pages, such as `A-17/3`, `v2.0.1`, `#42` and `a.org`, from words.
+    """Tell whether a word is a code or the name of a page: `A-17/3`, `v2.0.1`, `#42`, `a.org`.
 
     A code has a digit, and letters of an alphabet with capitals. `3rd`, `1990er`, `8jährig` and
     `3-Zimmer-Wohnung` are words of a language, and so is `第3条`.
@@ -130,7 +130,7 @@ def is_code(word: str) -> bool:
 
 
 def is_word(letters: str, *, hyphen: bool) -> bool:
-    """Tell letters behind a digit that are a word or its ending from units and parts of codes."""
+    """Tell whether letters behind a digit are a word or its ending, not a unit or a code."""
     if letters.isupper():
         return False
     return len(letters) > (2 if hyphen else 3) or (letters.islower() and not letters.isascii())

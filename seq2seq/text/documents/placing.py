@@ -1,7 +1,7 @@
-"""Tags put back: around the words of a translation that the words in them are linked to.
+"""Put tags back around the words of a translation to which their words are linked.
 
-Nothing is lost and nothing is there twice, whatever the links are: an element whose words have no
-link stands empty between what its neighbours became, as do tags that stand alone.
+No tag is lost or doubled, whatever the links are: an element whose words have no link stands empty
+between its neighbours, as do tags that stand alone.
 """
 
 import math
@@ -24,12 +24,13 @@ FAR = 0.5  # the weight of a word for what stands alone, for each word between t
 
 
 class WordLinks(NamedTuple):
-    """The words of a sentence and of its translation as spans of characters, and links between
-    them: pairs (source word, target word).
+    """Links between the words of a sentence and of its translation.
 
     Attributes:
-        nearest: of each source word, the target word where an element is that has no link; None =
-            not known.
+        source, target: words as spans of characters.
+        links: pairs (source word, target word).
+        nearest: target word for each source word, where an element without links goes; None =
+            unknown.
     """
 
     source: Sequence[Span]
@@ -39,30 +40,19 @@ class WordLinks(NamedTuple):
 
 
 def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
-    """Links for a pair of sentences of which nothing else is known: the order of words stays."""
+    """Links that keep the order of words, for sentences whose alignment is unknown."""
     count = len(source)
     links = {(t * count // len(target), t) for t in range(len(target))} if count else set()
     return WordLinks(source, target, links)
-
-
-def place_tags(
-    sentence: str, elements: Sequence[Element], translation: str, words: WordLinks, escape: Escape
-) -> str:
-    """The translation of a sentence with its tags.
-
-    Args:
-        escape: writes a text as it stands between tags.
-    """
-    places = Placement(sentence, translation, words, escape)
-    places.place(elements, 0, len(words.target))
-    return "".join(places.parts(elements, 0, len(translation)))
 
 
 class Placement:
     """The place of each element in a translation.
 
     Args:
-        as of `place_tags`.
+        sentence, translation: a sentence without its tags, and its translation.
+        words: their words, and links between them.
+        escape: writes a text as it stands between tags.
     """
 
     def __init__(self, sentence: str, translation: str, words: WordLinks, escape: Escape):
@@ -75,8 +65,13 @@ class Placement:
         for source, target in words.links:
             self._linked[target].add(source)
 
+    def render(self, elements: Sequence[Element]) -> str:
+        """The translation with the tags of the sentence."""
+        self.place(elements, 0, len(self.words.target))
+        return "".join(self.parts(elements, 0, len(self.translation)))
+
     def place(self, elements: Sequence[Element], first: int, last: int) -> None:
-        """Place elements that stand beside each other among these target words, each on its own."""
+        """Place sibling elements among the target words from `first` to `last`."""
         words = range(len(self.words.target))
         taken = [not first <= word < last for word in words]
         votes = {each: self._votes(each, first, last) for each in elements}
@@ -96,7 +91,7 @@ class Placement:
                 self.place(element.children, *self.spans[element])
 
     def _source_words(self, element: Element) -> range:
-        """The words in an element, also those in part; none if nothing is in it."""
+        """Words that overlap an element."""
         first = bisect_right(self.words.source, element.start, key=END)
         if element.start == element.end:
             return range(first, first)
@@ -122,8 +117,8 @@ class Placement:
     def _find_copy(
         self, element: Element, votes: Sequence[float], taken: Sequence[bool]
     ) -> Span | None:
-        """The words that are what an element copies, as whole words, and not taken by others: those
-        with most votes, and the first of several.
+        """Find the text that an element copies, as whole words that no other element has taken:
+        where it has most votes, and the first of several such places.
         """
         text, best, most = self.translation, None, -math.inf
         copied = re.compile(f"(?={re.escape(element.text)})")
@@ -139,8 +134,8 @@ class Placement:
         return best
 
     def _find_word(self, element: Element, first: int, last: int) -> bool:
-        """Place an element inside the target word that is the word in which it stands, as the 2 of
-        H2O. Returns: is there one?
+        """Place an element inside a target word that equals the source word around it, as the 2 in
+        H2O. Returns: whether there is one.
         """
         number = self._source_words(element).start
         if (element.before, element.after) != ("word", "word") or number == len(self.words.source):
@@ -157,8 +152,8 @@ class Placement:
         return False
 
     def _cut(self, element: Element, lowest: int, last: int, taken: Sequence[bool]) -> int:
-        """The boundary between target words at which an element stands that is around nothing: with
-        the words before it, and above all the nearest, linked to those before it in the sentence.
+        """The boundary between target words for an element that encloses nothing: the words before
+        it, above all the nearest ones, are linked to those before it in the sentence.
         """
         boundary = self._source_words(element).start
         best, total, best_total = lowest, 0.0, 0.0
@@ -174,7 +169,7 @@ class Placement:
         return best
 
     def parts(self, elements: Sequence[Element], begin: int, end: int) -> Iterator[str]:
-        """The characters of a translation from `begin` to `end`, with elements among them."""
+        """The text of a translation from `begin` to `end`, with the elements in it."""
         place, tail = begin, ""  # the last character, if no tag is behind it
         for element in sorted(elements, key=self.spans.__getitem__):
             first, last = self.spans[element]
@@ -196,7 +191,7 @@ class Placement:
         yield self.escape(self.translation[place:end])
 
     def _around(self, element: Element, lowest: int, highest: int) -> Span:
-        """The characters that an element is around: white space beside its tags as before."""
+        """The span that an element encloses, with white space beside its tags as in the source."""
         target, (first, last) = self.words.target, self.spans[element]
         text = self.translation
         opening, closing = self._copies.get(element, (target[first][0], target[last - 1][1]))
@@ -209,9 +204,10 @@ class Placement:
     def _stand(
         self, element: Element, begin: int, lowest: int, highest: int
     ) -> tuple[int, bool, bool]:
-        """The place of an element that stands alone, and whether there is a space before it, and
-        one after it that the translation has not: spaces are those of the document, and a mark
-        beside it there is none here, as at the end of a sentence.
+        """The place of an element that stands alone, and whether to add spaces before and after.
+
+        Spaces follow the document. Where a mark stood beside the element, a word may stand now, as
+        when the end of a sentence has moved into its middle.
         """
         text, target, (place, _) = self.translation, self.words.target, self.spans[element]
         left = target[place - 1][1] if place else 0
@@ -239,13 +235,13 @@ class Placement:
 
 
 def cuts_word(text: str, place: int) -> bool:
-    """True where characters of words, of languages that have spaces, are on both sides."""
+    """Tell whether a place is inside a word of a language with spaces."""
     return place > 0 and side_of(text[place - 1]) == side_of(text[place : place + 1]) == "word"
 
 
 def best_span(votes: Sequence[float], taken: Sequence[bool]) -> Span:
-    """The words next to each other, none of them taken, with the largest sum of votes; the first
-    and shortest of several. Returns: an empty span if no sum is positive.
+    """The run of free words with the largest sum of votes; of several, the first and shortest.
+    Empty if no sum is positive.
     """
     best, best_total = (0, 0), 0.0
     begin, total = 0, 0.0

@@ -1,6 +1,8 @@
-"""The ends of sentences: by the library sentencex, and by rules of our own where it is of no use.
+"""The ends of sentences.
 
-Too long a sentence costs little, half a sentence is translated wrongly: in doubt there is no end.
+The library sentencex finds the ends. A rule of our own does so in languages without spaces, which
+it does not know, and where it is not installed, so that documents are translated there, too. Too
+long a sentence costs little, but half a sentence is translated wrongly: in doubt there is no end.
 """
 
 import importlib.util
@@ -10,9 +12,8 @@ from itertools import accumulate
 
 from seq2seq.text.languages import is_spaceless, language_code
 
-LIBRARY = "sentencex"
 LIBRARY_ADVICE = (
-    f"sentences are found by simple rules, which know few abbreviations. Those of {LIBRARY} are "
+    "sentences are found by simple rules, which know few abbreviations. Those of sentencex are "
     "better: pip install 'seq2seq-attention-zoo[sentences]'"
 )
 MAX_CHARACTERS = 5_000  # given to the library at once: it takes quadratic time for some texts
@@ -32,7 +33,7 @@ END = re.compile(
 )
 QUOTED_END = re.compile(rf"[。！？｡．.!?…]{CLOSE}$")
 AFTER_QUOTED = re.compile(r"\s+(?=(\S)?)|(?=[「『“（《]|$)()")
-# Before a point: an initial, an ordinal, or a title.
+# What a point does not end: an initial, an ordinal, or a title.
 NO_END = re.compile(r"\b(?:[^\W\d_]|\d{1,2}|Dr|Mr|Mrs|Ms|Prof|St|Nr)$")
 
 
@@ -45,16 +46,17 @@ def sentence_ends(text: str, language: str | None) -> list[int]:
 
 @cache
 def has_library() -> bool:
-    return importlib.util.find_spec(LIBRARY) is not None
+    """Tell whether sentencex is installed."""
+    return importlib.util.find_spec("sentencex") is not None
 
 
 def lacks_library(language: str | None) -> bool:
-    """Is a library missing that knows the ends of sentences in a language better than our rules?"""
+    """Tell whether sentencex would find the ends of sentences better, and is not installed."""
     return not is_spaceless(language) and not has_library()
 
 
 def ends_by_rule(text: str) -> list[int]:
-    """`sentence_ends` by marks, quotations and the words around them, whatever the language."""
+    """`sentence_ends` by marks, quotations and the words around them, in any language."""
     ends = []
     for match in END.finditer(text):
         if match["quoted"]:
@@ -82,7 +84,7 @@ def ends_by_library(text: str, language: str | None) -> list[int]:
 
 
 def library_segments(text: str, language: str | None) -> list[str]:
-    """The parts of a text; the whole of one at which the library fails."""
+    """The sentences of a text, or the whole text if the library fails at it."""
     import sentencex
 
     try:

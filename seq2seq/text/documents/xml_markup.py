@@ -1,33 +1,194 @@
-"""The tokens of XML."""
+"""XML: the tokens of a text, and the tree of a file, as places in its text."""
 
 import re
-from collections.abc import Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
 from itertools import pairwise
 from xml.parsers import expat
 
 from seq2seq.base.errors import DataError
+from seq2seq.text.documents.document import escape_text
 from seq2seq.text.documents.html_markup import copy_token
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Kind, Token
+from seq2seq.text.documents.markup import Kind, Token, check_count, unescape
 
+MAX_DEPTH = 200  # of elements in one another in a file
 # Before the root: a declaration, and a document type that declares nothing itself. Others, in which
 # entities can stand for files or grow without end, are refused as what XML does not allow there.
 PROLOG = re.compile(r"\ufeff?\s*(?:<\?xml\b[^>]*+>\s*)?(?:<!DOCTYPE\b[^\[>]*+>)?")
 ROOT = "x"  # around a text, which may have several roots, or none
+# Characters that XML cannot hold, not even as references.
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+CDATA, CDATA_END = "<![CDATA[", "]]>"
+PREFIX = re.compile(r"<([^\s/>:]+:)?")
+ATTRIBUTE = re.compile(r"""\s([^\s=<>"']++)\s*+=\s*+("[^"]*"|'[^']*')""")
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """An XML element with all that is in it, or a text or comment node, which has no name.
+
+    Not a `Token`, which is one tag in a row of them: files are searched as trees.
+
+    Attributes:
+        text: the text of the file.
+        name: name of an element. In the vocabulary that `parse_xml` is asked for, it has the prefix
+            of the caller, whatever the file has; others begin with their namespace and a space.
+        translate: value of the attribute of this name.
+        begin, end: place of the node with its tags.
+        inner, stop: end of the opening tag and begin of the closing tag; both are `end` for a
+            single tag.
+        has_text: whether it has text of its own, beside that of its elements.
+    """
+
+    text: str = field(repr=False)
+    name: str = ""
+    translate: str = ""
+    begin: int = 0
+    end: int = 0
+    inner: int = 0
+    stop: int = 0
+    has_text: bool = False
+    children: list["Node"] = field(default_factory=list)
+
+    @property
+    def markup(self) -> str:
+        return self.text[self.begin : self.end]
+
+    @property
+    def opening(self) -> str:
+        return self.text[self.begin : self.inner]
+
+    @property
+    def closing(self) -> str:
+        return self.text[self.stop : self.end]
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of the tag in the file, with its colon; empty if it has none."""
+        match = PREFIX.match(self.text, self.begin)
+        return (match and match[1]) or ""
+
+    @property
+    def content(self) -> str:
+        """The text of a node, without comments and references."""
+        if self.name:
+            return "".join(child.content for child in self.children)
+        if self.text.startswith(CDATA, self.begin):
+            return self.markup[len(CDATA) : -len(CDATA_END)]
+        return "" if self.text.startswith("<", self.begin) else unescape(self.markup)[0]
+
+    def child(self, *names: str) -> "Node | None":
+        """The first child with one of some names; the earlier names take precedence."""
+        return next((each for name in names for each in self.children if each.name == name), None)
+
+    def attribute(self, name: str) -> str:
+        """The value of an attribute, whatever its prefix; empty if there is none."""
+        values = {
+            match[1].rpartition(":")[2]: match[2][1:-1]
+            for match in ATTRIBUTE.finditer(self.text, self.begin, self.inner)
+            if not match[1].startswith("xmlns:")
+        }
+        return unescape(values.get(name, ""))[0]
+
+    def walk(self) -> "Iterator[Node]":
+        """This node and all in it, in the order of the text."""
+        waiting = [self]
+        while waiting:
+            yield (node := waiting.pop())
+            waiting += node.children[::-1]
+
+
+class XMLParser:
+    """Parses a text, which may have several roots.
+
+    Args:
+        separator: separator of namespace and name; None = names as they stand in the text.
+
+    Attributes:
+        root: node without a name around everything.
+        tokens: tags, texts and comments after the prolog, in their order.
+        nodes: node of each token.
+
+    Raises: DataError if it is not well-formed, or has more than `MAX_ELEMENTS` elements.
+    """
+
+    def __init__(self, text: str, separator: str | None = None):
+        self.tokens: list[Token] = []
+        self.nodes: list[Node] = []
+        self._text = text
+        self._around: list[Node] = []
+        self._count = 0  # of elements, comments and the like
+        self._is_raw = False  # in a section that is copied
+        self._parser = parser = expat.ParserCreate("utf-8", separator)
+        parser.StartElementHandler = self._open
+        parser.EndElementHandler = lambda name: self._note("close", self._around.pop())
+        parser.CharacterDataHandler = self._add_text
+        parser.CommentHandler = lambda data: self._add("alone")
+        parser.ProcessingInstructionHandler = lambda target, data: self._add("alone")
+        parser.StartCdataSectionHandler = lambda: self._set_raw(True)
+        parser.EndCdataSectionHandler = lambda: self._set_raw(False)
+        body = PROLOG.sub("", text, count=1)
+        data = feed(parser, f"<{ROOT}>{body}</{ROOT}>")
+        self._set_places(data, len(text) - len(body))
+
+    def _note(self, kind: Kind, node: Node) -> None:
+        """Note a token, which begins where the parser is, in bytes of UTF-8."""
+        self.tokens.append(Token(kind, self._parser.CurrentByteIndex, 0, node.name))
+        self.nodes.append(node)
+
+    def _add(self, kind: Kind, name: str = "", translate: str = "") -> Node:
+        self._count += kind != "text"
+        check_count(self._count)
+        node = Node(self._text, name, translate)
+        if self._around:
+            self._around[-1].children.append(node)
+        self._note(kind, node)
+        return node
+
+    def _open(self, name: str, attributes: dict[str, str]) -> None:
+        self._around.append(self._add("open", name, attributes.get("translate", "")))
+
+    def _add_text(self, data: str) -> None:
+        if not self._is_raw:
+            self._around[-1].has_text |= not data.isspace()
+            if self.tokens[-1].kind != "text":
+                self._add("text")
+
+    def _set_raw(self, is_raw: bool) -> None:
+        self._is_raw = is_raw
+        if is_raw:
+            self._add("alone")
+
+    def _set_places(self, data: bytes, start: int) -> None:
+        """Convert the places of tokens from bytes to characters, and set those of the nodes."""
+        self.root, *self.nodes, _ = self.nodes
+        self.root.name, self.root.end, self.root.stop = "", len(self._text), len(self._text)
+        begins, place, characters = [], len(f"<{ROOT}>"), start
+        for token in self.tokens[1:]:
+            characters += len(data[place : token.begin].decode())
+            begins.append(characters)
+            place = token.begin
+        places = zip(self.tokens[1:-1], self.nodes, pairwise(begins), strict=True)
+        self.tokens = []
+        for token, node, (begin, end) in places:
+            self.tokens.append(token._replace(begin=begin, end=end))
+            if token.kind == "close":
+                node.stop, node.end = begin, end
+            else:
+                node.begin, node.inner, node.stop, node.end = begin, end, end, end
 
 
 @dataclass(frozen=True)
 class XMLReader:
     """Reads the tokens of XML: `XMLReader()(text)`.
 
-    An element stands inside a sentence if there is text beside it; else it is where sentences end.
+    An element with text beside it stands inside a sentence; other elements end sentences.
 
     Attributes:
-        copied: names of elements that are not translated, as those with translate="no".
-        splitting: names of elements that end sentences.
-        inline: names of elements that do not.
-        outline: do other elements end sentences if there is no text beside them?
+        copied: names of elements that are not translated, like those with translate="no".
+        splitting: names of elements that always end sentences.
+        inline: names of elements that never do.
+        outline: whether elements without text beside them end sentences.
     """
 
     copied: Set[str] = frozenset()
@@ -36,118 +197,92 @@ class XMLReader:
     outline: bool = True
 
     def __call__(self, text: str) -> list[Token]:
-        """The tokens of a text.
-
-        Raises: DataError if it is not well-formed, or has more than `MAX_ELEMENTS` elements.
-        """
-        match = PROLOG.match(text)
-        start = match.end() if match else 0
-        marks = find_marks(text[start:])
-        places = [*(start + mark.begin for mark in marks), len(text)]
-        tokens = [Token("block", 0, places[0])]
+        """The tokens of a text. Raises: DataError as `XMLParser`."""
+        parsed = XMLParser(text)
+        tokens = [Token("block", 0, parsed.tokens[0].begin if parsed.tokens else len(text))]
+        around = [parsed.root]
         depth = 0  # of elements in one that is not translated, and this one
         copied: list[str] = []  # its texts
-        for mark, (begin, end) in zip(marks, pairwise(places), strict=True):
+        for token, node in zip(parsed.tokens, parsed.nodes, strict=True):
+            kind, begin, end = token[:3]
             if depth:
-                depth += (mark.kind == "open") - (mark.kind == "close")
+                depth += (kind == "open") - (kind == "close")
                 tokens[-1] = tokens[-1]._replace(end=end)
-                copied += [text[begin:end]] if mark.kind == "text" else []
+                copied += [text[begin:end]] if kind == "text" else []
                 if not depth and tokens[-1].kind == "open":
-                    tokens.append(copy_token(tokens.pop().begin, end, mark.name, copied))
+                    tokens.append(copy_token(tokens.pop().begin, end, node.name, copied))
+            elif kind in ("open", "close"):
+                around += [node] if kind == "open" else []
+                is_beside_text = around[-2].has_text or not self.outline
+                is_inline = node.name in self.inline or is_beside_text
+                is_block = node.name in self.splitting or not is_inline
+                tokens.append(token._replace(kind="block") if is_block else token)
+                is_copied = node.name in self.copied or node.translate == "no"
+                depth, copied = int(kind == "open" and is_copied), []
             else:
-                kind = mark.kind if self._is_inline(mark) else "block"
-                tokens.append(Token(kind, begin, end, mark.name))
-                is_copied = mark.name in self.copied or mark.translate == "no"
-                depth = int(mark.kind == "open" and is_copied)
-                copied = []
+                tokens.append(token)
+            if kind == "close" and not depth:
+                around.pop()
         return tokens
 
-    def _is_inline(self, mark: "Mark") -> bool:
-        if mark.kind not in ("open", "close"):
-            return True
-        is_beside_text = not self.outline or mark.parent is None or mark.parent.has_text
-        return mark.name not in self.splitting and (mark.name in self.inline or is_beside_text)
 
+def check_well_formed(text: str) -> None:
+    """Check a whole file, which has one root.
 
-@dataclass(eq=False, slots=True)
-class Mark:
-    """The beginning of a token; an element is that of its tag.
-
-    Attributes:
-        parent: the element around it; None for the root.
-        has_text: does the element have text of its own, beside that of its elements?
+    Raises: DataError if it is not well-formed, has a prefix without a namespace, or a document type
+        with declarations.
     """
 
-    kind: Kind
-    begin: int
-    parent: "Mark | None"
-    name: str = ""
-    translate: str = ""
-    has_text: bool = False
+    def refuse_declarations(*type: object) -> None:
+        raise DataError("it has a document type with declarations, which are not read")
+
+    parser = expat.ParserCreate("utf-8", " ")
+    parser.StartDoctypeDeclHandler = refuse_declarations
+    feed(parser, PROLOG.sub("", text, count=1))
 
 
-class MarkFinder:
-    """Finds the beginnings of the tokens of a text, in bytes of UTF-8."""
-
-    def __init__(self, text: str, separator: str | None):
-        self.marks: list[Mark] = []
-        self._elements: list[Mark] = []  # that are open
-        self._count = 0  # of elements, comments and the like
-        self._parser = parser = expat.ParserCreate("utf-8", separator)
-        self._is_raw = False  # in a section that is copied
-        parser.StartElementHandler, parser.EndElementHandler = self._open, self._close
-        parser.CharacterDataHandler = self._add_text
-        parser.CommentHandler = lambda data: self._add("alone")
-        parser.ProcessingInstructionHandler = lambda target, data: self._add("alone")
-        parser.StartCdataSectionHandler = lambda: self._set_raw(True)
-        parser.EndCdataSectionHandler = lambda: self._set_raw(False)
-        parser.Parse(f"<{ROOT}>{text}</{ROOT}>".encode(), True)
-
-    def _add(self, kind: Kind, name: str = "", translate: str = "") -> Mark:
-        self._count += kind in ("open", "alone")
-        check_count(self._count)
-        parent = self._elements[-1] if self._elements else None
-        mark = Mark(kind, self._parser.CurrentByteIndex, parent, name, translate)
-        self.marks.append(mark)
-        return mark
-
-    def _open(self, name: str, attributes: dict[str, str]) -> None:
-        self._elements.append(self._add("open", name, attributes.get("translate", "")))
-
-    def _close(self, name: str) -> None:
-        self._elements.pop()
-        self._add("close", name)
-
-    def _add_text(self, data: str) -> None:
-        if self._is_raw:
-            return
-        element = self._elements[-1]
-        element.has_text = element.has_text or not data.isspace()
-        if self.marks[-1].kind != "text":
-            self._add("text")
-
-    def _set_raw(self, is_raw: bool) -> None:
-        self._is_raw = is_raw
-        if is_raw:
-            self._add("alone")
-
-
-def find_marks(text: str, separator: str | None = None) -> list[Mark]:
-    """The beginnings of the tokens of a text, in characters.
-
-    Args:
-        separator: between the namespace and the name of elements; None = names as in the text.
-
-    Raises: DataError if it is not well-formed, or has more than `MAX_ELEMENTS` elements.
-    """
+def feed(parser: expat.XMLParserType, text: str) -> bytes:
+    """Parse a text. Returns: its bytes. Raises: DataError if it is not well-formed."""
     try:
-        _, *marks, _end = MarkFinder(text, separator).marks
+        data = text.encode()
+        parser.Parse(data, True)
     except (expat.ExpatError, UnicodeEncodeError) as error:
         raise DataError(f"this is not well-formed XML: {error}") from None
-    data = text.encode()
-    place, characters = 0, 0
-    for mark in marks:
-        begin = mark.begin - len(f"<{ROOT}>")
-        characters += len(data[place:begin].decode())
-        place, mark.begin = begin, characters
-    return marks
+    return data
+
+
+def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
+    """Parse a file into a tree.
+
+    Args:
+        vocabulary: namespaces of the elements that are looked for.
+        prefix: prefix of their names in the tree.
+
+    Raises: DataError if it is not well-formed, declares entities, is too deep, or has too many
+        elements: then the rest of it is not read.
+    """
+    check_well_formed(text)
+    parsed = XMLParser(text, " ")
+    depth = 0
+    for token, node in zip(parsed.tokens, parsed.nodes, strict=True):
+        depth += (token.kind == "open") - (token.kind == "close")
+        if depth >= MAX_DEPTH:
+            raise DataError(f"elements stand more than {MAX_DEPTH} deep in one another")
+        space, _, local = token.name.rpartition(" ")
+        if token.kind == "open" and vocabulary.fullmatch(space):
+            node.name = prefix + local
+    return parsed.root
+
+
+def escape_xml(text: str) -> str:
+    """A text as it stands between tags of XML."""
+    return escape_text(FORBIDDEN.sub("", text))
+
+
+def change_attributes(opening: str, **values: str) -> str:
+    """Make an opening tag from an opening or single one, with new values of some attributes. Those
+    whose value is empty are removed.
+    """
+    kept = ATTRIBUTE.sub(lambda match: "" if match[1] in values else match[0], opening)
+    added = "".join(f' {name}="{value}"' for name, value in values.items() if value)
+    return kept.removesuffix(">").removesuffix("/").rstrip() + added + ">"

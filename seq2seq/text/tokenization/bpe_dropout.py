@@ -49,10 +49,10 @@ class BPEDropout:
         self._word = lru_cache(CACHED_WORDS)(self._plain_word)
 
     def segment(self, text: str, drops: Iterator[bool]) -> list[int]:
-        """The ids of a text that is normalised already, without a tag.
+        """The ids of a normalised text, without a tag.
 
         Args:
-            drops: for each merge in turn, whether it is dropped.
+            drops: whether each merge in turn is dropped.
         """
         words = (word for word, _ in self._cut.pre_tokenize_str(text))
         return list(chain.from_iterable(self._pieces(word, drops) for word in words))
@@ -119,7 +119,7 @@ def draw_drops(p: float, seed: int, epoch: int, row: int, side: int) -> Iterator
     Args:
         p: 0 <= p < 1.
         seed: 0 <= seed < 2^32.
-        epoch, row: from 0.
+        epoch, row: numbers from 0.
         side: 0 for sources, 1 for targets.
     """
     generator = np.random.Philox(key=[seed, epoch], counter=[0, 0, row, side])

@@ -1,19 +1,19 @@
-"""Descriptions of pieces, as SentencePiece writes them.
+"""Models of SentencePiece: pieces with scores, and how text is normalised.
 
-A `.model` (or `.spm`) file is a protocol buffer: pieces with scores, and how text is normalised.
-Kudo and Richardson 2018, arXiv:1808.06226.
+A `.model` (or `.spm`) file is a protocol buffer, whose wire format is read and written here as far
+as it is needed. Kudo and Richardson 2018, arXiv:1808.06226.
 """
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenizers import normalizers
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.tokenization import protobuf
 from seq2seq.text.tokenization.recipe import LARGEST
 from seq2seq.text.tokenization.unigram import LESS, LITERAL_MARK
 
@@ -28,7 +28,8 @@ ABSENT = LITERAL_MARK
 FIRST_CODE, LAST_CODE = 0x100000, 0x10FFFD
 RESERVED = f"{LESS}{ABSENT}{chr(FIRST_CODE)}-{chr(LAST_CODE)}"  # as in a class of characters
 LESS_BYTE = "<0x3C>"
-SMALLEST = 1.1754943508222875e-38  # from which SentencePiece looks for the largest score
+VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5  # kinds of fields of protocol buffers
+SIZES = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
 
 
 class Piece(NamedTuple):
@@ -50,7 +51,7 @@ class PieceModel(NamedTuple):
 
     @property
     def named(self) -> list[str]:
-        """The pieces that text may have, in order."""
+        """The pieces that may occur in a text, in order."""
         return [piece.text for piece in self.pieces if piece.kind in (NORMAL, USER_DEFINED, BYTE)]
 
     @property
@@ -78,8 +79,8 @@ class PieceModel(NamedTuple):
     def names(self) -> dict[str, str]:
         """The name of each piece in the library.
 
-        The library finds any name in a text; with another sign for "<", no text has the name of a
-        symbol or a byte. Where "<" is no piece, that sign is its byte.
+        The library finds any name in a text. With another sign for "<", no text has the name of a
+        symbol or a byte. If "<" is not a piece, that sign is its byte.
         """
         names = self.symbols if self.algorithm == BPE else {}
         for text, _, kind in self.pieces:
@@ -102,7 +103,7 @@ def mark_absent(name: str) -> str:
 
 
 def read_piece_model(path: Path) -> PieceModel:
-    """Read a file. Raises: DataError if it is no model, or of an unsupported kind."""
+    """Read a file. Raises: DataError if it is not a model, or of an unsupported kind."""
     try:
         size = path.stat().st_size
         if not path.is_file() or size > LARGEST:
@@ -115,14 +116,14 @@ def read_piece_model(path: Path) -> PieceModel:
 
 
 def parse_piece_model(data: bytes) -> PieceModel:
-    """The model in the bytes of a file. Raises: DataError."""
+    """Read the bytes of a file. Raises: DataError as `read_piece_model`."""
     pieces, parts = [], {2: b"", 3: b"", 5: b""}
-    for number, value in protobuf.decode_fields(data):
+    for number, value in decode_fields(data):
         if number == 1:
-            pieces.append(piece_of(protobuf.bytes_of(value)))
+            pieces.append(piece_of(bytes_of(value)))
         elif number in parts:
-            parts[number] = protobuf.bytes_of(value)
-    training, normal, back = (dict(protobuf.decode_fields(part)) for part in parts.values())
+            parts[number] = bytes_of(value)
+    training, normal, back = (dict(decode_fields(part)) for part in parts.values())
     algorithm = training.get(3, UNIGRAM)
     names = [piece.text for piece in pieces]
     if not pieces or len(set(names)) < len(names):
@@ -140,7 +141,7 @@ def parse_piece_model(data: bytes) -> PieceModel:
     ):
         if has:
             raise DataError(option)
-    charsmap = protobuf.bytes_of(normal.get(2, b""))
+    charsmap = bytes_of(normal.get(2, b""))
     model = PieceModel(
         pieces, int(algorithm), charsmap, bool(normal.get(3, True)), bool(normal.get(4, True))
     )
@@ -149,7 +150,7 @@ def parse_piece_model(data: bytes) -> PieceModel:
 
 
 def check_symbols(model: PieceModel) -> None:
-    """Raises: DataError for a piece that cannot be told from others in a text."""
+    """Refuse pieces that cannot be told from others in a text. Raises: DataError."""
     for piece in model.pieces:
         spaces = "  " in piece.text or piece.text.strip(" ") != piece.text
         if piece.kind == USER_DEFINED and model.collapse and spaces:
@@ -164,10 +165,10 @@ def check_symbols(model: PieceModel) -> None:
 
 
 def check_overlaps(codes: Mapping[str, str]) -> None:
-    """SentencePiece takes the first symbol in a text, and the longest of those that begin there;
-    here one kind of symbol is looked for after the other.
+    """Refuse symbols whose overlaps make a difference: SentencePiece takes the first symbol in a
+    text, and the longest of those that begin there; here one symbol is replaced after the other.
 
-    Raises: DataError for two symbols that overlap so that this is not the same.
+    Raises: DataError for such a pair of symbols.
     """
     begins: dict[str, list[str]] = {}
     for text in codes:
@@ -185,9 +186,9 @@ def check_overlaps(codes: Mapping[str, str]) -> None:
 
 
 def piece_of(message: bytes) -> Piece:
-    content = dict(protobuf.decode_fields(message))
-    name = protobuf.decode_text(content.get(1, b""))
-    score = protobuf.float_of(content.get(2, b"\0" * 4))
+    content = dict(decode_fields(message))
+    name = decode_text(content.get(1, b""))
+    score = float_of(content.get(2, b"\0" * 4))
     if not name or len(name) > LONGEST or not math.isfinite(score):
         raise DataError(f"the piece {name[:30]!r} has no name, a very long one, or no finite score")
     return Piece(name, score, int(content.get(3, NORMAL)))
@@ -209,7 +210,7 @@ def character_map(model: PieceModel) -> list[Any]:
 
 def serialize(model: PieceModel) -> bytes:
     """The bytes of a file, as `parse_piece_model` reads them."""
-    field = protobuf.encode_field
+    field = encode_field
     pieces = [
         field(1, field(1, name.encode()) + field(2, score) + field(3, kind))
         for name, score, kind in model.pieces
@@ -217,3 +218,80 @@ def serialize(model: PieceModel) -> bytes:
     normal = field(2, model.charsmap) + field(3, int(model.prefix)) + field(4, int(model.collapse))
     training = field(3, model.algorithm) + field(35, int(model.has_bytes))
     return b"".join(pieces) + field(2, training) + field(3, normal)
+
+
+def decode_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The number and the value of each field, in order: an integer, or bytes for any other type.
+
+    Raises: DataError for bytes that are not a message.
+    Source: protobuf.dev/programming-guides/encoding.
+    """
+    at = 0
+    while at < len(message):
+        key, at = decode_varint(message, at)
+        number, kind = key >> 3, key & 7
+        if kind == VARINT:
+            value, at = decode_varint(message, at)
+            yield number, value
+            continue
+        if kind == BYTES:
+            size, at = decode_varint(message, at)
+        elif kind in SIZES:
+            size = SIZES[kind]
+        else:
+            raise DataError(f"byte {at} begins a field of the unknown kind {kind}")
+        if size > len(message) - at:
+            raise DataError(f"byte {at} announces {size:,} bytes, and {len(message) - at:,} follow")
+        yield number, message[at : at + size]
+        at += size
+
+
+def decode_varint(message: bytes, at: int) -> tuple[int, int]:
+    """An integer in groups of seven bits, and the place after it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at == len(message):
+            break
+        value |= (message[at] & 127) << shift
+        at += 1
+        if message[at - 1] < 128:
+            return value, at
+    raise DataError(f"byte {at} is in the middle of a number that does not end")
+
+
+def decode_text(value: int | bytes) -> str:
+    """A field as text. Raises: DataError if it is not text."""
+    try:
+        return bytes_of(value).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{value!r:.60} is not UTF-8") from error
+
+
+def bytes_of(value: int | bytes) -> bytes:
+    """A field as bytes. Raises: DataError for an integer."""
+    if isinstance(value, int):
+        raise DataError(f"the number {value} stands where text should be")
+    return value
+
+
+def float_of(value: int | bytes) -> float:
+    """A field as a number of 32 bits. Raises: DataError for anything else."""
+    if isinstance(value, int) or len(value) != 4:
+        raise DataError("a score is not a number of four bytes")
+    (score,) = struct.unpack("<f", value)
+    return float(score)
+
+
+def encode_field(number: int, value: int | float | bytes) -> bytes:
+    """A field, as `decode_fields` reads it."""
+    if isinstance(value, float):
+        return encode_varint(number << 3 | FOUR_BYTES) + struct.pack("<f", value)
+    if isinstance(value, int):
+        return encode_varint(number << 3 | VARINT) + encode_varint(value)
+    return encode_varint(number << 3 | BYTES) + encode_varint(len(value)) + value
+
+
+def encode_varint(value: int) -> bytes:
+    if value < 128:
+        return bytes([value])
+    return bytes([value & 127 | 128]) + encode_varint(value >> 7)

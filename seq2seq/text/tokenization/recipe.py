@@ -10,22 +10,22 @@ from typing import ClassVar, Literal
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import check_range
 from seq2seq.base.symbols import NAMES
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 # A character of a script without spaces between words.
 CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
-LARGEST = (
-    2**24
-)  # bytes of a file that is read instead of learning; the largest in use have 5 million
+# Bytes of a file that is read instead of learning; the largest in use have 5 million.
+LARGEST = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
-    """Options of learning a tokenizer, checked on creation. Their repr names it in the cache.
+    """Options for learning a tokenizer, checked on creation. Their repr names it in the cache.
 
     Args:
-        vocab_size: ids in all, the 4 control symbols counted; None for all pieces of the text.
+        vocab_size: number of ids, with the 4 control symbols; None for all pieces of the text.
         joint: one tokenizer for both languages (True), or one for each.
         normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
     """
@@ -47,27 +47,45 @@ class Recipe(ABC):
         """
 
 
-def check_vocab_size(size: int, others: str) -> None:
-    """Raises: ConfigError if the control symbols and all bytes do not fit."""
-    smallest = len(NAMES) + 256
-    if size < smallest:
-        raise ConfigError(
-            f"tokenizer.vocab_size={size} is too small: 256 bytes and {len(NAMES)} control symbols "
-            f"make {smallest}, and {others} need more: tokenizer.vocab_size=8000"
-        )
+@dataclass(frozen=True, kw_only=True)
+class SubwordRecipe(Recipe):
+    """Base class: pieces are parts of words, and bytes for whatever else a text may have.
 
+    Args:
+        max_token_length: characters or bytes in the longest piece.
+        isolate_cjk: split at every Han, Hiragana and Katakana character first.
 
-def split_at_cjk(words: pre_tokenizers.PreTokenizer) -> pre_tokenizers.PreTokenizer:
-    """Splits at every Han, Hiragana and Katakana character, then as `words` does."""
-    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CJK), "isolated"), words])
+    Raises: ConfigError for a value out of range.
+    """
+
+    others: ClassVar[str]  # the pieces beside bytes and control symbols, for messages
+    shortest: ClassVar[int] = 1  # that the longest piece may be
+    vocab_size: int = 8000
+    max_token_length: int = 16
+    isolate_cjk: bool = False
+
+    def __post_init__(self) -> None:
+        smallest = len(NAMES) + 256
+        if self.vocab_size < smallest:
+            raise ConfigError(
+                f"tokenizer.vocab_size={self.vocab_size} is too small: 256 bytes and {len(NAMES)} "
+                f"control symbols make {smallest}, and {self.others} need more: "
+                "tokenizer.vocab_size=8000"
+            )
+        check_range("tokenizer.max_token_length", self.max_token_length, self.shortest)
+
+    def splitter(self, words: pre_tokenizers.PreTokenizer) -> pre_tokenizers.PreTokenizer:
+        """Splits at the characters of `isolate_cjk`, then as `words` does."""
+        characters = pre_tokenizers.Split(Regex(CJK), "isolated")
+        return pre_tokenizers.Sequence([characters, words]) if self.isolate_cjk else words
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedTokenizer(Recipe):
-    """Base class: the pieces are those of one file, or of one for each language.
+    """Base class: the pieces are read from one file, or from one for each language.
 
     Args:
-        path: of a file for both languages; or of two, source then target.
+        path: path of a file for both languages, or two paths, source then target.
 
     Raises: ConfigError for a path without a file.
     """

@@ -6,10 +6,9 @@ from typing import Any
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.plugins import PluginTable
 from seq2seq.base.registry import check_options
-from seq2seq.text.tokenization.bpe import ByteLevelBPE
+from seq2seq.text.tokenization.bpe import ByteLevelBPE, SubwordNMT
 from seq2seq.text.tokenization.recipe import Recipe
 from seq2seq.text.tokenization.sentencepiece import SentencePiece
-from seq2seq.text.tokenization.subword_nmt import SubwordNMT
 from seq2seq.text.tokenization.unigram import Unigram
 from seq2seq.text.tokenization.words import CharacterLevel, WordLevel
 

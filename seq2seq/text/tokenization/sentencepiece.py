@@ -14,31 +14,20 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.base.plugins import import_library
 from seq2seq.base.symbols import NAMES, UNK
+from seq2seq.text.tokenization import piece_model
 from seq2seq.text.tokenization.piece_model import (
     ABSENT,
     BPE,
-    BYTE,
-    CONTROL,
-    FIRST_CODE,
-    LESS_BYTE,
-    LONGEST,
     NORMAL,
-    RESERVED,
-    SMALLEST,
-    UNIGRAM,
-    UNKNOWN,
-    UNUSED,
-    USER_DEFINED,
     Piece,
     PieceModel,
-    character_map,
     mark_absent,
-    parse_piece_model,
-    read_piece_model,
 )
 from seq2seq.text.tokenization.recipe import PretrainedTokenizer
 from seq2seq.text.tokenization.tokenizer import Tokenizer
-from seq2seq.text.tokenization.unigram import BYTES, FOREIGN, LESS, MARK
+from seq2seq.text.tokenization.unigram import BYTES, FOREIGN, LESS, MARK, WORDS
+
+SMALLEST = 1.1754943508222875e-38  # from which SentencePiece looks for the largest score
 
 
 def build_tokenizer(
@@ -54,10 +43,10 @@ def build_tokenizer(
     are.
 
     Args:
-        vocabulary: all pieces of the model and perhaps more, which decode. Characters that the
-            model lacks are such a piece if they are the whole of it, as in programs that look up
-            SentencePiece's pieces by name. None for the pieces of the model.
-        tags: pieces that no text has, and their names as control symbols.
+        vocabulary: all pieces of the model, and perhaps more that only decode. Characters that the
+            model lacks are looked up as a whole, as in programs that look up SentencePiece's
+            pieces by name. None = the pieces of the model.
+        tags: names as control symbols of pieces that no text has.
 
     Raises: DataError if the normalisation of the model is damaged, or pieces cannot be looked up.
     """
@@ -65,17 +54,19 @@ def build_tokenizer(
     known, tags = model.names(), tags or {}
     of_model = {piece.text: piece for piece in model.pieces}
     names = [*NAMES, *(tags.get(n) or known.get(n) or mark_absent(n) for n in listed)]
-    symbols = [Piece(name, 0.0, CONTROL) for name in NAMES]
-    found = [*symbols, *(of_model.get(name, Piece(name, 0.0, UNUSED)) for name in listed)]
+    symbols = [Piece(name, 0.0, piece_model.CONTROL) for name in NAMES]
+    found = symbols + [of_model.get(n, Piece(n, 0.0, piece_model.UNUSED)) for n in listed]
     build_model = bpe_model if model.algorithm == BPE else unigram_model
     library = tokenizers.Tokenizer(build_model(names, found, model.has_bytes))
     library.add_special_tokens([*NAMES, *tags.values()])
     lacking = [name for name in listed if name not in of_model and name not in tags]
     library.normalizer = normalizers.Sequence(normal_steps(model) + lookup_steps(model, lacking))
-    leading = LONGEST if model.collapse else int(model.prefix)  # spaces
+    leading = piece_model.LONGEST if model.collapse else int(model.prefix)  # spaces
     coded = model.symbols if model.algorithm == BPE else {}
-    cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")]
-    library.pre_tokenizer = pre_tokenizers.Sequence(cuts if splits_at_marks(model) else [])
+    # Words are cut one by one, unless a piece reaches over two of them, or the mark alone is
+    # unknown, since neighbours that are unknown become one.
+    by_word = MARK in model.named and not any(MARK in name[1:] for name in model.named)
+    library.pre_tokenizer = pre_tokenizers.Sequence([WORDS] if by_word else [])
     library.decoder = decoders.Sequence(
         [
             *([decoders.ByteFallback()] if model.has_bytes else []),
@@ -95,9 +86,9 @@ def unigram_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> 
     best, worst = max([SMALLEST, *scores]), min([0.0, *scores])
 
     def score(name: str, piece: Piece) -> float:
-        if piece.kind == USER_DEFINED:  # as SentencePiece prefers them
+        if piece.kind == piece_model.USER_DEFINED:  # as SentencePiece prefers them
             return len(piece.text.encode()) * best - 0.1
-        if piece.kind == BYTE and name == LESS:
+        if piece.kind == piece_model.BYTE and name == LESS:
             return worst - 10  # as it is with all unknown characters
         return piece.score if piece.kind == NORMAL else 0.0
 
@@ -122,12 +113,12 @@ def bpe_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
 
 
 def normal_steps(model: PieceModel) -> list[Any]:
-    """From a text to what is cut."""
+    """Normalization before segmentation."""
     replace, changed = normalizers.Replace, model.symbols_to_protect()
     steps = [
-        replace(Regex(f"[{RESERVED}]"), ABSENT),
+        replace(Regex(f"[{piece_model.RESERVED}]"), ABSENT),
         *(replace(text, code) for text, code in changed.items()),
-        *character_map(model),
+        *piece_model.character_map(model),
         replace(Regex(f"[{LESS}{ABSENT}]"), FOREIGN),  # not sooner: a map may have it, too
         replace("<", LESS),
     ]
@@ -146,14 +137,14 @@ def normal_steps(model: PieceModel) -> list[Any]:
 
 
 def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
-    """Marks around characters that the model lacks, so that these are a piece if they are the whole
-    of it: SentencePiece returns such characters as one piece, which has no id there.
+    """Put marks around characters that the model lacks, so that they are looked up as a whole:
+    SentencePiece returns them as one piece, for which it has no id.
 
     Args:
-        model: the pieces that cut text.
-        lacking: pieces that it lacks.
+        model: model that segments text.
+        lacking: pieces of the vocabulary that it lacks.
 
-    Raises: DataError if a piece has characters of which not even this model knows what they are.
+    Raises: DataError if such pieces cannot be looked up with this kind of model.
     """
     texts = [name for text, name in model.names().items() if text in set(model.named)]
     alone = {name for name in texts if len(name) == 1}
@@ -170,13 +161,6 @@ def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
     others = f"[^{known[1:]}"
     edges = f"(?<!{others})(?={others})|(?<={others})(?!{others})"
     return [normalizers.Replace(Regex(edges), ABSENT)]
-
-
-def splits_at_marks(model: PieceModel) -> bool:
-    """Can words be cut one by one? Not if a piece reaches over two of them, or if the mark alone is
-    unknown, since neighbours that are unknown become one.
-    """
-    return MARK in model.named and not any(MARK in name[1:] for name in model.named)
 
 
 def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
@@ -200,26 +184,27 @@ def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
     tags = {token["content"] for token in content["added_tokens"]}
     # Symbols that are kept from normalisation were replaced by private characters.
     patterns = ((step.get("pattern", {}).get("String", ""), step) for step in listed)
-    kept = {step["content"] for pattern, step in patterns if pattern >= chr(FIRST_CODE)}
-    has_less_byte = LESS_BYTE in dict(model["vocab"]) or not model["byte_fallback"]
+    kept = {step["content"] for pattern, step in patterns if pattern >= chr(piece_model.FIRST_CODE)}
+    has_less_byte = piece_model.LESS_BYTE in dict(model["vocab"]) or not model["byte_fallback"]
     pieces = []
     for name, score in model["vocab"][len(NAMES) :]:
         text, kind = name.replace(LESS, "<"), NORMAL
         if name in tags or name.startswith(ABSENT):
-            plain, kind = text.strip(ABSENT), UNUSED
+            plain, kind = text.strip(ABSENT), piece_model.UNUSED
             text = text if plain in NAMES else plain
         elif name == LESS and not has_less_byte:
-            text, kind = LESS_BYTE, BYTE
+            text, kind = piece_model.LESS_BYTE, piece_model.BYTE
         elif model["byte_fallback"] and name in BYTES:
-            kind = BYTE
+            kind = piece_model.BYTE
         elif name in kept:
-            kind = USER_DEFINED
-        pieces.append(Piece(text, 0.0 if kind == USER_DEFINED else score, kind))
+            kind = piece_model.USER_DEFINED
+        pieces.append(Piece(text, 0.0 if kind == piece_model.USER_DEFINED else score, kind))
     charsmap = steps.get("Precompiled", {}).get("precompiled_charsmap", "")
-    symbols = [Piece(NAMES[UNK], 0.0, UNKNOWN), *(Piece(n, 0.0, CONTROL) for n in NAMES[1:3])]
+    symbols = [Piece(name, 0.0, piece_model.CONTROL) for name in NAMES[1:3]]
+    symbols.insert(0, Piece(NAMES[UNK], 0.0, piece_model.UNKNOWN))
     return PieceModel(
         [*symbols, *pieces],
-        UNIGRAM,
+        piece_model.UNIGRAM,
         b64decode(charsmap),
         "Prepend" in steps,
         '"Regex": " +"' in spelled,
@@ -237,38 +222,37 @@ def probe_texts(model: PieceModel) -> list[str]:
 
 
 def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list[str]:
-    """The texts that SentencePiece itself cuts in another way.
+    """The texts that SentencePiece itself segments differently.
 
     Args:
-        tokenizer: from `build_tokenizer`.
-        data: the bytes of the model.
+        tokenizer: result of `build_tokenizer`.
+        data: bytes of the model.
 
     Raises: ConfigError if the package sentencepiece is not installed.
     """
     judge = import_library("sentencepiece").SentencePieceProcessor(model_proto=data)
-    unknown = judge.unk_id()
-    texts_of = {name: text for text, name in parse_piece_model(data).names().items()}
-    names = [texts_of.get(name, name) for name in tokenizer.symbols()]
-    theirs = [
-        [None if i == unknown else judge.id_to_piece(i) for i in row]
-        for row in judge.encode(list(texts), out_type=int)
+    theirs = [judge.id_to_piece(i) for i in range(judge.get_piece_size())]
+    texts_of = {name: text for text, name in piece_model.parse_piece_model(data).names().items()}
+    ours = [texts_of.get(name, name) for name in tokenizer.symbols()]
+    theirs[judge.unk_id()] = ours[UNK]
+    rows = zip(judge.encode(list(texts)), tokenizer.encode_batch(list(texts)), strict=True)
+    return [
+        text
+        for text, (their_ids, our_ids) in zip(texts, rows, strict=True)
+        if [theirs[i] for i in their_ids] != [ours[i] for i in our_ids]
     ]
-    ours = [
-        [None if i == UNK else names[i] for i in row] for row in tokenizer.encode_batch(list(texts))
-    ]
-    return [text for text, a, b in zip(texts, ours, theirs, strict=True) if a != b]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePiece(PretrainedTokenizer):
-    """Nothing is learnt: the pieces are those of a SentencePiece model, `.model` or `.spm`.
+    """The pieces of a SentencePiece model, `.model` or `.spm`; nothing is learnt.
 
     Args:
-        path: of a model for both languages; or of two, source then target.
+        path: path of a model for both languages, or two paths, source then target.
 
     Raises: ConfigError for a path without a file.
     """
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
-        """The tokenizer of the file. Raises: DataError for one that is no such model."""
-        return build_tokenizer(read_piece_model(self.paths[side]))
+        """The tokenizer of the file. Raises: DataError if it is not a SentencePiece model."""
+        return build_tokenizer(piece_model.read_piece_model(self.paths[side]))

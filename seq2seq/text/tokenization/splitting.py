@@ -1,4 +1,4 @@
-"""A text that is too long for a model, in parts."""
+"""Cut a text that is too long for a model into parts."""
 
 import re
 
@@ -9,7 +9,8 @@ SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*\s+|[。！？]+[”’」�
 
 
 def split_into_parts(text: str, tokenizer: Tokenizer, max_pieces: int) -> list[str]:
-    """A text in parts of at most `max_pieces` pieces, as long as possible; no character is lost.
+    """Cut a text into parts of at most `max_pieces` pieces, as long as possible, without losing a
+    character.
 
     A part ends after the last sentence end in reach, else after the last space, else between two
     pieces. A character is never cut, even if it alone has more pieces.

@@ -11,9 +11,8 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import check_range
 from seq2seq.base.symbols import NAMES
-from seq2seq.text.tokenization.recipe import Recipe, check_vocab_size, split_at_cjk
+from seq2seq.text.tokenization.recipe import SubwordRecipe
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 # A piece that begins a word begins with this mark, as in SentencePiece.
@@ -21,12 +20,20 @@ MARK = "▁"
 # Two noncharacters, which Unicode reserves for internal use: they replace what would otherwise be
 # read as a symbol ("<", of "<s>" and "<0x41>") or as the mark.
 LESS, LITERAL_MARK, FOREIGN = "\ufdd0", "\ufdd1", "\ufffd"
+# Words, each with the space before it as a mark, and the way back to text.
+WORDS = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
+JOINED_WORDS = [
+    decoders.Fuse(),
+    decoders.Replace(MARK, " "),
+    decoders.Strip(" ", 1, 0),  # which the normalizer puts before every text
+    decoders.Replace(LITERAL_MARK, MARK),
+]
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 TOO_FEW = "not large enough to contain all chars"  # message of the library
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unigram(Recipe):
+class Unigram(SubwordRecipe):
     """A unigram model: of many candidates, the pieces that explain the text best.
 
     The text is kept as it is: decoding gives back what was encoded, except that the noncharacters
@@ -43,13 +50,7 @@ class Unigram(Recipe):
     Raises: ConfigError for a value out of range.
     """
 
-    vocab_size: int = 8000
-    max_token_length: int = 16
-    isolate_cjk: bool = False
-
-    def __post_init__(self) -> None:
-        check_vocab_size(self.vocab_size, "pieces of the text")
-        check_range("tokenizer.max_token_length", self.max_token_length, 1)
+    others = "pieces of the text"
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Learn the pieces from text.
@@ -68,19 +69,10 @@ class Unigram(Recipe):
             # Then a word is the same piece at the start of a text and inside it.
             normalizers.Prepend(" "),
         )
-        words = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
-        library.pre_tokenizer = split_at_cjk(words) if self.isolate_cjk else words
+        library.pre_tokenizer = self.splitter(WORDS)
         # The order matters: bytes must become characters before characters become text.
-        library.decoder = decoders.Sequence(
-            [
-                decoders.ByteFallback(),
-                decoders.Fuse(),
-                decoders.Replace(MARK, " "),
-                decoders.Strip(" ", 1, 0),  # which the normalizer puts before every text
-                decoders.Replace(LITERAL_MARK, MARK),
-                decoders.Replace(LESS, "<"),
-            ]
-        )
+        less = decoders.Replace(LESS, "<")
+        library.decoder = decoders.Sequence([decoders.ByteFallback(), *JOINED_WORDS, less])
         trainer = trainers.UnigramTrainer(
             vocab_size=self.vocab_size,
             special_tokens=[*NAMES, *BYTES],
@@ -90,21 +82,19 @@ class Unigram(Recipe):
         )
         try:
             library.train_from_iterator(lines, trainer)
+            is_too_small = library.get_vocab_size() > self.vocab_size
         except Exception as error:  # the library raises nothing narrower
-            if TOO_FEW in str(error):
-                raise self._too_small() from error
-            raise
-        if library.get_vocab_size() > self.vocab_size:
-            raise self._too_small()
+            if TOO_FEW not in str(error):
+                raise
+            is_too_small = True
+        if is_too_small:
+            raise ConfigError(
+                f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} control "
+                f"symbols, {len(BYTES)} bytes and the different characters of this text are more "
+                "than that. A unigram model keeps every character: type a larger "
+                "tokenizer.vocab_size, or tokenizer=bpe, which does not"
+            )
         return Tokenizer(with_byte_fallback(library))
-
-    def _too_small(self) -> ConfigError:
-        return ConfigError(
-            f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} control symbols, "
-            f"{len(BYTES)} bytes and the different characters of this text are more than that. A "
-            "unigram model keeps every character: type a larger tokenizer.vocab_size, or "
-            "tokenizer=bpe, which does not"
-        )
 
 
 def with_byte_fallback(library: tokenizers.Tokenizer) -> tokenizers.Tokenizer:

@@ -12,7 +12,7 @@ from seq2seq.base.registry import check_range
 from seq2seq.base.symbols import NAMES
 from seq2seq.text.tokenization.recipe import Recipe
 from seq2seq.text.tokenization.tokenizer import Tokenizer
-from seq2seq.text.tokenization.unigram import FOREIGN, LITERAL_MARK, MARK
+from seq2seq.text.tokenization.unigram import FOREIGN, JOINED_WORDS, LITERAL_MARK, MARK, WORDS
 
 # A mark of punctuation or a symbol, with the space before it.
 PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
@@ -20,7 +20,7 @@ PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
 
 @dataclass(frozen=True, kw_only=True)
 class MostFrequent(Recipe):
-    """Base class: the most frequent words or characters of a text are its pieces.
+    """Base class: the pieces are the most frequent words or characters of a text.
 
     Args:
         min_frequency: how often a piece must occur.
@@ -86,19 +86,10 @@ class WordLevel(MostFrequent):
             # Each word then begins with the mark, so that none has the name of a control symbol.
             normalizers.Prepend(" "),
         )
-        cuts: list[pre_tokenizers.PreTokenizer]
-        cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")]
-        if self.isolate_punctuation:
-            cuts.append(pre_tokenizers.Split(Regex(PUNCTUATION), "isolated"))
+        marks = pre_tokenizers.Split(Regex(PUNCTUATION), "isolated")
+        cuts = [WORDS, marks] if self.isolate_punctuation else [WORDS]
         library.pre_tokenizer = pre_tokenizers.Sequence(cuts)
-        library.decoder = decoders.Sequence(
-            [
-                decoders.Fuse(),
-                decoders.Replace(MARK, " "),
-                decoders.Strip(" ", 1, 0),
-                decoders.Replace(LITERAL_MARK, MARK),
-            ]
-        )
+        library.decoder = decoders.Sequence(JOINED_WORDS)
         return self.collect(library, lines)
 
 

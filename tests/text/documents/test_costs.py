@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from helpers.document_files import read, translate, word
 from helpers.xliff import file_1, unit_1
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.limits import MAX_ELEMENTS
+from seq2seq.text.documents.markup import MAX_ELEMENTS
 
 # Run alone: the memory above that of an idle process, in kilobytes, and the seconds of reading.
 PROGRAM = """
@@ -59,6 +60,9 @@ GROWING: dict[str, Callable[[int], bytes]] = {
     "c.po": lambda count: b'msgid "' + b"%0 Der Hund & <b>Kind</b> " * count + b'"\nmsgstr ""\n',
     "d.po": lambda count: b'#, c-format\nmsgid "%' + b"0" * 50 * count + b'"\nmsgstr ""\n',
     "e.po": lambda count: b'msgid ""\nmsgstr "Content-Type:' + b" " * 50 * count + b'"\n' + MESSAGE,
+    "f.po": lambda count: b'msgid "\\\\' * count,
+    "g.po": lambda count: b'msgid "a"\n' * count,
+    "h.po": lambda count: b'"a"\n' * count,
     "a.xlf": lambda count: file_1(UNIT * count),
     "b.xlf": lambda count: file_1(f"<trans-unit a='1'{' ' * 50 * count}id='1'>{UNIT[12:]}"),
     "c.xlf": lambda count: unit_1("Ein &lt;b>Hund&lt;/b>, " * count),
@@ -77,7 +81,8 @@ def test_four_times_as_much_takes_four_times_as_long(name: str) -> None:
     def seconds(count: int) -> float:
         data = GROWING[name](count)
         began = time.process_time()
-        translate(name, data)
+        with suppress(DataError):  # of what is no catalog
+            translate(name, data)
         return time.process_time() - began
 
     seconds(10)

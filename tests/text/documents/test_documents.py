@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import sentencex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from seq2seq.text.documents.sentences import (
     MAX_CHARACTERS,
     ends_by_library,
     ends_by_rule,
-    has_library,
     lacks_library,
 )
 
@@ -32,34 +32,11 @@ BITS = st.sampled_from(
         *("\r\n", "\n\n", "1. ", "a) ", "- ", "> ", "Dr. ", "e.g. ", "http://a.b/c", "{name}"),
     ]
 )
+TAGS = "<b> </b> <br/> <br> </ < <!-- --> <! <? <script> </script> <pre> </pre> </x> <![CDATA[ ]]>"
+TAGS += ' &amp; &lt; &#65; &# &notin; &nbsp </> <svg/> <title> <textarea> <style> " = />'
 MARKUP = st.sampled_from(
-    [
-        *("<b>", "</b>", "<p class='a b'>", "<br/>", "<br>", "</", "<", "<!--", "-->", "<!", "<?"),
-        *(
-            "<script>",
-            "</script>",
-            "<pre>",
-            "</pre>",
-            "<x translate=no>",
-            "</x>",
-            "<![CDATA[",
-            "]]>",
-        ),
-        *(
-            "<!DOCTYPE html>",
-            "<a href='",
-            "&amp;",
-            "&lt;",
-            "&#65;",
-            "&#",
-            "&notin;",
-            "&nbsp",
-            "</>",
-        ),
-        *("<svg/>", "<title>", "<textarea>", "<style>", '"', "=", "/>"),
-    ]
+    [*TAGS.split(), "<p class='a b'>", "<x translate=no>", "<!DOCTYPE html>", "<a href='"]
 )
-library = pytest.mark.skipif(not has_library(), reason="sentencex is not installed")
 
 
 def texts(*more: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -88,7 +65,6 @@ def test_sentences_by_rule_are_a_partition(text: str) -> None:
     assert ends[-1] == len(text) and ends == sorted(set(ends))
 
 
-@library
 @given(texts(), st.sampled_from(["en", "de", "zh", "ar", "", "xx"]))
 def test_sentences_by_the_library_are_a_partition(text: str, language: str) -> None:
     ends = ends_by_library(text, language)
@@ -157,7 +133,6 @@ def test_sentences_end_where_the_language_says(
         ("de", "Er sagte: „Hallo!“ Dann ging er.", ["Er sagte: „Hallo!“", "Dann ging er."]),
     ],
 )
-@library
 def test_the_library_knows_more_abbreviations(
     language: str, text: str, expected: list[str]
 ) -> None:
@@ -259,10 +234,7 @@ def test_references_are_resolved_as_by_the_library_and_each_character_has_its_pl
         assert plain == html.unescape(text)
 
 
-@library
 def test_the_library_gets_no_more_than_it_can_do_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sentencex
-
     lengths = []
 
     def segment(language: str, text: str) -> list[str]:
@@ -276,10 +248,7 @@ def test_the_library_gets_no_more_than_it_can_do_in_time(monkeypatch: pytest.Mon
     assert max(lengths) <= MAX_CHARACTERS and len(lengths) < 15
 
 
-@library
 def test_a_failure_of_the_library_costs_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sentencex
-
     class PanicException(BaseException):
         pass
 

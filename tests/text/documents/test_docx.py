@@ -12,7 +12,7 @@ from helpers.document_files import MAIN, main_xml, read, run, translate, word, z
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.docx import WordPart
-from seq2seq.text.documents.limits import MAX_ELEMENTS
+from seq2seq.text.documents.markup import MAX_ELEMENTS
 
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"

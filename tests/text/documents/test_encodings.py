@@ -61,14 +61,6 @@ def test_text_that_the_encoding_cannot_hold_makes_it_utf8(name: str, encoding: s
     ).decode().replace("z", "")
 
 
-def test_a_catalog_of_msginit_is_utf8_only_when_needed() -> None:
-    for declared in ("ASCII", "CHARSET"):
-        data = CATALOG.format(declared, "A dog").encode()
-        assert "charset=UTF-8" in translate("a.po", data, lambda sentence: "öl").decode()
-    data = CATALOG.format("ASCII", "A dog").encode()
-    assert b"charset=ASCII" in translate("a.po", data)
-
-
 def test_pages_are_read_as_browsers_read_them() -> None:
     """Under the name of Latin-1, pages have the quotation marks of Windows; readers that take the
     name at its word would see control characters, so these are written as UTF-8.

@@ -3,7 +3,6 @@
 import io
 import re
 import zipfile
-from collections.abc import Callable
 from contextlib import suppress
 from xml.etree import ElementTree
 
@@ -13,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files import archive, docx
+from seq2seq.text.documents.files import docx
 from seq2seq.text.documents.files.formats import FORMATS
-from seq2seq.text.documents.files.xml_tree import MAX_DEPTH
+from seq2seq.text.documents.xml_markup import MAX_DEPTH
 
 WORD = f"{{{MAIN}}}"
 WORDS = ["dog", "big", "run", "Tom & Jerry", "A < B", "naïve", "東京", "שלום", "a", "it."]
@@ -23,62 +22,7 @@ settings.register_profile("files", deadline=None, suppress_health_check=list(Hea
 settings.load_profile("files")
 
 
-MARKDOWN = """---
-title: not this
----
-# A title *with* weight
-
-A paragraph with **strong words** and [a link](http://a.b/c_(d) "a title"), `some code`,
-a second line, <http://a.b/auto>, an [entry] and [another][entry].  
-After a break \\* with a star &amp; <b>raw</b> text[^1]. ![not *this*](x.png)
-
-> quoted text
-> goes on
-
-- item one
-  1. item two
-
-| one head | two head |
-|---|:-:|
-| a cell | a **bold** cell |
-
-```python
-print("not this")
-```
-
-<div>
-not this
-</div>
-
-[^1]: The note.
-
-[entry]: http://not.this
-"""
-SUBTITLES = """1
-00:00:01,000 --> 00:00:02,000
-A sentence that
-goes on
-
-2
-00:00:02,500 --> 00:00:04,000 X1:40
-over <i>three</i>
-
-3
-00:00:04,000 --> 00:00:05,000
-cues & ends.
-
-4
-00:00:05,000 --> 00:00:06,000
-- Hello there.
-- And <font color="red">you</font>?
-
-5
-00:00:07,000 --> 00:00:08,000
-
-6
-00:00:09,000 --> 00:00:10,000
-{\\an8}The end
-"""
+CUE = "1\n00:00:01,000 --> 00:00:02,000\n"
 XLIFF_1 = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a"><body>
   <trans-unit id="1">
@@ -102,8 +46,6 @@ XLIFF_2 = """<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" 
 EXAMPLES = {
     "a.txt": "\ufeffA text.\r\n\r\n- An item.\tA cell.\n",
     "a.html": '<!DOCTYPE html><p title="not this">A <b>bold</b> dog.</p><pre>not</pre>',
-    "a.md": MARKDOWN,
-    "a.srt": SUBTITLES,
 }
 
 
@@ -116,64 +58,15 @@ def test_translated_as_itself_a_file_is_the_same(name: str, end_of_line: str, wh
     assert translate(name, data, str.upper, whole) != data
 
 
-@given(st.lists(st.sampled_from([*MARKDOWN, *"*_`[]()<>!\\|#->\n\t 1.", "\n\n", "```\n", "a"])))
-def test_any_markdown_comes_back(parts: list[str]) -> None:
-    data = "".join(parts).encode()
-    assert translate("a.md", data, str) == data
-    translate("a.md", data)
-
-
 @given(st.lists(st.sampled_from([*"<>/b i{\\}&;-\n\r12:,.é", "00:00:01,000 --> 00:00:02,000"])))
 def test_any_subtitles_and_catalogs_come_back(parts: list[str]) -> None:
     text = "".join(parts)
-    for name, before in (("a.srt", SUBTITLES[:33]), ("a.txt", "")):
+    for name, before in (("a.srt", CUE), ("a.txt", "")):
         data = (before + text).encode()
         assert translate(name, data, str) == data
     with suppress(DataError):  # of what is no catalog
         catalog = f'msgid "{text}"\nmsgstr "done"\n' + text
         assert translate("a.po", catalog.encode(), str) == catalog.encode()
-
-
-def test_of_markdown_nothing_but_the_sentences_changes() -> None:
-    text = translate("a.md", MARKDOWN.encode()).decode()
-    for kept in (
-        "---\ntitle: not this\n---\n# A TITLE *WITH* WEIGHT\n",
-        '](http://a.b/c_(d) "a title")',
-        "`some code`",
-        "<http://a.b/auto>",
-        "[ENTRY][entry]",
-        "[ANOTHER][entry]",
-        "  \nAFTER A BREAK \\* WITH A STAR &amp; <b>RAW</b>",
-        "![not *this*](x.png)",
-        "> QUOTED TEXT GOES ON\n",
-        "- ITEM ONE\n  1. ITEM TWO\n",
-        "| A CELL | A **BOLD** CELL |",
-        'print("not this")',
-        "<div>\nnot this\n</div>\n\n[^1]: THE NOTE.\n\n[entry]: http://not.this\n",
-    ):
-        assert kept in text
-    assert text.count("[^1]") == 2
-
-
-@pytest.mark.parametrize(
-    "by", [str.upper, lambda text: "x", lambda text: f"{text} {text}", str.lower]
-)
-def test_timings_stay_and_no_cue_has_an_empty_line(by: Callable[[str], str]) -> None:
-    text = translate("a.srt", SUBTITLES.encode(), by).decode()
-    head = re.compile(r"^\d+\n\d\d:.*\n", re.M)
-    assert head.findall(text) == head.findall(SUBTITLES)
-    cues, originals = head.split(text)[1:], head.split(SUBTITLES)[1:]
-    assert not any("\n\n" in cue.strip("\n") for cue in cues)
-    assert all(text.count(tag) == 1 for tag in ("<i>", "</i>", '<font color="red">', "{\\an8}"))
-    if by is not str.upper and len(by("a b")) > 1:
-        pairs = zip(cues, originals, strict=True)
-        assert all(cue.strip() for cue, original in pairs if original.strip())
-
-
-def test_each_cue_gets_its_share() -> None:
-    text = translate("a.srt", SUBTITLES.encode()).decode()
-    assert "A SENTENCE THAT\nGOES ON\n\n2\n" in text and "OVER <i>THREE</i>\n\n3\n" in text
-    assert "- HELLO THERE.\n- AND" in text
 
 
 def test_messages_get_translations_where_they_have_none() -> None:
@@ -400,7 +293,7 @@ def test_entries_of_one_name_and_too_much_xml_are_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(docx, "LONGEST", 100)
     with pytest.raises(DataError, match="more than 100 bytes"):
         read("a.docx", data)
-    monkeypatch.setattr(archive, "MAX_UNPACKED", 10)
+    monkeypatch.setattr(docx, "MAX_UNPACKED", 10)
     with pytest.raises(DataError, match="too much"):
         read("a.docx", data)
 
@@ -412,38 +305,3 @@ def test_any_bytes_are_read_or_refused(name: str, data: bytes) -> None:
         translate(f"a{name}", data)
     except DataError as error:
         assert str(error)
-
-
-@pytest.mark.parametrize(
-    ("name", "unit"),
-    [
-        ("a.md", "[a"),
-        ("a.md", "*a _b "),
-        ("a.md", "`a "),
-        ("a.md", "<a "),
-        ("a.md", "> a\n"),
-        ("a.md", "![](("),
-        ("a.md", "|a\n"),
-        ("a.srt", "1\n00:00:00,0 --> "),
-        ("a.srt", "<i "),
-        ("a.srt", " \t"),
-        ("a.srt", "a\n"),
-        ("a.po", 'msgid "\\'),
-        ("a.po", 'msgid "a"\n'),
-        ("a.po", 'msgid "a"\nmsgstr ""\n'),
-        ("a.po", '"a"\n'),
-    ],
-)
-def test_costs_are_linear(name: str, unit: str) -> None:
-    import time
-
-    def cost(count: int) -> float:
-        started_at = time.process_time()
-        before = SUBTITLES[:33] if name == "a.srt" else ""
-        with suppress(DataError):  # of what is no catalog
-            translate(name, (before + unit * count).encode())
-        return time.process_time() - started_at
-
-    cost(10)
-    small, large = cost(1500), cost(12_000)
-    assert large < 40 * small + 2

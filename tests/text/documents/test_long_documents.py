@@ -14,8 +14,7 @@ import pytest
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import Document
 from seq2seq.text.documents.html_markup import read_html
-from seq2seq.text.documents.limits import MAX_ELEMENTS
-from seq2seq.text.documents.markup import Reader
+from seq2seq.text.documents.markup import MAX_ELEMENTS, Reader
 from seq2seq.text.documents.xml_markup import XMLReader
 from seq2seq.translation.documents import requests_of
 

@@ -70,14 +70,7 @@ Der Hund
 print("Der Hund")
 ```
 """
-KEPT = (
-    "title: Der Hund schläft.",
-    "g.png",
-    "![Garten]",
-    '"Der Hund"\n[^1]',
-    "print(",
-    "das Kind]]",
-)
+KEPT = ("title: Der Hund schläft.", "![Garten](g.png)", '"Der Hund"\n[^1]', "print(", "das Kind]]")
 
 
 def read(text: str, whole: bool = True) -> Contents:
@@ -207,6 +200,12 @@ def test_all_syntax_stays_and_all_sentences_are_translated() -> None:
         ("a ==b c== d ^^*e*^^", ["a b c d e"], "A ==B C== D ^^*E*^^"),
         ("a == b == c", ["a == b == c"], "A == B == C"),
         ("H~2~O ist x^2^", ["HO ist x"], "H~2~O IST X^2^"),
+        ('[a b](http://a.b/c_(d) "e f") g', ["a b g"], '[A B](http://a.b/c_(d) "e f") G'),
+        ("[a] [b c][a]\n\n[a]: d", ["a b c"], "[A][a] [B C][a]\n\n[a]: d"),
+        ("a  \nb \\* &amp; <b>c</b>", ["a b * & c"], "A  \nB \\* &amp; <b>C</b>"),
+        ("> a\n> b\n\n- c\n  1. d", ["a b", "c", "d"], "> A B\n\n- C\n  1. D"),
+        ("|a|\n|:-:|\n|b **c**|", ["a", "b c"], "|A|\n|:-:|\n|B **C**|"),
+        ("<div>\na\n</div>\n\nb", ["b"], "<div>\na\n</div>\n\nB"),
     ],
 )  # fmt: skip
 def test_dialects(text: str, sentences: list[str], upper: str | None) -> None:
@@ -301,39 +300,11 @@ def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 UNITS = [
-    "- a\n",
-    "a\n\n",
-    "[",
-    "***",
-    "*a ",
-    "](",
-    "[a](",
-    "`a ",
-    "<a ",
-    "$a ",
-    "$$ a\n",
-    "|a",
-    "^[a]\n\n",
-]
-UNITS += [
-    "a|b\n-|-\n",
-    ": a\n",
-    "!!! a\n",
-    ":::a b\n",
-    "[^a]",
-    "{{<",
-    "{%",
-    "[[",
-    ":a",
-    "[a]({{b}}",
-    "{{b}}",
-    "{/* *",
-    "==a ",
-    "<kbd>a ",
-    "{% highlight %}\n",
-    "=\n",
-    "a  \n",
-]
+    "- a\n", "a\n\n", "[", "***", "*a ", "*a _b ", "](", "![]((", "[a](", "`a ", "<a ", "$a ",
+    "$$ a\n", "|a", "|a\n", "> a\n", "^[a]\n\n", "a|b\n-|-\n", ": a\n", "!!! a\n", ":::a b\n",
+    "[^a]", "{{<", "{%", "[[", ":a", "[a]({{b}}", "{{b}}", "{/* *", "==a ", "<kbd>a ",
+    "{% highlight %}\n", "=\n", "a  \n",
+]  # fmt: skip
 
 
 def test_a_line_with_much_space_takes_linear_time() -> None:

@@ -135,6 +135,7 @@ def test_heads_stay_and_tags_are_balanced_in_each_cue(
     new = translate(name, text, by, whole)
     head = re.compile(r"[^\r\n]*-->[^\r\n]*")
     assert head.findall(new) == head.findall(text)
+    assert new.replace(end, "\n").count("\n\n") == text.replace(end, "\n").count("\n\n")
     pairs = list(zip(head.split(new), head.split(text), strict=True))
     tag = re.compile(r"<[^<>]*>|\{\\\w*\}")
     assert sorted(tag.findall(new)) == sorted(tag.findall(text))
@@ -335,20 +336,10 @@ def test_tags_and_lines_are_counted_before_memory_is_taken(monkeypatch: pytest.M
 
 
 UNITS = [
-    "1\n0:0:1,0 --> 0:0:2,0\nA.\n\n",
-    "1\n0:0:1,0 --> 0:0:2,0\na <i>b</i>\n\n",
-    "1\n",
-    "a\n\n",
-    "0:0:1,0 -->\n",
-    "<i>a ",
-    "a ",
-    " ",
-    " \n",
-    "<00:01.0",
-    "- ",
-    "♪ ",
-    "{\\i1}a{\\i0} ",
-]
+    "1\n0:0:1,0 --> 0:0:2,0\nA.\n\n", "1\n0:0:1,0 --> 0:0:2,0\na <i>b</i>\n\n", "1\n",
+    "a\n", "a\n\n", "1\n00:00:00,0 --> ", "0:0:1,0 -->\n", "<i>a ", "<i ", "a ", " ", " \t", " \n",
+    "<00:01.0", "- ", "♪ ", "{\\i1}a{\\i0} ",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -10,8 +10,8 @@ from helpers.xliff import VERSION_1, file_1, unit_1
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files import messages
-from seq2seq.text.documents.files.xml_tree import change_attributes
-from seq2seq.text.documents.limits import MAX_ELEMENTS
+from seq2seq.text.documents.markup import MAX_ELEMENTS
+from seq2seq.text.documents.xml_markup import change_attributes
 
 CASES = Path(__file__).parents[2] / "cases"
 VERSION_2 = "urn:oasis:names:tc:xliff:document:2.0"

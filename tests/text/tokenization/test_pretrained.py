@@ -18,9 +18,9 @@ from seq2seq.data.prepare import prepare
 from seq2seq.decoding.constraints.spelling import Spelling
 from seq2seq.text.tokenization import piece_model
 from seq2seq.text.tokenization import sentencepiece as spm
+from seq2seq.text.tokenization.bpe import SubwordNMT
 from seq2seq.text.tokenization.registry import build_recipe
 from seq2seq.text.tokenization.sentencepiece import SentencePiece
-from seq2seq.text.tokenization.subword_nmt import SubwordNMT
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 DEMO = CONF.parent / "data" / "demo"
@@ -63,6 +63,11 @@ PIECES = {
 }
 
 
+def built(content: bytes) -> Tokenizer:
+    """The tokenizer of the content of a file."""
+    return spm.build_tokenizer(piece_model.parse_piece_model(content))
+
+
 def best_path(text: str) -> list[str]:
     """The pieces with the highest sum of scores, among all cuts of a text."""
 
@@ -80,7 +85,7 @@ def best_path(text: str) -> list[str]:
 
 @pytest.mark.parametrize("text", ["ab", "a b", "abab ab", "aabb abba", "<a<b", "<a<"])
 def test_the_pieces_are_those_of_the_best_path(text: str) -> None:
-    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES)))
+    tokenizer = built(model_bytes(PIECES))
     [ids] = tokenizer.encode_batch([text])
     assert [tokenizer.symbols()[i].replace("\ufdd0", "<") for i in ids] == best_path(text)
     assert tokenizer.decode_batch([ids]) == [text]
@@ -88,7 +93,7 @@ def test_the_pieces_are_those_of_the_best_path(text: str) -> None:
 
 
 def test_ids_are_the_four_symbols_and_then_the_pieces_in_order() -> None:
-    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES)))
+    tokenizer = built(model_bytes(PIECES))
     assert tokenizer.symbols() == [*NAMES, *(piece.replace("<", "\ufdd0") for piece in PIECES)]
     assert tokenizer.encode_batch(["\u4e2d\u4e2d"]) == [[4, UNK]]  # neighbours become one
 
@@ -96,7 +101,7 @@ def test_ids_are_the_four_symbols_and_then_the_pieces_in_order() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_text_produces_a_symbol(name: str) -> None:
     letters = dict.fromkeys("▁</>padsunk", -3.0)
-    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(letters)))
+    tokenizer = built(model_bytes(letters))
     [ids] = tokenizer.encode_batch([name])
     assert min(ids) > UNK and tokenizer.decode_batch([ids]) == [name]
 
@@ -112,10 +117,10 @@ def test_pieces_of_the_other_side_are_decoded_and_never_produced() -> None:
 
 def test_spaces_are_kept_if_the_model_says_so() -> None:
     keeping = field(4, 0) + field(3, 0)
-    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES, keeping)))
+    tokenizer = built(model_bytes(PIECES, keeping))
     for text in ("a  b ", " a", "  "):
         assert tokenizer.decode_batch(tokenizer.encode_batch([text])) == [text]
-    plain = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES)))
+    plain = built(model_bytes(PIECES))
     assert plain.decode_batch(plain.encode_batch(["  a   b  "])) == ["a b"]
 
 
@@ -157,7 +162,7 @@ def test_damage_anywhere_is_a_message_or_another_model() -> None:
         damaged = bytearray(whole[: chance.randrange(1, len(whole) + 1)])
         damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         try:
-            spm.build_tokenizer(piece_model.parse_piece_model(bytes(damaged)))
+            built(bytes(damaged))
         except DataError as error:
             assert str(error)
 
@@ -188,7 +193,7 @@ def trained(request: Any, tmp_path_factory: Any) -> Path:
 
 def test_the_pieces_are_those_of_sentencepiece(trained: Path) -> None:
     data = trained.read_bytes()
-    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(data))
+    tokenizer = built(data)
     assert spm.compare_with_library(tokenizer, data, demo_lines(10_000)) == []
     # Without bytes, both of the first are unknown, and nothing can differ.
     different = DIFFERENT if trained.parent.name.startswith("bpe") else DIFFERENT[1:]
@@ -297,10 +302,8 @@ def test_what_holds_no_codes_is_refused_with_its_line(
     ("normal", "kinds"), [(b"", {}), (field(4, 0) + field(3, 0), {}), (b"", {"aba": 4})]
 )
 def test_a_model_is_written_again_from_the_tokenizer(normal: bytes, kinds: dict) -> None:
-    first = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES, normal, **kinds)))
-    again = spm.build_tokenizer(
-        piece_model.parse_piece_model(piece_model.serialize(spm.piece_model_of(first)))
-    )
+    first = built(model_bytes(PIECES, normal, **kinds))
+    again = built(piece_model.serialize(spm.piece_model_of(first)))
     assert again.symbols() == first.symbols()
     texts = ["abab  <a b", " ", "x aba", "<s>"]
     assert again.encode_batch(texts) == first.encode_batch(texts)

@@ -17,13 +17,12 @@ def pieces_of(part: str, tokenizer: Tokenizer) -> int:
 @example(" " * 50, 3)
 @example("中" * 20, 1)
 @example("x中" * 20, 2)
-def test_no_character_is_lost(tokenizer: Tokenizer, text: str, max_pieces: int) -> None:
-    assert "".join(split_into_parts(text, tokenizer, max_pieces)) == text
-
-
-@given(texts, st.integers(1, 12))
-def test_no_part_of_a_text_is_empty(tokenizer: Tokenizer, text: str, max_pieces: int) -> None:
-    assert all(split_into_parts(text, tokenizer, max_pieces)) == bool(text)
+def test_no_character_is_lost_and_no_part_is_empty(
+    tokenizer: Tokenizer, text: str, max_pieces: int
+) -> None:
+    parts = split_into_parts(text, tokenizer, max_pieces)
+    assert "".join(parts) == text
+    assert all(parts) == bool(text)
 
 
 @given(texts, st.integers(1, 12))

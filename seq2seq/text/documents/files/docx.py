@@ -1,19 +1,21 @@
 """Word's .docx: the paragraphs of its XML; all else in the archive stays."""
 
+import io
 import posixpath
 import re
+import zipfile
+import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from urllib.parse import unquote
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.archive import read_archive, replace_entries
 from seq2seq.text.documents.files.contents import Contents, Cutter
-from seq2seq.text.documents.files.encodings import EncodedText
+from seq2seq.text.documents.files.encodings import XML, EncodedText
 from seq2seq.text.documents.files.paragraph import Paragraph
-from seq2seq.text.documents.files.xml_tree import XML, parse_xml, walk
-from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.markup import check_count
+from seq2seq.text.documents.xml_markup import parse_xml
 
 # Namespaces, of files as Word saves them, and of strict ones.
 WORD = re.compile(
@@ -26,18 +28,26 @@ MAIN = "word/document.xml"
 OTHERS = {"header", "footer", "footnotes", "endnotes"}
 PARTS = re.compile(r"word/(?:header|footer|footnotes|endnotes)\d*\.xml")
 LONGEST = 2**24  # bytes of XML that is read in all
+# Limits of an archive, checked before any of it is unpacked.
+MAX_ENTRIES = 10_000
+MAX_UNPACKED = 2**28  # bytes in all
+MAX_RATIO = 100  # of the unpacked to the packed bytes, beside what any file may have
+FREE = 2**24  # bytes to which no ratio applies
+DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError)
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class WordPart:
-    """An XML file with paragraphs. They may stand in one another, as those of a box do in the one
-    that the box is anchored in.
+    """An XML file with paragraphs, which may be nested: those of a box stand in the paragraph in
+    which it is anchored.
 
     Attributes:
-        paragraphs: those with sentences.
-        lost: the texts that cannot be translated.
-        count: of its elements.
+        paragraphs: paragraphs with sentences.
+        lost: texts that cannot be translated.
+        count: number of elements in the file.
 
-    Raises: DataError if it is not such a file, or not well-formed, and for too many elements.
+    Raises: DataError if it is not in the vocabulary of Word, is not well-formed, or has too many
+        elements.
     """
 
     def __init__(self, data: bytes, cut: Cutter):
@@ -45,7 +55,7 @@ class WordPart:
         tree = parse_xml(self._file.text, WORD, "w:")
         if not any(node.name.startswith("w:") for node in tree.children):
             raise DataError("it is not in the vocabulary of Word")
-        nodes = [node for node in walk(tree) if node.name]
+        nodes = [node for node in tree.walk() if node.name]
         self.count = len(nodes)
         self.lost: list[str] = []
         paragraphs = (Paragraph(node, cut, self.lost) for node in nodes if node.name == "w:p")
@@ -53,11 +63,11 @@ class WordPart:
         self._begins = [each.node.begin for each in self.paragraphs]
 
     def write(self, translated: Sequence[str]) -> bytes:
-        """The file with the texts of its paragraphs as they are translated."""
+        """The file with its paragraphs translated."""
         return self._file.encode(self._render(translated, 0, len(self._file.text)))
 
     def _render(self, translated: Sequence[str], begin: int, end: int) -> str:
-        """A span of the file, with the paragraphs that begin in it as they are translated."""
+        """A span of the file, with the paragraphs that begin in it translated."""
         text, parts, place = self._file.text, [], begin
         for k in range(bisect_left(self._begins, begin), bisect_left(self._begins, end)):
             paragraph = self.paragraphs[k]
@@ -69,7 +79,7 @@ class WordPart:
 
 
 def open_docx(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if the data is not a .docx file, and for what `read_archive` refuses."""
+    """The contents of a .docx file. Raises: DataError if the data is not such a file."""
     archive = read_archive(data)
     main = next(find_related(archive, "", {"officeDocument"}), MAIN)
     if main not in archive:
@@ -93,22 +103,78 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
         for name, part in parts.items()
         for text in part.lost
     ]
-    return Contents(documents, partial(write_docx, data, parts), problems)
+
+    def write(translated: Sequence[str]) -> bytes:
+        texts, changes = iter(translated), {}
+        for name, part in parts.items():
+            changes[name] = part.write([next(texts) for _ in part.paragraphs])
+        return replace_entries(data, changes)
+
+    return Contents(documents, write, problems)
 
 
 def find_related(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:
-    """The parts to which another part, or for an empty name the archive, has some relationships."""
+    """The parts to which a part, or the archive if the name is empty, has relationships."""
     folder, name = posixpath.split(part)
     file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")
-    for node in walk(parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS)):
+    for node in parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS).walk():
         kind = node.attribute("Type").rpartition("/")[2] if node.name else ""
         if kind in kinds and node.attribute("TargetMode") != "External":
             path = posixpath.join("/", folder, unquote(node.attribute("Target")))
             yield posixpath.normpath(path).lstrip("/")
 
 
-def write_docx(data: bytes, parts: Mapping[str, WordPart], translated: Sequence[str]) -> bytes:
-    """The archive with the paragraphs as they are translated; itself if they are as they were."""
-    texts = iter(translated)
-    new = {name: part.write([next(texts) for _ in part.paragraphs]) for name, part in parts.items()}
-    return replace_entries(data, new)
+def read_archive(data: bytes) -> dict[str, bytes]:
+    """The files in an archive by name, in their order.
+
+    Raises: DataError if it is damaged, or not from an office program.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            check_entries(archive.infolist(), len(data))
+            return {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    except DAMAGED as error:
+        raise DataError(f"it is no zip archive, or a damaged one: {error}") from None
+
+
+def check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
+    """Check what an archive says about its entries, before any of them is unpacked.
+
+    Args:
+        size: bytes of the archive.
+
+    Raises: DataError if the archive is too large, unsafe, encrypted or unusual.
+    """
+    if len(entries) > MAX_ENTRIES:
+        raise DataError(f"{len(entries):,} files are in it; at most {MAX_ENTRIES:,} are read")
+    unpacked = sum(entry.file_size for entry in entries)
+    if unpacked > min(MAX_UNPACKED, FREE + MAX_RATIO * size):
+        raise DataError(f"its {size:,} bytes unpack to {unpacked:,}, which is too much")
+    names: set[str] = set()
+    for entry in entries:
+        name = entry.filename
+        if name in names:
+            raise DataError(f"{name[:80]!r} is in it twice")
+        names.add(name)
+        if name.startswith("/") or ".." in name.split("/") or "\\" in name or ":" in name:
+            raise DataError(f"{name[:80]!r} in it is a path out of the archive")
+        if entry.flag_bits & 1:
+            raise DataError("it is encrypted: save it without a password")
+        if entry.compress_type not in METHODS:
+            raise DataError(f"{name[:80]!r} in it is compressed in an unusual way")
+
+
+def replace_entries(data: bytes, changes: Mapping[str, bytes]) -> bytes:
+    """Replace some files of an archive. If none of them changes, the data is returned as it is."""
+    output = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as archive,
+        zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as written,
+    ):
+        if all(archive.read(name) == new for name, new in changes.items()):
+            return data
+        written.comment = archive.comment
+        for entry in archive.infolist():
+            name = entry.filename
+            written.writestr(entry, changes[name] if name in changes else archive.read(entry))
+    return output.getvalue()

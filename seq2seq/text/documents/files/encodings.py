@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import decode_file
+from seq2seq.text.documents.html_markup import read_html
+from seq2seq.text.documents.xml_markup import check_well_formed
 
 HEAD = 2**16  # bytes, or characters, in which a declaration is looked for
 # Files that begin with a byte order mark, or with XML in two bytes for each character.
@@ -35,8 +36,8 @@ class MarkupFormat(NamedTuple):
     """A format of text.
 
     Attributes:
-        declaration: the pattern of declarations of encodings, see above.
-        check: reads a text of this format. Raises DataError if that is not possible.
+        declaration: pattern of declarations of encodings, see above.
+        check: function that reads a text of this format, and raises DataError if it cannot.
     """
 
     declaration: re.Pattern[str]
@@ -44,17 +45,19 @@ class MarkupFormat(NamedTuple):
 
 
 PLAIN = MarkupFormat(re.compile(r"(?!)()"), str)  # declares nothing, and everything is such a text
+HTML = MarkupFormat(HTML_DECLARATION, read_html)
+XML = MarkupFormat(XML_DECLARATION, check_well_formed)
 
 
 class EncodedText(NamedTuple):
     """The text of a file, and the way back to bytes.
 
     Attributes:
-        data: the bytes of the file.
-        text: its characters, including a byte order mark.
+        data: bytes of the file.
+        text: characters of the file, including a byte order mark.
         codec: Python's name of the encoding to write.
-        label: the name to declare for it; empty if the declaration is right.
-        format: how such files declare their encoding, and how they are checked.
+        label: name to declare for it; empty if the declaration is right.
+        format: format of the text.
     """
 
     data: bytes
@@ -78,18 +81,18 @@ class EncodedText(NamedTuple):
             is_right = declared.lower()[:6] in ("", marked[:6])
             return cls(data, text, marked, "" if is_right else marked[:6].strip("-"), format)
         codec = find_codec(declared)
-        is_page = format.declaration is HTML_DECLARATION
         with suppress(UnicodeDecodeError, LookupError):
-            text = data.decode(BROWSER_CODECS.get(codec, codec) if is_page else codec)
+            text = data.decode(BROWSER_CODECS.get(codec, codec) if format is HTML else codec)
             return cls(data, text, codec, "", format)
         name = f"{declared}, which it declares, and not UTF-8" if declared else "UTF-8"
-        return cls(data, decode_file(data, name=name), "utf-8", declared and "UTF-8", format)
+        text = decode_file(data, "utf-8", name)
+        return cls(data, text, "utf-8", declared and "UTF-8", format)
 
     def encode(self, text: str) -> bytes:
-        """Encode a new text of the file: in the encoding that it has, with this declared, or in
-        UTF-8 if that cannot hold the text. The same text gives the same bytes.
+        """Encode a new text of the file in its encoding, or in UTF-8 if that cannot hold the text,
+        and declare it. The same text gives the same bytes.
 
-        Raises: DataError if the text cannot be read again, so that nobody gets a damaged file.
+        Raises: DataError if the new text cannot be read again.
         """
         if text == self.text:
             return self.data
@@ -103,7 +106,7 @@ class EncodedText(NamedTuple):
             return self._declare(text, "UTF-8").encode()
 
     def _declare(self, text: str, label: str) -> str:
-        """A text with another name of its encoding in its declarations; empty = the same."""
+        """Put another name of the encoding into the declarations; empty = leave them."""
 
         def change(match: re.Match[str]) -> str:
             name = match[1] or ""  # a comment has none
@@ -113,9 +116,28 @@ class EncodedText(NamedTuple):
         return head + text[HEAD:]
 
 
+def decode_file(data: bytes, codec: str, name: str) -> str:
+    """The text of a file, with its line ends and its byte order mark.
+
+    Args:
+        codec: Python's name of its encoding.
+        name: name of the encoding in messages.
+
+    Raises: DataError that names the first byte that is not in this encoding. No byte is replaced,
+        since everything must come back.
+    """
+    try:
+        return data.decode(codec)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"byte {error.start:,} (0x{data[error.start]:02x}) is not {name}. If the text is in "
+            "another encoding: iconv -f ENCODING -t UTF-8 OLD > NEW"
+        ) from None
+
+
 def find_codec(label: str) -> str:
-    """Return Python's name of a declared encoding; empty if it is unknown, or if no declaration in
-    this encoding could be read as ASCII, so that the declaration must be wrong.
+    """Python's name of a declared encoding; empty if it is unknown or cannot be true, since no
+    declaration in this encoding could be read as ASCII.
     """
     with suppress(LookupError, UnicodeError):
         name = codecs.lookup(label.lower().removeprefix("x-")).name

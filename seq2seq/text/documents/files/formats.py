@@ -3,60 +3,70 @@
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import PurePath
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files import encodings
-from seq2seq.text.documents.files.contents import Contents, Cutter, decode_file
+from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.docx import open_docx
-from seq2seq.text.documents.files.markdown import open_markdown
+from seq2seq.text.documents.files.encodings import (
+    CATALOG_DECLARATION,
+    HTML,
+    PLAIN,
+    XML,
+    EncodedText,
+    MarkupFormat,
+)
 from seq2seq.text.documents.files.po import find_messages, open_catalog
 from seq2seq.text.documents.files.subtitles import open_subtitles
 from seq2seq.text.documents.files.xliff import open_xliff
-from seq2seq.text.documents.files.xml_tree import XML
 from seq2seq.text.documents.html_markup import read_html
 from seq2seq.text.documents.markup import Reader
 
 LONGEST = 2**24  # bytes, of a file in memory
 
 
-def open_text(data: bytes, cut: Cutter, read: Reader | None = None) -> Contents:
-    """The contents of a file that is one text. Raises: DataError if it is no text."""
-    return Contents([cut(decode_file(data), read)], lambda texts: texts[0].encode())
+def open_text(text: str, cut: Cutter, read: Reader | None = None) -> Contents:
+    """The contents of a file that is one text."""
+    return Contents([cut(text, read)], lambda texts: texts[0].encode())
 
 
-open_html = partial(open_text, read=read_html)
-FORMATS: dict[str, Callable[[bytes, Cutter], Contents]] = {
-    ".txt": open_text,
-    ".md": open_markdown,
-    ".markdown": open_markdown,
-    ".html": open_html,
-    ".htm": open_html,
-    ".docx": open_docx,
-    ".srt": open_subtitles,
-    ".vtt": open_subtitles,
-    ".po": open_catalog,
-    ".xliff": open_xliff,
-    ".xlf": open_xliff,
-}
-# The formats that declare an encoding; others are in UTF-8, or begin with a byte order mark.
-TEXT_FORMATS = {
-    open_html: encodings.MarkupFormat(encodings.HTML_DECLARATION, read_html),
-    open_catalog: encodings.MarkupFormat(encodings.CATALOG_DECLARATION, find_messages),
-    open_xliff: XML,
+def open_html(text: str, cut: Cutter) -> Contents:
+    return open_text(text, cut, read_html)
+
+
+def open_markdown(text: str, cut: Cutter) -> Contents:
+    # Most files do not need its parser.
+    from seq2seq.text.documents.files.markdown import open_page
+
+    return open_page(text, cut)
+
+
+# How the text of a file is opened, and its encoding declared. An archive is opened as it is: the
+# files in it have encodings of their own.
+FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
+    ".txt": (open_text, PLAIN),
+    ".md": (open_markdown, PLAIN),
+    ".markdown": (open_markdown, PLAIN),
+    ".html": (open_html, HTML),
+    ".htm": (open_html, HTML),
+    ".docx": (open_docx, None),
+    ".srt": (open_subtitles, PLAIN),
+    ".vtt": (open_subtitles, PLAIN),
+    ".po": (open_catalog, MarkupFormat(CATALOG_DECLARATION, find_messages)),
+    ".xliff": (open_xliff, XML),
+    ".xlf": (open_xliff, XML),
 }
 
 
 def format_of_file(name: str) -> str:
-    """The end of a name, if it is that of a format; else nothing."""
+    """The suffix of a name if it belongs to a format; else nothing."""
     suffix = PurePath(name).suffix.lower()
     return suffix if suffix in FORMATS else ""
 
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Pause the collection of cycles, which would look at all of a file again and again."""
+    """Pause the cycle collector, which would scan all of a file again and again."""
     is_collecting = gc.isenabled()
     gc.disable()
     try:
@@ -66,32 +76,29 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
+@without_collector()
 def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     """The contents of a file.
 
-    Raises: DataError if its format is not known, for more than 16 MiB, and if it is damaged.
+    Raises: DataError if its format is unknown, or it is damaged or larger than 16 MiB.
     """
     suffix = format_of_file(name)
     if not suffix:
         raise DataError(f"{name} has none of the formats {', '.join(FORMATS)}")
     if len(data) > LONGEST:
         raise DataError(f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it")
-    opener = FORMATS[suffix]
+    opener, format = FORMATS[suffix]
     try:
-        with without_collector():
-            if opener == open_docx:  # an archive, of files that have encodings of their own
-                file, contents = None, open_docx(data, cut)
-            else:
-                file = encodings.EncodedText.read(data, TEXT_FORMATS.get(opener, encodings.PLAIN))
-                contents = opener(file.text.encode(), cut)
+        file = EncodedText.read(data, format) if format else None
+        contents = opener(file.text if file else data, cut)
     except DataError as error:
         raise DataError(f"{name} cannot be read as {suffix}: {error}") from None
 
+    @without_collector()
     def write(translated: Sequence[str]) -> bytes:
         try:
-            with without_collector():
-                new = contents.write(translated)
-                return file.encode(new.decode()) if file else new
+            new = contents.write(translated)
+            return file.encode(new.decode()) if file else new
         except DataError as error:
             raise DataError(f"{name} cannot be written: {error}") from None
 

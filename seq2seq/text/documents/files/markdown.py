@@ -4,18 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from markdown_it.token import Token as MarkdownToken
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.text.documents.files.numbered import Kind, NumberedText, Tag
+from seq2seq.text.documents.files.contents import Contents, Cutter, NumberedText, splice
+from seq2seq.text.documents.files.markdown_parser import TAB, MarkdownParser
 from seq2seq.text.documents.html_markup import VOID, read_html
-from seq2seq.text.documents.limits import check_count
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
-
-    from seq2seq.text.documents.files.markdown_parser import MarkdownParser
+from seq2seq.text.documents.markup import Kind, Token, check_count
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 # Front matter in TOML; the plugin of the parser knows YAML.
@@ -35,13 +32,13 @@ class TextBlock(NamedTuple):
     """A paragraph, a heading, a cell or a title.
 
     Attributes:
-        begin, end: its place in the file.
-        line: its first, counted from 1.
-        kind: the type of the token before it.
-        is_alone: does the text begin a line, so that it could begin a block of another kind?
-        text: of its lines, without what stands before them, such as `> `.
-        escapes: characters of the text that have a meaning, as they are written without it.
-        markup: how often each kind of markup is inside it.
+        begin, end: place in the file.
+        line: number of its first line, from 1.
+        kind: type of the token before it.
+        is_alone: whether the text begins a line, so that it could begin a block of another kind.
+        text: text of its lines, without what stands before them, such as `> `.
+        escapes: special characters of the text, as they are escaped in it.
+        markup: count of each kind of markup inside it.
     """
 
     begin: int
@@ -54,10 +51,10 @@ class TextBlock(NamedTuple):
     markup: Counter[tuple[str, ...]]
 
 
-def open_markdown(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if it is not text, or too much to parse."""
+def open_page(text: str, cut: Cutter) -> Contents:
+    """The contents of a Markdown file. Raises: DataError if there is too much to parse."""
     try:
-        page = Page(decode_file(data))
+        page = Page(text)
     except RecursionError:
         raise DataError("its marks are too deep in one another") from None
     documents = [block.text.cut(cut) for block in page.blocks]
@@ -68,11 +65,6 @@ class Page:
     """The blocks of a file that are translated, in their order."""
 
     def __init__(self, text: str):
-        from seq2seq.text.documents.files.markdown_parser import (  # most files need none
-            TAB,
-            MarkdownParser,
-        )
-
         self.blocks: list[TextBlock] = []
         self.problems: list[str] = []
         self._text = text
@@ -94,11 +86,11 @@ class Page:
             before = token.type, token.markup
         self._unread = len(self.problems)
 
-    def _add(self, token: "Token", kind: str, markup: str) -> int:
-        """Add a block, or name it where it is not in the file as it was parsed.
+    def _add(self, token: MarkdownToken, kind: str, markup: str) -> int:
+        """Add a block, or report it if the file does not contain it as it was parsed.
 
         Args:
-            kind, markup: of the token before it.
+            kind, markup: type and markup of the token before it.
 
         Returns: the number of tags in it.
         """
@@ -126,7 +118,7 @@ class Page:
         self.blocks.append(TextBlock(places[0][0], self._done, *shape))
         return len(tags)
 
-    def _locate(self, token: "Token", kind: str, markup: str) -> list[tuple[int, int]]:
+    def _locate(self, token: MarkdownToken, kind: str, markup: str) -> list[tuple[int, int]]:
         """The places of the lines of a block in the file, and in their lines.
 
         Raises: ValueError if they are not there.
@@ -151,9 +143,9 @@ class Page:
         return places
 
     def write(self, translated: Sequence[str]) -> bytes:
-        """The file with its blocks as they are translated; their lines are one.
+        """The file with its blocks translated, each as one line.
 
-        A block whose markup would become another stays as it is, and is named.
+        A block whose markup would change stays as it is, and is reported.
         """
         del self.problems[self._unread :]
         self._parser.deadline, changes = float("inf"), []
@@ -173,7 +165,7 @@ class Page:
         return splice(self._text, changes).encode()
 
     def _is_same(self, block: TextBlock, written: str) -> bool:
-        """Has a text the markup of a block, and would it begin a block of its kind?"""
+        """Tell whether a new text has the markup of a block and would begin one of its kind."""
         if block.is_alone:
             tokens = self._parser.parse_blocks(written.split("\n")[0], {})
             if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
@@ -182,20 +174,19 @@ class Page:
 
 
 def write_plainly(block: TextBlock, new: str) -> str:
-    """A block as it is translated, with marks in it as they are."""
+    """The translation of a block, with its marks as they are."""
     text = "".join(
-        part.translate(block.escapes) if isinstance(part, str) else part.markup
-        for part in block.text.parts(new)
+        part.markup or part.text.translate(block.escapes) for part in block.text.parts(new)
     )
     return text.replace('"', "”") if block.kind in TITLES else text
 
 
 def write_carefully(block: TextBlock, new: str) -> str:
-    """A block as it is translated, with marks that mean nothing, and space around emphasis."""
+    """The translation of a block, with all marks escaped and space around emphasis."""
     text = ""
     for part in block.text.parts(new):
-        if isinstance(part, str):
-            text += part.translate({**MARKS, **block.escapes})
+        if part.kind == "text":
+            text += part.text.translate({**MARKS, **block.escapes})
         elif part.name in ("em", "strong"):
             markup = part.markup.replace("_", "*")
             text += f" {markup}" if part.kind == "open" else f"{markup} "
@@ -204,15 +195,15 @@ def write_carefully(block: TextBlock, new: str) -> str:
     return FIRST.sub(r"\1\\\2", text.strip())
 
 
-def count_markup(tokens: "Sequence[Token]") -> Counter[tuple[str, ...]]:
+def count_markup(tokens: Sequence[MarkdownToken]) -> Counter[tuple[str, ...]]:
     """Count each kind of markup among tokens, with its addresses and what is copied."""
     tags = (token for token in tokens if token.type not in WORDS)
     return Counter((tag.type, tag.content, *map(str, tag.attrs.values())) for tag in tags)
 
 
-def join_copied(tokens: "Sequence[Token]") -> "list[Token]":
-    """The tokens of a block, with each element of HTML that is not translated as one."""
-    joined: list[Token] = []
+def join_copied(tokens: Sequence[MarkdownToken]) -> list[MarkdownToken]:
+    """The tokens of a block, each element of HTML that is not translated joined to one."""
+    joined: list[MarkdownToken] = []
     begin, name, depth = 0, "", 0  # of such an element
     for token in tokens:
         joined.append(token)
@@ -234,16 +225,16 @@ class InlineReader:
     """Reads what is inside a block: its text with tags, and its escapes.
 
     Args:
-        prefixes: what is before the lines of the block, such as `> `.
+        prefixes: text before each line of the block, such as `> `.
     """
 
-    def __init__(self, parser: "MarkdownParser", prefixes: Sequence[str]):
+    def __init__(self, parser: MarkdownParser, prefixes: Sequence[str]):
         self.text, self.escapes = NumberedText(), {ord("\n"): " "}
         self._parser, self._prefixes = parser, prefixes
         self._line, self._spaces, self._label = 0, "", list[str]()
 
-    def read(self, tokens: "Sequence[Token]") -> None:
-        """Add tokens. Raises: ValueError for a text that is not in the file as it was parsed."""
+    def read(self, tokens: Sequence[MarkdownToken]) -> None:
+        """Add tokens. Raises: ValueError if the file does not contain a text as it was parsed."""
         following = iter(join_copied(tokens))
         for token in following:
             source: str = token.meta["source"]
@@ -261,42 +252,42 @@ class InlineReader:
                 self.text.add_text("\n")
             elif token.info == "auto":  # <http://a.b>, a link around its own address
                 source += next(following).meta["source"] + next(following).meta["source"]
-                self.text.add_tag(Tag("copy", source), source[1:-1])
+                self.text.add_tag(Token("copy", text=source[1:-1], markup=source))
             elif token.info == "copied":
-                [html] = read_html(source.replace("\n", " "))
-                self.text.add_tag(
-                    Tag("copy" if html.text else "alone", source.replace("\n", " ")), html.text
-                )
+                source = source.replace("\n", " ")
+                [html] = read_html(source)
+                kind: Kind = "copy" if html.text else "alone"
+                self.text.add_tag(Token(kind, text=html.text, markup=source))
             elif token.type == "footnote_ref" and "label" not in token.meta:
-                self.text.add_tag(Tag("open", "^[", "note"))
+                self.text.add_tag(Token("open", name="note", markup="^["))
                 note = self._parser.env["footnotes"]["list"][token.meta["id"]]["content"]
                 self.read(self._parser.parse_inline(note))
-                self.text.add_tag(Tag("close", "]", "note"))
+                self.text.add_tag(Token("close", name="note", markup="]"))
             else:
                 self._add(token, source)
             self._label.append(source)
 
-    def _add(self, token: "Token", source: str) -> None:
+    def _add(self, token: MarkdownToken, source: str) -> None:
         """Add a token as a tag."""
+        kind: Kind = "alone"
         name, _, side = token.type.rpartition("_")
+        text, markup = "", source
         if token.type == "hardbreak":
             line_end = source[: source.index("\n") + 1]
-            markup = self._spaces + line_end + self._prefixes[self._line]
-            self.text.add_tag(Tag("alone", markup), " ")
+            text, markup = " ", self._spaces + line_end + self._prefixes[self._line]
         elif token.type == "code_inline":
-            self.text.add_tag(Tag("copy", source), " ".join(token.content.split()))
+            kind, text = "copy", " ".join(token.content.split())
         elif token.type == "html_inline":
             match = HTML_TAG.match(source)
-            tag = match[2].lower() if match else ""
-            kind: Kind = "alone" if not tag or tag in VOID else "open"
-            kind = "close" if match and match[1] else kind
-            self.text.add_tag(Tag(kind, source, tag), " " if tag == "br" else "")
-        elif token.type == "link_close" and source in ("]", "][]"):
-            # It names its definition, even if its text changes.
-            self.text.add_tag(Tag("close", f"][{''.join(self._label[1:])}]", name))
+            name = match[2].lower() if match else ""
+            text = " " if name == "br" else ""
+            if match and (match[1] or name not in VOID):
+                kind = "close" if match[1] else "open"
         elif token.nesting:
             kind = "open" if side == "open" else "close"
-            self.text.add_tag(Tag(kind, token.markup or source, name))
+            is_reference = token.type == "link_close" and source in ("]", "][]")
+            # A reference names its definition, even if its text changes.
+            label = "".join(self._label[1:])
+            markup = f"][{label}]" if is_reference else token.markup or source
             self._label = [] if token.type == "link_open" else self._label
-        else:
-            self.text.add_tag(Tag("alone", source))
+        self.text.add_tag(Token(kind, name=name, text=text, markup=markup))

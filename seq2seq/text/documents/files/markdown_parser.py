@@ -10,7 +10,7 @@ from typing import Any, Literal
 from markdown_it import MarkdownIt, helpers
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
-from markdown_it.token import Token
+from markdown_it.token import Token as MarkdownToken
 from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -18,7 +18,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.markup import check_count
 
 MAX_DEPTH = 60  # of blocks in one another
 MAX_INLINE_DEPTH = 20  # of links in one another; the parser takes deeper ones for text
@@ -40,7 +40,7 @@ VERBATIM = re.compile(
 PAIR = re.compile(r"(==|\^\^)(?![\s=^])((?:(?!\1)[^\n])++)(?<!\s)\1")
 # An address with templates, and with spaces.
 ADDRESS = re.compile(rf"[^\s(){{}}<>]*+(?:(?:{TEMPLATE})(?:[^(){{}}<>\"'\n]*[^(){{}}<>\"'\s])?)++")
-# A line of its own that is no text: the edge of a container, a kind of note, templates, attributes,
+# A line of its own without text: the edge of a container, a kind of note, templates, attributes,
 # abbreviations, imports and exports.
 DIRECTIVE = re.compile(
     r":{3,}[ \t]*(?:\{[^{}]*+\}|[\w-]++)?|/{3,}[ \t]*[\w-]*+(?:[ \t]*\||[ \t]*\Z)"
@@ -50,7 +50,7 @@ DIRECTIVE = re.compile(
     r"|[{*].*)\Z"
     r"|(?:(?:\{\{[<%][^{}]*+\}\}|\{[%:][^{}]*+\})[ \t]*+)++\Z"
 )
-# What follows it may be a title for people.
+# What follows it may be a title.
 TITLE = re.compile(
     r"[ \t]*+(?:\"([^\"]*)\"|\[([^\[\]]*)\]|([^\"\[{=|]*[^\"\[{=|\s:]))"
     r"[ \t:]*+(?:\{[^{}]*+\}[ \t]*+)?\Z"
@@ -65,7 +65,7 @@ class MarkdownParser:
     """Parses the blocks of one text, and then what is inside each of them.
 
     Attributes:
-        env: what is defined in the text, such as addresses and notes.
+        env: definitions in the text, such as addresses and notes.
         deadline: time of the thread at which parsing raises a DataError, as it does for too many
             or too deeply nested blocks.
     """
@@ -88,23 +88,23 @@ class MarkdownParser:
         markdown.helpers = rules
         self._markdown = markdown
 
-    def parse(self, text: str) -> list[Token]:
+    def parse(self, text: str) -> list[MarkdownToken]:
         """The blocks of a text, without what is inside them."""
         text = re.sub(r"\r\n?", "\n", text)
         if RULE.match(text):
             self._markdown.disable("front_matter")
         return self.parse_blocks(text, self.env)
 
-    def parse_blocks(self, text: str, env: dict[str, Any]) -> list[Token]:
+    def parse_blocks(self, text: str, env: dict[str, Any]) -> list[MarkdownToken]:
         """The blocks of another text."""
-        tokens: list[Token] = []
+        tokens: list[MarkdownToken] = []
         self._markdown.options["maxNesting"] = 2 * MAX_DEPTH
         self._markdown.block.parse(text, self._markdown, env, tokens)
         return tokens
 
-    def parse_inline(self, text: str) -> list[Token]:
+    def parse_inline(self, text: str) -> list[MarkdownToken]:
         """The tokens inside a block; `meta` has the source of each."""
-        tokens: list[Token] = []
+        tokens: list[MarkdownToken] = []
         self._markdown.options["maxNesting"] = MAX_INLINE_DEPTH
         state = PlacedState(text, self._markdown, self.env, tokens)
         self._markdown.inline.tokenize(state)
@@ -139,12 +139,12 @@ class PlacedState(StateInline):
         self.places: list[int] = []
         self.text_place = 0
 
-    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> MarkdownToken:
         token = super().push(ttype, tag, nesting)
         self.places.append(self.pos)
         return token
 
-    def pushPending(self) -> Token:
+    def pushPending(self) -> MarkdownToken:
         self.places.append(self.text_place)
         return super().pushPending()
 

@@ -1,6 +1,6 @@
 """Messages of programs: HTML and the marks of shortcuts in them are tags.
 
-What is written is compared with its source: a program could not use a translation that lacks
+Each translation is compared with its source, since a program could not use one that lacks
 placeholders.
 """
 
@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence, Set
 from itertools import groupby
 from typing import NamedTuple
 
-from seq2seq.text.documents.files.contents import Change, Contents, Cutter, splice
-from seq2seq.text.documents.files.numbered import NumberedText, Tag
+from seq2seq.text.documents.files.contents import Change, Contents, Cutter, NumberedText, splice
 from seq2seq.text.documents.html_markup import read_html
-from seq2seq.text.documents.markup import Token
+from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import ICU_MESSAGE, find_placeholders
 
-# A message is read as HTML if it has one of these; `prog <file>` is none.
+# A message is read as HTML if it has one of these, unlike `prog <file>`.
 HAS_TAGS = re.compile(
     r"(?i)<(?:/(?:\d+|[a-z][\w:.-]*)\s*|(?:\d+|[a-z][\w:.-]*)\s*/|"
     r"(?:a|b|br|div|em|font|hr|i|img|input|li|p|span|strong|u|wbr)\b[^<>]*+)>"
@@ -45,12 +44,12 @@ class Message(NamedTuple):
     """A message to translate.
 
     Attributes:
-        entry: the place of its entry in the file. The messages of an entry, such as the forms of a
+        entry: place of its entry in the file. The messages of an entry, such as the forms of a
             plural, all get a translation, or none does.
-        source, text: its text, and the same with tags.
-        written: its text as it stands in the file.
-        formats: the flags that say which placeholders it has, such as c-format.
-        fill: makes the changes of the file that put a translation into it.
+        source, text: its text, plain and with tags.
+        written: text as it stands in the file.
+        formats: flags that say which placeholders it has, such as c-format.
+        fill: function that returns the changes of the file for a translation.
     """
 
     entry: int
@@ -63,7 +62,7 @@ class Message(NamedTuple):
 
 def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Contents:
     """The contents of a file with messages. Translations that a program could not use are left out
-    of the file, and `problems` names them.
+    and reported in `problems`.
     """
     problems: list[str] = []
 
@@ -89,9 +88,12 @@ def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Conten
 
 
 def find_faults(message: Message, new: str) -> list[str]:
-    """Faults that make a translation, as the file is to have it, unusable: placeholders lost or
-    added, of all kinds if a flag says that the message has some, else those in braces. A choice
-    that is left as it is waits for a person.
+    """Faults that make a translation unusable: placeholders lost or added, of all kinds if a flag
+    says that the message has some, else those in braces. A choice that is left untranslated is a
+    fault, too.
+
+    Args:
+        new: translation as it would be written.
     """
     if new == message.written:
         return ICU_MESSAGE.findall(new)
@@ -118,15 +120,15 @@ def find_directives(text: str) -> list[str]:
 
 
 def render_message(message: Message, translated: str) -> str:
-    """Write the translation of a message. Characters that the message writes as entities are
-    entities in it too, and all others stand as they are.
+    """The translation of a message as it stands in the file. It has entities for the characters
+    that the message writes as entities.
     """
     if translated == str(message.text):
         return message.written
     found = {html.unescape(entity): entity for entity in ENTITY.findall(message.source)}
     entities = {ord(plain): entity for plain, entity in found.items() if len(plain) == 1}
     return "".join(
-        message.text.encode(part.translate(entities)) if isinstance(part, str) else part.markup
+        part.markup or message.text.encode(part.text.translate(entities))
         for part in message.text.parts(translated)
     )
 
@@ -135,19 +137,21 @@ def add_message(text: NumberedText, message: str, has_tags: bool, has_lines: boo
     """Add a message, or a part of one, to a text.
 
     Args:
-        has_tags: is it read as HTML?
-        has_lines: do sentences end with their lines?
+        has_tags: whether to read it as HTML.
+        has_lines: whether sentences end with their lines.
     """
     read = NUMBERED_TAG.sub(lambda match: match[0].translate(LETTERS), message)
     tokens = read_html(read) if has_tags else [Token("text", 0, len(message))]
     for token in tokens:
         part = message[token.begin : token.end]
         if token.kind != "text":
-            text.add_tag(Tag(token.kind, text.encode(part), f"html {token.name}"), token.text)
+            name = f"html {token.name}"
+            text.add_tag(token._replace(name=name, markup=text.encode(part)))
             continue
         for k, piece in enumerate(MARK.split(part)):
             if k % 2 and (has_lines or not piece.isspace()):
-                text.add_tag(Tag("block" if piece.isspace() else "alone", text.encode(piece)))
+                kind: Kind = "block" if piece.isspace() else "alone"
+                text.add_tag(Token(kind, markup=text.encode(piece)))
             else:
                 text.add_text(ENTITY.sub(lambda match: html.unescape(match[0]), piece))
 

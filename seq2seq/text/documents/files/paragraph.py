@@ -1,20 +1,19 @@
 """A paragraph of Word: runs of characters, each with its formatting, as a text with tags.
 
-The formatting that most characters of a sentence have is its base, in which what is translated
-stands unless it belongs to an element of another formatting.
+The formatting of most characters of a sentence is its base. Its translation has this formatting,
+except for words that belong to an element of another one.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from statistics import mode
-from typing import NamedTuple
 
 from seq2seq.text.documents.document import sentences_of
-from seq2seq.text.documents.files.contents import Cutter
-from seq2seq.text.documents.files.numbered import Kind, NumberedText, Tag
-from seq2seq.text.documents.files.xml_tree import Node, escape_xml
+from seq2seq.text.documents.files.contents import Cutter, NumberedText
+from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
+from seq2seq.text.documents.xml_markup import Node, escape_xml
 
 # Elements around runs, and those around alternatives, whose sentences stand for themselves.
 AROUND = re.compile(
@@ -30,29 +29,21 @@ RAISED = {"superscript", "subscript"}
 PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
 ENDS: dict[str, Kind] = {"Start": "open", "End": "close"}
 LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # the instruction of a field with a text
-# What has no name, such as white space, and what spell checkers leave in runs is no formatting, ...
+# Not formatting: text nodes, such as white space, what spell checkers leave in runs, ...
 UNFORMATTED = {"", "w:lang", "w:noProof"}
-# ... nor are the numbers of the sessions in which Word saved them.
+# ... and the numbers of the sessions in which Word saved them.
 SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
 Render = Callable[[int, int], str]  # of a span of the file
 
 
-class Item(NamedTuple):
-    """A text, or a tag with the text that stands for it."""
-
-    text: str
-    format: int = 0
-    tag: Tag | None = None
-
-
 class Paragraph:
-    """A paragraph, the element of a tree.
+    """A paragraph of a tree.
 
     Attributes:
-        document: its sentences.
+        document: sentences of the paragraph.
 
     Args:
-        lost: gets the texts that cannot be translated.
+        lost: list to which texts are added that cannot be translated.
     """
 
     __slots__ = ("_formats", "_items", "_lost", "_most", "_runs", "_text", "document", "node")
@@ -62,14 +53,14 @@ class Paragraph:
         self._lost = lost
         self._formats: dict[str, int] = {}
         self._runs: list[Node] = []  # the first of each format
-        self._items: list[Item] = []
+        self._items: list[Token] = []  # the name of a text is its format
         self._read(node.children)
         self._text = self._number(cut.language)
         self.document = self._text.cut(cut)
         del self._items, self._formats  # a file can have very many paragraphs
 
     def _read(self, nodes: Sequence[Node]) -> None:
-        """Add what is in an element that has runs."""
+        """Add the content of an element with runs."""
         fields = find_fields(nodes)
         k = 0
         while k < len(nodes):
@@ -88,7 +79,7 @@ class Paragraph:
             k = end + 1
 
     def _read_field(self, nodes: Sequence[Node]) -> None:
-        """Add a field: the text of a link, of which the field is around; else it stands alone."""
+        """Add a field: a pair of tags around the text of a link, or else one that stands alone."""
         begin, end = nodes[0].begin, nodes[-1].end
         runs = [node for node in nodes if field_ends(node)]
         kinds = [field_ends(run) for run in runs]
@@ -119,7 +110,7 @@ class Paragraph:
                 continue
             place = node.children[fields.get(k, k)].end
             if child.name == "w:t":
-                self._items.append(Item(child.content, format))
+                self._items.append(Token("text", name=str(format), text=child.content))
             elif child.name in ENDING and k not in fields:
                 self._add_tag("block", child.begin, place, f"run {format}", "\t")
             else:
@@ -131,26 +122,28 @@ class Paragraph:
             self._add_tag("close", node.end, node.end, "sup")
 
     def _add_mark(self, node: Node) -> None:
-        """Add what stands between runs: alone, or as one end of a pair."""
+        """Add markup between runs, which stands alone or is one end of a pair."""
         match = PAIRS.fullmatch(node.name)
         name = f"{match[1]} {node.attribute('id')}" if match else ""
         self._add_tag(ENDS[match[2]] if match else "alone", node.begin, node.end, name)
         self._lose(node)
 
     def _lose(self, *nodes: Node) -> None:
-        """Note the text in what is copied as it is."""
+        """Note the text in markup that is copied."""
         text = "".join(map(text_of, nodes))
         self._lost += [text] if is_language(text) else []
 
     def _add_tag(self, kind: Kind, begin: int, end: int, name: str = "", text: str = "") -> None:
-        self._items.append(Item(text, tag=Tag(kind, self.node.text[begin:end], name, begin)))
+        self._items.append(Token(kind, begin, end, name, text))
 
     def _number(self, language: str | None) -> NumberedText:
-        """The text of the paragraph, with tags for what is not in the base of its sentence; around
-        the sentences whose base is not that of most of the paragraph, too.
+        """The text of the paragraph, with tags around characters that differ from the base of their
+        sentence, and around sentences whose base is not that of most of the paragraph.
         """
         plain = "".join(item.text for item in self._items)
-        formats = [item.format for item in self._items for _ in item.text]
+        formats: list[int] = []  # of each character; 0 for what stands for a tag
+        for item in self._items:
+            formats += [int(item.name) if item.kind == "text" else 0] * len(item.text)
         most = mode(formats or [0])
         bases = [most] * len(plain)
         for begin, end in sentences_of(plain, language, "lines"):
@@ -159,13 +152,13 @@ class Paragraph:
         around: list[int] = []  # formats with open tags
         for item in self._items:
             begin, place = place, place + len(item.text)
-            if item.tag:
-                if item.tag.kind != "alone":
+            if item.kind != "text":
+                if item.kind != "alone":
                     set_formats(text, around, [])
-                text.add_tag(item.tag, item.text)
+                text.add_tag(item)
                 continue
             for base, span in groupby(range(begin, place), bases.__getitem__):
-                path = pairwise([most, base, item.format])
+                path = pairwise([most, base, int(item.name)])
                 set_formats(text, around, [inner for outer, inner in path if inner != outer])
                 text.add_text("".join(plain[k] for k in span))
         set_formats(text, around, [])
@@ -176,7 +169,7 @@ class Paragraph:
         """The paragraph as XML.
 
         Args:
-            render: of what stands in it, where other paragraphs may stand.
+            render: function that writes a span of the file, in which paragraphs may stand.
         """
         node = self.node
         if translated == str(self._text):
@@ -185,47 +178,47 @@ class Paragraph:
         written = [node.opening, properties.markup if properties else ""]
         formats = [self._most]
         for part in self._text.parts(translated):
-            if isinstance(part, str):
+            if part.kind == "text":
                 name = f"{node.prefix}t"
-                text = f'<{name} xml:space="preserve">{escape_xml(part)}</{name}>'
+                text = f'<{name} xml:space="preserve">{escape_xml(part.text)}</{name}>'
                 written.append(self._write_run(formats[-1], text))
                 continue
             kind, _, number = part.name.partition(" ")
             if kind == "format":
                 formats = [*formats, int(number)] if part.kind == "open" else formats[:-1]
                 continue
-            markup = render(part.place, part.place + len(part.markup))
+            markup = render(part.begin, part.end)
             written.append(self._write_run(int(number), markup) if kind == "run" else markup)
         return "".join([*written, node.closing])
 
     def _write_run(self, format: int, markup: str) -> str:
-        """A run of a format, with the attributes of the first one."""
+        """A run of a format, with the attributes of the first such run."""
         run = self._runs[format]
         properties = run.child("w:rPr")
         return f"{run.opening}{properties.markup if properties else ''}{markup}{run.closing}"
 
 
 def set_formats(text: NumberedText, around: list[int], formats: list[int]) -> None:
-    """Let some formats, the innermost last, be around what is added next to a text; `around` are
-    those that are.
+    """Open and close tags so that `formats`, the innermost last, enclose the text that is added
+    next. `around`, the formats that enclose it so far, is changed.
     """
     while around != formats[: len(around)]:
-        text.add_tag(Tag("close", "", f"format {around.pop()}"))
+        text.add_tag(Token("close", name=f"format {around.pop()}"))
     for number in formats[len(around) :]:
-        text.add_tag(Tag("open", "", f"format {number}"))
+        text.add_tag(Token("open", name=f"format {number}"))
         around.append(number)
 
 
 def text_of(node: Node) -> str:
-    """The text in an element that a translation of its paragraph should have."""
+    """The text in an element that a translation of its paragraph should contain."""
     if node.name == "w:t":
         return node.content
     return "" if node.name in SKIPPED else "".join(map(text_of, node.children))
 
 
 def inside_of(node: Node) -> Node | None:
-    """The element in another one, or this itself, in which runs stand that are translated; None if
-    it has none, or is a box to tick. A word with its reading is alone in a run.
+    """The element that contains the runs to translate, in an element or itself. None if there are
+    none, or it is a box to tick. A word with its reading is alone in a run.
     """
     if node.name == "w:r":
         content = [each for each in node.children if each.name not in ("", "w:rPr")]
@@ -246,10 +239,10 @@ def find_fields(nodes: Sequence[Node]) -> dict[int, int]:
     """The first and last runs of fields that begin and end among some elements."""
     begins: list[int] = []
     fields = {}
-    ends = ((k, kind) for k, node in enumerate(nodes) for kind in field_ends(node))
-    for k, kind in ends:
-        if kind == "begin":
-            begins.append(k)
-        elif kind == "end" and begins:
-            fields[begins.pop()] = k
+    for k, node in enumerate(nodes):
+        for kind in field_ends(node):
+            if kind == "begin":
+                begins.append(k)
+            elif kind == "end" and begins:
+                fields[begins.pop()] = k
     return fields

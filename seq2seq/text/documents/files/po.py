@@ -5,12 +5,12 @@ from functools import partial
 from typing import NoReturn
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import Change, Contents, Cutter, decode_file
+from seq2seq.text.documents.files.contents import Change, Contents, Cutter
 from seq2seq.text.documents.files.messages import KEPT, Message, open_messages, read_message
-from seq2seq.text.documents.limits import check_count
+from seq2seq.text.documents.markup import check_count
 
 STRING = re.compile(r'"(?:[^"\\\r\n]|\\[^\r\n])*+"')
-# A keyword with its strings. Those of obsolete messages stand after `#~`, and are none.
+# A keyword with its strings. Those of obsolete messages, after `#~`, do not count.
 FIELD = re.compile(
     r"(?m)^\ufeff?[ \t]*(msgctxt|msgid_plural|msgid|msgstr)(?:\[\d+\])?[ \t]*"
     rf"({STRING.pattern}(?:\s*+{STRING.pattern})*+)"
@@ -27,19 +27,19 @@ ESCAPED |= {kept: chr(plain) for plain, kept in KEPT.items()}
 FORMAT = re.compile(r"(?!no-|impossible-).*-format")  # flags that say which placeholders there are
 
 
-def open_catalog(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if the data is damaged, or has too many messages."""
-    text = decode_file(data)
+def open_catalog(text: str, cut: Cutter) -> Contents:
+    """The contents of a catalog. Raises: DataError if it is damaged, or has too many messages."""
     return open_messages(text, find_messages(text, cut.fuzzy), cut)
 
 
 def find_messages(text: str, is_fuzzy: bool = False) -> list[Message]:
-    """The messages without a translation; of plural forms, each one that has none.
+    """The messages and plural forms without a translation.
 
-    The header, fuzzy messages, which somebody has begun to translate, and obsolete ones are none.
+    The header, obsolete messages, and fuzzy ones, which somebody has begun to translate, are left
+    out.
 
     Args:
-        is_fuzzy: mark the messages that get a translation as fuzzy.
+        is_fuzzy: whether to mark the messages that get a translation as fuzzy.
     """
     end_of_line = "\r\n" if "\r\n" in text else "\n"
     messages: list[Message] = []
@@ -70,9 +70,9 @@ def find_messages(text: str, is_fuzzy: bool = False) -> list[Message]:
 
 
 def find_entries(text: str) -> list[list[re.Match[str]]]:
-    """The fields of each entry. One ends with its translations.
+    """The fields of each entry; its translations are the last ones.
 
-    Raises: DataError if there is anything else, or a field is missing.
+    Raises: DataError if there is anything else in the catalog, or a field is missing.
     """
     entries: list[list[re.Match[str]]] = []
     place = 0
@@ -91,7 +91,7 @@ def find_entries(text: str) -> list[list[re.Match[str]]]:
 
 
 def check_gap(text: str, begin: int, end: int) -> None:
-    """Raises: DataError if a part of a catalog between its fields is not empty."""
+    """Check that there is nothing between two fields but comments. Raises: DataError."""
     if found := UNREADABLE.search(text[begin:end]):
         place = begin + found.start()
         part = found[0].strip()[:60]
@@ -115,12 +115,12 @@ def read_string(quoted: str) -> str:
 def fill_form(
     marks: list[Change], span: tuple[int, int], end_of_line: str, translation: str
 ) -> list[Change]:
-    """The changes that give a message its translation, and its entry some marks."""
+    """The changes that fill in a translation, and add flags to its entry."""
     return [*marks, (*span, write_string(translation, end_of_line))]
 
 
 def write_string(text: str, end_of_line: str) -> str:
-    """A text as quoted strings; several if it has several lines."""
+    """A text as quoted strings, one for each of its lines."""
     lines = text.splitlines(keepends=True) if "\n" in text.rstrip("\n") else [text]
     strings = [f'"{line.translate(ESCAPED)}"' for line in lines]
     return end_of_line.join(['""', *strings] if len(lines) > 1 else strings)

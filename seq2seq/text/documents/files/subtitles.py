@@ -1,21 +1,17 @@
-"""SubRip (.srt) and WebVTT (.vtt): sentences go on over cues, whose numbers and times stay."""
+"""SubRip (.srt) and WebVTT (.vtt): sentences may go on over cues; numbers and times stay."""
 
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain, groupby, pairwise
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import BRACKETED, NOTES, escape_text
-from seq2seq.text.documents.files.contents import Contents, Cutter, decode_file, splice
-from seq2seq.text.documents.files.numbered import NumberedText, Tag
+from seq2seq.text.documents.files.contents import Contents, Cutter, NumberedText, splice
 from seq2seq.text.documents.inline import pair_tags
-from seq2seq.text.documents.limits import check_count
-from seq2seq.text.documents.markup import Token, unescape
+from seq2seq.text.documents.markup import Token, check_count, unescape
 
 Span = tuple[int, int]
-Placed = tuple[int, Tag]  # a tag, and its place in a text
 
 # Everything that the libraries srt and pysrt read as times; a line with an arrow is never text.
 TIME = r"\d+(?:[,.:，．。：]\d*){1,3}"
@@ -47,57 +43,63 @@ NO_SPACE_BEFORE = re.compile(rf"[\s,.;:!?)\]{CLOSING}{SPACELESS}]|\Z")
 NO_SPACE_AFTER = re.compile(rf"[\s{STOPS}{SPACELESS}]|\Z")
 
 
-def open_subtitles(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if it is not text, or has no cues."""
-    text = decode_file(data)
+def open_subtitles(text: str, cut: Cutter) -> Contents:
+    """The contents of a file of subtitles. Raises: DataError if it has no cues."""
     is_web = text.removeprefix("\ufeff").startswith("WEBVTT")
     # With the same places; a line feed ends each line.
     lines = text.replace("\r\n", "\0\n").replace("\r", "\n").replace("\0", "\r")
-    heads = find_heads(lines)
-    if not heads and not is_web:
+    cues = find_cues(lines, is_web)
+    if not cues and not is_web:
         raise DataError(
             "there are no times of subtitles in it, such as 0:00:01,0 --> 0:00:02,0; a .vtt file "
             "begins with the line WEBVTT"
         )
-    cues = list(find_cues(lines, heads, is_web))
     marks = chain.from_iterable(MARKUP.finditer(text, *cue) for cue in cues)
     for count, _ in enumerate(marks, start=1):  # before anything is made of them
         check_count(count, "tags and lines")
     groups = join_cues(text, [trim_cue(text, *cue) for cue in cues])
     texts = [read_cues(text, group, is_web) for group in groups]
-    write = partial(write_subtitles, text, groups, texts, is_web)
+    escape = escape_text if is_web else str
+
+    def write(translated: Sequence[str]) -> bytes:
+        changes = []
+        for group, numbered, new in zip(groups, texts, translated, strict=True):
+            if new != str(numbered):
+                written = "".join(
+                    "".join(tag.markup for tag in run) if is_kept else share_words(run, escape)
+                    for is_kept, run in groupby(numbered.parts(new), is_block)
+                )
+                changes.append((group[0][0], group[-1][1], written))
+        return splice(text, changes).encode()
+
     return Contents([each.cut(cut) for each in texts], write)
 
 
-def find_heads(text: str) -> list[Span]:
-    """The places of the numbers, names and times of all cues."""
+def find_cues(text: str, is_web: bool) -> list[Span]:
+    """The places of the texts of cues, between their numbers, names and times."""
     heads: list[Span] = []
     for match in TIMES.finditer(text):
         check_count(len(heads) + 1, "cues")
         before = text[heads[-1][1] if heads else 0 : match.start()]
         *above, last = before.rstrip().rsplit("\n", 2)
-        end = before[len(before.rstrip()) :]
+        gap = before[len(before.rstrip()) :]
         # A number may have empty lines after it. A name has none, but one before it.
-        is_name = end.count("\n") == 1 and not (above and above[-1].strip())
+        is_name = gap.count("\n") == 1 and not (above and above[-1].strip())
         is_head = bool(last) and (is_name or NUMBER.fullmatch(last) is not None)
-        heads.append((match.start() - is_head * len(last + end), match.end()))
-    return heads
-
-
-def find_cues(text: str, heads: Sequence[Span], is_web: bool) -> Iterator[Span]:
-    """The places of the texts of cues."""
-    ends = [*(begin for begin, _ in heads), len(text)][1:]
-    for (_, begin), end in zip(heads, ends, strict=True):
+        heads.append((match.start() - is_head * len(last + gap), match.end()))
+    cues = []
+    for (_, begin), (end, _) in pairwise([*heads, (len(text), 0)]):
         if is_web and (empty := EMPTY_LINE.search(text, begin, end)):
             end = empty.start()  # what follows is a comment or a style
-        yield begin, begin + len(text[begin:end].rstrip())
+        cues.append((begin, begin + len(text[begin:end].rstrip())))
+    return cues
 
 
 def trim_cue(text: str, begin: int, end: int) -> Span:
-    """The place of a cue without the codes and tags around all of it, which stay where they are."""
+    """The place of a cue without codes and tags around the whole cue, which do not move."""
     matches = [each for each in MARKUP.finditer(text, begin, end) if each["name"] or each["code"]]
     tags = [tag_of(match) for match in matches]
-    partners = pair(tags)
+    partners = pair_tags(tags)
     first, last = 0, len(tags)
     while first < last:
         is_first = not text[begin : matches[first].start()].strip()
@@ -116,12 +118,8 @@ def trim_cue(text: str, begin: int, end: int) -> Span:
     return min(begin + len(words) - len(words.lstrip()), end), end
 
 
-def pair(tags: Iterable[Tag]) -> dict[int, int]:
-    return pair_tags([Token(tag.kind, 0, 0, tag.name) for tag in tags])
-
-
 def join_cues(text: str, cues: Sequence[Span]) -> list[list[Span]]:
-    """The cues, in groups over which a sentence goes on."""
+    """Group cues over which a sentence goes on."""
     groups: list[list[Span]] = []
     before = ""
     for begin, end in cues:
@@ -138,17 +136,17 @@ def has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
-def tag_of(match: "re.Match[str]") -> Tag:
-    """The tag of what MARKUP found; that of a code is named as its style."""
-    if match["line"] or match["time"]:
-        return Tag("alone", match[0], LINE if match["line"] else MOMENT)
+def tag_of(match: re.Match[str]) -> Token:
+    """The tag for a match of MARKUP; a code is named after its style."""
+    if match["line"]:
+        return Token("alone", name=LINE, text=" ", markup=match[0])
     if match["mark"] or match["name"] == "v":  # another speaker
-        return Tag("block", match[0])
+        return Token("block", markup=match[0])
     name = match["name"] or (match["style"] and f"\\{match['style']}")
     if not name:
-        return Tag("alone", match[0])
+        return Token("alone", name=MOMENT if match["time"] else "", markup=match[0])
     is_end = match["close"] or match["on"] == "0"
-    return Tag("close" if is_end else "open", match[0], name.lower())
+    return Token("close" if is_end else "open", name=name.lower(), markup=match[0])
 
 
 def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
@@ -158,7 +156,8 @@ def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
     line = ""  # what is in it, since another speaker or mark
     for number, (begin, end) in enumerate(group):
         if number:
-            numbered.add_tag(Tag("alone", text[group[number - 1][1] : begin], BREAK), " ")
+            between = text[group[number - 1][1] : begin]
+            numbered.add_tag(Token("alone", name=BREAK, text=" ", markup=between))
         place = begin
         for match in MARKUP.finditer(text, begin, end):
             words = text[place : match.start()]
@@ -167,59 +166,36 @@ def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
             is_apart = not line or BRACKETED.fullmatch(line) or NEW_SENTENCE.match(text, place, end)
             if tag.name == LINE and is_apart:
                 tag = tag._replace(kind="block")
-            numbered.add_tag(tag, " " if tag.name == LINE else "")
+            numbered.add_tag(tag)
             line = "" if tag.name == LINE or tag.kind == "block" else line
         numbered.add_text(read(text[place:end]))
         line += text[place:end].strip()
     return numbered
 
 
-def write_subtitles(
-    text: str,
-    groups: Sequence[Sequence[Span]],
-    texts: Sequence[NumberedText],
-    is_web: bool,
-    translated: Sequence[str],
-) -> bytes:
-    """The file with other texts of its cues."""
-    changes = []
-    for group, numbered, new in zip(groups, texts, translated, strict=True):
-        if new != str(numbered):
-            runs = groupby(numbered.parts(new), is_block)
-            written = (
-                "".join(part.markup for part in run if isinstance(part, Tag))
-                if is_kept
-                else share_words(run, escape_text if is_web else str)
-                for is_kept, run in runs
-            )
-            changes.append((group[0][0], group[-1][1], "".join(written)))
-    return splice(text, changes).encode()
+def is_block(token: Token) -> bool:
+    return token.kind == "block"
 
 
-def is_block(part: str | Tag) -> bool:
-    return isinstance(part, Tag) and part.kind == "block"
+def share_words(parts: Iterable[Token], escape: Callable[[str], str]) -> str:
+    """Distribute words over cues and lines, whose breaks keep their order.
 
-
-def share_words(parts: Iterable[str | Tag], escape: Callable[[str], str]) -> str:
-    """A text with the breaks between cues and lines in their order, and words between them.
-
-    Where words are lacking there is no break between lines: an empty line would end a cue. No pair
-    of tags goes over the end of a cue; it is around as many of its words as are in one cue.
+    If there are too few words, breaks between lines are dropped: an empty line would end a cue. A
+    pair of tags never goes over the end of a cue; it encloses as many words as possible in one.
     """
     text, breaks, tags = join_parts(parts)
     cuts = list(choose_cuts(text, breaks))
-    ends = [0, *(cut for cut, tag in cuts if tag.name == BREAK), len(text)]
+    ends = [0, *(tag.begin for tag in cuts if tag.name == BREAK), len(text)]
     # What is inserted: its place, its rank among others there, its number and its markup.
-    inserted = [(cut, 1, k, tag) for k, (cut, tag) in enumerate(cuts)]
-    partners = pair([tag for _, tag in tags])
-    for k, (place, tag) in enumerate(tags):
+    inserted = [(tag.begin, 1, k, tag) for k, tag in enumerate(cuts)]
+    partners = pair_tags(tags)
+    for k, tag in enumerate(tags):
         partner = partners.get(k, k)
         if partner >= k:  # a pair with its first tag
-            begin, end = clip(text, place, tags[partner][0], ends)
-            is_empty = begin == end
+            begin, end = clip(text, tag.begin, tags[partner].begin, ends)
             inserted.append((begin, 0 if tag.kind == "close" else 2, k, tag))
             if partner > k:
-                inserted.append((end, 2 if is_empty else 0, partner, tags[partner][1]))
+                inserted.append((end, 2 if begin == end else 0, partner, tags[partner]))
     written, place = [], 0
     for begin, rank, _, tag in sorted(inserted, key=lambda each: each[:3]):
         words, place = text[place:begin], begin
@@ -228,49 +204,49 @@ def share_words(parts: Iterable[str | Tag], escape: Callable[[str], str]) -> str
     return "".join([*written, escape(text[place:])])
 
 
-def join_parts(parts: Iterable[str | Tag]) -> tuple[str, list[Placed], list[Placed]]:
-    """The words of parts as one text, and the places in it of breaks and of other tags."""
+def join_parts(parts: Iterable[Token]) -> tuple[str, list[Token], list[Token]]:
+    """Join texts. Returns: the joined text; breaks and other tags, with their places in it."""
     words, length, behind = [""], 0, 0  # from which tag on they are behind the last break
-    breaks: list[Placed] = []
-    tags: list[Placed] = []
+    breaks: list[Token] = []
+    tags: list[Token] = []
     for part in parts:
-        if isinstance(part, Tag):
+        if part.kind != "text":
             is_break = part.kind == "alone" and part.name
-            (breaks if is_break else tags).append((length, part))
+            (breaks if is_break else tags).append(part._replace(begin=length))
             behind = len(tags) if is_break else behind
             continue
-        part = part.replace("-->", "→")
-        is_after_break = breaks and breaks[-1][0] == length and breaks[-1][1].name != MOMENT
-        is_joined = NO_SPACE_BEFORE.match(part) or NO_SPACE_AFTER.match(words[-1][-1:])
+        text = part.text.replace("-->", "→")
+        is_after_break = breaks and breaks[-1].begin == length and breaks[-1].name != MOMENT
+        is_joined = NO_SPACE_BEFORE.match(text) or NO_SPACE_AFTER.match(words[-1][-1:])
         if is_after_break and not is_joined:
-            part = f" {part}"
-            tags[behind:] = [(place + 1, tag) for place, tag in tags[behind:]]
-        words.append(part)
-        length += len(part)
+            text = f" {text}"
+            tags[behind:] = [tag._replace(begin=tag.begin + 1) for tag in tags[behind:]]
+        words.append(text)
+        length += len(text)
     return "".join(words), breaks, tags
 
 
-def choose_cuts(text: str, breaks: Sequence[Placed]) -> Iterator[Placed]:
-    """Places of the breaks, each before a word and near where it was."""
+def choose_cuts(text: str, breaks: Sequence[Token]) -> Iterator[Token]:
+    """The breaks, each moved before a word near it."""
     starts = [match.start() for match in WORD.finditer(text)]
-    left = sum(tag.name != MOMENT for _, tag in breaks)  # those that have words between them
+    left = sum(tag.name != MOMENT for tag in breaks)  # those that have words between them
     if len(starts) <= left:
-        breaks = [each for each in breaks if each[1].name != LINE]
-        left = sum(tag.name != MOMENT for _, tag in breaks)
+        breaks = [tag for tag in breaks if tag.name != LINE]
+        left = sum(tag.name != MOMENT for tag in breaks)
     word, least = 0, 1
-    for place, tag in breaks:
-        wanted = max(bisect_left(starts, place), word if tag.name == MOMENT else least)
+    for tag in breaks:
+        wanted = max(bisect_left(starts, tag.begin), word if tag.name == MOMENT else least)
         word = min(wanted, max(word, len(starts) - left))
         if tag.name != MOMENT:
             least, left = word + 1, left - 1
-        yield (starts[word] if word < len(starts) else len(text)), tag
+        yield tag._replace(begin=starts[word] if word < len(starts) else len(text))
 
 
 def clip(text: str, begin: int, end: int, cues: Sequence[int]) -> Span:
-    """The words between two tags that are in one cue, as many as possible.
+    """The longest span of words between two tags that is inside one cue.
 
     Args:
-        cues: where each begins, and where the last ends.
+        cues: place where each cue begins, and the end of the last one.
     """
     words = text[begin:end]
     if not words.strip():

@@ -5,18 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.contents import Change, Contents, Cutter, decode_file, splice
+from seq2seq.text.documents.files.contents import Change, Contents, Cutter, NumberedText, splice
 from seq2seq.text.documents.files.messages import HAS_TAGS, Message, add_message, open_messages
-from seq2seq.text.documents.files.numbered import Kind, NumberedText, Tag
-from seq2seq.text.documents.files.xml_tree import (
-    Node,
-    change_attributes,
-    escape_xml,
-    parse_xml,
-    walk,
-)
 from seq2seq.text.documents.html_markup import MAX_COPIED
+from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
+from seq2seq.text.documents.xml_markup import Node, change_attributes, escape_xml, parse_xml
 
 XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also without a namespace
 UNITS = {"trans-unit", "segment"}  # of versions 1 and 2
@@ -31,9 +25,8 @@ FINISHED = re.compile(
 WAITING = re.compile(rf"""{STATE}(?:new|needs-translation|initial)["']""")
 
 
-def open_xliff(data: bytes, cut: Cutter) -> Contents:
-    """Raises: DataError if the data is not XLIFF, or not well-formed."""
-    text = decode_file(data)
+def open_xliff(text: str, cut: Cutter) -> Contents:
+    """The contents of an XLIFF file. Raises: DataError if it is not XLIFF, or not well-formed."""
     root = parse_xml(text, XLIFF)
     if not root.child("xliff"):
         raise DataError("it is no XLIFF file: its first element is not <xliff>")
@@ -44,7 +37,7 @@ def find_units(node: Node, is_translated: bool = True, space: str = "") -> Itera
     """The units to translate in an element.
 
     Args:
-        is_translated, space: those of the element around it, which hold where it says nothing.
+        is_translated, space: settings of the parent, which hold if the element has none.
     """
     is_translated = node.translate != "no" if node.translate else is_translated
     space = node.attribute("space") or space
@@ -58,10 +51,9 @@ def find_units(node: Node, is_translated: bool = True, space: str = "") -> Itera
 
 
 def is_done(node: Node, source: Node, target: Node | None) -> bool:
-    """Is the target of a unit the work of a person, or of another program, that must stay?
+    """Tell whether the target of a unit is the work of a person or another program, and must stay.
 
-    That is so if its state says so, and if there is a translation whose state does not say that it
-    waits for one.
+    Either its state says so, or there is a translation whose state does not ask for one.
     """
     if target is None:
         return False
@@ -75,12 +67,12 @@ def is_done(node: Node, source: Node, target: Node | None) -> bool:
 
 def find_segments(node: Node) -> dict[str, Node]:
     """The segments of a source or a target of version 1, by their numbers."""
-    found = (each for each in walk(node) if each.name == "mrk")
+    found = (each for each in node.walk() if each.name == "mrk")
     return {each.attribute("mid"): each for each in found if each.attribute("mtype") == "seg"}
 
 
 def done_segments(source: Node, target: Node) -> dict[str, Node]:
-    """The segments of a target that have a translation, if only some of the source have one."""
+    """The translated segments of a target, if some segments of the source lack a translation."""
     texts = {key: each.content.strip() for key, each in find_segments(source).items()}
     waiting = {key: ("", text if is_language(text) else "") for key, text in texts.items()}
     found = find_segments(target).items()
@@ -89,7 +81,7 @@ def done_segments(source: Node, target: Node) -> dict[str, Node]:
 
 
 def read_unit(node: Node, source: Node, target: Node | None, has_lines: bool) -> Message:
-    """A unit as a message, with tags for what is in its source, and for segments that are done."""
+    """A unit as a message, with tags for the markup in its source and for finished segments."""
     text, content = NumberedText(escape_xml), source.content
     has_tags = HAS_TAGS.search(content) is not None
     done = done_segments(source, target) if target else {}
@@ -112,11 +104,11 @@ def add_nodes(
     has_lines: bool,
     done: Mapping[str, Node],
 ) -> None:
-    """Add what is in a source.
+    """Add the content of a source.
 
     Args:
-        has_tags, has_lines: as of `add_message`.
-        done: segments that stand in place of those of the source.
+        has_tags, has_lines: arguments of `add_message`.
+        done: finished segments, which replace those of the source.
     """
     for node in nodes:
         kind = node.attribute("mtype") if node.name else ""
@@ -124,17 +116,18 @@ def add_nodes(
         if not node.name and node.content:
             add_message(text, node.content, has_tags, has_lines)
         elif kind == "seg" and (segment := done.get(node.attribute("mid"))):
-            text.add_tag(Tag("block", segment.markup))
+            text.add_tag(Token("block", markup=segment.markup))
         elif node.name in AROUND and not is_kept:
-            is_segment = kind == "seg"
-            text.add_tag(Tag("block" if is_segment else "open", node.opening, node.name))
+            kinds: tuple[Kind, Kind] = ("block", "block") if kind == "seg" else ("open", "close")
+            text.add_tag(Token(kinds[0], name=node.name, markup=node.opening))
             add_nodes(text, node.children, has_tags, has_lines, done)
-            text.add_tag(Tag("block" if is_segment else "close", node.closing, node.name))
+            text.add_tag(Token(kinds[1], name=node.name, markup=node.closing))
         elif node.name in AROUND and 0 < len(node.content) <= MAX_COPIED:
-            text.add_tag(Tag("copy", node.markup), " ".join(node.content.split()))
+            copied = " ".join(node.content.split())
+            text.add_tag(Token("copy", text=copied, markup=node.markup))
         else:
             role, key = read_code(node)
-            text.add_tag(Tag(role, node.markup, f"code {key}"))
+            text.add_tag(Token(role, name=f"code {key}", markup=node.markup))
 
 
 def read_code(node: Node) -> tuple[Kind, str]:
