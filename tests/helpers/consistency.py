@@ -12,7 +12,7 @@ from helpers.builders import (
 )
 from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.data.batches.batch import Batch
-from seq2seq.data.corpus.piece_links import BatchLinks
+from seq2seq.data.links.piece_links import BatchLinks
 
 R, E, V = 7, 5, 13
 
