@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from seq2seq.alignment.choice import describe_choice
-from seq2seq.alignment.saved_choice import best_known_choice
+from seq2seq.alignment.choice import best_known_choice, describe_choice
 from seq2seq.base.errors import Seq2SeqError
 from seq2seq.pages.labels import begins_at_the_right, to_label
 from seq2seq.pages.report import to_html

@@ -4,16 +4,30 @@ Attention says what was fetched to write the next piece. A row can be read in tw
 the word being written, or as that of the word just read, one step later. Which reading, layer and
 head best shows what translates what differs between models, so all of them are candidates, and the
 links of a validation set decide (`seq2seq.alignment.candidates`).
+
+The choice for `best.ckpt` is kept beside it in `best.alignment.json`, counted from 1 as on the
+command line:
+
+    {"checkpoint": "best.ckpt", "sha256": "...", "shift": 0, "layer": 2, "heads": "mean",
+     "threshold": 0.4, "near": 1.0, "aer": 0.137, "pairs": 500, "gold": "valid.align"}
+
+The checksum is that of the checkpoint's file, so a choice is never taken for another model's.
 """
 
+import hashlib
+import json
+import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from seq2seq.alignment.links import Link, Word, extract_links
-from seq2seq.base.errors import ConfigError
+from seq2seq.base.durable import write_text
+from seq2seq.base.errors import ConfigError, DataError
+from seq2seq.base.registry import matches
 
 # A head that was trained to align spreads its weight evenly over all linked words, so a word with
 # half of the largest weight is one of them.
@@ -23,6 +37,16 @@ NEAREST = 0.2  # the least share of the weight of a source word that says where 
 
 # What is linked: words between spaces, the same with each mark for itself, the tokenizer's pieces.
 Units = Literal["words", "tokens", "subwords"]
+
+# What is stored of a choice, under the names of the options of the command line.
+OPTIONS: dict[str, Any] = {
+    "shift": int,
+    "layer": int,
+    "heads": int | Literal["mean"],
+    "threshold": float,
+    "near": float,
+}
+HINT = "Choose again with --choose, or remove the file"
 
 SHIFTS = (0, 1)  # a word's row is that of the step that writes it, or of the next one
 
@@ -45,41 +69,37 @@ class Choice(NamedTuple):
     near: float = 1.0
 
 
-class BestLinks(NamedTuple):
-    """The links of a pair, at most one for each target word; and of each source word, the target
-    word with the largest share of its weight, None if that is small.
+def best_links(
+    weights: Tensor, source: Sequence[Word], target: Sequence[Word]
+) -> tuple[set[Link], list[int | None]]:
+    """Links for which source words compete.
+
+    Some source words, often the last, draw weight from all target words. Where the weights of
+    each source word are divided by their sum, these do not win: for a model that was not trained to
+    align, that halves the errors. A link is likelier where the words before or after both are
+    linked, too; and marks are linked to marks only.
+
+    Args:
+        weights: (target words, source words).
+
+    Returns: at most one link for each target word; and for each source word, the target word with
+        the largest share of its weight, None if that is small.
     """
-
-    links: set[Link]
-    nearest: list[int | None]
-
-    @classmethod
-    def of(cls, weights: Tensor, source: Sequence[Word], target: Sequence[Word]) -> "BestLinks":
-        """Links for which source words compete.
-
-        Some source words, often the last, draw weight from all target words. Where the weights of
-        each source word are divided by their sum, these do not win: for a model that was not
-        trained to align, that halves the errors. A link is likelier where the words before or after
-        both are linked, too; and marks are linked to marks only.
-
-        Args:
-            weights: (target words, source words).
-        """
-        marks = [torch.tensor([is_mark(word) for word in words]) for words in (target, source)]
-        alike = marks[0][:, None] == marks[1]
-        weights = weights.double() * alike
-        shares = weights / weights.sum(0).clamp(min=1e-9)
-        if not shares.numel():
-            return cls(set(), [None] * len(source))
-        competing = shares / shares.sum(1, keepdim=True).clamp(min=1e-9)
-        support = competing.clone()
-        support[1:, 1:] += NEIGHBOUR * competing[:-1, :-1]
-        support[:-1, :-1] += NEIGHBOUR * competing[1:, 1:]
-        values, sources = (support * alike).max(1)
-        links = {(i, j) for j, i in enumerate(sources.tolist()) if values[j] > 0}
-        largest, targets = shares.max(0)
-        near = (largest >= NEAREST).tolist()
-        return cls(links, [j if n else None for j, n in zip(targets.tolist(), near, strict=True)])
+    marks = [torch.tensor([is_mark(word) for word in words]) for words in (target, source)]
+    alike = marks[0][:, None] == marks[1]
+    weights = weights.double() * alike
+    shares = weights / weights.sum(0).clamp(min=1e-9)
+    if not shares.numel():
+        return set(), [None] * len(source)
+    competing = shares / shares.sum(1, keepdim=True).clamp(min=1e-9)
+    support = competing.clone()
+    support[1:, 1:] += NEIGHBOUR * competing[:-1, :-1]
+    support[:-1, :-1] += NEIGHBOUR * competing[1:, 1:]
+    values, sources = (support * alike).max(1)
+    links = {(i, j) for j, i in enumerate(sources.tolist()) if values[j] > 0}
+    largest, targets = shares.max(0)
+    near = (largest >= NEAREST).tolist()
+    return links, [j if n else None for j, n in zip(targets.tolist(), near, strict=True)]
 
 
 class Alignment(NamedTuple):
@@ -102,13 +122,13 @@ class Alignment(NamedTuple):
 
     def links(self, choice: Choice) -> set[Link]:
         """Each target word linked to the source word with the largest weight in that map."""
-        return extract_links(
-            self.map(choice), end=True, near=choice.near, threshold=choice.threshold
-        )
+        return extract_links(self.map(choice), near=choice.near, threshold=choice.threshold)
 
-    def best_links(self, choice: Choice) -> BestLinks:
-        """Each target word linked to the source word that competes best for it in that map."""
-        return BestLinks.of(self.map(choice)[:, :-1], self.source, self.target)
+    def best_links(self, choice: Choice) -> tuple[set[Link], list[int | None]]:
+        """Each target word linked to the source word that competes best for it in that map, and the
+        nearest target word of each source word, as from the function `best_links`.
+        """
+        return best_links(self.map(choice)[:, :-1], self.source, self.target)
 
     def entropies(self) -> Tensor:
         """(R, L): the entropy of the mean over heads in nats, averaged over target words."""
@@ -167,3 +187,85 @@ def describe_choice(choice: Choice, layers: int, heads: int, *, apart: bool = Fa
 
 def is_mark(word: Word) -> bool:
     return not any(map(str.isalnum, word.text))
+
+
+def choice_file(checkpoint: Path) -> Path:
+    """The path of the file that holds the choice for a checkpoint."""
+    return checkpoint.with_suffix(".alignment.json")
+
+
+def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
+    """Keep a choice for a checkpoint. Returns: the file.
+
+    Args:
+        known: further entries for readers of the file, such as the error rate.
+
+    Raises: OSError if it cannot be written.
+    """
+    entry = {"checkpoint": checkpoint.name, "sha256": checksum(checkpoint)}
+    path = choice_file(checkpoint)
+    write_text(path, json.dumps(entry | choice_options(choice) | known, indent=1) + "\n")
+    return path
+
+
+def choice_options(choice: Choice) -> dict[str, Any]:
+    """A choice as options of the command line, from 1."""
+    heads = "mean" if choice.head is None else choice.head + 1
+    values = choice.shift, choice.layer + 1, heads, choice.threshold, choice.near
+    return dict(zip(OPTIONS, values, strict=True))
+
+
+def load_choice(checkpoint: Path) -> Choice | None:
+    """The choice that was kept for a checkpoint; None if there is none. One made for other weights
+    is not used, with a warning.
+
+    Raises: DataError if the file is damaged.
+    """
+    path = choice_file(checkpoint)
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"cannot read the choice in {path}: {error}. {HINT}") from error
+    choice = parse_choice(entry)
+    if choice is None:
+        raise DataError(f"{path} holds no choice of a layer, heads and a shift. {HINT}")
+    if entry.get("sha256") != checksum(checkpoint):
+        warnings.warn(
+            f"{path} is not used: it was chosen for other weights than those that {checkpoint.name}"
+            f" holds now. {HINT}",
+            stacklevel=2,
+        )
+        return None
+    return choice
+
+
+def best_known_choice(checkpoint: Path, config: Mapping[str, Any], alignment: Alignment) -> Choice:
+    """The choice that was kept for a checkpoint; else the head that was trained to align; else a
+    guess from an alignment.
+
+    Raises: DataError as `load_choice`.
+    """
+    return load_choice(checkpoint) or choice_of_guided_head(config) or guess_choice([alignment])
+
+
+def parse_choice(entry: Any) -> Choice | None:
+    if not isinstance(entry, dict):
+        return None
+    # Older files call the threshold "least", and have no "near".
+    entry = {"threshold": entry.get("least", 0.0), "near": 1.0, **entry}
+    values = [entry.get(option) for option in OPTIONS]
+    if not all(map(matches, values, OPTIONS.values())):
+        return None
+    shift, layer, heads, threshold, near = values
+    if not (shift in SHIFTS and layer >= 1 and (heads == "mean" or heads >= 1)):
+        return None
+    if not (0 <= threshold <= 1 and 0 < near <= 1):
+        return None
+    return Choice(shift, layer - 1, None if heads == "mean" else heads - 1, threshold, near)
+
+
+def checksum(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Links between words: from attention weights, from Pharaoh files, and their error rate.
+"""Links between words: read from attention weights or from Pharaoh files, and their error rate.
 
 A link (i, j) says that word i of the source and word j of the target translate each other, both
 counted from 0: the order of Pharaoh files, where it is written `i-j`.
@@ -10,13 +10,12 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from seq2seq.base.errors import DataError
 from seq2seq.base.text_stream import TextBytes, without_marks
 
-Span = tuple[int, int]
+Span = tuple[int, int]  # begin and end of a piece or a word in its text
 Link = tuple[int, int]
 
 
@@ -79,67 +78,13 @@ def spans_to_words(text: str, spans: Iterable[Span]) -> list[Word]:
     return stripped
 
 
-def word_weights(
-    weights: Tensor,
-    source_spans: Sequence[Span],
-    target_spans: Sequence[Span],
-    source_words: Sequence[tuple[str, int, int]],
-    target_words: Sequence[tuple[str, int, int]],
-    *,
-    end: bool = False,
-) -> Tensor:
-    """Attention between words from attention between pieces.
-
-    The weights on the pieces of a source word are summed, since attention is distributed over the
-    source; the rows of a target word's pieces are averaged. So a row keeps its sum.
-
-    Args:
-        weights: (..., T + 1, S + 1) for T target and S source pieces: row t is where the model
-            looked when it wrote piece t. The last row and column belong to the end symbols.
-        source_spans: the S pieces without the end symbol, as (start, end) in characters. A piece
-            belongs to the word that it overlaps; to several words in proportion to the characters
-            in each. One between words (a separate space) belongs to the word that follows, or to
-            the last one.
-        target_spans: the T pieces likewise.
-        source_words, target_words: from `words` or `pieces`.
-        end: keep the column of the source's end symbol as the last one. The row of the target's is
-            always dropped.
-
-    Returns: (..., target words, source words), with one more column if `end`. The row of a word
-        without piece is zero.
-    """
-    weights = weights.float()
-    source = piece_shares(source_spans, source_words).to(weights.device)  # (S, source words)
-    target = piece_shares(target_spans, target_words).to(weights.device)  # (T, target words)
-    average = (target / target.sum(0).clamp(min=1e-9)).T  # (target words, T)
-    rows = average @ weights[..., :-1, :]  # (..., target words, S + 1)
-    by_word = rows[..., :-1] @ source
-    return torch.cat([by_word, rows[..., -1:]], -1) if end else by_word
-
-
-def piece_shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -> Tensor:
-    """(pieces, words): the share of each piece in each word; a row sums to 1."""
-    if not known:
-        return torch.zeros(len(spans), 0)
-    piece = torch.tensor(spans, dtype=torch.float32).view(-1, 1, 2)
-    word = torch.tensor([w[1:] for w in known], dtype=torch.float32).view(1, -1, 2)
-    last, first = torch.minimum(piece, word)[..., 1], torch.maximum(piece, word)[..., 0]
-    overlap = (last - first).clamp(min=0)
-    for lone in (overlap.sum(1) == 0).nonzero().flatten().tolist():
-        following = (w for w, (_, start, _) in enumerate(known) if start >= spans[lone][1])
-        overlap[lone, next(following, len(known) - 1)] = 1
-    return overlap / overlap.sum(1, keepdim=True).clamp(min=1)
-
-
-def extract_links(
-    weights: Tensor, *, end: bool, near: float = 1.0, threshold: float = 0.0
-) -> set[Link]:
+def extract_links(weights: Tensor, *, near: float = 1.0, threshold: float = 0.0) -> set[Link]:
     """Each target word linked to the source word with the largest weight.
 
     Args:
-        weights: (target words, source words), or one column more if `end`.
-        end: whether the last column is that of the source's end symbol. A target word with a larger
-            weight there than on any word comes from no word of the source, and has no link.
+        weights: (target words, source words + 1); the last column is that of the source's end
+            symbol. A target word with a larger weight there than on any word comes from no word of
+            the source, and has no link.
         near: below 1, further words are linked whose weight is at least this share of the largest:
             for a head that was trained to spread its weight over all words that belong together.
         threshold: a target word has no link if its largest weight is less than this share of its
@@ -152,8 +97,7 @@ def extract_links(
     if not 0 < near <= 1:
         raise ValueError(f"near={near} should be above 0 and at most 1")
     linked = set()
-    for j, row in enumerate(weights.tolist()):
-        to_words, to_end = (row[:-1], row[-1]) if end else (row, 0.0)
+    for j, (*to_words, to_end) in enumerate(weights.tolist()):
         best = max(to_words, default=0.0)
         if not (best > 0 and best >= to_end and best >= threshold * sum(to_words)):
             continue
@@ -228,7 +172,7 @@ def check_all_links(
 
     Args:
         sizes: words of the source and of the target, for each pair.
-        of: as of `check_count`.
+        of: as in `check_line_count`.
     """
     for line_no, (pair, size) in enumerate(zip(links, sizes, strict=True), start=1):
         check_pair_links(pair, size, f"{path}:{line_no}", of)
@@ -240,7 +184,7 @@ def check_pair_links(links: Links, size: tuple[int, int], where: str, of: str) -
     Args:
         size: words of the source and of the target.
         where: file and line, for messages.
-        of: as of `check_count`.
+        of: as in `check_line_count`.
     """
     for i, j in sorted(links.possible):
         if i < size[0] and j < size[1]:

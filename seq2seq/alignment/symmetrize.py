@@ -9,7 +9,7 @@ Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation.
 """
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from operator import itemgetter
 
@@ -38,51 +38,47 @@ def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic
         raise ValueError(f"{heuristic!r} is not a heuristic: {', '.join(HEURISTICS)}")
     if heuristic == "union":
         return {*forward, *reverse}
-    grown = GrownLinks(forward & reverse)
+    grown = set(forward & reverse)
+    linked = {word for link in grown for word in words_of(link)}
+
+    def add(link: Link, unlinked: int) -> bool:
+        """Add a link if at least so many of its two words have none; whether that was so."""
+        is_wanted = len(words_of(link) - linked) >= unlinked
+        if is_wanted:
+            grown.add(link)
+            linked.update(words_of(link))
+        return is_wanted
+
     if heuristic != "intersection":
-        grow_diag(grown, forward | reverse)
+        grow_diag(grown, forward | reverse, add)
     if heuristic.startswith("grow-diag-final"):
-        lacking = 2 if heuristic.endswith("-and") else 1
         for direction in (forward, reverse):
             for link in sorted(direction, key=itemgetter(1, 0)):
-                if grown.count_unlinked(link) >= lacking:
-                    grown.add(link)
-    return grown.links
+                add(link, 2 if heuristic.endswith("-and") else 1)
+    return grown
 
 
-class GrownLinks:
-    """Links, and the words that have one."""
-
-    def __init__(self, links: Iterable[Link]):
-        self.links = set(links)
-        self.sources = {i for i, _ in self.links}
-        self.targets = {j for _, j in self.links}
-
-    def add(self, link: Link) -> None:
-        self.links.add(link)
-        self.sources.add(link[0])
-        self.targets.add(link[1])
-
-    def count_unlinked(self, link: Link) -> int:
-        """The number of words of `link`, of its two, that have no link yet."""
-        return (link[0] not in self.sources) + (link[1] not in self.targets)
+def words_of(link: Link) -> set[tuple[str, int]]:
+    """The two words of a link."""
+    return {("source", link[0]), ("target", link[1])}
 
 
-def grow_diag(grown: GrownLinks, union: AbstractSet[Link]) -> None:
+def grow_diag(
+    grown: AbstractSet[Link], union: AbstractSet[Link], add: Callable[[Link, int], bool]
+) -> None:
     """Pass over all links, target first, until a pass adds none. A link that is added ahead of the
     current one is part of the same pass.
     """
     added = True
     while added:
         added = False
-        ahead = [(j, i) for i, j in grown.links]
+        ahead = [(j, i) for i, j in grown]
         heapq.heapify(ahead)
         while ahead:
             here = heapq.heappop(ahead)
             for step in NEIGHBOURS:
                 j, i = here[0] + step[0], here[1] + step[1]
-                if (i, j) in union and grown.count_unlinked((i, j)):
-                    grown.add((i, j))
+                if (i, j) in union and add((i, j), 1):
                     added = True
                     if (j, i) > here:
                         heapq.heappush(ahead, (j, i))

@@ -220,8 +220,7 @@ def judge_corpora(arguments: Namespace, corpora: Sequence[TextFormat]) -> "Verdi
     """The verdicts on all pairs. Raises: ConfigError if languages cannot be told; DataError for a
     faulty file.
     """
-    from seq2seq.data.cleaning.scores import read_scores
-    from seq2seq.data.cleaning.verdicts import judge
+    from seq2seq.data.cleaning.verdicts import judge, read_scores
 
     languages = languages_of(arguments)
     check_languages(arguments, languages)

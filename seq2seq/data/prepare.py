@@ -1,5 +1,6 @@
 """From the options of a run to its data: checked files, tokenizers, encoded corpora."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -16,10 +17,10 @@ from seq2seq.data.corpus.cache import FileMemo, compute_once, digest
 from seq2seq.data.corpus.corpus import Corpus, encode_corpus
 from seq2seq.data.corpus.ledger import links_entry, make_ledger, summarize
 from seq2seq.data.corpus.mixture import Component, add_directions, find_components
-from seq2seq.data.links.guided_links import (
+from seq2seq.data.corpus.ragged_array import RaggedArray
+from seq2seq.data.links.link_files import (
     NO_LINKS,
     LinkFiles,
-    RowLinks,
     find_links,
     read_piece_links,
     read_word_links,
@@ -37,6 +38,7 @@ MAX_PAIRS = 5_000_000  # more would take minutes, and change few pieces
 CHARACTERS_PER_PIECE = 20
 # The time to learn merges grows superlinearly in the longest run of characters without a space.
 LONGEST_PART = 1000
+PART = re.compile(rf".{{1,{LONGEST_PART}}}(?= |\Z)|.{{{LONGEST_PART}}}", re.DOTALL)
 # Of the length that a translation may need, see `learn_length_ratio`.
 COVERED = 0.999  # share of the pairs; the rest may not be translations of each other
 ROOM = 1.25
@@ -55,9 +57,9 @@ WHERE_TO_GET = {
 
 
 class Prepared(NamedTuple):
-    """The data of a run; `report` describes it in a few sentences, `ledger` in full; `components`
-    are those of the training text, `stages` their weights by update if they change, `word_links`
-    the links of their rows if they are augmented.
+    """The data of a run; `report` describes it in a few sentences, `ledger` in full; `stages`
+    are the weights of the training corpora by update if they change, `word_links` the links between
+    the words of their rows if these are augmented.
     """
 
     train: Corpus
@@ -65,9 +67,8 @@ class Prepared(NamedTuple):
     tokenizers: Tokenizers
     report: tuple[str, ...]
     ledger: dict[str, Any]
-    components: tuple[Component, ...]
     stages: tuple[Stage, ...]
-    word_links: RowLinks | None
+    word_links: RaggedArray | None
 
 
 def prepare(
@@ -91,7 +92,7 @@ def prepare(
     """
     recipe = None if given else build_recipe(tokenizer)
     if data.both_directions:
-        check_joint(given if recipe is None else recipe)
+        check_joint(recipe, given)
     cache = Path(data.cache).expanduser()
     memo = FileMemo(cache)
     components = find_parts(data)
@@ -116,24 +117,26 @@ def prepare(
     if recipe is not None and (step := sample_step(distinct, memo)) > 1:
         learnt["learnt_from_every"] = step
         about += f", learnt from one of every {step} pairs"
-    ledger = make_ledger(components, corpora, tokenizers, learnt, memo)
+    ledger = make_ledger(corpora, tokenizers, learnt, memo)
     report = summarize(ledger, corpora)
     if not read_language(str(data.target)).is_known:
         unknown = f"data.target={data.target} is the code of no language"
         report.append(f"{unknown}: BLEU takes what is between spaces for words")
     report.append(about)
     for part, files in links_of_parts.items():
-        corpus, of_part = corpora[part], components[part]
-        corpus.links = links = read_piece_links(
-            corpus, of_part, files, tokenizers, to_end=link_files.to_end, cache_dir=cache
+        corpus = corpora[part]
+        links = read_piece_links(
+            corpus, files, tokenizers, to_end=link_files.to_end, cache_dir=cache
         )
+        assert links.linked is not None
+        corpus.links = links
         report.append(
             f"{part}: links for {np.count_nonzero(links.linked):,} of {len(corpus):,} pairs"
         )
-        ledger.setdefault("links", {})[part] = links_entry(of_part, files, memo)
-    train, of_train, word_links = corpora["train"], components["train"], None
-    if train.links is not None and any(component.is_augmented for component in of_train):
-        word_links = read_word_links(train, of_train, links_of_parts["train"], cache)
+        ledger.setdefault("links", {})[part] = links_entry(corpus, files, memo)
+    train, word_links = corpora["train"], None
+    if train.links is not None and train.is_augmented:
+        word_links = read_word_links(train, links_of_parts["train"], cache)
     if data.stages is not None:
         ledger["stages"] = data.stages
     return Prepared(
@@ -142,8 +145,7 @@ def prepare(
         tokenizers,
         tuple(report),
         ledger,
-        components=tuple(of_train),
-        stages=tuple(find_stages(data.stages or [], of_train, train.shares)),
+        stages=tuple(find_stages(data.stages or [], train)),
         word_links=word_links,
     )
 
@@ -191,13 +193,12 @@ def check_tags(components: Mapping[str, list[Component]], known: list[str]) -> N
                 )
 
 
-def check_joint(tokenizers: Recipe | Tokenizers | None) -> None:
+def check_joint(recipe: Recipe | None, given: Tokenizers | None) -> None:
     """Raises: ConfigError for text of both languages on either side, but two vocabularies."""
-    if isinstance(tokenizers, Tokenizers):
-        source, target = (each.to_json() for each in tokenizers)
-        is_joint = source == target
+    if given is not None:
+        is_joint = given.source.to_json() == given.target.to_json()
     else:
-        is_joint = tokenizers is not None and tokenizers.joint
+        is_joint = recipe is not None and recipe.joint
     if not is_joint:
         raise ConfigError(
             "data.both_directions=true makes each language a source and a target, which needs one "
@@ -275,16 +276,9 @@ def select_text(lines: Iterable[str], max_length: int) -> Iterator[str]:
         yield instead
 
 
-def cut_line(line: str) -> Iterator[str]:
+def cut_line(line: str) -> list[str]:
     """A line in parts of at most 1,000 characters, as long as possible, cut before spaces."""
-    start = 0
-    while len(line) - start > LONGEST_PART:
-        # Not at the start itself: the part would be empty.
-        space = line.rfind(" ", start + 1, start + LONGEST_PART + 1)
-        end = space if space > start else start + LONGEST_PART
-        yield line[start:end]
-        start = end
-    yield line[start:]
+    return PART.findall(line) or [line]
 
 
 def learn_length_ratio(source: np.ndarray, target: np.ndarray, extra: int) -> float:

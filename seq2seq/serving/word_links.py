@@ -2,25 +2,25 @@
 
 from collections.abc import Iterator
 
+from seq2seq.data.text.windows import split_by_padding
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.translation.request import TranslationRequest
 
 MAX_PADDED = 128  # pieces of the pairs that are aligned between two steps, or one pair
 
-Slice = list[tuple[TranslationRequest, int]]  # translations: of which sentence, of which rank
+RankedSentence = tuple[TranslationRequest, int]  # one translation of a sentence, by its rank
 
 
-def slices_to_align(request: ClientRequest) -> Iterator[Slice]:
+def slices_to_align(request: ClientRequest) -> Iterator[list[RankedSentence]]:
     """The translations whose words are linked, as many at a time as take little time."""
-    portion: Slice = []
-    longest = 0
-    for sentence in request.sentences:
-        for rank, translation in enumerate(sentence.result.translations[: sentence.links]):
-            length = max(len(sentence.ids or ()), len(translation.ids))
-            if portion and max(longest, length) * (len(portion) + 1) > MAX_PADDED:
-                yield portion
-                portion, longest = [], 0
-            portion.append((sentence, rank))
-            longest = max(longest, length)
-    if portion:
-        yield portion
+
+    def length_of(ranked: RankedSentence) -> int:
+        sentence, rank = ranked
+        return max(len(sentence.ids or ()), len(sentence.result.translations[rank].ids))
+
+    translations = (
+        (sentence, rank)
+        for sentence in request.sentences
+        for rank in range(len(sentence.result.translations[: sentence.links]))
+    )
+    return split_by_padding(translations, length_of, MAX_PADDED)

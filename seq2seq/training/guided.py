@@ -12,7 +12,7 @@ from torch import Tensor
 from seq2seq.attention import Attention
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_range
-from seq2seq.data.corpus.piece_links import BatchLinks
+from seq2seq.data.links.piece_links import BatchLinks
 from seq2seq.data.options import DataOptions
 from seq2seq.models import Seq2Seq
 from seq2seq.training.config.options import GuidedOptions

@@ -37,10 +37,8 @@ def build_variants(plan: Plan, prepared: Prepared) -> Augmentation | SubwordRegu
             seed=seed,
             max_length=max_length,
         )
-    if not any(component.is_augmented for component in prepared.components):
+    if not prepared.train.is_augmented:
         return subwords
     text = RowText(prepared.train, prepared.tokenizers, prepared.word_links, plan.link_files.to_end)
-    options = [AugmentOptions(**component.augment) for component in prepared.components]
-    return Augmentation(
-        prepared.train, text, options, seed=seed, max_length=max_length, subwords=subwords
-    )
+    options = [AugmentOptions(**component.augment) for component in prepared.train.components]
+    return Augmentation(text, options, seed=seed, max_length=max_length, subwords=subwords)

@@ -24,11 +24,8 @@ from seq2seq.base.plugins import record_plugins
 from seq2seq.checkpoint.folder import BEST, KEPT, LAST
 from seq2seq.data.augment.augmented_text import AugmentOptions
 from seq2seq.data.batches.batch_loader import EvalBatches
-from seq2seq.data.corpus.corpus import Corpus, text_of_rows
 from seq2seq.data.corpus.groups import group_marks, mark_unpositioned
 from seq2seq.data.corpus.ledger import write_ledger
-from seq2seq.data.corpus.mixture import find_components
-from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import Prepared, learn_length_ratio, prepare
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.text.tokenization.tokenizer import Tokenizers
@@ -115,7 +112,7 @@ def train(
     unpositioned = mark_unpositioned(source, plan.model["model"].get("unpositioned"))
     model = build_model(plan.model, source.size, target.size, marks, unpositioned)
     saved = describe_run(plan, prepared)
-    text = validation_text(plan.data, prepared.valid, plan.validation.sentences)
+    text = list(islice(prepared.valid.texts(), plan.validation.sentences))
     module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)
     if plan.run.dry_run:
         restore(plan.resume, plan.init, module, prepared.tokenizers)
@@ -172,13 +169,6 @@ def restore(
     return []
 
 
-def validation_text(data: DataOptions, corpus: Corpus, limit: int | None) -> list[tuple[str, str]]:
-    """The validation pairs that are translated, as they stand in the files."""
-    sides = str(data.source), str(data.target)
-    components = find_components(data.valid, *sides, "data.valid")
-    return list(islice(text_of_rows(components, corpus), limit))
-
-
 def report_end(
     plan: Plan, trainer: L.Trainer, timer: Timer, best: ModelCheckpoint, score: float | None
 ) -> None:
@@ -227,8 +217,9 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         order["both_directions"] = True
     if plan.data.stages is not None:
         order["stages"] = plan.data.stages
-    if any(component.is_augmented for component in prepared.components):
-        order["augment"] = [asdict(AugmentOptions(**each.augment)) for each in prepared.components]
+    if prepared.train.is_augmented:
+        components = prepared.train.components
+        order["augment"] = [asdict(AugmentOptions(**each.augment)) for each in components]
     guided = None
     if plan.guide is not None:
         order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, Units
-from seq2seq.alignment.links import Span, Word, spans_to_words, word_weights, words, words_and_marks
-from seq2seq.alignment.saved_choice import best_known_choice
+from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, Units, best_known_choice
+from seq2seq.alignment.links import Span, Word, spans_to_words, words, words_and_marks
+from seq2seq.alignment.projection import word_weights
 from seq2seq.attention import ATTENTION
 from seq2seq.base.environment import usable_cores
 from seq2seq.base.errors import ConfigError
@@ -424,7 +424,7 @@ class Translator:
         of_text = weights[..., len(self.source.prefix) :]  # without the tag
         # Row t is the step that wrote piece t, row t + 1 the one that read it. The last is dropped.
         readings = torch.stack([of_text.roll(-shift, -2) for shift in SHIFTS])
-        return Alignment(source, target, word_weights(readings, *spans, source, target, end=True))
+        return Alignment(source, target, word_weights(readings, spans, (source, target)))
 
     def _units(self, text: str, spans: list[Span], side: str, units: Units) -> list[Word]:
         if self.by_piece(side, units):

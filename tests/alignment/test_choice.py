@@ -1,9 +1,24 @@
+"""The choice of weights: guessed, described, read, and kept beside its checkpoint."""
+
+import hashlib
+import json
+from pathlib import Path
+
 import pytest
 import torch
 
-from seq2seq.alignment.choice import Alignment, Choice, check_choice, describe_choice, guess_choice
+from seq2seq.alignment.choice import (
+    Alignment,
+    Choice,
+    check_choice,
+    choice_file,
+    describe_choice,
+    guess_choice,
+    load_choice,
+    save_choice,
+)
 from seq2seq.alignment.links import words
-from seq2seq.base.errors import ConfigError
+from seq2seq.base.errors import ConfigError, DataError
 
 # Two layers of two heads, two target words, two source words and the end. In the first layer the
 # heads look at different words, so that their mean is blurred; in the second they agree.
@@ -30,15 +45,11 @@ def test_the_layer_of_several_alignments_is_the_sharpest_on_average() -> None:
 
 
 def test_a_layer_or_head_that_does_not_exist_is_named_as_a_user_counts() -> None:
-    for index in (-1, 2):
-        message = rf"layer {index + 1} does not exist: there are 1 ... 2"
-        with pytest.raises(ConfigError, match=message):
-            check_choice(Choice(0, index, None), 2, 4)
-    for index in (-1, 4):
-        with pytest.raises(
-            ConfigError, match=rf"head {index + 1} does not exist: there are 1 ... 4"
-        ):
-            check_choice(Choice(0, 1, index), 2, 4)
+    for layer, head, what in ((-1, None, "layer 0"), (2, None, "layer 3"), (1, -1, "head 0")):
+        with pytest.raises(ConfigError, match=f"{what} does not exist: there are 1 ... "):
+            check_choice(Choice(0, layer, head), 2, 4)
+    with pytest.raises(ConfigError, match=r"head 5 does not exist: there are 1 ... 4"):
+        check_choice(Choice(0, 1, 4), 2, 4)
     check_choice(Choice(1, 1, 3), 2, 4)
 
 
@@ -64,3 +75,61 @@ def test_links_are_those_of_the_map_and_none_where_it_looks_at_the_end() -> None
     assert ALIGNMENT.links(Choice(0, 0, 1)) == {(1, 0)}
     assert ALIGNMENT.links(Choice(0, 1, 0)) == {(1, 0), (0, 1)}
     assert ALIGNMENT.links(Choice(0, 1, None)) == {(1, 0), (0, 1)}  # y: 0.6 on a, 0.4 on the end
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    path = tmp_path / "best.ckpt"
+    path.write_bytes(b"weights")
+    return path
+
+
+@pytest.mark.parametrize("choice", [Choice(0, 0, None), Choice(1, 5, 0), Choice(0, 2, 7, 0.5, 0.5)])
+def test_a_choice_is_loaded_as_it_was_saved(checkpoint: Path, choice: Choice) -> None:
+    assert load_choice(checkpoint) is None
+    path = save_choice(checkpoint, choice, aer=0.5)
+    assert path.name == "best.alignment.json"
+    assert load_choice(checkpoint) == choice
+    assert {p.name for p in checkpoint.parent.iterdir()} == {"best.ckpt", path.name}
+
+
+def test_the_file_says_what_one_would_type(checkpoint: Path) -> None:
+    entry = json.loads(save_choice(checkpoint, Choice(1, 1, 3, 0.5), aer=0.25).read_text())
+    assert entry == {
+        "checkpoint": "best.ckpt",
+        "sha256": hashlib.sha256(b"weights").hexdigest(),
+        "shift": 1,
+        "layer": 2,
+        "heads": 4,
+        "threshold": 0.5,
+        "near": 1.0,
+        "aer": 0.25,
+    }
+
+
+def test_the_choice_for_other_weights_is_not_used(checkpoint: Path) -> None:
+    save_choice(checkpoint, Choice(0, 1, None))
+    checkpoint.write_bytes(b"weights after more training")
+    with pytest.warns(UserWarning, match=r"not used: .* other weights .* --choose"):
+        assert load_choice(checkpoint) is None
+
+
+DAMAGED = ("", "[]", "{}", '{"shift": 2, "layer": 1, "heads": "mean"}', "[" * 100_000)
+
+
+@pytest.mark.parametrize("damage", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_choice_is_refused_by_name(checkpoint: Path, damage: str) -> None:
+    choice_file(checkpoint).write_text(damage)
+    with pytest.raises(DataError, match=r"best\.alignment\.json.* Choose again"):
+        load_choice(checkpoint)
+
+
+@pytest.mark.parametrize("key", ["shift", "layer", "heads", "threshold", "near"])
+@pytest.mark.parametrize("value", [None, "all", "mean", True, -1, 1.5])
+def test_a_choice_of_what_cannot_be_is_refused(checkpoint: Path, key: str, value: object) -> None:
+    if (key, value) == ("heads", "mean"):
+        return
+    path = save_choice(checkpoint, Choice(0, 1, 1))
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(DataError, match="no choice"):
+        load_choice(checkpoint)

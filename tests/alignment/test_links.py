@@ -6,7 +6,6 @@ import torch
 from helpers.builders import error_rate
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.testing import assert_close
 
 from seq2seq.alignment.links import (
     LinkCounts,
@@ -18,7 +17,6 @@ from seq2seq.alignment.links import (
     parse_links,
     read_alignment,
     spans_to_words,
-    word_weights,
     words,
 )
 from seq2seq.base.errors import DataError
@@ -33,9 +31,6 @@ def tensor(*rows):
 def test_words_stand_between_white_space_and_know_their_place():
     assert words(" Ein  Hund\tläuft.\n") == [("Ein", 1, 4), ("Hund", 6, 10), ("läuft.", 11, 17)]
     assert words("") == words(" \n") == []
-
-
-def test_a_no_break_space_does_not_end_a_word():
     assert [w.text for w in words("40\u00a0km weit")] == ["40\u00a0km", "weit"]
 
 
@@ -51,139 +46,39 @@ def test_pieces_of_one_character_are_one_word():
     # a separate piece; the last piece is empty.
     spans = [(0, 1), (1, 2), (1, 2), (1, 2), (2, 4), (4, 5), (5, 5)]
     assert spans_to_words("我爱 中 ", spans) == [("我", 0, 1), ("爱", 1, 2), ("中", 3, 4)]
-
-
-def test_pieces_that_cut_through_a_character_are_one_word():
     assert spans_to_words("ab我", [(0, 3), (2, 3)]) == [("ab我", 0, 3)]
 
 
-def test_source_pieces_are_added_and_target_pieces_averaged():
-    # Source "ab c": pieces a, b, c. Target "x yz": pieces x, y, z. Last come the end symbols.
-    weights = tensor(
-        [0.1, 0.2, 0.3, 0.4],
-        [0.5, 0.1, 0.2, 0.2],
-        [0.1, 0.1, 0.8, 0.0],
-        [0.9, 0.0, 0.0, 0.1],
-    )
-    spans = [(0, 1), (1, 2), (3, 4)], [(0, 1), (2, 3), (3, 4)]
-    known = words("ab c"), words("x yz")
-    assert_close(word_weights(weights, *spans, *known), tensor([0.3, 0.3], [0.4, 0.5]))
-    assert_close(
-        word_weights(weights, *spans, *known, end=True),
-        tensor([0.3, 0.3, 0.4], [0.4, 0.5, 0.1]),
-    )
-
-
-def test_pieces_with_equal_spans_each_count():
-    # The one source character is two pieces, and so is the first target character.
-    weights = tensor([0.2, 0.3, 0.5], [0.4, 0.4, 0.2], [0.0, 0.1, 0.9], [0.0, 0.0, 1.0])
-    by_word = word_weights(
-        weights, [(0, 1), (0, 1)], [(0, 1), (0, 1), (2, 3)], words("我"), words("你 y")
-    )
-    assert_close(by_word, tensor([0.65], [0.1]))
-
-
-def test_a_lone_space_belongs_to_the_word_that_follows():
-    # Source "a  b ": pieces a, space, " b", space. Target "x y": pieces x, space, y.
-    weights = tensor(
-        [0.1, 0.2, 0.3, 0.25, 0.15],
-        [0.3, 0.1, 0.2, 0.0, 0.4],
-        [0.7, 0.1, 0.0, 0.0, 0.2],
-        [0.0, 0.0, 0.0, 0.0, 1.0],
-    )
-    spans = [(0, 1), (1, 2), (3, 4), (4, 5)], [(0, 1), (1, 2), (2, 3)]
-    by_word = word_weights(weights, *spans, words("a  b "), words("x y"), end=True)
-    # After b no word follows, so the last space belongs to b; y is the mean of two rows.
-    assert_close(by_word, tensor([0.1, 0.75, 0.15], [0.5, 0.2, 0.3]))
-
-
-def test_an_empty_span_belongs_to_the_word_that_follows():
-    weights = tensor([0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.0, 1.0])
-    by_word = word_weights(weights, [(0, 1), (1, 1), (2, 3)], [(0, 1)], words("a b"), words("x"))
-    assert_close(by_word, tensor([0.1, 0.5]))
-
-
-def test_a_word_without_a_piece_has_a_row_of_zeros():
-    weights = tensor([0.5, 0.5], [0.0, 1.0])
-    assert_close(
-        word_weights(weights, [(0, 1)], [(0, 1)], words("a"), words("x y")), tensor([0.5], [0.0])
-    )
-
-
-def test_a_leading_space_in_a_piece_changes_nothing():
-    weights = torch.rand(3, 3)
-    trimmed, untrimmed = [(0, 1), (2, 3)], [(0, 1), (1, 3)]
-    known = words("a b")
-    assert_close(
-        word_weights(weights, trimmed, trimmed, known, known),
-        word_weights(weights, untrimmed, untrimmed, known, known),
-    )
-
-
-def test_a_piece_over_two_words_is_shared_by_its_characters():
-    # The piece "abc d" has three characters in the first word and one in the second.
-    by_word = word_weights(
-        tensor([0.8, 0.2], [0.0, 1.0]), [(0, 5)], [(0, 1)], words("abc d"), words("x")
-    )
-    assert_close(by_word, tensor([0.6, 0.2]))
-
-
-def test_weights_of_whole_words_pass_through_and_heads_stay_apart():
-    weights = torch.rand(2, 3, 4, 5)
-    spans, others = [(0, 1), (2, 3), (4, 5), (6, 7)], [(0, 1), (2, 3), (4, 5)]
-    by_word = word_weights(weights, spans, others, words("a b c d"), words("x y z"))
-    assert_close(by_word, weights[..., :-1, :-1])
-
-
-@given(st.integers(1, 6), st.integers(1, 6), st.randoms(use_true_random=False))
-def test_rows_that_add_up_to_one_still_do(source, target, random):
-    texts = ["".join(random.choice("ab ") for _ in range(n)) + "." for n in (source, target)]
-    spans = [[(i, i + 1) for i in range(len(text))] for text in texts]
-    weights = torch.rand(len(spans[1]) + 1, len(spans[0]) + 1).softmax(-1)
-    by_word = word_weights(weights, spans[0], spans[1], words(texts[0]), words(texts[1]), end=True)
-    assert_close(by_word.sum(-1), torch.ones(len(words(texts[1]))))
-
-
-def test_a_text_without_words_gives_an_empty_map():
-    assert word_weights(torch.ones(1, 1), [], [], [], []).shape == (0, 0)
-    assert word_weights(torch.ones(2, 1), [], [(0, 1)], [], words("x"), end=True).shape == (1, 1)
-
-
-def test_weights_without_the_end_symbols_are_refused():
-    with pytest.raises(RuntimeError, match="size mismatch|cannot be multiplied"):
-        word_weights(torch.ones(1, 1), [(0, 1)], [(0, 1)], words("a"), words("x"))
-
-
 def test_each_target_word_is_linked_to_its_strongest_source_word():
-    assert extract_links(tensor([0.1, 0.7, 0.2], [0.6, 0.1, 0.3]), end=False) == {(1, 0), (0, 1)}
-
-
-def test_a_target_word_that_looks_at_the_end_symbol_has_no_link():
+    assert extract_links(tensor([0.1, 0.7, 0.2, 0], [0.6, 0.1, 0.3, 0])) == {(1, 0), (0, 1)}
     # Word 0 looks at the end most, word 1 at a source word, word 2 as much at either.
     weights = tensor([0.2, 0.3, 0.5], [0.1, 0.5, 0.4], [0.4, 0.2, 0.4])
-    assert extract_links(weights, end=True) == {(1, 1), (0, 2)}
+    assert extract_links(weights) == {(1, 1), (0, 2)}
+    # A row without weight has no link.
+    assert extract_links(tensor([0.0, 0.0], [float("nan"), float("nan")])) == set()
+    assert extract_links(torch.ones(2, 1)) == set()
+    with pytest.raises(TypeError):  # links of several heads at once
+        extract_links(torch.ones(2, 3, 3))
 
 
 def test_a_target_word_that_looks_nowhere_in_particular_has_no_link_if_asked():
     # Of what is not on the end, the largest are 0.4 of 0.8 and 0.3 of 0.8.
     weights = tensor([0.4, 0.2, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2])
-    assert extract_links(weights, end=True, threshold=0.375) == {(0, 0), (1, 1)}
-    assert extract_links(weights, end=True, threshold=0.5) == {(0, 0)}
-    assert extract_links(weights, end=True, threshold=0.6) == set()
+    assert extract_links(weights, threshold=0.375) == {(0, 0), (1, 1)}
+    assert extract_links(weights, threshold=0.5) == {(0, 0)}
+    assert extract_links(weights, threshold=0.6) == set()
 
 
-def test_a_row_without_weight_has_no_link():
-    assert extract_links(tensor([0.0, 0.0], [float("nan"), float("nan")]), end=False) == set()
-    assert (
-        extract_links(torch.ones(2, 0), end=False)
-        == extract_links(torch.ones(2, 1), end=True)
-        == set()
-    )
-
-
-def test_links_of_several_heads_at_once_are_refused():
-    with pytest.raises(TypeError):
-        extract_links(torch.ones(2, 3, 3), end=False)
+def test_words_looked_at_nearly_as_much_are_linked_too_if_that_is_asked() -> None:
+    weights = torch.tensor([[0.4, 0.2, 0.3, 0.1], [0.25, 0.25, 0.1, 0.4], [0.5, 0.0, 0.0, 0.5]])
+    assert extract_links(weights) == {(0, 0), (0, 2)}
+    assert extract_links(weights, near=0.7) == {(0, 0), (2, 0), (0, 2)}
+    assert extract_links(weights, near=0.5) == {(0, 0), (1, 0), (2, 0), (0, 2)}
+    # A word with most weight on the end has no link, however large its other weights together.
+    assert (0, 1) not in extract_links(weights, near=0.1)
+    for near in (0.0, 1.5):
+        with pytest.raises(ValueError, match="above 0 and at most 1"):
+            extract_links(weights, near=near)
 
 
 @given(link_sets, link_sets)
@@ -217,17 +112,12 @@ def test_an_alignment_file_has_a_line_for_every_pair(tmp_path):
     packed.write_bytes(gzip.compress(content + b"\n"))
     expected = [({(0, 0)}, {(0, 0), (1, 1)}), (set(), set()), ({(2, 0)}, {(2, 0)})]
     assert read_alignment(plain) == read_alignment(packed) == expected
-
-
-def test_an_empty_alignment_file_has_no_pairs(tmp_path):
-    path = tmp_path / "a.align"
-    path.write_bytes(b"")
-    assert read_alignment(path) == []
+    plain.write_bytes(b"")
+    assert read_alignment(plain) == []
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     broken, packed = tmp_path / "broken.align", tmp_path / "broken.align.gz"
-    broken.write_bytes(b"0-0\n1-1 \xff\n")
     whole = gzip.compress(b"0-0\n" * 100)
     for path, content, where in (
         (broken, b"0-0\n1-1 \xff\n", r"broken\.align:2:"),
@@ -256,10 +146,7 @@ def test_error_rate_is_zero_between_sure_and_possible_links(sure, possible):
     every = sure | possible
     assert error_rate([sure], [sure], [possible]) == 0
     assert error_rate([every], [sure], [possible]) == 0
-
-
-def test_error_rate_of_foreign_links_is_one():
-    assert error_rate([{(0, 1)}], [{(1, 0)}], [{(1, 0)}]) == 1
+    assert error_rate([{(0, 201)}], [{(201, 0)}], [{(201, 0)}]) == 1
 
 
 def test_precision_and_recall_by_pencil_and_paper() -> None:
@@ -291,18 +178,6 @@ def test_where_all_links_are_sure_the_error_rate_is_one_minus_f1(predicted: set,
         assert counts.aer == pytest.approx(1 - counts.f1)
 
 
-def test_words_looked_at_nearly_as_much_are_linked_too_if_that_is_asked() -> None:
-    weights = torch.tensor([[0.4, 0.2, 0.3, 0.1], [0.25, 0.25, 0.1, 0.4], [0.5, 0.0, 0.0, 0.5]])
-    assert extract_links(weights, end=True) == {(0, 0), (0, 2)}
-    assert extract_links(weights, end=True, near=0.7) == {(0, 0), (2, 0), (0, 2)}
-    assert extract_links(weights, end=True, near=0.5) == {(0, 0), (1, 0), (2, 0), (0, 2)}
-    # A word with most weight on the end has no link, however large its other weights together.
-    assert (0, 1) not in extract_links(weights, end=True, near=0.1)
-    for near in (0.0, 1.5):
-        with pytest.raises(ValueError, match="above 0 and at most 1"):
-            extract_links(weights, end=True, near=near)
-
-
 SIZES = [(2, 3), (0, 1), (4, 1)]
 PATH = Path("reference.align")
 
@@ -311,10 +186,6 @@ def check(*lines: str) -> None:
     links = [parse_links(line) for line in lines]
     check_line_count(PATH, len(links), len(SIZES), "a and b")
     check_all_links(PATH, links, SIZES, "a and b")
-
-
-def test_links_up_to_the_last_word_of_both_sides_fit() -> None:
-    check("0-0 1-2", "", "3p0")
 
 
 @pytest.mark.parametrize(
@@ -331,5 +202,6 @@ def test_links_up_to_the_last_word_of_both_sides_fit() -> None:
     ],
 )
 def test_what_does_not_fit_is_named_by_file_and_line(lines: tuple[str, ...], message: str) -> None:
+    check("0-0 1-2", "", "3p0")  # up to the last word of both sides
     with pytest.raises(DataError, match=message):
         check(*lines)

@@ -1,4 +1,4 @@
-"""Small corpora: of text on disk, and of ids in memory."""
+"""Small corpora of text on disk, and lengths of real ones."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.small_corpora import ENGLISH, GERMAN, corpus_in_memory, small_tokenizer
+from helpers.small_corpora import ENGLISH, GERMAN, small_tokenizer
 
 from seq2seq.base.errors import DataError
-from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.text.lines import find_side, read_lines
 from seq2seq.text.tokenization.bpe import ByteLevelBPE
 from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
@@ -38,12 +37,6 @@ def parallel(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
         return paths
 
     return write
-
-
-@pytest.fixture
-def corpus_of() -> Callable[[Sequence[int], Sequence[int]], Corpus]:
-    """A corpus in memory with given lengths; see `corpus_in_memory`."""
-    return corpus_in_memory
 
 
 @pytest.fixture(scope="session")

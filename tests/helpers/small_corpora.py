@@ -1,12 +1,14 @@
 """Small corpora of text, and of ids in memory."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from seq2seq.data.corpus.corpus import Corpus
-from seq2seq.data.corpus.encode import EncodingStats
+from seq2seq.data.corpus.corpus import Corpus, EncodingStats
+from seq2seq.data.corpus.mixture import Component
 from seq2seq.data.corpus.ragged_array import RaggedArray
+from seq2seq.data.text.formats import TwoFiles
 from seq2seq.text.tokenization.bpe import ByteLevelBPE
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
@@ -37,11 +39,11 @@ def corpus_in_memory(
     weights: Sequence[float] = (1.0,),
 ) -> Corpus:
     """A corpus with given lengths; `kept` are the rows of each component, if there are several."""
+    text = TwoFiles(Path("none.de"), Path("none.en"))
     return Corpus(
-        InMemory(source),
-        InMemory(target),
+        [Component("", text, weight) for weight in weights],
+        (InMemory(source), InMemory(target)),
         [EncodingStats(256, kept=rows) for rows in kept or [len(source)]],
-        weights=weights,
         hashes=np.arange(len(source), dtype=np.uint64),
         outcomes=np.zeros(len(source), np.uint8),
     )

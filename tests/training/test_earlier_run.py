@@ -13,8 +13,7 @@ from helpers.tiny_runs import metrics, train_again
 from yaml import safe_load
 
 from seq2seq import Translator
-from seq2seq.alignment.choice import Choice
-from seq2seq.alignment.saved_choice import load_choice, save_choice
+from seq2seq.alignment.choice import Choice, load_choice, save_choice
 
 EARLIER = Path(__file__).parent / "earlier_run"
 

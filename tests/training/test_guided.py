@@ -8,7 +8,7 @@ from helpers.builders import SMALL, assert_equal, gradients, model_config, small
 from torch import Tensor
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.data.corpus.piece_links import BatchLinks
+from seq2seq.data.links.piece_links import BatchLinks
 from seq2seq.models import PassOptions, build_model, check_model
 from seq2seq.training.config.options import GuidedOptions
 from seq2seq.training.guided import (

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.data.batches.batch import Batch, draw_cuts
-from seq2seq.data.corpus.piece_links import BatchLinks
+from seq2seq.data.links.piece_links import BatchLinks
 from seq2seq.models import PassOptions, Seq2Seq, build_model
 from seq2seq.training.guided import GuidedHead, align_loss
 from seq2seq.training.loss import Loss, batch_loss, cross_entropy, r_drop, simcut

@@ -12,12 +12,14 @@ from seq2seq.alignment.choice import (
     Alignment,
     Choice,
     check_choice,
+    choice_file,
     choice_of_guided_head,
+    choice_options,
     describe_choice,
     guess_choice,
+    load_choice,
 )
 from seq2seq.alignment.links import Links
-from seq2seq.alignment.saved_choice import choice_file, choice_options, load_choice
 from seq2seq.base.errors import ConfigError
 
 GUESS = (

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import Alignment, describe_choice
+from seq2seq.alignment.choice import Alignment, choice_options, describe_choice, save_choice
 from seq2seq.alignment.links import Link, Links, check_all_links, check_pair_links
-from seq2seq.alignment.saved_choice import choice_options, save_choice
 from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align import choice

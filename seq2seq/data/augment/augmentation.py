@@ -4,8 +4,8 @@ Only the corpus is kept: decoding its pieces gives the text that is changed and 
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,87 +22,77 @@ from seq2seq.data.augment.augmented_text import (
 from seq2seq.data.augment.subword_regularization import (
     CACHED,
     SAMPLE,
-    Resegmented,
+    PassRows,
     SubwordRegularization,
     max_pieces_of,
 )
 from seq2seq.data.corpus.corpus import Corpus
-from seq2seq.data.corpus.piece_links import ENTRY, PieceLinks
-from seq2seq.data.links.guided_links import RowLinks, as_entries, project
+from seq2seq.data.corpus.ragged_array import RaggedArray
+from seq2seq.data.links.link_files import link_entries, word_links_of
+from seq2seq.data.links.piece_links import ENTRY, PieceLinks
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 CHUNK = 2**18  # rows whose kinds are drawn together
 FITTING = 0.98  # the part of the rows that have no more pieces than expected
 
 
-class TaggedPair(NamedTuple):
-    """A pair, and the tag before its source if there is one."""
-
-    tag: list[int]
-    pair: SentencePair
-
-
 class RowText:
     """Reads the text of rows from their pieces, and encodes text as it was encoded for them.
 
     Args:
-        corpus: of pieces, without subword regularization.
+        corpus: a corpus of pieces, without subword regularization.
         tokenizers: those of the corpus.
-        links: between the words of the rows; None: there are none.
-        to_end: see `project`.
+        links: the links between the words of its rows; None if there are none.
+        to_end: see `LinkFiles`.
     """
 
     def __init__(
-        self, corpus: Corpus, tokenizers: Tokenizers, links: RowLinks | None, to_end: bool
+        self, corpus: Corpus, tokenizers: Tokenizers, links: RaggedArray | None, to_end: bool
     ):
-        self._sides, self._tokenizers = (corpus.source, corpus.target), tokenizers
-        self._links, self._to_end = links, to_end
+        self.corpus, self._tokenizers, self._links, self._to_end = corpus, tokenizers, links, to_end
 
-    def read(self, row: int) -> TaggedPair | None:
+    def read(self, row: int) -> SentencePair | None:
         """The text of a row; None if its pieces do not say it exactly: if they are others when it
         is encoded again, or if the row's links are of other words.
         """
-        tag: list[int] = []
-        texts: list[str] = []
-        for read, tokenizer in zip(self._sides, self._tokenizers, strict=True):
-            ids = read(row).tolist()
-            (text,) = tokenizer.decode_batch([ids])
-            (again,) = tokenizer.encode_batch([text])
-            if not texts:  # no target has a tag
-                tag = ids[: min(1, len(ids) - len(again))]
-                again = [*tag, *again]
-            if UNK in ids or again != ids:
-                return None
-            texts.append(text)
-        source, target = texts
-        links = Links(set(), set())
-        if self._links is not None:
-            of_row = self._links.of_texts(row, source, target)
-            if of_row is None:
-                return None
-            links = of_row
-        return TaggedPair(tag, SentencePair(source, target, links))
+        sides = self.corpus.source(row).tolist(), self.corpus.target(row).tolist()
+        tokenizers = self._tokenizers
+        source, target = (
+            tokenizer.decode_batch([ids])[0]
+            for tokenizer, ids in zip(tokenizers, sides, strict=True)
+        )
+        pair = SentencePair(source, target, Links(set(), set()))
+        again = self.encode(pair)
+        tag = sides[0][: min(1, len(sides[0]) - len(again[0]))]
+        if UNK in (*sides[0], *sides[1]) or sides != ([*tag, *again[0]], again[1]):
+            return None
+        if self._links is None:
+            return pair._replace(tag=tag)
+        links = word_links_of(self._links[row], source, target)
+        return None if links is None else pair._replace(links=links, tag=tag)
 
-    def encode(self, text: TaggedPair) -> list[list[int]]:
+    def encode(self, pair: SentencePair) -> list[list[int]]:
         """The pieces of a source with its tag, and of a target."""
-        (source,) = self._tokenizers.source.encode_batch([text.pair.source])
-        (target,) = self._tokenizers.target.encode_batch([text.pair.target])
-        return [[*text.tag, *source], target]
+        (source,) = self._tokenizers.source.encode_batch([pair.source])
+        (target,) = self._tokenizers.target.encode_batch([pair.target])
+        return [[*pair.tag, *source], target]
 
-    def project(self, text: TaggedPair) -> np.ndarray:
+    def link_pieces(self, pair: SentencePair) -> np.ndarray:
         """The links of a pair between its pieces; none if the corpus has no links."""
         if self._links is None:
             return np.empty(0, ENTRY)
-        source, target, links = text.pair
-        spans = self._tokenizers.source.spans(source), self._tokenizers.target.spans(target)
-        shares = project(links, source, target, *spans, to_end=self._to_end)
-        return as_entries(shares, len(text.tag))
+        spans = (
+            self._tokenizers.source.spans(pair.source),
+            self._tokenizers.target.spans(pair.target),
+        )
+        return link_entries(pair.links, pair[:2], spans, len(pair.tag), self._to_end)
 
 
 class Variant(NamedTuple):
     """The pieces of an augmented pair, and the links between them: none if the corpus has none."""
 
-    sides: list[list[int]]
+    source: list[int]
+    target: list[int]
     links: np.ndarray
 
 
@@ -124,10 +114,9 @@ class Augmentation:
     fit, if they do not give its text exactly, or if the changed text would need unknown symbols.
 
     Args:
-        corpus: of plain pieces.
-        text: the text of its rows.
-        options: of each component.
-        seed: of the draws, 0 <= seed < 2^32.
+        text: the text of the rows of a corpus of plain pieces.
+        options: those of each component.
+        seed: seed of the draws, 0 <= seed < 2^32.
         max_length: maximum pieces of a sentence, EOS included.
         subwords: segments the pairs differently in each pass; None: always alike.
 
@@ -139,7 +128,6 @@ class Augmentation:
 
     def __init__(
         self,
-        corpus: Corpus,
         text: RowText,
         options: Sequence[AugmentOptions],
         *,
@@ -147,9 +135,9 @@ class Augmentation:
         max_length: int,
         subwords: SubwordRegularization | None = None,
     ):
-        self._corpus, self._text, self._options = corpus, text, options
+        self._corpus, self._text, self._options = text.corpus, text, options
         self._seed, self._max_pieces, self._subwords = seed, max_length - 1, subwords
-        plain = [corpus.source_lengths, corpus.target_lengths]
+        plain = [self._corpus.source_lengths, self._corpus.target_lengths]
         self._plain, self._rooms = plain, plain if subwords is None else subwords.rooms
         self._of_subwords = [1.0, 1.0] if subwords is None else subwords.growth
         self._growths = [self._measure(number) for number in range(len(options))]
@@ -157,9 +145,24 @@ class Augmentation:
         self._kinds, self.lengths = lru_cache(1)(self._draw_kinds), lru_cache(1)(self._estimate)
         self.growth = [self._average_growth(side) for side in (0, 1)]
 
-    def rows(self, epoch: int) -> "AugmentedRows":
-        """The pairs of a pass."""
-        return AugmentedRows(self, epoch, self._corpus, self._subwords)
+    def rows(self, epoch: int) -> PassRows:
+        """The pairs of a pass; the augmented ones of the last batches are cached."""
+        plain = self._corpus if self._subwords is None else self._subwords.rows(epoch)
+        variant_of = lru_cache(CACHED)(partial(self.draw, epoch=epoch))
+
+        def unless_augmented(plain_of: Callable[[int], Any], field: str) -> Callable[[int], Any]:
+            def of_row(row: int) -> Any:
+                variant = variant_of(row)
+                return plain_of(row) if variant is None else getattr(variant, field)
+
+            return of_row
+
+        source = unless_augmented(plain.source, "source")
+        target = unless_augmented(plain.target, "target")
+        if self._corpus.links is None:
+            return PassRows(source, target)
+        links = unless_augmented(self._corpus.links.row, "links")
+        return PassRows(source, target, PieceLinks(links, None))
 
     def draw(self, row: int, epoch: int) -> Variant | None:
         """The augmented form of a row in a pass; None if it stays as it is."""
@@ -167,18 +170,17 @@ class Augmentation:
         text = self._text.read(row) if kinds else None
         if text is None:
             return None
-        pair = augment(text.pair, kinds, draw_numbers(self._seed, epoch, row))
-        if pair == text.pair:
+        pair = augment(text, kinds, draw_numbers(self._seed, epoch, row))
+        if pair == text:
             return None
-        text = text._replace(pair=pair)
-        sides = self._text.encode(text)
+        sides = self._text.encode(pair)
         for side, (ids, rooms) in enumerate(zip(sides, self.lengths(epoch), strict=True)):
             if UNK in ids or len(ids) > rooms[row]:
                 return None
             if self._subwords is not None:
                 drawn = self._subwords.segment(side, ids, row, epoch)
                 sides[side] = drawn if len(drawn) <= rooms[row] else ids
-        return Variant(sides, self._text.project(text))
+        return Variant(sides[0], sides[1], self._text.link_pieces(pair))
 
     def _draw_kinds(self, epoch: int) -> np.ndarray:
         """(rows,) uint8."""
@@ -233,66 +235,14 @@ class Augmentation:
         return float(self._of_subwords[side] * (1 + sum(more) / len(self._corpus)))
 
 
-class AugmentedRows:
-    """The corpus in one pass; the augmented pairs of the last batches are cached."""
-
-    def __init__(
-        self,
-        augmentation: Augmentation,
-        epoch: int,
-        corpus: Corpus,
-        subwords: SubwordRegularization | None,
-    ):
-        self._plain = corpus if subwords is None else Resegmented(subwords, epoch)
-        self._variant = lru_cache(CACHED)(lambda row: augmentation.draw(row, epoch))
-        links = corpus.links
-        self.links = None if links is None else AugmentedLinks(links, self._variant)
-
-    def source(self, row: int) -> list[int] | np.ndarray:
-        """The pieces of a source."""
-        variant = self._variant(row)
-        return self._plain.source(row) if variant is None else variant.sides[0]
-
-    def target(self, row: int) -> list[int] | np.ndarray:
-        """The pieces of a target."""
-        variant = self._variant(row)
-        return self._plain.target(row) if variant is None else variant.sides[1]
-
-    def count_tokens(self, rows: np.ndarray) -> int:
-        """Target tokens of some rows, EOS counted."""
-        return sum(len(self.target(int(row))) + 1 for row in rows)
-
-
-class AugmentedLinks(PieceLinks):
-    """The links of the corpus in one pass.
-
-    Args:
-        plain: those of the pairs as they are.
-        variant: the augmented form of a row, if it has one.
-    """
-
-    def __init__(self, plain: PieceLinks, variant: Callable[[int], Variant | None]):
-        self._plain, self._variant = plain, variant
-
-    def row(self, index: int) -> np.ndarray:
-        """The entries of a row."""
-        variant = self._variant(index)
-        return self._plain.row(index) if variant is None else variant.links
-
-    def count(self, rows: np.ndarray) -> int:
-        """Target pieces of some rows that have links."""
-        return sum(len(np.unique(self.row(int(row))["target"])) for row in rows)
-
-
 def measure_growth(text: RowText, rows: Sequence[int], kind: int) -> list[Growth]:
     """The growth of sources and of targets by one kind of augmentation, from some rows."""
     pieces = []  # (2 before and after, 2 source and target) of each row
     for row in rows:
         before = text.read(row)
         if before is not None:
-            pair = augment(before.pair, kind, draw_numbers(0, 0, row))
-            pairs = before, before._replace(pair=pair)
-            pieces.append([[len(ids) for ids in text.encode(each)] for each in pairs])
+            pairs = before, augment(before, kind, draw_numbers(0, 0, row))
+            pieces.append([[len(ids) for ids in text.encode(pair)] for pair in pairs])
     if not pieces:
         return [Growth(), Growth()]
     growths = []

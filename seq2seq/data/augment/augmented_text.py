@@ -5,7 +5,7 @@ words.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -57,11 +57,14 @@ def check_augment(rates: Mapping[str, Any], where: str) -> None:
 
 
 class SentencePair(NamedTuple):
-    """A pair of sentences with the links between their words, as `words` counts them."""
+    """A pair of sentences with the links between their words, as `words` counts them, and with the
+    pieces before its source: a tag, if it has one.
+    """
 
     source: str
     target: str
     links: Links
+    tag: Sequence[int] = ()
 
 
 def draw_kinds(options: AugmentOptions, seed: int, epoch: int, start: int, stop: int) -> np.ndarray:
@@ -117,7 +120,7 @@ def drop_final_marks(pair: SentencePair) -> SentencePair:
         return pair
     sizes = len(words(source)), len(words(target))
     kept = ({(i, j) for i, j in each if i < sizes[0] and j < sizes[1]} for each in pair.links)
-    return SentencePair(source, target, Links(*kept))
+    return pair._replace(source=source, target=target, links=Links(*kept))
 
 
 def add_typos(text: str, numbers: Iterator[int]) -> str:
@@ -155,12 +158,11 @@ def add_noise(pair: SentencePair, numbers: Iterator[int]) -> SentencePair:
     kind, number = next(numbers) % 3, next(numbers)
     kinds = str(number % 10_000), SYMBOLS[number % len(SYMBOLS)], chr(first + number % count)
     noise = kinds[kind]
-    source, target, links = pair
+    source, target, links, _ = pair
     at_end = next(numbers) % 2 == 1
     link = (len(words(source)), len(words(target))) if at_end else (0, 0)
     shift = 0 if at_end else 1
     if links.possible:
         links = Links(*({(i + shift, j + shift) for i, j in each} | {link} for each in links))
-    if at_end:
-        return SentencePair(f"{source} {noise}", f"{target} {noise}", links)
-    return SentencePair(f"{noise} {source}", f"{noise} {target}", links)
+    form = f"{{}} {noise}" if at_end else f"{noise} {{}}"
+    return pair._replace(source=form.format(source), target=form.format(target), links=links)

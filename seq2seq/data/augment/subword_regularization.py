@@ -4,16 +4,35 @@ Only the corpus is kept: decoding its plain pieces gives the text that is segmen
 dropout (Provilkov et al. 2020).
 """
 
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
 from seq2seq.data.corpus.corpus import Corpus
+from seq2seq.data.links.piece_links import PieceLinks
 from seq2seq.text.tokenization.bpe_dropout import BPEDropout, draw_drops
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 SAMPLE = 500  # rows from which the growth of sentences is estimated
+Draw = Callable[[int], list[int] | np.ndarray]  # the pieces of a row
 CACHED = 2**16  # rows that are kept: more than a step reads, on all devices together
+
+
+class PassRows:
+    """The pairs of a corpus in one pass, as they are drawn.
+
+    Attributes:
+        source, target: return the pieces of a row.
+        links: links between the pieces of each row, if the corpus has links.
+    """
+
+    def __init__(self, source: Draw, target: Draw, links: PieceLinks | None = None):
+        self.source, self.target, self.links = source, target, links
+
+    def count_tokens(self, rows: np.ndarray) -> int:
+        """Target tokens of some rows, EOS counted."""
+        return sum(len(self.target(int(row))) + 1 for row in rows)
 
 
 class SubwordRegularization:
@@ -70,26 +89,15 @@ class SubwordRegularization:
         """`rooms`, the same in every epoch."""
         return self.rooms
 
-    def rows(self, epoch: int) -> "Resegmented":
-        """The pairs of an epoch; those that are drawn are kept as long as this object."""
-        return Resegmented(self, epoch)
+    def rows(self, epoch: int) -> PassRows:
+        """The pairs of an epoch; the drawn rows of the last batches are cached."""
+        source, target = (
+            lru_cache(CACHED)(partial(self.draw, side, epoch=epoch)) for side in (0, 1)
+        )
+        return PassRows(source, target)
 
     def _draw(self, side: int, row: int, epoch: int) -> list[int]:
         return self.segment(side, self._plain[side](row).tolist(), row, epoch)
-
-
-class Resegmented:
-    """The corpus as segmented in one epoch; the drawn rows of the last batches are cached."""
-
-    links = None
-
-    def __init__(self, subwords: SubwordRegularization, epoch: int):
-        self.source = lru_cache(CACHED)(lambda row: subwords.draw(0, row, epoch))
-        self.target = lru_cache(CACHED)(lambda row: subwords.draw(1, row, epoch))
-
-    def count_tokens(self, rows: np.ndarray) -> int:
-        """Target tokens of some rows, EOS counted."""
-        return sum(len(self.target(int(row))) + 1 for row in rows)
 
 
 def max_pieces_of(

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from seq2seq.base.symbols import BOS, EOS, PAD
-from seq2seq.data.augment.augmentation import AugmentedRows
-from seq2seq.data.augment.subword_regularization import Resegmented
+from seq2seq.data.augment.subword_regularization import PassRows
 from seq2seq.data.corpus.corpus import Corpus
-from seq2seq.data.corpus.piece_links import BatchLinks
+from seq2seq.data.links.piece_links import BatchLinks
 
-Rows = Corpus | Resegmented | AugmentedRows  # of one epoch
+Rows = Corpus | PassRows  # those of one epoch
 FIRST_STREAM = 2  # of token cutoff: BPE dropout draws from the streams 0 and 1 of a row
 
 

@@ -5,11 +5,10 @@ data of a step does not depend on the number of devices. Batches are made in a t
 ahead of the one that is used.
 """
 
-import atexit
-import threading
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from queue import SimpleQueue
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -259,44 +258,21 @@ def count_targets(rows: Rows, batch: np.ndarray) -> tuple[int, int]:
     """The divisors of a global batch's losses: its target tokens, EOS counted, and its target
     pieces that have links.
     """
-    return rows.count_tokens(batch), rows.links.count(batch) if rows.links else 0
+    return rows.count_tokens(batch), rows.links.count_linked(batch) if rows.links else 0
 
 
 def prefetch(items: Iterable[T], count: int) -> Generator[T, None, None]:
-    """The same items in the same order, up to `count` made ahead.
+    """The same items in the same order, up to `count` made ahead in a thread.
 
     The thread ends with the last item, or when this iterator is closed.
 
     Raises: what `items` raises, after the items before it.
     """
-    made: SimpleQueue[T | BaseException | None] = SimpleQueue()
-    room, closed = threading.Semaphore(count), threading.Event()
-
-    def make() -> None:
-        try:
-            for item in items:
-                made.put(item)
-                room.acquire()
-                if closed.is_set():
-                    return
-            made.put(None)
-        except BaseException as error:
-            made.put(error)
-
-    def stop() -> None:
-        closed.set()
-        room.release()
-        thread.join()
-
-    thread = threading.Thread(target=make, daemon=True)
-    thread.start()
-    atexit.register(stop)  # a thread that runs when Python has ended aborts the process
+    iterator, thread = iter(items), ThreadPoolExecutor(1)
+    made = deque(thread.submit(next, iterator, None) for _ in range(count))
     try:
-        while (item := made.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            room.release()
+        while (item := made.popleft().result()) is not None:
+            made.append(thread.submit(next, iterator, None))
             yield item
     finally:
-        atexit.unregister(stop)
-        stop()
+        thread.shutdown(cancel_futures=True)

@@ -76,22 +76,6 @@ def epoch_batches(
     shares = shares or [Share(0, len(longer), 1)]
     cuts = np.array(batch_ends(max_lengths(longer, shares), max_tokens), np.int64)
     random = np.random.default_rng((seed, epoch))
-    order = epoch_order(longer, target_lengths, source_lengths, shares, random, MIXING * shuffle)
-    sequence = random.permutation(len(cuts)) if shuffle else np.arange(len(cuts))
-    return EpochBatches(order, cuts, sequence)
-
-
-def epoch_order(
-    longer: np.ndarray,
-    target_lengths: np.ndarray,
-    source_lengths: np.ndarray,
-    shares: Sequence[Share],
-    random: np.random.Generator,
-    mixing: float,
-) -> np.ndarray:
-    """The rows of an epoch, int32, sorted by the longer side, then by the difference of the sides
-    plus noise between 0 and `mixing`.
-    """
     sampled = sample(longer, shares, random)
     starts = length_starts(sampled, longer)
     free = starts[:-1].copy()
@@ -100,8 +84,8 @@ def epoch_order(
     for rows in chunks(sampled):
         lengths = longer[rows]
         difference = (target_lengths[rows] - source_lengths[rows]).astype(np.float32)
-        if mixing:
-            difference += random.random(len(rows), dtype=np.float32) * mixing
+        if shuffle:
+            difference += random.random(len(rows), dtype=np.float32) * MIXING
         # Up and down in turn, so that a batch across two lengths has similar differences.
         difference[lengths % 2 == 1] *= -1
         places = counting_sort(lengths, free)
@@ -109,7 +93,8 @@ def epoch_order(
     for start, end in pairwise(starts.tolist()):
         # All these rows have the same longer side.
         order[start:end] = order[start:end][stable_argsort(differences[start:end])]
-    return order
+    sequence = random.permutation(len(cuts)) if shuffle else np.arange(len(cuts))
+    return EpochBatches(order, cuts, sequence)
 
 
 def stable_argsort(values: np.ndarray) -> np.ndarray:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_options, check_range
-from seq2seq.data.corpus.corpus import Share
-from seq2seq.data.corpus.mixture import Component, check_weight
+from seq2seq.data.corpus.corpus import Corpus, Share
+from seq2seq.data.corpus.mixture import check_weight
 
 EXAMPLE = "data.stages=[{until: 5000, weights: {web: 1, clean: 1}}, {weights: {clean: 1}}]"
 
@@ -82,16 +82,14 @@ def check_corpora(weights: Mapping[str, Any], train: Mapping[str, Any], where: s
         check_weight(weight, f"{where}.{name}", "it")
 
 
-def find_stages(
-    stages: Sequence[Mapping[str, Any]], components: Sequence[Component], shares: Sequence[Share]
-) -> list[Stage]:
-    """The stages of a training on these components; a reversed one has the weight of its corpus."""
+def find_stages(stages: Sequence[Mapping[str, Any]], corpus: Corpus) -> list[Stage]:
+    """The stages of a training on a corpus; a reversed component has the weight of the original."""
     found = []
     for options in stages:
         weights = options["weights"]
         of_stage = [
             share._replace(weight=float(weights[component.corpus]))
-            for component, share in zip(components, shares, strict=True)
+            for component, share in zip(corpus.components, corpus.shares, strict=True)
             if component.corpus in weights
         ]
         found.append(Stage(options.get("until"), of_stage))

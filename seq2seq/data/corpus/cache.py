@@ -54,7 +54,10 @@ class FileMemo:
         began = time.time_ns()
         result = compute(path)
         if state is not None and began - max(state[1:]) > SETTLED_NS and file_state(path) == state:
-            write_note(note, {"path": str(path), "state": state, "known": {**known, what: result}})
+            content = {"path": str(path), "state": state, "known": {**known, what: result}}
+            with suppress(OSError):
+                note.parent.mkdir(parents=True, exist_ok=True)
+                write_text(note, json.dumps(content))
         return result
 
     def sha256(self, path: Path) -> str:
@@ -78,12 +81,6 @@ def read_note(note: Path, state: list[int] | None) -> dict[str, Any]:
         return dict(content["known"]) if content["state"] == state else {}
     except (OSError, ValueError, LookupError, TypeError):
         return {}
-
-
-def write_note(note: Path, content: dict[str, Any]) -> None:
-    with suppress(OSError):
-        note.parent.mkdir(parents=True, exist_ok=True)
-        write_text(note, json.dumps(content))
 
 
 def file_entry(path: Path, sha256: Callable[[Path], str] | None = None) -> dict[str, Any]:
@@ -154,7 +151,7 @@ def seal(folder: Path) -> None:
 
 
 def put_in_place(stage: Path, folder: Path, memo: FileMemo) -> None:
-    """Rename a sealed folder; one that is there and sealed stays, and a damaged one goes."""
+    """Rename a sealed folder: keep a valid existing one, replace a damaged one."""
     while True:
         try:
             os.rename(stage, folder)
@@ -170,27 +167,21 @@ def put_in_place(stage: Path, folder: Path, memo: FileMemo) -> None:
         shutil.rmtree(damaged, ignore_errors=True)
     with suppress(OSError):
         sync(folder.parent)
-    hashes = read_seal(folder)
+    hashes = json.loads((folder / SEAL).read_text(encoding="utf-8"))
     for name in hashes:  # so that the next start reads nothing again
         memo.recall(folder / name, "sha256", lambda path: hashes[path.name])
 
 
-def read_seal(folder: Path) -> dict[str, str]:
-    """The hashes of the files in a folder, by name. Raises: OSError, ValueError without them."""
-    hashes: dict[str, str] = json.loads((folder / SEAL).read_text(encoding="utf-8"))
-    return hashes
-
-
 def is_sealed(folder: Path, memo: FileMemo) -> bool:
-    """Does a folder hold what was written, to the last bit?
+    """True if a folder holds what was written, to the last bit.
 
     A corpus of 20 GB takes a minute to hash, and hours to encode. `memo` keeps the hashes while the
     timestamps are unchanged, so only one start pays that minute. Changes that the file system does
     not see are left to the checksums of the disk.
     """
     try:
-        hashes = read_seal(folder).items()
-        return all(memo.sha256(folder / name) == known for name, known in hashes)
+        hashes = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        return all(memo.sha256(folder / name) == known for name, known in hashes.items())
     except (OSError, ValueError, AttributeError, DataError):
         return False
 

@@ -1,28 +1,140 @@
-"""A parallel corpus as piece ids on disk: encoded once, then read as needed."""
+"""A parallel corpus as piece ids on disk: encoded once, then read as needed. Its statistics say how
+many pairs were kept and left out, and how long and how well known they are.
+"""
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
-from itertools import compress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import compress, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tokenizers as library
 
-from seq2seq.base.errors import DataError
+from seq2seq.base.errors import DataError, format_count
 from seq2seq.base.progress import show_progress
+from seq2seq.base.symbols import UNK
+from seq2seq.data.corpus.blocks import (
+    EMPTY,
+    KEPT,
+    LONG,
+    Block,
+    encode_component,
+    smallest_type,
+)
 from seq2seq.data.corpus.cache import FileMemo, compute_once, digest
-from seq2seq.data.corpus.encode import KEPT, SIDES, EncodingStats, write_corpus
 from seq2seq.data.corpus.mixture import Component
-from seq2seq.data.corpus.parallel_encoding import encode_component
-from seq2seq.data.corpus.piece_links import PieceLinks
-from seq2seq.data.corpus.ragged_array import RaggedArray, map_array, release_memory
+from seq2seq.data.corpus.ragged_array import RaggedArray, RaggedWriter, map_array, release_memory
+from seq2seq.data.links.piece_links import PieceLinks
 from seq2seq.data.text.formats import Pair
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 # Part of every cache's name: raise it when the files of a corpus change their format.
 FORMAT = "5"
+SIDES = ("source", "target")
+LINES_KEPT, LINES_SHOWN = 100, 5  # of the pairs left out for one reason
+
+
+@dataclass
+class LeftOut:
+    """The pairs left out for one reason: how many, and the line numbers of the first."""
+
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        shown = ", ".join(str(line) for line in self.lines[:LINES_SHOWN])
+        more = ", ..." if self.count > LINES_SHOWN else ""
+        return f"line {shown}" if self.count == 1 else f"lines {shown}{more}"
+
+
+@dataclass
+class PieceStats:
+    """The pieces of one side.
+
+    Attributes:
+        lengths: how many sentences have 0, 1, 2, ... pieces, EOS not counted.
+        unknown: pieces that are not in the vocabulary.
+    """
+
+    lengths: list[int] = field(default_factory=list)
+    unknown: int = 0
+
+    def count(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        """Count more rows of ids, end to end."""
+        more = np.bincount(lengths, minlength=len(self.lengths)) if len(lengths) else ()
+        pairs = zip_longest(self.lengths, map(int, more), fillvalue=0)
+        self.lengths = [known + new for known, new in pairs]
+        self.unknown += int(np.count_nonzero(ids == UNK))
+
+    @property
+    def total(self) -> int:
+        return sum(length * count for length, count in enumerate(self.lengths))
+
+    @property
+    def unknown_rate(self) -> float:
+        """Between 0 and 1."""
+        return self.unknown / max(self.total, 1)
+
+
+@dataclass
+class EncodingStats:
+    """The statistics of one component: its pairs, and the pieces of both sides.
+
+    Attributes:
+        max_length: maximum pieces of a sentence, EOS included.
+        kept: pairs in the corpus.
+        empty: pairs left out because a side is empty or white space.
+        long: pairs left out because a side has more than `max_length` pieces.
+    """
+
+    max_length: int
+    kept: int = 0
+    empty: LeftOut = field(default_factory=LeftOut)
+    long: LeftOut = field(default_factory=LeftOut)
+    source: PieceStats = field(default_factory=PieceStats)
+    target: PieceStats = field(default_factory=PieceStats)
+
+    @property
+    def read(self) -> int:
+        """Pairs in the files."""
+        return self.kept + self.empty.count + self.long.count
+
+    def count_pairs(self, outcomes: np.ndarray, first_line: int) -> None:
+        """Count more pairs.
+
+        Args:
+            outcomes: (pairs,) KEPT, EMPTY or LONG.
+            first_line: of the file, that of its first pair.
+        """
+        line = first_line + self.read
+        self.kept += int(np.count_nonzero(outcomes == KEPT))
+        for outcome, left_out in ((EMPTY, self.empty), (LONG, self.long)):
+            lines = (np.flatnonzero(outcomes == outcome) + line).tolist()
+            left_out.count += len(lines)
+            left_out.lines += lines[: LINES_KEPT - len(left_out.lines)]
+
+    def __str__(self) -> str:
+        reasons = {
+            "with an empty side": self.empty,
+            f"longer than {self.max_length} pieces": self.long,
+        }
+        left_out = [f"{each.count:,} {why} ({each})" for why, each in reasons.items() if each.count]
+        sentence = f"{format_count(self.read, 'pair')} read, {self.kept:,} kept"
+        return f"{sentence}; left out: {', '.join(left_out)}" if left_out else sentence
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> "EncodingStats":
+        """The inverse of `dataclasses.asdict`.
+
+        Raises: LookupError or TypeError for other values.
+        """
+        parts = {"empty": LeftOut, "long": LeftOut, "source": PieceStats, "target": PieceStats}
+        return cls(**{**values, **{name: part(**values[name]) for name, part in parts.items()}})
 
 
 class Share(NamedTuple):
@@ -33,62 +145,60 @@ class Share(NamedTuple):
     weight: float
 
 
+@dataclass(eq=False)
 class Corpus:
     """Pairs of rows of ids, without BOS and EOS; the rows of each component in turn.
 
-    Args:
-        key: a hash of everything that the rows depend on.
-        outcomes: (pairs,) uint8, for each pair of the files whether it is kept, a row.
-        weights: of the components.
-
     Attributes:
-        source_lengths: (rows,) int32, pieces of each source, EOS not counted.
-        target_lengths: (rows,) int32, likewise.
-        all_stats: what was kept of each component's files.
-        duplicates: pairs whose text is also in an earlier row.
+        components: the texts that were encoded.
+        sides: the ids of sources and of targets.
+        all_stats: statistics of each component: how many pairs were kept, and why not all.
         hashes: (rows,) uint64, of the text of all pairs, ascending.
+        outcomes: (pairs,) uint8, for each pair of the files whether it is kept, a row.
+        duplicates: number of pairs whose text is also in an earlier row.
+        key: a hash of everything that the rows depend on.
+        links: links between the pieces of each row, if the corpus has links.
+        source_lengths: (rows,) int32, pieces of each source, EOS not counted.
+        target_lengths: (rows,) int32, pieces of each target.
         shares: the rows of each component and its weight.
-        links: between the pieces of each row, if the corpus has links.
     """
 
+    components: Sequence[Component]
+    sides: tuple[RaggedArray, RaggedArray]
+    all_stats: Sequence[EncodingStats]
+    hashes: np.ndarray
+    outcomes: np.ndarray
+    duplicates: int = 0
+    key: str = ""
     links: PieceLinks | None = None
 
-    def __init__(
-        self,
-        source: RaggedArray,
-        target: RaggedArray,
-        all_stats: Sequence[EncodingStats],
-        *,
-        weights: Sequence[float],
-        hashes: np.ndarray,
-        outcomes: np.ndarray,
-        duplicates: int = 0,
-        key: str = "",
-    ):
-        self._source, self._target = source, target
-        self.source_lengths = source.lengths
-        self.target_lengths = target.lengths
-        self.all_stats = tuple(all_stats)
-        self.hashes, self.outcomes, self.duplicates, self.key = hashes, outcomes, duplicates, key
-        ends = np.cumsum([stats.kept for stats in all_stats]).tolist()
+    def __post_init__(self) -> None:
+        self.source_lengths, self.target_lengths = (side.lengths for side in self.sides)
+        ends = np.cumsum([stats.kept for stats in self.all_stats]).tolist()
+        weights = [component.weight for component in self.components]
         starts = [0, *ends[:-1]]
         self.shares = [Share(*each) for each in zip(starts, ends, weights, strict=True)]
+
+    @property
+    def is_augmented(self) -> bool:
+        """True if any of its pairs are changed in training."""
+        return any(component.is_augmented for component in self.components)
 
     def __len__(self) -> int:
         return len(self.source_lengths)
 
     def source(self, index: int) -> np.ndarray:
         """The ids of a source sentence, read-only."""
-        return self._source[index]
+        return self.sides[0][index]
 
     def target(self, index: int) -> np.ndarray:
         """The ids of a target sentence, read-only."""
-        return self._target[index]
+        return self.sides[1][index]
 
     def read_ahead(self, rows: np.ndarray) -> None:
         """Let the system read rows from disk, which will be asked for soon."""
-        self._source.read_ahead(rows)
-        self._target.read_ahead(rows)
+        for side in self.sides:
+            side.read_ahead(rows)
 
     def release_memory(self) -> None:
         """Take what was read of lengths and hashes out of memory; they stay on disk."""
@@ -103,6 +213,11 @@ class Corpus:
         """For each component, (pairs,) bool: is this pair of its files a row?"""
         ends = np.cumsum([stats.read for stats in self.all_stats])
         return np.split(self.outcomes == KEPT, ends[:-1])
+
+    def texts(self) -> Iterator[Pair]:
+        """Source and target text of each row, from the files that were encoded."""
+        for component, kept in zip(self.components, self.pair_masks(), strict=True):
+            yield from compress(component.text.pairs(), kept)
 
 
 def encode_corpus(
@@ -150,18 +265,12 @@ def encode_corpus(
 
     folder = compute_once(cache_dir, f"corpus-{key}", write)
     shutil.rmtree(finished, ignore_errors=True)
-    return load_corpus(folder, [component.weight for component in components], key)
-
-
-def load_corpus(folder: Path, weights: Sequence[float], key: str) -> Corpus:
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    sides = zip(SIDES, note["types"], strict=True)
-    source, target = (RaggedArray(folder, side, kind) for side, kind in sides)
+    source, target = map(partial(RaggedArray, folder), SIDES, note["types"])
     return Corpus(
-        source,
-        target,
+        components,
+        (source, target),
         [EncodingStats.from_plain(each) for each in note["stats"]],
-        weights=weights,
         hashes=map_array(folder / "hashes", "<u8"),
         outcomes=map_array(folder / "outcomes", "u1"),
         duplicates=note["duplicates"],
@@ -169,7 +278,49 @@ def load_corpus(folder: Path, weights: Sequence[float], key: str) -> Corpus:
     )
 
 
-def text_of_rows(components: Sequence[Component], corpus: Corpus) -> Iterator[Pair]:
-    """Source and target text of each row, from the files that the corpus was encoded from."""
-    for component, kept in zip(components, corpus.pair_masks(), strict=True):
-        yield from compress(component.text.pairs(), kept)
+def write_corpus(
+    folder: Path,
+    components: Sequence[Component],
+    blocks: Iterable[Iterable[Block]],
+    tokenizers: Tokenizers,
+    max_length: int,
+) -> list[EncodingStats]:
+    """Write the files of a corpus, block by block.
+
+    Args:
+        blocks: of each component.
+
+    Returns: the statistics of each component.
+    Raises: DataError for a faulty file.
+    """
+    all_stats = [EncodingStats(max_length) for _ in components]
+    with ExitStack() as files:
+        hashes = files.enter_context((folder / "hashes").open("wb"))
+        outcomes = files.enter_context((folder / "outcomes").open("wb"))
+        sources, targets = (RaggedWriter(files, folder, side) for side in SIDES)
+        for component, stats, of_component in zip(components, all_stats, blocks, strict=True):
+            for block in of_component:
+                sources.append(block.source, block.source_lengths)
+                targets.append(block.target, block.target_lengths)
+                block.hashes.tofile(hashes)
+                block.outcomes.tofile(outcomes)
+                stats.count_pairs(block.outcomes, component.text.first_line)
+                stats.source.count(block.source, block.source_lengths)
+                stats.target.count(block.target, block.target_lengths)
+    note = {
+        "stats": [asdict(stats) for stats in all_stats],
+        "duplicates": sort_hashes(folder / "hashes"),
+        "types": [smallest_type(tokenizer) for tokenizer in tokenizers],
+    }
+    (folder / "report.json").write_text(json.dumps(note), encoding="utf-8")
+    return all_stats
+
+
+def sort_hashes(path: Path) -> int:
+    """Sort a file of hashes in place. Returns: how many repeat an earlier one."""
+    if path.stat().st_size == 0:
+        return 0
+    hashes = np.memmap(path, "<u8", "r+")
+    hashes.sort()
+    hashes.flush()
+    return int(np.count_nonzero(hashes[1:] == hashes[:-1]))

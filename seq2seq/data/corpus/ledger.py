@@ -11,15 +11,13 @@ import numpy as np
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import escape
 from seq2seq.data.corpus.cache import FileMemo, file_entry
-from seq2seq.data.corpus.corpus import Corpus
-from seq2seq.data.corpus.encode import EncodingStats, PieceStats
+from seq2seq.data.corpus.corpus import Corpus, EncodingStats, PieceStats
 from seq2seq.data.corpus.mixture import Component
 from seq2seq.data.text.provenance import find_provenance
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 
 def make_ledger(
-    components: Mapping[str, Sequence[Component]],
     corpora: Mapping[str, Corpus],
     tokenizers: Tokenizers,
     recipe: Mapping[str, Any],
@@ -28,15 +26,14 @@ def make_ledger(
     """A description of a run's data in plain values, see docs/data.md.
 
     Args:
-        components: the corpora of each part: train, valid, and test if there is one.
-        corpora: the encoded parts.
-        tokenizers: of both sides.
+        corpora: the encoded parts: train, valid, and test if there is one.
+        tokenizers: those of both sides.
         recipe: how they were learnt: `name` and its options.
-        memo: caches the hashes of files.
+        memo: recalls the hashes of files.
     """
     parts = {}
     for part, corpus in corpora.items():
-        pairs = zip(components[part], corpus.all_stats, strict=True)
+        pairs = zip(corpus.components, corpus.all_stats, strict=True)
         parts[part] = {
             "corpora": [corpus_entry(component, stats, memo) for component, stats in pairs],
             "duplicates": corpus.duplicates,
@@ -81,12 +78,12 @@ def side_entry(pieces: PieceStats) -> dict[str, Any]:
 
 
 def links_entry(
-    components: Sequence[Component], files: Sequence[Path | None], memo: FileMemo
+    corpus: Corpus, files: Sequence[Path | None], memo: FileMemo
 ) -> list[dict[str, str]]:
     """The file of links of each corpus that has one, with its hash."""
     return [
         {"corpus": component.name, "path": str(file), "sha256": memo.sha256(file)}
-        for component, file in zip(components, files, strict=True)
+        for component, file in zip(corpus.components, files, strict=True)
         if file is not None
     ]
 

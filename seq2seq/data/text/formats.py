@@ -5,7 +5,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -110,20 +109,18 @@ class TabTable(OneFile):
         self.first_line = 1 if are_numbers(columns) else 2
 
     def pairs(self) -> Iterator[Pair]:
-        cells_of_lines = (line.split("\t") for line in read_lines(self.path))
-        rows: Iterator[tuple[int, list[str]]] = enumerate(cells_of_lines, start=1)
-        line_no, first = next(rows)
-        source, target = self._places(first)
-        if self.first_line == 1:
-            rows = chain([(1, first)], rows)
-        for line_no, cells in rows:
-            if len(cells) != len(first):
+        width, source, target, line_no = 0, 0, 0, 0
+        for line_no, line in enumerate(read_lines(self.path), start=1):
+            cells = line.split("\t")
+            if line_no == 1:
+                width, (source, target) = len(cells), self._places(cells)
+            if len(cells) != width:
                 raise DataError(
-                    f"{self.path}, line {line_no}: {len(cells)} column(s), but {len(first)} in "
-                    "line 1. All lines need the same number; tabs separate columns, quotes mean "
-                    "nothing."
+                    f"{self.path}, line {line_no}: {len(cells)} column(s), but {width} in line 1. "
+                    "All lines need the same number; tabs separate columns, quotes mean nothing."
                 )
-            yield cells[source], cells[target]
+            if line_no >= self.first_line:
+                yield cells[source], cells[target]
         if line_no < self.first_line:
             raise DataError(
                 f"{self.path} has a header and nothing else: expected one pair per line."
@@ -197,7 +194,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def are_numbers(columns: Sequence[str]) -> bool:
-    """Are columns given by number, in a table without a header?"""
+    """True if columns are given by number, in a table without a header."""
     return all(name.isascii() and name.isdigit() for name in columns)
 
 

@@ -25,14 +25,22 @@ def windows(
 
 
 def batch_by_length(lengths: list[int], max_pieces: int) -> Iterator[list[int]]:
-    """Indices in batches of similar lengths, longest first: at most `max_pieces` pieces, padding
-    included, or one text.
-    """
-    batch: list[int] = []
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > max_pieces:
+    """Indices in batches of similar lengths, longest first, as from `split_by_padding`."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    return split_by_padding(order, lengths.__getitem__, max_pieces)
+
+
+def split_by_padding(
+    items: Iterable[T], length_of: Callable[[T], int], max_pieces: int
+) -> Iterator[list[T]]:
+    """Items in order, in batches of at most `max_pieces` pieces, padding included, or one item."""
+    batch: list[T] = []
+    longest = 0
+    for item in items:
+        longest = max(longest, length_of(item))
+        if batch and (len(batch) + 1) * longest > max_pieces:
             yield batch
-            batch = []
-        batch.append(i)
+            batch, longest = [], length_of(item)
+        batch.append(item)
     if batch:
         yield batch

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seq2seq.alignment.links import Links, Word
+from seq2seq.alignment.links import Links, Word, words
+from seq2seq.alignment.projection import project_links
 from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import EOS, NEVER_GENERATED
-from seq2seq.data.links.guided_links import project
 from seq2seq.data.text.lines import read_lines
 from seq2seq.data.text.windows import windows
 from seq2seq.decoding.shortlist import Shortlist
@@ -73,9 +73,8 @@ def piece_links(
     spans = [side.spans_batch(lines) for side, lines in zip(tokenizers, texts, strict=True)]
     tags = len(tokenizers.source.prefix)
     for pair, sources, targets, *its_spans in zip(window, *ids, *spans, strict=True):
-        shares = project(
-            pair.links, pair.source, pair.target, *its_spans, to_end=False, known_words=pair.words
-        )
+        known = pair.words or (words(pair.source), words(pair.target))
+        shares = project_links(pair.links, (its_spans[0], its_spans[1]), known, to_end=False)
         t, s = (places.numpy() for places in shares.nonzero(as_tuple=True))
         target, source = np.array(targets, np.int64), np.array(sources[tags:], np.int64)
         frequency += np.bincount(target, minlength=len(frequency))

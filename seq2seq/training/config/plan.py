@@ -17,7 +17,7 @@ from seq2seq.base.environment import training_command
 from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.base.registry import check_options, did_you_mean, options_of
 from seq2seq.checkpoint.folder import LAST
-from seq2seq.data.links.guided_links import LinkFiles
+from seq2seq.data.links.link_files import LinkFiles
 from seq2seq.data.options import DataOptions
 from seq2seq.decoding import SEARCHES, Search, build_search, check_coverage, engine_options
 from seq2seq.models import MODELS, Seq2Seq, check_model

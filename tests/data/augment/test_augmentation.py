@@ -9,7 +9,8 @@ import pytest
 import torch
 from helpers.tiny_runs import corpus, demo_lines, plan_of, prepared_for, tiny_overrides
 
-from seq2seq.alignment.links import parse_links
+from seq2seq.alignment.links import parse_links, words
+from seq2seq.alignment.projection import project_links
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.data.augment.augmentation import RowText
@@ -22,7 +23,6 @@ from seq2seq.data.augment.augmented_text import (
 )
 from seq2seq.data.batches.batch import Batch
 from seq2seq.data.batches.batch_loader import BatchLoader
-from seq2seq.data.links.guided_links import project
 from seq2seq.data.prepare import Prepared
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.loaders import build_variants, train_loader
@@ -170,20 +170,21 @@ def test_links_of_augmented_pairs_are_those_of_their_text(base: Path) -> None:
     text = RowText(prepared.train, prepared.tokenizers, prepared.word_links, True)
     for row in range(300):
         restored = text.read(row)
-        assert restored is not None and restored.pair.links == parse_links(lines[row])
+        assert restored is not None and restored.links == parse_links(lines[row])
         sides = list(view.source(row)), list(view.target(row))
-        pair = augment(restored.pair, int(kinds[row]), draw_numbers(plan.run.seed, 0, row))
-        if sides[0] == prepared.train.source(row).tolist() and pair.target != restored.pair.target:
-            pair = restored.pair  # had no room
+        pair = augment(restored, int(kinds[row]), draw_numbers(plan.run.seed, 0, row))
+        if sides[0] == prepared.train.source(row).tolist() and pair.target != restored.target:
+            pair = restored  # had no room
         tokenizers = prepared.tokenizers
         spans = tokenizers.source.spans(pair.source), tokenizers.target.spans(pair.target)
-        shares = project(pair.links, pair.source, pair.target, *spans, to_end=True)
+        known = words(pair.source), words(pair.target)
+        shares = project_links(pair.links, spans, known, to_end=True)
         dense = torch.zeros_like(shares)
         for target, source, share in view.links.row(row).tolist():
             dense[target, source] = share
         assert torch.equal(dense, shares)
     rows = np.arange(300)
-    assert view.links.count(rows) == sum(len(set(view.links.row(r)["target"])) for r in rows)
+    assert view.links.count_linked(rows) == sum(len(set(view.links.row(r)["target"])) for r in rows)
 
 
 def test_a_tag_stays_before_its_augmented_source(base: Path) -> None:

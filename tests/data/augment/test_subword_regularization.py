@@ -6,7 +6,7 @@ import torch
 from helpers.tiny_runs import corpus as demo_corpus
 
 from seq2seq.base.symbols import PAD
-from seq2seq.data.augment.subword_regularization import Resegmented, SubwordRegularization
+from seq2seq.data.augment.subword_regularization import SubwordRegularization
 from seq2seq.data.batches.batch import Batch
 from seq2seq.data.batches.batch_loader import BatchLoader
 from seq2seq.data.options import DataOptions
@@ -135,6 +135,6 @@ def test_an_epoch_goes_on_in_the_middle_with_the_same_pieces(prepared: Prepared)
 
 
 def test_another_seed_segments_differently(prepared: Prepared) -> None:
-    one, other = (Resegmented(regularization_of(prepared, seed=seed), 0) for seed in (1, 2))
+    one, other = (regularization_of(prepared, seed=seed).rows(0) for seed in (1, 2))
     rows = range(len(prepared.train))
     assert any(list(one.target(row)) != list(other.target(row)) for row in rows)

@@ -2,12 +2,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import numpy as np
 import pytest
 import torch
+from helpers.small_corpora import corpus_in_memory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from seq2seq.data.batches.batch_loader import BatchLoader, EvalBatches, prefetch
 from seq2seq.data.batches.batching import batch_ends, epoch_batches, stable_argsort
 from seq2seq.data.corpus.corpus import Corpus
 
-CorpusOf = Callable[[Sequence[int], Sequence[int]], Corpus]
 pairs = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=80)
 
 
@@ -31,9 +31,9 @@ def batches_of(
 
 
 @pytest.fixture
-def corpus(corpus_of: CorpusOf) -> Corpus:
+def corpus() -> Corpus:
     random = np.random.default_rng(5)
-    return corpus_of(random.integers(1, 30, 101).tolist(), random.integers(1, 30, 101).tolist())
+    return corpus_in_memory(random.integers(1, 30, 101), random.integers(1, 30, 101))
 
 
 @given(lengths=pairs, max_tokens=st.integers(31, 200), epoch=st.integers(0, 3))
@@ -189,28 +189,20 @@ def test_interrupting_twice_changes_nothing(
     assert same(seen[: len(expected)], expected)
 
 
-def test_a_state_taken_before_the_first_batch_starts_at_the_first_epoch(corpus: Corpus) -> None:
-    fresh = BatchLoader(corpus, max_tokens=100, seed=9)
-    resumed = BatchLoader(corpus, max_tokens=100, seed=9)
-    resumed.load_state_dict(fresh.state_dict())
-    assert same(list(resumed), list(fresh))
-    assert resumed.state_dict()["epoch"] == 0
-
-
-def test_a_state_taken_after_an_epoch_starts_at_the_next(corpus: Corpus) -> None:
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_state_taken_between_epochs_starts_at_the_next(corpus: Corpus, epoch: int) -> None:
     before, resumed = (BatchLoader(corpus, max_tokens=100, seed=9) for _ in range(2))
-    assert len(list(before)) == len(before)
+    for _ in range(epoch):
+        assert len(list(before)) == len(before)
     resumed.load_state_dict(before.state_dict())
     assert same(list(resumed), list(before))
-    assert resumed.state_dict() == before.state_dict() == {"epoch": 1, "position": len(before)}
+    assert resumed.state_dict() == before.state_dict() == {"epoch": epoch, "position": len(before)}
 
 
 def test_a_reader_that_stops_at_the_length_still_sees_the_epochs_pass(corpus: Corpus) -> None:
     loader = BatchLoader(corpus, max_tokens=100, seed=9)
     for epoch in range(3):
-        reader = iter(loader)
-        for _ in range(len(loader)):
-            next(reader)
+        list(islice(loader, len(loader)))
         assert loader.state_dict() == {"epoch": epoch, "position": len(loader)}
 
 

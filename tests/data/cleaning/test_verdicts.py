@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from seq2seq.base.errors import DataError
 from seq2seq.data.cleaning.rules import RULES, TextPair, first_broken
-from seq2seq.data.cleaning.scores import dual_cross_entropy
-from seq2seq.data.cleaning.verdicts import OUTCOMES, count_outcomes, example_rows, judge
+from seq2seq.data.cleaning.verdicts import (
+    OUTCOMES,
+    count_outcomes,
+    dual_cross_entropy,
+    example_rows,
+    judge,
+)
 
 LIMITS = {name: rule.default for name, rule in RULES.items() if rule.default != "off"}
 LANGUAGES = ("de", "en")

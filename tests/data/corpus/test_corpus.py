@@ -1,4 +1,3 @@
-import json
 import mmap
 import os
 import signal
@@ -7,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seq2seq.base.errors import DataError
+from seq2seq.data.corpus import blocks
 from seq2seq.data.corpus import corpus as corpus_module
-from seq2seq.data.corpus import encode, parallel_encoding
-from seq2seq.data.corpus.corpus import Corpus, encode_corpus, text_of_rows
-from seq2seq.data.corpus.encode import Block, EncodingStats, LeftOut, PieceStats
+from seq2seq.data.corpus.blocks import Block
+from seq2seq.data.corpus.corpus import (
+    SIDES,
+    Corpus,
+    EncodingStats,
+    LeftOut,
+    PieceStats,
+    encode_corpus,
+)
 from seq2seq.data.corpus.mixture import Component
 from seq2seq.data.text.formats import TwoFiles
 from seq2seq.text.tokenization.bpe import ByteLevelBPE
@@ -28,6 +35,8 @@ from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.text.tokenization.words import CharacterLevel
 
 Parallel = Callable[..., tuple[Path, Path]]
+Encode = Callable[..., Corpus]
+KINDS = ("values", "offsets", "lengths")
 
 
 def rows(corpus: Corpus) -> list[tuple[list[int], list[int]]]:
@@ -38,8 +47,24 @@ def lines_of(source: Path, target: Path) -> list[Component]:
     return [Component("", TwoFiles(source, target))]
 
 
+@pytest.fixture
+def encode(parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path) -> Encode:
+    """Encodes files, those of the small corpus unless others are given."""
+
+    def encoded(
+        files: tuple[Path, Path] | list[Component] | None = None,
+        max_length: int = 50,
+        both: Tokenizers = tokenizers,
+        cache: str | Path = "c",
+    ) -> Corpus:
+        components = files if isinstance(files, list) else lines_of(*(files or parallel()))
+        return encode_corpus(components, both, max_length=max_length, cache_dir=tmp_path / cache)
+
+    return encoded
+
+
 def test_text_and_ids_are_of_the_same_rows(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+    parallel: Parallel, tokenizers: Tokenizers, encode: Encode
 ) -> None:
     tagged = Tokenizers(tokenizers.source.with_tags(["t"]), tokenizers.target)
     letters = ["a" * n for n in range(9)]
@@ -47,8 +72,8 @@ def test_text_and_ids_are_of_the_same_rows(
         Component("plain", TwoFiles(*parallel("plain", letters, letters))),
         Component("tagged", TwoFiles(*parallel("tagged", letters, letters)), tag="t"),
     ]
-    corpus = encode_corpus(components, tagged, max_length=6, cache_dir=tmp_path / "c")
-    text = list(text_of_rows(components, corpus))
+    corpus = encode(components, 6, tagged)
+    text = list(corpus.texts())
     assert 2 < len(text) == len(corpus) < 2 * len(letters) - 2
     ids = [tagged.target.encode_batch([target])[0] for _, target in text]
     assert [target for _, target in rows(corpus)] == ids
@@ -70,57 +95,39 @@ def folder_of(cache: Path) -> Path:
     return folder
 
 
-def forbid_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> EncodingStats:
-        raise AssertionError("encoded again")
-
-    monkeypatch.setattr(corpus_module, "write_corpus", refuse)
-
-
-def test_a_corpus_holds_the_pieces_of_every_line(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
-) -> None:
-    source, target = parallel()
-    corpus = encode_corpus(
-        lines_of(source, target), tokenizers, max_length=50, cache_dir=tmp_path / "c"
-    )
-    expected = [
-        tokenizers.source.encode_batch(path.read_text("utf-8").splitlines())
-        for path in (source, target)
-    ]
+def test_a_corpus_holds_the_pieces_of_every_line(tokenizers: Tokenizers, encode: Encode) -> None:
+    corpus = encode()
+    expected = [tokenizers.source.encode_batch(side) for side in (GERMAN, ENGLISH)]
     assert rows(corpus) == list(zip(*expected, strict=True))
     assert corpus.source_lengths.tolist() == [len(ids) for ids in expected[0]]
     assert corpus.target_lengths.tolist() == [len(ids) for ids in expected[1]]
     assert len(corpus) == 4
     assert stats_of(corpus) == EncodingStats(max_length=50, kept=4)
+    with pytest.raises(ValueError, match="read-only"):
+        corpus.source(0)[0] = 1
 
 
-def test_each_side_is_encoded_by_its_tokenizer(parallel: Parallel, tmp_path: Path) -> None:
+def test_each_side_is_encoded_by_its_tokenizer(parallel: Parallel, encode: Encode) -> None:
     both = Tokenizers(
         ByteLevelBPE(vocab_size=260).train([]), ByteLevelBPE(vocab_size=270).train(["dog"] * 9)
     )
-    paths = parallel("one", ["dog"], ["dog"])
-    corpus = encode_corpus(lines_of(*paths), both, max_length=9, cache_dir=tmp_path / "c")
-    assert len(corpus.source(0)) == 3
-    assert len(corpus.target(0)) == 1
+    corpus = encode(parallel("one", ["dog"], ["dog"]), 9, both)
+    assert (len(corpus.source(0)), len(corpus.target(0))) == (3, 1)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(size=st.integers(1, 9))
 def test_the_size_of_a_chunk_does_not_matter(
-    size: int, parallel: Parallel, tokenizers: Tokenizers, tmp_path_factory: pytest.TempPathFactory
+    size: int, parallel: Parallel, encode: Encode, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     source = ["a", "", "b " * 9, "c", " ", "d", "", "", "", "", "e"]
     paths = parallel("odd", source, ["x"] * len(source))
     corpora = []
     for lines, characters in ((4096, 2**20), (size, 2**20), (4096, size)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(encode, "CHUNK_LINES", lines)
-            patch.setattr(encode, "CHUNK_CHARACTERS", characters)
-            cache = tmp_path_factory.mktemp("cache")
-            corpora.append(
-                encode_corpus(lines_of(*paths), tokenizers, max_length=5, cache_dir=cache)
-            )
+            patch.setattr(blocks, "CHUNK_LINES", lines)
+            patch.setattr(blocks, "CHUNK_CHARACTERS", characters)
+            corpora.append(encode(paths, 5, cache=tmp_path_factory.mktemp("cache")))
     assert rows(corpora[0]) == rows(corpora[1]) == rows(corpora[2])
     assert stats_of(corpora[0]) == stats_of(corpora[1]) == stats_of(corpora[2])
     assert stats_of(corpora[0]) == EncodingStats(
@@ -129,24 +136,22 @@ def test_the_size_of_a_chunk_does_not_matter(
 
 
 def test_pairs_with_an_empty_side_are_left_out_and_counted(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+    parallel: Parallel, tokenizers: Tokenizers, encode: Encode
 ) -> None:
     source = ["", "b", " \t", "d", "\u2028\xa0", "f", "", "h", ""]
     target = ["1", "", "3", "4", "5", "6", "", "8", "9"]
-    paths = parallel("odd", source, target)
-    corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
+    corpus = encode(parallel("odd", source, target))
     assert stats_of(corpus) == EncodingStats(50, 3, LeftOut(6, [1, 2, 3, 5, 7, 9]))
     assert [pair[1] for pair in rows(corpus)] == tokenizers.target.encode_batch(["4", "6", "8"])
 
 
 def test_the_end_symbol_counts_towards_the_longest_sentence(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+    parallel: Parallel, tokenizers: Tokenizers, encode: Encode
 ) -> None:
     lines = ["q", "qz", "qzq", "qzqz"]
     assert [len(ids) for ids in tokenizers.source.encode_batch(lines)] == [1, 2, 3, 4]
     for name, sides in (("s", (lines, ["q"] * 4)), ("t", (["q"] * 4, lines))):
-        paths = parallel(name, *sides)
-        corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=3, cache_dir=tmp_path / "c")
+        corpus = encode(parallel(name, *sides), 3)
         assert stats_of(corpus) == EncodingStats(3, 2, long=LeftOut(2, [3, 4]))
 
 
@@ -163,34 +168,27 @@ def test_statistics_are_a_sentence() -> None:
 
 
 def test_a_corpus_without_usable_pairs_is_refused(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+    parallel: Parallel, encode: Encode, tmp_path: Path
 ) -> None:
     paths = parallel("bad", ["", "a b c d e f g"], ["x", "y"])
     for _ in range(2):
         with pytest.raises(DataError, match="can be used: 2 pairs read, 0 kept.*line 1.*line 2"):
-            encode_corpus(lines_of(*paths), tokenizers, max_length=4, cache_dir=tmp_path / "c")
+            encode(paths, 4)
     assert not folders_of(tmp_path / "c")
-
-
-def test_files_of_unequal_length_are_refused(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
-) -> None:
-    paths = parallel("bad", ["a", "b"], ["x", "y"])
     paths[1].write_text("x\n")
     with pytest.raises(DataError, match=r"bad\.de has 2 line"):
-        encode_corpus(lines_of(*paths), tokenizers, max_length=4, cache_dir=tmp_path / "c")
+        encode(paths, 4)
 
 
 def test_what_is_encoded_already_is_not_encoded_again(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    parallel: Parallel, encode: Encode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths, cache = parallel("odd", ["a", "", "c"], ["x", "y", "z"]), tmp_path / "c"
-    first = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
+    first = encode(paths)
     times = {path: path.stat().st_mtime_ns for path in folder_of(cache).iterdir()}
-    forbid_encoding(monkeypatch)
+    monkeypatch.setattr(corpus_module, "write_corpus", lambda *_: 1 / 0)
     # The same contents under other names are the same corpus.
-    paths = paths[0].rename(tmp_path / "s"), paths[1].rename(tmp_path / "t")
-    second = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
+    second = encode((paths[0].rename(tmp_path / "s"), paths[1].rename(tmp_path / "t")))
     assert rows(second) == rows(first)
     assert stats_of(second) == stats_of(first)
     assert {path: path.stat().st_mtime_ns for path in folder_of(cache).iterdir()} == times
@@ -198,13 +196,10 @@ def test_what_is_encoded_already_is_not_encoded_again(
 
 @pytest.mark.parametrize("change", ["source", "target", "swap", "tokenizer", "max_length"])
 def test_whatever_the_result_depends_on_is_noticed(
-    change: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+    change: str, parallel: Parallel, tokenizers: Tokenizers, encode: Encode
 ) -> None:
-    def encode() -> Corpus:
-        return encode_corpus(lines_of(*paths), both, max_length=longest, cache_dir=tmp_path / "c")
-
     paths, both, longest = parallel(), tokenizers, 50
-    encode()
+    encode(paths, longest, both)
     if change in ("source", "target"):
         path = paths[change == "target"]
         content = bytearray(path.read_bytes())
@@ -216,84 +211,55 @@ def test_whatever_the_result_depends_on_is_noticed(
         both = Tokenizers(tokenizers.source, ByteLevelBPE(vocab_size=260).train([]))
     else:
         longest = 6
-    again = encode()
+    again = encode(paths, longest, both)
     lines = [path.read_text("utf-8").splitlines() for path in paths]
     ids = zip(both.source.encode_batch(lines[0]), both.target.encode_batch(lines[1]), strict=True)
     assert rows(again) == [pair for pair in ids if max(map(len, pair)) < longest]
 
 
-def flipped(content: bytes) -> bytes:
-    """The same bytes, with one bit in the middle flipped."""
+def damaged(content: bytes, damage: str) -> bytes:
     middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 64]) + content[middle + 1 :]
+    flipped = content[:middle] + bytes([content[middle] ^ 64]) + content[middle + 1 :]
+    forms = {"cut": content[:-1], "longer": content + b"\0\0\0\0", "empty": b"", "flipped": flipped}
+    return forms.get(damage, damage.encode())
 
 
-KINDS = ("values", "offsets", "lengths")
-FILES = [f"{side}.{kind}" for side in encode.SIDES for kind in KINDS]
-FILES += ["hashes", "outcomes", "report.json", "sha256.json"]
+FILES = [f"{side}.{kind}" for side in SIDES for kind in KINDS] + ["hashes", "outcomes"]
+NOTES = ["report.json", "sha256.json"]
+DAMAGES = ["missing", "cut", "longer", "empty", "flipped"]
+OTHER_SHAPES = ["[]", '{"stats": {}}', '{"../../x": null}', "half"]
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "longer", "empty", "flipped"])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [*product(FILES + NOTES, DAMAGES), *product(NOTES, OTHER_SHAPES)],
+)
 def test_a_damaged_cache_is_written_again(
-    name: str, damage: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+    name: str, damage: str, encode: Encode, tmp_path: Path
 ) -> None:
-    paths, cache = parallel(), tmp_path / "c"
-    first = rows(encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache))
-    file = folder_of(cache) / name
+    first = encode()
+    file = folder_of(tmp_path / "c") / name
     content = file.read_bytes()
     file.unlink()
     if damage != "missing":
-        file.write_bytes(
-            {
-                "cut": content[:-1],
-                "longer": content + b"\0\0\0\0",
-                "empty": b"",
-                "flipped": flipped(content),
-            }[damage]
-        )
-    again = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
-    assert rows(again) == first
+        file.write_bytes(damaged(content, damage))
+    again = encode()
+    assert rows(again) == rows(first) and again.all_stats == first.all_stats
     assert file.read_bytes() == content
 
 
-@pytest.mark.parametrize("name", ["report.json", "sha256.json"])
-@pytest.mark.parametrize("note", ["[]", '{"stats": {}}', '{"../../x": null}', "half"])
-def test_a_note_of_another_shape_is_written_again(
-    name: str, note: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
-) -> None:
-    paths, cache = parallel(), tmp_path / "c"
-    first = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
-    (folder_of(cache) / name).write_text(note)
-    assert stats_of(
-        encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
-    ) == stats_of(first)
-    assert json.loads((folder_of(cache) / "report.json").read_text())["stats"][0]["kept"] == 4
-
-
 def test_a_run_that_is_interrupted_leaves_nothing_that_looks_whole(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encode: Encode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths, cache = parallel(), tmp_path / "c"
     with monkeypatch.context() as patch:
-        patch.setattr(encode, "asdict", lambda report: 1 / 0)
+        patch.setattr(corpus_module, "asdict", lambda report: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
-    assert not folders_of(cache)
-    assert len(encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)) == 4
+            encode()
+    assert not folders_of(tmp_path / "c")
+    assert len(encode()) == 4
 
 
-def test_a_corpus_cannot_be_changed(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
-) -> None:
-    corpus = encode_corpus(
-        lines_of(*parallel()), tokenizers, max_length=50, cache_dir=tmp_path / "c"
-    )
-    with pytest.raises(ValueError, match="read-only"):
-        corpus.source(0)[0] = 1
-
-
-SAVE = parallel_encoding.save_block
+SAVE = blocks.save_block
 
 
 class CountedBlocks:
@@ -330,7 +296,11 @@ class SameProcess:
 
 
 def test_an_interrupted_encoding_goes_on_where_it_was(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    parallel: Parallel,
+    tokenizers: Tokenizers,
+    encode: Encode,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tagged = Tokenizers(tokenizers.source.with_tags(["t"]), tokenizers.target)
     long = ["b " * 30, "", "c"] * 7
@@ -341,9 +311,9 @@ def test_an_interrupted_encoding_goes_on_where_it_was(
 
     def encoded(allowed: int, cache: str = "c") -> list[tuple[list[int], list[int]]]:
         counted = CountedBlocks(allowed)
-        monkeypatch.setattr(parallel_encoding, "ProcessPoolExecutor", SameProcess(counted))
+        monkeypatch.setattr(blocks, "ProcessPoolExecutor", SameProcess(counted))
         try:
-            corpus = encode_corpus(components, tagged, max_length=25, cache_dir=tmp_path / cache)
+            corpus = encode(components, 25, tagged, cache)
         finally:
             counts.append(len(counted.written) - 1)
         reports.append(corpus.all_stats)
@@ -353,7 +323,7 @@ def test_an_interrupted_encoding_goes_on_where_it_was(
     reports: list[Any] = []
     whole = encoded(99, "whole")
     assert counts.pop() == 0, "a small text needs no process"
-    monkeypatch.setattr(parallel_encoding, "BLOCK_PAIRS", 4)
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 4)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             encoded(2)
@@ -367,44 +337,37 @@ def test_an_interrupted_encoding_goes_on_where_it_was(
 
 
 def test_processes_encode_as_one_does_and_a_killed_one_loses_nothing(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    parallel: Parallel, encode: Encode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def encoded(cache: str) -> Corpus:
-        return encode_corpus(components, tokenizers, max_length=50, cache_dir=tmp_path / cache)
-
-    components = lines_of(*parallel("more", GERMAN * 5, ENGLISH * 5))
-    whole = encoded("whole")
-    monkeypatch.setattr(parallel_encoding, "BLOCK_PAIRS", 3)
+    paths = parallel("more", GERMAN * 5, ENGLISH * 5)
+    whole = encode(paths, cache="whole")
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 3)
     with monkeypatch.context() as patch, pytest.raises(DataError, match="was killed"):
-        patch.setattr(parallel_encoding, "save_block", end_process)
-        encoded("c")
-    several = encoded("c")
+        patch.setattr(blocks, "save_block", end_process)
+        encode(paths)
+    several = encode(paths)
     assert rows(several) == rows(whole) and several.all_stats == whole.all_stats
     assert several.hashes.tolist() == whole.hashes.tolist()
 
 
 @pytest.mark.parametrize("bytes_of_a_block", [1, 40, 2**24])
 def test_the_text_that_waits_is_bounded_in_bytes_and_changes_nothing(
-    parallel: Parallel,
-    tokenizers: Tokenizers,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    bytes_of_a_block: int,
+    parallel: Parallel, encode: Encode, monkeypatch: pytest.MonkeyPatch, bytes_of_a_block: int
 ) -> None:
     """At most 2 blocks a core wait, and one is read and one written."""
     components = lines_of(*parallel("long", ["ä" * 50, *GERMAN] * 4, ["é" * 9, *ENGLISH] * 4))
-    longest = max(parallel_encoding.count_bytes(pair) for pair in components[0].text.pairs())
-    whole = encode_corpus(components, tokenizers, max_length=25, cache_dir=tmp_path / "whole")
-    monkeypatch.setattr(parallel_encoding, "BLOCK_PAIRS", 5)
-    monkeypatch.setattr(parallel_encoding, "BLOCK_BYTES", bytes_of_a_block)
-    monkeypatch.setattr(parallel_encoding, "usable_cores", lambda: 2)
-    monkeypatch.setattr(parallel_encoding, "ProcessPoolExecutor", SameProcess(CountedBlocks(99)))
+    longest = max(blocks.count_bytes(pair) for pair in components[0].text.pairs())
+    whole = encode(components, 25, cache="whole")
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 5)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", bytes_of_a_block)
+    monkeypatch.setattr(blocks, "usable_cores", lambda: 2)
+    monkeypatch.setattr(blocks, "ProcessPoolExecutor", SameProcess(CountedBlocks(99)))
     waiting, most = 0, 0
 
     def read(text: TwoFiles) -> Iterator[tuple[str, str]]:
         nonlocal waiting, most
         for pair in pairs(text):
-            waiting += parallel_encoding.count_bytes(pair)
+            waiting += blocks.count_bytes(pair)
             most = max(most, waiting)
             yield pair
 
@@ -413,20 +376,20 @@ def test_the_text_that_waits_is_bounded_in_bytes_and_changes_nothing(
         block = wait_for_block(path, None)
         first, last = map(int, path.stem.split("-"))
         known = list(pairs(components[0].text))[first - 1 : last]
-        waiting -= sum(map(parallel_encoding.count_bytes, known))
+        waiting -= sum(map(blocks.count_bytes, known))
         return block
 
-    pairs, wait_for_block = TwoFiles.pairs, parallel_encoding.wait_for_block
+    pairs, wait_for_block = TwoFiles.pairs, blocks.wait_for_block
     monkeypatch.setattr(TwoFiles, "pairs", read)
-    monkeypatch.setattr(parallel_encoding, "wait_for_block", take)
-    corpus = encode_corpus(components, tokenizers, max_length=25, cache_dir=tmp_path / "c")
+    monkeypatch.setattr(blocks, "wait_for_block", take)
+    corpus = encode(components, 25)
     assert rows(corpus) == rows(whole) and corpus.all_stats == whole.all_stats
     assert waiting == 0 and most <= 6 * (bytes_of_a_block + longest)
     assert most <= 6 * 5 * longest
 
 
 def test_a_process_that_encodes_does_not_wait_for_torch() -> None:
-    script = "import sys, seq2seq.data.corpus.parallel_encoding; print('torch' in sys.modules)"
+    script = "import sys, seq2seq.data.corpus.blocks; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", script]) == b"False\n"
 
 
@@ -435,21 +398,19 @@ def end_process(*_: object) -> None:
 
 
 def test_ids_take_as_few_bytes_as_the_vocabulary_allows(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+    tokenizers: Tokenizers, encode: Encode
 ) -> None:
     small = CharacterLevel().train(GERMAN)
     assert small.size <= 256 < tokenizers.target.size
-    both = Tokenizers(small, tokenizers.target)
-    corpus = encode_corpus(lines_of(*parallel()), both, max_length=50, cache_dir=tmp_path / "c")
+    corpus = encode(both=Tokenizers(small, tokenizers.target))
     assert [corpus.source(0).itemsize, corpus.target(0).itemsize] == [1, 2]
     assert [pair[0] for pair in rows(corpus)] == small.encode_batch(GERMAN)
 
 
 def test_what_the_system_is_told_of_pages_changes_nothing(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+    parallel: Parallel, encode: Encode
 ) -> None:
-    paths = parallel("more", GERMAN * 100, ENGLISH * 100)
-    corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
+    corpus = encode(parallel("more", GERMAN * 100, ENGLISH * 100))
     before = rows(corpus)
     lengths = corpus.source_lengths, corpus.target_lengths
     for array in (*lengths, corpus.hashes):
@@ -462,7 +423,7 @@ def test_what_the_system_is_told_of_pages_changes_nothing(
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").is_file(), reason="needs Linux")
 def test_what_was_read_of_a_corpus_leaves_no_page_in_memory(
-    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+    parallel: Parallel, encode: Encode, tmp_path: Path
 ) -> None:
     def resident() -> int:
         """KiB of the files of this corpus that are in memory."""
@@ -475,8 +436,7 @@ def test_what_was_read_of_a_corpus_leaves_no_page_in_memory(
         return kib
 
     smaps = Path("/proc/self/smaps")
-    paths = parallel("more", GERMAN * 5000, ENGLISH * 5000)
-    corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
+    corpus = encode(parallel("more", GERMAN * 5000, ENGLISH * 5000))
     assert corpus.source_lengths.sum() > 0
     assert resident() > 0, "lengths are mapped"
     corpus.release_memory()

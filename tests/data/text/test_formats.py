@@ -127,22 +127,18 @@ def test_a_faulty_table_is_refused_with_its_line(
 
 
 @pytest.mark.parametrize(
-    ("columns", "words"),
+    ("content", "columns", "words"),
     [
-        (("1", "3"), "no column '3'. Its columns: 1, 2."),
-        (("0", "1"), "no column '0'"),
-        (("1", "en"), "no column '1'. Its columns: a, b."),
+        ("a\tb\n", "13", "no column '3'. Its columns: 1, 2."),
+        ("a\tb\n", "01", "no column '0'"),
+        ("a\tb\n", ["1", "en"], "no column '1'. Its columns: a, b."),
+        ("a\tb\nc\td\te\n", "12", "line 2: 3 column(s), but 2 in line 1"),
     ],
 )
-def test_an_impossible_column_index_is_refused(
-    columns: tuple[str, str], words: str, tmp_path: Path
+def test_a_faulty_numbered_table_is_refused(
+    content: str, columns: list[str], words: str, tmp_path: Path
 ) -> None:
-    assert words in complaint(write(tmp_path, "a.tsv", "a\tb\n"), *columns)
-
-
-def test_a_line_of_a_numbered_table_with_another_width_is_refused(tmp_path: Path) -> None:
-    message = complaint(write(tmp_path, "a.tsv", "a\tb\nc\td\te\n"), "1", "2")
-    assert "line 2: 3 column(s), but 2 in line 1" in message
+    assert words in complaint(write(tmp_path, "a.tsv", content), *columns)
 
 
 GOOD = '{"de": "a", "en": "b"}\n'

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.alignment.choice import NEAREST, NEIGHBOUR, BestLinks
+from seq2seq.alignment.choice import NEAREST, NEIGHBOUR, best_links
 from seq2seq.alignment.links import words_and_marks
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import Document, spans_of
@@ -242,9 +242,9 @@ def test_best_links_are_those_of_the_definition(seed: int) -> None:
         if max(values) > 0:
             expected.add((values.index(max(values)), j))
     # Weights as they come, in single precision.
-    found = BestLinks.of(torch.tensor(weights, dtype=torch.float64), source, target)
-    assert found.links == expected
-    for i, nearest in enumerate(found.nearest):
+    links, nearest_targets = best_links(torch.tensor(weights, dtype=torch.float64), source, target)
+    assert links == expected
+    for i, nearest in enumerate(nearest_targets):
         column = [share[j][i] for j in range(t)]
         wanted = column.index(max(column)) if max(column) >= NEAREST else None
         assert nearest == wanted

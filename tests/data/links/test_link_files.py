@@ -1,8 +1,7 @@
-"""Links between words as links between pieces: by hand, and with faulty files."""
+"""Links between words as links between pieces, read from files, some of them faulty."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,74 +9,17 @@ import torch
 from helpers.builders import assert_equal
 from helpers.tiny_runs import corpus, demo_lines, plan_of, prepared_for, tiny_overrides
 
-from seq2seq.alignment.links import parse_links, word_weights, words
+from seq2seq.alignment.links import parse_links
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.data.batches.batch import make_batch
 from seq2seq.data.batches.batch_loader import BatchLoader, count_targets
-from seq2seq.data.links.guided_links import as_entries, project
+from seq2seq.data.links.link_files import link_entries
 from seq2seq.data.prepare import Prepared
-
-# "ab c" is cut into a, b, " c"; "xy z" into xy, " z". Spans leave the space out.
-SOURCE, SOURCE_SPANS = "ab c", [(0, 1), (1, 2), (3, 4)]
-TARGET, TARGET_SPANS = "xy z", [(0, 2), (3, 4)]
-
-
-def shares(line: str, to_end: bool = True, **changes: Any) -> list[list[float]]:
-    texts = {
-        "source": SOURCE,
-        "target": TARGET,
-        "source_spans": SOURCE_SPANS,
-        "target_spans": TARGET_SPANS,
-    }
-    return project(parse_links(line), **{**texts, **changes}, to_end=to_end).tolist()
-
-
-def test_a_word_is_divided_evenly_over_its_pieces() -> None:
-    assert shares("0-0 1-1") == [[0.5, 0.5, 0, 0], [0, 0, 1, 0]]
-
-
-def test_a_target_word_is_divided_evenly_over_the_words_it_is_linked_to() -> None:
-    # The first half goes to two pieces of one word, the second to the only piece of the other.
-    assert shares("0-0 1-0 1-1") == [[0.25, 0.25, 0.5, 0], [0, 0, 1, 0]]
-
-
-def test_every_piece_of_a_target_word_looks_where_its_word_does() -> None:
-    spans = [(0, 1), (1, 2), (3, 4)]
-    assert shares("1-0 0-1", target_spans=spans) == [[0, 0, 1, 0], [0, 0, 1, 0], [0.5, 0.5, 0, 0]]
-
-
-def test_a_target_word_without_links_attends_to_eos_or_anywhere() -> None:
-    assert shares("0-0") == [[0.5, 0.5, 0, 0], [0, 0, 0, 1]]
-    assert shares("0-0", to_end=False) == [[0.5, 0.5, 0, 0], [0, 0, 0, 0]]
-
-
-def test_a_pair_without_links_has_no_shares() -> None:
-    assert shares("") == [[0] * 4] * 2
-
-
-def test_possible_links_count_for_a_word_that_has_no_sure_one() -> None:
-    assert shares("0-0 1p0 1p1") == [[0.5, 0.5, 0, 0], [0, 0, 1, 0]]
-
-
-def test_a_piece_of_two_words_counts_for_each_as_far_as_it_overlaps() -> None:
-    # The piece "xy z" holds two characters of the first word and one of the second.
-    (row,) = shares("0-0 1-1", target_spans=[(0, 4)])
-    assert row == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
-
-
-@pytest.mark.parametrize("line", ["0-0 1-1", "0-0 1-0", "1-0 0-0 1-1", "0-1"])
-def test_reading_words_from_the_shares_gives_the_links_back(line: str) -> None:
-    """`seq2seq align` reads from a perfect head the links it was trained on."""
-    rows = torch.tensor(shares(line))
-    whole = torch.cat([rows, torch.tensor([[0.0, 0, 0, 1]])])
-    read = word_weights(whole, SOURCE_SPANS, TARGET_SPANS, words(SOURCE), words(TARGET), end=True)
-    links = {(i, j) for j in range(2) for i in range(2) if read[j, i] > 0}
-    assert links == parse_links(line).sure
-    assert_equal(read.sum(-1), torch.ones(2))
 
 
 def test_entries_are_in_order_of_target_pieces_and_after_a_tag() -> None:
-    entries = as_entries(torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), prefix=1)
+    spans = [(0, 1), (1, 2), (3, 4)], [(0, 2), (3, 4)]
+    entries = link_entries(parse_links("0-0 1-1"), ("ab c", "xy z"), spans, 1, True)
     assert entries.tolist() == [(0, 1, 0.5), (0, 2, 0.5), (1, 3, 1.0)]
 
 
@@ -160,7 +102,7 @@ def test_what_was_projected_once_is_mapped_again(
 ) -> None:
     lines = demo_lines("train", "align", 300)
     first = prepared(base, links_in(tmp_path, lines)).train.links
-    monkeypatch.setattr("seq2seq.data.links.guided_links.write_links", lambda *_: 1 / 0)
+    monkeypatch.setattr("seq2seq.data.links.link_files.write_piece_links", lambda *_: 1 / 0)
     second = prepared(base, links_in(tmp_path, lines, "copy.align")).train.links
     assert first is not None and second is not None
     assert second.row(5).tolist() == first.row(5).tolist()

@@ -1,4 +1,5 @@
-"""Encode a large text with all cores: in blocks that are on disk, whole, as soon as they are done.
+"""Encode text as blocks of piece ids. If there are several, all cores work, and each block is on
+disk, whole, as soon as it is done.
 
 An interrupted encoding is continued: what is on disk is not encoded again.
 """
@@ -8,11 +9,13 @@ import multiprocessing
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -20,15 +23,73 @@ import numpy as np
 from seq2seq.base.durable import replacing
 from seq2seq.base.environment import delay_interrupts, usable_cores
 from seq2seq.base.errors import DataError
-from seq2seq.data.corpus.encode import Block, encode_block
 from seq2seq.data.corpus.mixture import Component
-from seq2seq.data.text.formats import Pair
+from seq2seq.data.text.formats import Pair, hash_pair
 from seq2seq.data.text.windows import windows
 from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
 
+KEPT, EMPTY, LONG = range(3)  # the outcomes of a pair
+# Text is encoded in chunks; both limits bound the memory, however long the lines are.
+CHUNK_LINES, CHUNK_CHARACTERS = 4096, 2**20
 # Pairs of a block: two seconds of work, so that starting a process is worth it for more than one.
 BLOCK_PAIRS = 2**15
 BLOCK_BYTES = 2**24  # of the text of a block, or one pair more: each core has some that wait
+
+
+def judge_pair(pair: Pair, pieces: int, max_length: int) -> int:
+    """KEPT, EMPTY or LONG; `pieces` are those of the longer side, its tag counted, EOS not."""
+    if not (pair[0].strip() and pair[1].strip()):
+        return EMPTY
+    # A row of exactly `max_length` pieces is too long: EOS is one more.
+    return KEPT if pieces < max_length else LONG
+
+
+class Block(NamedTuple):
+    """Encoded pairs as arrays: of those that are kept the ids end to end, their lengths, and
+    hashes; of all pairs what became of them: KEPT, EMPTY or LONG.
+    """
+
+    source: np.ndarray
+    source_lengths: np.ndarray
+    target: np.ndarray
+    target_lengths: np.ndarray
+    hashes: np.ndarray
+    outcomes: np.ndarray
+
+
+def encode_block(pairs: Iterable[Pair], tokenizers: Tokenizers, max_length: int) -> Block:
+    """Encode some pairs of a component with its tokenizers."""
+    sources: list[list[int]] = []
+    targets: list[list[int]] = []
+    hashes, outcomes = [], []
+    for chunk in windows(
+        pairs, CHUNK_LINES, lambda pair: len(pair[0]) + len(pair[1]), CHUNK_CHARACTERS
+    ):
+        of_sources = tokenizers.source.encode_batch([source for source, _ in chunk])
+        of_targets = tokenizers.target.encode_batch([target for _, target in chunk])
+        for pair, source, target in zip(chunk, of_sources, of_targets, strict=True):
+            outcomes.append(judge_pair(pair, max(len(source), len(target)), max_length))
+            if outcomes[-1] == KEPT:
+                sources.append(source)
+                targets.append(target)
+                hashes.append(hash_pair(*pair))
+    return Block(
+        *join_rows(sources, tokenizers.source),
+        *join_rows(targets, tokenizers.target),
+        np.array(hashes, "<u8"),
+        np.array(outcomes, np.uint8),
+    )
+
+
+def join_rows(rows: Sequence[list[int]], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of rows end to end, and the length of each row."""
+    ids = np.fromiter(chain.from_iterable(rows), smallest_type(tokenizer))
+    return ids, np.array([len(row) for row in rows], "<i4")
+
+
+def smallest_type(tokenizer: Tokenizer) -> str:
+    """The smallest type that holds all ids of a tokenizer, such as `<u2`."""
+    return np.min_scalar_type(tokenizer.size - 1).newbyteorder("<").str
 
 
 def encode_component(
