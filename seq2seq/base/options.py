@@ -1,0 +1,90 @@
+"""The declaration of an option: its default, meaning and range, in the class that has it.
+
+    patience: float = option(1.0, "finished hypotheses that end a search, in beam sizes", "P", 0)
+
+Checks, the command line, docs/options.md and the comments of conf/ follow from it.
+"""
+
+import dataclasses
+import math
+import typing
+from typing import Any, Literal, NamedTuple
+
+from seq2seq.base.registry import check_range
+
+DECLARED = "option"  # the key of a field's metadata
+REQUIRED: Any = dataclasses.MISSING  # in place of a default
+
+
+class Option(NamedTuple):
+    """What an option means, and the range of its number, or of each of its numbers."""
+
+    help: str
+    metavar: str | None = None  # what stands for the value on the command line
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    below: float = math.inf  # the smallest number that is too large
+
+    @property
+    def typed_help(self) -> str:
+        """The help text for a command line, where nobody types null."""
+        return self.help.split("; null:")[0]
+
+    def check(self, name: str, value: Any) -> None:
+        """Raises: ConfigError for a number out of range."""
+        if isinstance(value, list | tuple):
+            for index, item in enumerate(value):
+                self.check(f"{name}[{index}]", item)
+        elif isinstance(value, int | float):
+            check_range(name, value, self.minimum, self.below, maximum=self.maximum)
+
+
+def option(
+    default: Any,
+    help: str,
+    metavar: str | None = None,
+    minimum: float = -math.inf,
+    maximum: float = math.inf,
+    *,
+    below: float = math.inf,
+) -> Any:
+    """The field of a dataclass that is an option, see `Option`.
+
+    Args:
+        default: value, or a class to call for one (`dict`), or REQUIRED.
+    """
+    metadata = {DECLARED: Option(help, metavar, minimum, maximum, below)}
+    if isinstance(default, type):
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+class Declaration(NamedTuple):
+    """An option as its class declares it."""
+
+    type: Any
+    default: Any  # REQUIRED if there is none
+    option: Option
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values that its type lists; none for a type that is no list of values."""
+        kinds = [self.type, *typing.get_args(self.type)]
+        literals = [kind for kind in kinds if typing.get_origin(kind) is Literal]
+        return tuple(value for kind in literals for value in typing.get_args(kind))
+
+
+def declarations(owner: Any) -> dict[str, Declaration]:
+    """The options that a dataclass declares, inherited ones first, by name."""
+    return {
+        field.name: Declaration(field.type, field.default, field.metadata[DECLARED])
+        for field in dataclasses.fields(owner)
+        if DECLARED in field.metadata
+    }
+
+
+def check_ranges(node: str, options: Any) -> None:
+    """Raises: ConfigError for an option of a node of the configuration that is out of range."""
+    prefix = f"{node}." if node else ""
+    for name, declared in declarations(options).items():
+        declared.option.check(f"{prefix}{name}", getattr(options, name))
