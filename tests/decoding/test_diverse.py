@@ -1,6 +1,5 @@
 """Diverse beam search against a naive one on lists, against `Beam`, and by its promises."""
 
-import argparse
 import random
 from collections import Counter
 from typing import Any, Literal
@@ -26,8 +25,7 @@ from helpers.toys import TableModel, assert_same
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import options_of
 from seq2seq.base.symbols import EOS
-from seq2seq.cli.options import add_decoding, decoding_arguments
-from seq2seq.cli.requirements import add_requirements
+from seq2seq.cli.main import parse_arguments
 from seq2seq.decoding import (
     SEARCHES,
     Beam,
@@ -310,15 +308,11 @@ def test_what_makes_no_groups_is_refused(options: dict[str, Any], words: str) ->
 
 
 def test_options_of_the_command_choose_it_unless_tokens_are_drawn() -> None:
-    parser = argparse.ArgumentParser()
-    add_decoding(parser)
-    parser.add_argument("--device", default="auto")
-    add_requirements(parser)
-    arguments = parser.parse_args(["--beam-groups", "2", "--diversity-penalty", "0.3"])
-    given, _ = decoding_arguments(arguments)
+    typed = ["translate", "RUN", "--beam-groups", "2", "--diversity-penalty", "0.3"]
+    given = parse_arguments(typed).search.arguments(mbr=None, nbest=None)
     assert given == {"beam_groups": 2, "diversity_penalty": 0.3}
     for name in given:
         assert [n for n in SEARCHES if name in options_of(SEARCHES.find(n))] == ["diverse"]
     for option in ("--beam-groups=2", "--diversity-penalty=0"):
         with pytest.raises(ConfigError, match=f"{option[:-2]} belongs to a search for the best"):
-            decoding_arguments(parser.parse_args([option, "--sample"]))
+            parse_arguments(["translate", "RUN", option, "--sample"])
