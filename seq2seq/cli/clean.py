@@ -21,16 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.base.progress import Tally, show_tally
 from seq2seq.cli.files import InputPath, check_uncompressed, check_written, inputs_of
-from seq2seq.cli.options import (
-    argument,
-    flag,
-    group,
-    numeric,
-    option,
-    option_name,
-    repeated,
-    table,
-)
+from seq2seq.cli.options import argument, flag, group, numeric, option, option_name, repeated, table
 from seq2seq.data.cleaning.rules import RULES, Rule
 from seq2seq.data.text.formats import Pair, TextFormat, find_format
 from seq2seq.data.text.lines import check_parallel
@@ -75,7 +66,7 @@ PairRules = make_dataclass("PairRules", [rule_field(*each) for each in RULES.ite
 class RuleOptions:
     """The limits of all rules, or `off`."""
 
-    given: dict[str, Any] = table(PairRules, *RULES)
+    given: dict[str, Any] = table(PairRules, " ".join(RULES))
     duplicates: Literal["pair", "target", "off"] = option(OF_CORPUS["duplicates"], default="pair")
     best: float | str = option(OF_CORPUS["best"], "SHARE", default="off", type=limit_of(0, 1))
 
@@ -97,13 +88,9 @@ class CleanOptions:
     output: Path | None = option("OUT.DE and OUT.EN, a .tsv or a .jsonl", "OUT", "-o")
     source: str | None = option("source: end of its file's name, or its column", "DE")
     target: str | None = option("target, likewise", "EN")
-    languages: str | None = option(
-        "their languages, if --source and --target do not say them", "DE-EN"
-    )
+    languages: str | None = option("theirs, if --source and --target say none", "DE-EN")
     page: Path | None = option("a page of examples of each rule", "HTML")
-    scores: Sequence[InputPath] = repeated(
-        "a score for each pair; twice for both directions", "FILE"
-    )
+    scores: Sequence[InputPath] = repeated("a score per pair; twice: both directions", "FILE")
     print_rules: bool = flag("print the rules as options, and end")
     rules: RuleOptions = group("rules, in this order; off turns one off")
 

@@ -38,20 +38,17 @@ USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers)
     print(target.decode([target.token_to_id(piece) for piece in result.hypotheses[0]]))"""
 
 
+Format = Literal["ctranslate2", "hf", "argos", "firefox"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
     """The options of `seq2seq export`."""
 
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
-    format: Literal["ctranslate2", "hf", "argos", "firefox"] = option(
-        "the format to write", required=True
-    )
-    output: Path = option(
-        "the folder to write; of argos, the .argosmodel", "PLACE", "-o", required=True
-    )
-    check: InputPath | None = option(
-        "sources to compare on; default: of the validation set, or else random pieces", "FILE"
-    )
+    format: Format = option("the format to write", required=True)
+    output: Path = option("a new folder; for argos, an .argosmodel", "PLACE", "-o", required=True)
+    check: InputPath | None = option("sources to compare on, not those of validation", "FILE")
     sentences: int = option("compare on N (%(default)s)", "N", default=64)
 
 

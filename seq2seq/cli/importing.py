@@ -18,6 +18,7 @@ from seq2seq.cli.options import argument, option
 if TYPE_CHECKING:
     from seq2seq.interchange.imported import ImportedModel
 
+VOCAB = "of Marian: its SentencePiece model, or two, source then target; and vocab.yml"
 HELP = "make a run of a model of another program"
 
 
@@ -29,14 +30,8 @@ class ImportOptions:
     output: Path = option("the folder of the run to write", "RUN", "-o", required=True)
     source: str | None = option("of the source: de; default: as the model says", "LANGUAGE")
     target: str | None = option("of the target", "LANGUAGE")
-    vocab: list[InputPath] | None = option(
-        "of Marian: its SentencePiece model, or two, source then target; and vocab.yml",
-        "FILE",
-        nargs="+",
-    )
-    shortlist: InputPath | None = option(
-        "of Marian: its binary shortlist, lex.50.50.deen.s2t.bin", "FILE"
-    )
+    vocab: list[InputPath] | None = option(VOCAB, "FILE", nargs="+")
+    shortlist: InputPath | None = option("of Marian: lex.50.50.deen.s2t.bin", "FILE")
 
 
 def run(options: ImportOptions) -> int:

@@ -23,12 +23,7 @@ from seq2seq.cli.options import (
     repeated,
     table,
 )
-from seq2seq.decoding.options import (
-    DiverseOptions,
-    EngineOptions,
-    SampleOptions,
-    SearchOptions,
-)
+from seq2seq.decoding.options import DiverseOptions, EngineOptions, SampleOptions, SearchOptions
 from seq2seq.text.documents.placeholders import PLACEHOLDERS
 from seq2seq.text.languages import is_spaceless
 
@@ -41,6 +36,11 @@ if TYPE_CHECKING:
 
 SAMPLES = declarations(SampleOptions)["samples"].option
 WORKERS = declarations(EngineOptions)["workers"].option.help
+Mean = Literal["probabilities", "log-probabilities"]
+BEST = "beam_size length_penalty penalty_form coverage patience stopping beam_groups "
+BEST += "diversity_penalty"
+LENGTHS = "length_ratio length_extra max_length min_length_ratio min_length_extra no_repeat_ngram"
+DRAWS = "temperature top_k top_p epsilon min_p seed"
 KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses, tags and the like"
 
 
@@ -81,15 +81,9 @@ class ModelOptions(DeviceOptions):
 class EnsembleOptions:
     """Models that are joined with the first."""
 
-    others: Sequence[InputPath] = repeated(
-        "a model with the same pieces, joined with the first; may be repeated", "PATH", "--with"
-    )
-    weights: list[float] | None = option(
-        "of the first model and of each --with (all equal)", "W,W", type=weight_list
-    )
-    mean: Literal["probabilities", "log-probabilities"] | None = option(
-        "what is averaged, for each next piece (probabilities)"
-    )
+    others: Sequence[InputPath] = repeated("a model to join; may be repeated", "PATH", "--with")
+    weights: list[float] | None = option("of all models (equal)", "W,W", type=weight_list)
+    mean: Mean | None = option("what is averaged, for each next piece (probabilities)")
 
     def __post_init__(self) -> None:
         given = given_options(self)
@@ -122,22 +116,10 @@ class Requirements:
 class SearchFlags:
     """The options of a search, by name as in conf/decode; what is not given is as configured."""
 
-    best: dict[str, Any] = table(
-        DiverseOptions,
-        *("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping"),
-        *("beam_groups", "diversity_penalty"),
-    )
-    lengths: dict[str, Any] = table(
-        SearchOptions,
-        *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
-        "no_repeat_ngram",
-    )
+    best: dict[str, Any] = table(DiverseOptions, BEST)
+    lengths: dict[str, Any] = table(SearchOptions, LENGTHS)
     sample: bool = flag("sample, do not search for the best")
-    draws: dict[str, Any] = table(
-        SampleOptions,
-        *("temperature", "top_k", "top_p", "epsilon", "min_p", "seed"),
-        prefix="for --sample: ",
-    )
+    draws: dict[str, Any] = table(SampleOptions, DRAWS, prefix="for --sample: ")
 
     def __post_init__(self) -> None:
         drawn = ["sample"] * self.sample + [*self.draws]
@@ -162,7 +144,7 @@ class EngineFlags:
     """The options of an engine; what is not given is as configured."""
 
     batch_size: int | None = option("maximum sentences decoded at once by each process", "N")
-    typed: dict[str, Any] = table(EngineOptions, "cache", "precision")
+    typed: dict[str, Any] = table(EngineOptions, "cache precision")
     workers: int | str | None = option(WORKERS, "N", type=workers)
     shortlist: InputPath | None = option("likely pieces; none: leave out that of the run", "FILE")
     stats: bool = flag("print engine statistics to stderr")

@@ -47,14 +47,15 @@ def group(title: str) -> Any:
     return field(metadata={"title": title})
 
 
-def table(owner: Any, *names: str, prefix: str = "") -> Any:
+def table(owner: Any, names: str, prefix: str = "") -> Any:
     """A field with those options of another class that were given, by name.
 
     Args:
+        names: of the options, with spaces between them.
         prefix: for the text of each in --help.
     """
     declared = {each.name: each for each in fields(owner)}
-    chosen = [declared[name] for name in names]
+    chosen = [declared[name] for name in names.split()]
     return field(default_factory=dict, metadata={"table": chosen, "prefix": prefix})
 
 

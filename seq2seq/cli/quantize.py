@@ -26,9 +26,7 @@ class QuantizeOptions:
 
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
     output: Path | None = option("default: int8.ckpt in the folder of the run", "FILE", "-o")
-    calibrate: InputPath | None = option(
-        f"sources, of which {SAMPLE} lines are translated: int8 gets fixed scales of inputs", "FILE"
-    )
+    calibrate: InputPath | None = option(f"sources for fixed scales ({SAMPLE} lines)", "FILE")
 
 
 def run(options: QuantizeOptions) -> int:

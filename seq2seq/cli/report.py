@@ -41,9 +41,7 @@ class ReportOptions(ModelOptions):
     output: Path | None = option("the page (report.html in the folder of the run)", "HTML", "-o")
     source: InputPath | None = option("sentences to translate, instead of the run's", "FILE")
     reference: InputPath | None = option("their translations", "FILE")
-    sentences: int = option(
-        "translate the first N only (%(default)s)", "N", "-n", default=SENTENCES
-    )
+    sentences: int = option("translate the first N (%(default)s)", "N", "-n", default=SENTENCES)
 
 
 class TestText(NamedTuple):

@@ -23,6 +23,8 @@ JSON_INPUT = 'read JSON lines: "text"; "prefix", "must" and "must_not" of its tr
 COPY_NUMBERS = "copy lines that are no language: numbers, dates, codes, addresses, placeholders"
 TOO_LONG = f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: cut it into sentences"
 
+prefix = partial(as_utf8, where="--prefix")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LineOptions(ModelOptions, DecodingOptions):
@@ -30,12 +32,7 @@ class LineOptions(ModelOptions, DecodingOptions):
 
     nbest: int | None = option("print N translations, with their scores", "N")
     json: bool = flag("print JSON lines: score, confidence, pieces")
-    prefix: str = option(
-        "what every translation must begin with",
-        "TEXT",
-        default="",
-        type=partial(as_utf8, where="--prefix"),
-    )
+    prefix: str = option("beginning of every translation", "TEXT", default="", type=prefix)
     json_input: bool = flag(JSON_INPUT)
     max_source: int | None = option("split lines of over N pieces", "N")
     copy_numbers: bool = flag(COPY_NUMBERS)
@@ -46,9 +43,7 @@ class LineOptions(ModelOptions, DecodingOptions):
 class TranslateOptions(LineOptions):
     """The options of `seq2seq translate`."""
 
-    texts: list[str] = argument(
-        "texts to translate; none: read lines from stdin", "TEXT", nargs="*"
-    )
+    texts: list[str] = argument("texts; none: read lines from stdin", "TEXT", nargs="*")
     input: InputPath | None = option("read lines from FILE instead of stdin", "FILE", "-i")
     output: Path | None = option("write to FILE instead of stdout", "FILE", "-o")
     document: bool = flag("translate the sentences of whole texts, or FILE")

@@ -20,14 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import (
-    argument,
-    flag,
-    natural_number,
-    option,
-    repeated,
-    table,
-)
+from seq2seq.cli.options import argument, flag, natural_number, option, repeated, table
 from seq2seq.decoding.options import BeamOptions, EngineOptions
 
 if TYPE_CHECKING:
@@ -38,6 +31,8 @@ log = logging.getLogger("seq2seq.serving")
 HELP = "serve models over HTTP, with a page to translate on"
 VARIABLES = "SEQ2SEQ_SERVE_"  # an option may be a variable of this prefix
 DEMO = Path("runs/demo/quickstart")
+KEPT = "keep the glossaries and suggestions that clients send; else nothing is kept"
+GRACE = "seconds for documents after SIGTERM (%(default)s)"
 PACKAGES = ("starlette", "uvicorn", "prometheus_client", "python_multipart", "yaml")
 NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention-zoo[serve]'"
 
@@ -47,20 +42,14 @@ class AccessOptions:
     """Where the service listens, and who may use it."""
 
     host: str = option("the address to listen at (%(default)s)", "HOST", default="127.0.0.1")
-    port: int = option(
-        "%(default)s; 0 is any that is free", "PORT", default=8000, type=natural_number
-    )
+    port: int = option("0 is any that is free", "PORT", default=8000, type=natural_number)
     no_auth: bool = flag("allow anyone who reaches the address to translate")
     keys: InputPath | None = option("keys, one a line; clients must send one of them", "FILE")
     tls_cert: InputPath | None = option("serve https, with this certificate", "FILE")
     tls_key: InputPath | None = option("the private key, if it is in another file", "FILE")
-    cors: Sequence[str] = repeated(
-        "pages of this origin may send requests; may be repeated", "ORIGIN"
-    )
-    allow_host: Sequence[str] = repeated("answer to this name as well; may be repeated", "NAME")
-    trusted_proxy: Sequence[str] = repeated(
-        "a proxy, or network, that names clients; repeatable", "ADDRESS"
-    )
+    cors: Sequence[str] = repeated("pages of this origin may ask; repeatable", "ORIGIN")
+    allow_host: Sequence[str] = repeated("answer to this name, too; repeatable", "NAME")
+    trusted_proxy: Sequence[str] = repeated("it names clients; repeatable", "ADDRESS")
 
     def __post_init__(self) -> None:
         if self.tls_key and not self.tls_cert:
@@ -73,9 +62,7 @@ class LimitOptions:
 
     queue: int = option("maximum pieces that wait (%(default)s)", "N", default=40_960)
     deadline: int = option("seconds to wait (%(default)s)", "S", default=30)
-    grace: int = option(
-        "seconds for documents after SIGTERM (%(default)s)", "S", default=8, type=natural_number
-    )
+    grace: int = option(GRACE, "S", default=8, type=natural_number)
     connections: int = option("open connections, and requests (%(default)s)", "N", default=512)
 
 
@@ -90,9 +77,7 @@ class ServeOptions:
     search: dict[str, Any] = table(BeamOptions, "beam_size")
     engine: dict[str, Any] = table(EngineOptions, "precision")
     workers: int = option("processes of each model (1)", "N", default=1)
-    keep_in: InputPath | None = option(
-        "keep the glossaries and suggestions that clients send; else nothing is kept", "FOLDER"
-    )
+    keep_in: InputPath | None = option(KEPT, "FOLDER")
     access: AccessOptions
     limits: LimitOptions
 

@@ -27,25 +27,13 @@ from typing import TYPE_CHECKING, Any
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, DataError, format_count
 from seq2seq.base.text_stream import check_text
-from seq2seq.cli import status
+from seq2seq.cli import shards, status
 from seq2seq.cli.documents import check_lines_of_text
 from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.models import Opened, choose_shortlist, open_engine
 from seq2seq.cli.options import argument, flag, option
 from seq2seq.cli.requests import LineOptions, format_of, put_best_first, request_of
-from seq2seq.cli.shards import (
-    LINES,
-    SHARDS,
-    InputFiles,
-    Lines,
-    Shard,
-    check_same_options,
-    files_below,
-    hash_models,
-    read_options,
-    read_shard,
-    record_options,
-)
+from seq2seq.cli.shards import LINES, SHARDS, InputFiles, Lines, Shard, files_below
 from seq2seq.data.text.lines import check_parallel
 from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
 
@@ -53,6 +41,7 @@ if TYPE_CHECKING:
     from seq2seq.translation.request import TranslationRequest
 
 HELP = "translate all files of a folder, on one or many machines"
+Part = tuple[int, int]  # which, of how many
 NAMED = 5  # shards in a message
 
 
@@ -60,7 +49,7 @@ class IncompleteError(Exception):
     """A file of which shards are missing."""
 
 
-def parse_part(text: str) -> tuple[int, int]:
+def parse_part(text: str) -> Part:
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise ConfigError(f"{text!r} should be like 1/8, 2/8, ..., 8/8")
@@ -73,14 +62,10 @@ class TranslateFilesOptions(LineOptions):
 
     folder: InputPath = argument("the folder of the files to translate, plain or .gz", "IN")
     output_dir: Path = argument("the folder for the translations", "OUT")
-    shard: tuple[int, int] | None = option(
-        "part I of N (that of a Slurm array)", "I/N", type=parse_part
-    )
+    shard: Part | None = option("part I of N (that of a Slurm array)", "I/N", type=parse_part)
     shard_lines: int | None = option(f"lines of a shard ({LINES})", "N")
     ray: str | None = option("on all cores of a Ray cluster: auto, local, or HOST:PORT", "ADDRESS")
-    nearest: InputPath | None = option(
-        "of all beams, what is nearest to the references in FOLDER", "FOLDER"
-    )
+    nearest: InputPath | None = option("take what is nearest to these references", "FOLDER")
     merge: bool = flag("check that all is there, and join it")
 
     def __post_init__(self) -> None:
@@ -96,7 +81,7 @@ class TranslateFilesOptions(LineOptions):
         return Path(f"{self.output_dir.resolve()}.json")
 
     @property
-    def part(self) -> tuple[int, int]:
+    def part(self) -> Part:
         """The part of this machine: that of the task of a Slurm array; all, where there is none.
 
         Raises: ConfigError for an array with gaps.
@@ -181,12 +166,12 @@ def begin_files(options: TranslateFilesOptions, shortlist: Path | None) -> Input
 
     Raises: as `record_options`.
     """
-    record_options(options, shortlist)
+    shards.record_options(options, shortlist)
     return find_files(options)
 
 
 def find_files(options: TranslateFilesOptions) -> InputFiles:
-    known = read_options(options.output_dir)
+    known = shards.read_options(options.output_dir)
     nearest = options.nearest or known.get("nearest")
     lines = options.shard_lines or known.get("shard_lines", LINES)
     references = Path(nearest) if nearest else None
@@ -198,9 +183,9 @@ def missing_shards(
 ) -> Iterator[tuple[Shard, Lines]]:
     """The shards of this machine's part that are not there, and their lines."""
     part, parts = options.part
-    shards = (each for file in files.files for each in files.shards(file))
-    for index, (shard, block) in enumerate(shards):
-        if index % parts == part - 1 and read_shard(shard, bool(options.nbest)) is None:
+    every = (each for file in files.files for each in files.shards(file))
+    for index, (shard, block) in enumerate(every):
+        if index % parts == part - 1 and shards.read_shard(shard, bool(options.nbest)) is None:
             yield shard, block
 
 
@@ -214,10 +199,10 @@ def finish(
 
     Returns: the exit code. Raises: as `merge`.
     """
-    lines, shards, failed = 0, 0, False
+    lines, count, failed = 0, 0, False
     for shard, one_failed in results:
-        lines, shards, failed = lines + shard.lines, shards + 1, failed or one_failed
-    done = f"{format_count(lines, 'line')} in {format_count(shards, 'shard')}"
+        lines, count, failed = lines + shard.lines, count + 1, failed or one_failed
+    done = f"{format_count(lines, 'line')} in {format_count(count, 'shard')}"
     print(f"{done} translated", file=sys.stderr)
     _, parts = options.part
     if parts == 1:
@@ -282,8 +267,8 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
     """
     folder, output_dir = options.folder, options.output_dir
     models = options.ensemble.paths(options.path)
-    if known := read_options(output_dir):  # those of a model, which the ledger names
-        check_same_options(output_dir, {**known, "path": hash_models(models)})
+    if known := shards.read_options(output_dir):  # those of a model, which the ledger names
+        shards.check_same_options(output_dir, {**known, "path": shards.hash_models(models)})
     warn_of_orphans(folder, output_dir)
     outputs = [output_dir / file.relative_to(folder) for file in files.files]
     absent: list[str] = []
@@ -293,7 +278,7 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
             warnings.simplefilter("ignore")  # of lines: whoever translated them was told
             before = len(absent)
             for shard, _ in files.shards(file):
-                text = read_shard(shard, several="nbest" in known)
+                text = shards.read_shard(shard, several="nbest" in known)
                 if text is None:
                     absent.append(f"{file}, line {shard.first}")
                 elif len(absent) == before:

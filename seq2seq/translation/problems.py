@@ -6,7 +6,6 @@ from functools import partial
 
 from seq2seq.translation.request import SHOWN, TranslationRequest
 
-
 warn_of_input = partial(warnings.warn, stacklevel=3)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import as_utf8
@@ -18,6 +18,7 @@ UNITS = "what is aligned: words between spaces, or the tokenizer's pieces (%(def
 CHOOSE = "try all on --gold, and save the one with the lowest error rate beside the checkpoint"
 LINK_FILES = "instead of PATH: links from any aligner, one or two directions, source first"
 
+Heuristic = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 Sentence = tuple[str, str | None]  # with its translation, or to be translated
 
 
@@ -47,12 +48,8 @@ class ChoiceOptions:
     """What is read of a model; by default, what is known to be best."""
 
     layer: int | None = option("decoder layer, from 1", "N")
-    heads: int | str | None = option(
-        "the mean over heads, a map of each, or head N, from 1", "mean|all|N", type=heads
-    )
-    shift: Literal[0, 1] | None = option(
-        "where it looked when it wrote a word, or one step later (1)"
-    )
+    heads: int | str | None = option("their mean, all, or one from 1", "mean|all|N", type=heads)
+    shift: Literal[0, 1] | None = option("where it looked for a word, or one step later (1)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +58,7 @@ class FileOptions:
 
     source_file: InputPath | None = option("sentences", "FILE", "--source")
     target_file: InputPath | None = option("their translations", "FILE", "--target")
-    gold: InputPath | None = option(
-        "reference links: print error rate (AER), precision, recall, F1", "FILE"
-    )
+    gold: InputPath | None = option("reference links: print AER, precision, recall, F1", "FILE")
 
     @property
     def texts(self) -> TextFiles | None:
@@ -77,14 +72,14 @@ class FileOptions:
 class DirectionOptions:
     """The second of two directions, and how both are combined."""
 
-    reverse: InputPath | None = option(
-        "a model from target to source, to combine with PATH", "PATH"
-    )
-    symmetrize: (
-        Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
-        | None
-    ) = option("how to combine two directions (grow-diag-final-and)")
+    reverse: InputPath | None = option("a model from target to source, to combine", "PATH")
+    symmetrize: Heuristic | None = option("how to combine directions (grow-diag-final-and)")
     links: Sequence[InputPath] = option(LINK_FILES, "FILE", nargs="+", default=())
+
+
+def text_argument(text: str, name: str) -> Any:
+    """A text that need not be given."""
+    return argument(text, name, nargs="?", type=partial(as_utf8, where=name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +87,8 @@ class AlignOptions(DeviceOptions):
     """The options of `seq2seq align`."""
 
     path: InputPath | None = argument("a checkpoint, or the folder of a run", "PATH", nargs="?")
-    source: str | None = argument(
-        "a sentence", "SRC", nargs="?", type=partial(as_utf8, where="SRC")
-    )
-    target: str | None = argument(
-        "its translation; without it the model's own",
-        "TGT",
-        nargs="?",
-        type=partial(as_utf8, where="TGT"),
-    )
+    source: str | None = text_argument("a sentence", "SRC")
+    target: str | None = text_argument("its translation; without it the model's own", "TGT")
     output: Path | None = option(OUTPUT, "FILE", "-o")
     json: bool = flag("for files: print one JSON object")
     units: Literal["words", "subwords"] = option(UNITS, default="words")

@@ -56,6 +56,9 @@ class ScoreOptions:
     lengths: bool = flag("also print the first score by source length")
 
 
+Test = Literal["bootstrap", "randomization"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(DecodingOptions):
     """The options of `seq2seq evaluate`."""
@@ -64,9 +67,7 @@ class EvaluateOptions(DecodingOptions):
     output: Path | None = option("also write the translations, of one PATH only", "FILE", "-o")
     json: bool = flag("print one JSON object instead")
     scores: ScoreOptions
-    paired: Literal["bootstrap", "randomization"] | None = option(
-        "of several PATHs: test each against the first: is the difference significant?"
-    )
+    paired: Test | None = option("does the difference of a PATH from the first mean anything?")
 
 
 def check_options(options: EvaluateOptions, paths: list[Path]) -> None:
