@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.options import check_ranges, option
+from seq2seq.base.options import option
 from seq2seq.base.registry import check_options, check_range
 
 Cache = Literal["auto", "dense", "paged"]
@@ -43,7 +43,6 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         check_options(type(self), {f.name: getattr(self, f.name) for f in fields(self)}, "decode")
-        check_ranges("decode", self)
         for name, (minimum, maximum) in self.ranges.items():
             check_range(f"decode.{name}", getattr(self, name), minimum, maximum=maximum)
         for lower, upper in (
