@@ -1,6 +1,6 @@
 """The declaration of an option: its default, meaning and range, in the class that has it.
 
-    patience: float = option(1.0, "finished hypotheses that end a search, in beam sizes", "P", 0)
+    patience: float = option(1.0, "finished hypotheses needed, in beam sizes", "P", 0)
 
 Checks, the command line, docs/options.md and the comments of conf/ follow from it.
 """

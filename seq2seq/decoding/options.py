@@ -21,9 +21,7 @@ class SearchOptions:
     Raises: ConfigError for a value out of range.
     """
 
-    length_ratio: float = option(
-        1.5, "maximum pieces per source piece; null: learnt from the training pairs", "R", 0, 1000
-    )
+    length_ratio: float = option(1.5, "maximum pieces per source piece", "R", 0, 1000)
     length_extra: int = option(
         10, "maximum pieces beyond length_ratio, for short sources", "E", 1, 1_000_000
     )
@@ -76,10 +74,10 @@ class BeamOptions(SearchOptions):
         -1, "decoder layer whose attention coverage reads, from 0; -1 is the last", "N"
     )
     patience: float = option(
-        1.0, "finished hypotheses that end a search, in beam sizes", "P", 0, 100
+        1.0, "finished hypotheses that a search needs to end, in beam sizes", "P", 0, 100
     )
     stopping: Literal["score", "count"] = option(
-        "score", "score: unless an open hypothesis can still win | count: whatever is open"
+        "score", "score: end when no open hypothesis can still win | count: whatever is open"
     )
 
 

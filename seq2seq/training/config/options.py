@@ -284,5 +284,5 @@ class OptimizerOptions:
     )
     eps: float = option(REQUIRED, "added to the root of the mean square gradient", minimum=0)
     weight_decay: float = option(
-        REQUIRED, "adam: L2 penalty | adamw: share of a weight subtracted, times lr", minimum=0
+        REQUIRED, "adam: L2 penalty; adamw: share of a weight subtracted, times lr", minimum=0
     )
