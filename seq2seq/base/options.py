@@ -1,6 +1,6 @@
 """The declaration of an option: its default, meaning and range, in the class that has it.
 
-    patience: float = option(1.0, "finished hypotheses that end a search, in beam sizes", "P", 0)
+    patience: float = option(1.0, "finished hypotheses needed, in beam sizes", "P", 0)
 
 Checks, the command line, docs/options.md and the comments of conf/ follow from it.
 """
@@ -9,8 +9,6 @@ import dataclasses
 import math
 import typing
 from typing import Any, Literal, NamedTuple
-
-from seq2seq.base.registry import check_range
 
 DECLARED = "option"  # the key of a field's metadata
 REQUIRED: Any = dataclasses.MISSING  # in place of a default
@@ -29,14 +27,6 @@ class Option(NamedTuple):
     def typed_help(self) -> str:
         """The help text for a command line, where nobody types null."""
         return self.help.split("; null:")[0]
-
-    def check(self, name: str, value: Any) -> None:
-        """Raises: ConfigError for a number out of range."""
-        if isinstance(value, list | tuple):
-            for index, item in enumerate(value):
-                self.check(f"{name}[{index}]", item)
-        elif isinstance(value, int | float):
-            check_range(name, value, self.minimum, self.below, maximum=self.maximum)
 
 
 def option(
@@ -75,16 +65,9 @@ class Declaration(NamedTuple):
 
 
 def declarations(owner: Any) -> dict[str, Declaration]:
-    """The options that a dataclass declares, inherited ones first, by name."""
+    """The options that a class declares by `option`, inherited ones first, by name."""
     return {
         field.name: Declaration(field.type, field.default, field.metadata[DECLARED])
-        for field in dataclasses.fields(owner)
+        for field in (dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ())
         if DECLARED in field.metadata
     }
-
-
-def check_ranges(node: str, options: Any) -> None:
-    """Raises: ConfigError for an option of a node of the configuration that is out of range."""
-    prefix = f"{node}." if node else ""
-    for name, declared in declarations(options).items():
-        declared.option.check(f"{prefix}{name}", getattr(options, name))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.options import check_ranges, option
+from seq2seq.base.options import option
 from seq2seq.base.registry import check_options, check_range
 
 Cache = Literal["auto", "dense", "paged"]
@@ -21,9 +21,7 @@ class SearchOptions:
     Raises: ConfigError for a value out of range.
     """
 
-    length_ratio: float = option(
-        1.5, "maximum pieces per source piece; null: learnt from the training pairs", "R", 0, 1000
-    )
+    length_ratio: float = option(1.5, "maximum pieces per source piece", "R", 0, 1000)
     length_extra: int = option(
         10, "maximum pieces beyond length_ratio, for short sources", "E", 1, 1_000_000
     )
@@ -43,7 +41,6 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         check_options(type(self), {f.name: getattr(self, f.name) for f in fields(self)}, "decode")
-        check_ranges("decode", self)
         for name, (minimum, maximum) in self.ranges.items():
             check_range(f"decode.{name}", getattr(self, name), minimum, maximum=maximum)
         for lower, upper in (
@@ -77,10 +74,10 @@ class BeamOptions(SearchOptions):
         -1, "decoder layer whose attention coverage reads, from 0; -1 is the last", "N"
     )
     patience: float = option(
-        1.0, "finished hypotheses that end a search, in beam sizes", "P", 0, 100
+        1.0, "finished hypotheses that a search needs to end, in beam sizes", "P", 0, 100
     )
     stopping: Literal["score", "count"] = option(
-        "score", "score: unless an open hypothesis can still win | count: whatever is open"
+        "score", "score: end when no open hypothesis can still win | count: whatever is open"
     )
 
 

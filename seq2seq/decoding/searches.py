@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.options import check_ranges
 from seq2seq.base.plugins import PluginTable, explain_missing
 from seq2seq.base.registry import check_options, options_of
 from seq2seq.decoding.beam import Beam
@@ -56,7 +55,6 @@ def engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"decode.workers={workers!r} should be auto, or 1 or more, up to 10,000")
     PRECISIONS.find(given.setdefault("precision", EngineOptions.precision))
     check_options(EngineOptions, given, "decode")
-    check_ranges("decode", EngineOptions(**given))
     return given
 
 
