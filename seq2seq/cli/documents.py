@@ -19,6 +19,7 @@ from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.models import Opened
+from seq2seq.cli.options import given_options
 from seq2seq.cli.requests import TranslateOptions, put_best_first
 from seq2seq.data.text.lines import similar_names
 from seq2seq.text.documents.files.contents import Contents, Cutter
@@ -50,6 +51,7 @@ NAME = re.compile(
 )
 # How documents begin that are text, but not plain text.
 MARKUP = re.compile(rb"\s*(?:\{\\rtf|<\?xml|<!doctype|<html|webvtt|\d+\s+\d+:\d+:\d+)", re.I)
+OF_SENTENCES = ("--nbest", "--json", "--json-input", "--prefix")
 
 
 def check_documents(options: TranslateOptions) -> Path | None:
@@ -65,13 +67,8 @@ def check_documents(options: TranslateOptions) -> Path | None:
         raise ConfigError("--html is for whole texts: add --document")
     if options.fuzzy and not (document and document.suffix.lower() == ".po"):
         raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
-    of_sentences = {
-        "--nbest": options.nbest,
-        "--json": options.json,
-        "--json-input": options.json_input,
-        "--prefix": options.prefix,
-    }
-    if options.document and (given := [name for name, value in of_sentences.items() if value]):
+    given = [name for name in given_options(options) if name in OF_SENTENCES]
+    if options.document and given:
         raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
     check_output_format(options, document)
     return document

@@ -14,6 +14,7 @@ from seq2seq.base.options import declarations
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.options import (
     argument,
+    check_declared,
     flag,
     given_options,
     numeric,
@@ -133,7 +134,7 @@ class SearchFlags:
         """The arguments of `Translator.search`, which draws if it is to choose by risk alone."""
         given = {**self.lengths, **self.best, **self.draws}
         for name, number in (("--mbr", mbr), ("--nbest", nbest)):
-            SAMPLES.check(name, number)
+            check_declared(name, number, SAMPLES)
         if self.sample or self.draws or (mbr and not self.best):
             return {"name": "sample", "samples": max(mbr or 0, nbest or 0) or None, **given}
         return given

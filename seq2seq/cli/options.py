@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.options import DECLARED, Option
+from seq2seq.base.registry import list_outside
 
 T = TypeVar("T")
 
@@ -155,11 +156,17 @@ def fill(kind: type[T], arguments: Namespace) -> T:
             values[each.name] = {}
             for one in each.metadata["table"]:
                 if (value := getattr(arguments, one.name)) is not None:
-                    one.metadata[DECLARED].check(option_name(one.name), value)
+                    check_declared(option_name(one.name), value, one.metadata[DECLARED])
                     values[each.name][one.name] = value
         else:
             values[each.name] = getattr(arguments, each.name)
     return kind(**values)
+
+
+def check_declared(name: str, value: Any, declared: Option) -> None:
+    """Raises: ConfigError for a number out of the range of an option."""
+    if problems := list_outside(name, value, declared):
+        raise ConfigError(problems[0])
 
 
 def given_options(options: Any, kind: Any = None) -> dict[str, Any]:

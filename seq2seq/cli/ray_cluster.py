@@ -18,10 +18,10 @@ from typing import Any
 from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_count
 from seq2seq.cli import status
 from seq2seq.cli.models import Opened
-from seq2seq.cli.shards import InputFiles, Lines, Shard
+from seq2seq.cli.shards import InputFiles, Lines, Shard, record_options
 from seq2seq.cli.translate_files import (
     TranslateFilesOptions,
-    begin_files,
+    find_files,
     finish,
     missing_shards,
     translate_shards,
@@ -88,7 +88,8 @@ def translate_on_ray(
     connect(options.ray or "auto")
     import ray
 
-    files, lost = begin_files(options, shortlist), list[Shard]()
+    record_options(options, shortlist)
+    files, lost = find_files(options), list[Shard]()
     results = shards_done(options, files, open_model, lost)
     if not options.quiet and sys.stderr is not None:
         results = status.with_progress(results, files, "shard")

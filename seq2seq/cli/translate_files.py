@@ -111,7 +111,8 @@ def run(options: TranslateFilesOptions) -> int:
 
         return translate_on_ray(options, shortlist, open_model)
     opened = open_model()
-    files = begin_files(options, shortlist)
+    shards.record_options(options, shortlist)
+    files = find_files(options)
     bar = None if options.quiet or sys.stderr is None else files
     wanted = missing_shards(options, files)
     code = finish(options, files, translate_shards(wanted, options, opened, bar))
@@ -161,16 +162,8 @@ def open_files_engine(options: TranslateFilesOptions, shortlist: Path | None) ->
     return opened
 
 
-def begin_files(options: TranslateFilesOptions, shortlist: Path | None) -> InputFiles:
-    """The files, cut as the options say that all machines translate them with.
-
-    Raises: as `record_options`.
-    """
-    shards.record_options(options, shortlist)
-    return find_files(options)
-
-
 def find_files(options: TranslateFilesOptions) -> InputFiles:
+    """The files, cut into shards as those that are there already."""
     known = shards.read_options(options.output_dir)
     nearest = options.nearest or known.get("nearest")
     lines = options.shard_lines or known.get("shard_lines", LINES)

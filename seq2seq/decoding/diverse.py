@@ -146,9 +146,9 @@ class DiverseBeam(GroupBeam):
         if self.beam_size % self.groups:
             sizes = [n for n in range(1, self.beam_size + 1) if self.beam_size % n == 0]
             raise ConfigError(
-                f"decode.beam_groups={self.beam_groups} should divide the {self.beam_size} beams "
+                f"beam_groups={self.beam_groups} should divide the {self.beam_size} beams "
                 f"into groups of one size: {', '.join(map(str, sizes))}, or another "
-                "decode.beam_size=K"
+                "beam_size=K"
             )
 
     @property

@@ -33,7 +33,7 @@ def check_required(search: Search) -> None:
     if not (isinstance(search, Beam) and search.beams > 1):
         raise ConfigError(
             "a translation that must contain something is found by a search of several beams: "
-            "decode.beam_size=5"
+            "beam_size=5"
         )
 
 

@@ -51,7 +51,7 @@ class SearchOptions:
             least, most = getattr(self, lower), getattr(self, upper)
             if most is not None and least > most:
                 raise ConfigError(
-                    f"decode.{lower}={least} should be at most decode.{upper}={most}: "
+                    f"{lower}={least} should be at most {upper}={most}: "
                     "otherwise no length is allowed for some translation"
                 )
 
@@ -127,7 +127,7 @@ class SampleOptions(SearchOptions):
         super().__post_init__()
         if not 0 < self.top_p <= 1:
             raise ConfigError(
-                f"decode.top_p={self.top_p} should be above 0 and at most 1, which keeps all pieces"
+                f"top_p={self.top_p} should be above 0 and at most 1, which keeps all pieces"
             )
 
 

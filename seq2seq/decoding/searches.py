@@ -94,8 +94,8 @@ def check_coverage(search: Search, model: Seq2Seq) -> None:
     cross = model.cross_attentions
     if not cross[0].shows_weights:
         raise ConfigError(
-            f"decode.coverage={search.coverage} needs the weights of cross-attention, and this one "
-            f"has none: {cross[0].no_weights}. Use decode.coverage=0"
+            f"coverage={search.coverage} needs the weights of cross-attention, and this one "
+            f"has none: {cross[0].no_weights}. Use coverage=0"
         )
     if not -len(cross) <= search.coverage_layer < len(cross):
         raise ConfigError(

@@ -165,9 +165,9 @@ def test_the_longest_line_there_may_be_is_read_whole() -> None:
 
 def test_a_search_that_would_fill_the_memory_is_refused(seq2seq: Command, run: Path) -> None:
     words = refused(seq2seq("translate", run, "--beam-size", 100_000, "Ja."))
-    assert words.startswith("--beam-size 100000 should be at least 1 and at most 1,000")
+    assert words.startswith("--beam-size=100000 should be at least 1 and at most 1,000")
     words = refused(seq2seq("translate", run, "--beam-size", 500, "Ja."))
-    assert words.startswith("--beam-size 500 is more than the 400 pieces that this model can write")
+    assert words.startswith("500 beams are more than the 400 pieces that this model can write")
 
 
 def test_translations_that_the_length_limit_cuts_off_are_counted_and_named(
