@@ -154,10 +154,7 @@ def test_minimum_risk_chooses_among_those_that_obey(
         (("--keep", ""), "--keep should be a regular expression, or placeholders: it is blank"),
         (("--mbr", "64", "--nbest", "100", "--beam-size", "5"), "--nbest 100 needs as many beams"),
         (("--epsilon", "2"), "--epsilon=2 should be"),
-        (("--min-p", "2"), "--min-p=2 should be"),
-        (("--no-repeat-ngram", "-1"), "--no-repeat-ngram=-1 should be"),
         (("--beam-size", "4", "--beam-groups", "3"), "beam_groups=3 should divide the 4 beams"),
-        (("--diversity-penalty", "-1"), "--diversity-penalty=-1 should be"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_words(
