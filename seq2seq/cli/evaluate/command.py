@@ -48,14 +48,6 @@ RESAMPLES = "resamples for 95%% intervals; 0 for none. By default 1000, and none
 RESAMPLES += "10,000 sentences, which would fill the memory"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreOptions:
-    metrics: list[str] | None = option(CHOICE, "A,B", type=lambda text: text.split(","))
-    resamples: int | None = option(RESAMPLES, "N", type=resamples)
-    language: str | None = option("target language; by default the model's", "CODE", type=language)
-    lengths: bool = flag("also print the first score by source length")
-
-
 Test = Literal["bootstrap", "randomization"]
 
 
@@ -66,7 +58,10 @@ class EvaluateOptions(DecodingOptions):
     files: Sequence[InputPath] = argument(PATHS, "PATH", nargs="+")
     output: Path | None = option("also write the translations, of one PATH only", "FILE", "-o")
     json: bool = flag("print one JSON object instead")
-    scores: ScoreOptions
+    metrics: list[str] | None = option(CHOICE, "A,B", type=lambda text: text.split(","))
+    resamples: int | None = option(RESAMPLES, "N", type=resamples)
+    language: str | None = option("target language; by default the model's", "CODE", type=language)
+    lengths: bool = flag("also print the first score by source length")
     paired: Test | None = option("does the difference of a PATH from the first mean anything?")
 
 
@@ -81,10 +76,10 @@ def check_options(options: EvaluateOptions, paths: list[Path]) -> None:
     from seq2seq.metrics.scores import check_seed
 
     check_seed()
-    for name in options.scores.metrics or ():
+    for name in options.metrics or ():
         METRICS.check_unclaimed(name)
-    if options.scores.metrics:
-        find_metrics(options.scores.metrics)
+    if options.metrics:
+        find_metrics(options.metrics)
 
 
 def run(options: EvaluateOptions) -> int:
@@ -94,21 +89,21 @@ def run(options: EvaluateOptions) -> int:
     check_systems(paths, test_set, options)
     from seq2seq.metrics.text_checks import cautions, usual_metrics  # sacreBLEU takes a moment
 
-    names = options.scores.metrics or usual_metrics(test_set.first)
+    names = options.metrics or usual_metrics(test_set.first)
     systems = list(translate_systems(paths, test_set, options))
     if options.output:
         with replacing(options.output) as file:
             file.write(file_content(systems[0].lines))
     if {"bleu", "chrf"} & set(names):
         lines = {system.name: system.lines for system in systems}
-        _, language = find_languages(systems, options.scores.language)
+        _, language = find_languages(systems, options.language)
         for caution in cautions(test_set.first, lines, language):
             warnings.warn(caution, stacklevel=1)
     findings = evaluate(systems, test_set, names, options)
     if options.json:
         print(json.dumps(findings_entry(findings), ensure_ascii=False))
     else:
-        for line in findings_lines(findings, lengths=options.scores.lengths):
+        for line in findings_lines(findings, lengths=options.lengths):
             print(printable(line))
     return int(any(system.failed for system in systems))
 
@@ -121,9 +116,9 @@ def evaluate(
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import compare_systems, usual_resamples
 
-    languages = find_languages(systems, options.scores.language)
+    languages = find_languages(systems, options.language)
     usual = usual_resamples(len(test_set.source))
-    resamples = usual if options.scores.resamples is None else options.scores.resamples
+    resamples = usual if options.resamples is None else options.resamples
     kinds = find_metrics(names)
     assessor = Assessor(test_set.source, test_set.references, kinds, languages, resamples)
     assessed = [(system, assessor.assess(system.lines)) for system in systems]
