@@ -11,7 +11,7 @@ from pathlib import Path
 
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import argument, option
+from seq2seq.cli.options import argument, value
 
 HELP = "average the weights of several checkpoints"
 
@@ -21,9 +21,9 @@ class AverageOptions:
     """The options of `seq2seq average`."""
 
     paths: Sequence[InputPath] = argument("the folder of a run, or checkpoints", "PATH", nargs="+")
-    best: int | None = option("the N best checkpoints of a run", "N", either=False)
-    last: int | None = option("the N last checkpoints of a run", "N", either=False)
-    output: Path | None = option("default: RUN/average.ckpt", "FILE", "-o")
+    best: int | None = value("the N best checkpoints of a run", "N", either=False)
+    last: int | None = value("the N last checkpoints of a run", "N", either=False)
+    output: Path | None = value("default: RUN/average.ckpt", "FILE", "-o")
 
 
 def run(options: AverageOptions) -> int:

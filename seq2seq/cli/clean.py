@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.base.progress import Tally, show_tally
 from seq2seq.cli.files import InputPath, check_uncompressed, check_written, inputs_of
-from seq2seq.cli.options import argument, flag, group, numeric, option, option_name, repeated, table
+from seq2seq.cli.options import argument, flag, group, numeric, option_name, repeated, subset, value
 from seq2seq.data.cleaning.rules import RULES, Rule
 from seq2seq.data.text.formats import Pair, TextFormat, find_format
 from seq2seq.data.text.lines import check_parallel
@@ -55,8 +55,8 @@ def limit_of(low: float, high: float) -> Callable[[str], float | str]:
 def rule_field(name: str, rule: Rule) -> tuple[str, Any, Any]:
     """The option of a rule: its name, type and field."""
     if rule.range is None:
-        return name, Literal["on", "off"], option(rule.help)
-    return name, Any, option(rule.help, "N", type=limit_of(*rule.range))
+        return name, Literal["on", "off"], value(rule.help)
+    return name, Any, value(rule.help, "N", type=limit_of(*rule.range))
 
 
 PairRules = make_dataclass("PairRules", [rule_field(*each) for each in RULES.items()])
@@ -66,9 +66,9 @@ PairRules = make_dataclass("PairRules", [rule_field(*each) for each in RULES.ite
 class RuleOptions:
     """The limits of all rules, or `off`."""
 
-    given: dict[str, Any] = table(PairRules, " ".join(RULES))
-    duplicates: Literal["pair", "target", "off"] = option(OF_CORPUS["duplicates"], default="pair")
-    best: float | str = option(OF_CORPUS["best"], "SHARE", default="off", type=limit_of(0, 1))
+    given: dict[str, Any] = subset(PairRules, " ".join(RULES))
+    duplicates: Literal["pair", "target", "off"] = value(OF_CORPUS["duplicates"], default="pair")
+    best: float | str = value(OF_CORPUS["best"], "SHARE", default="off", type=limit_of(0, 1))
 
     @property
     def of_pairs(self) -> dict[str, Any]:
@@ -85,18 +85,18 @@ class CleanOptions:
     """The options of `seq2seq clean`."""
 
     corpora: Sequence[str] = argument(CORPUS, "CORPUS", nargs="*")
-    output: Path | None = option("OUT.DE and OUT.EN, a .tsv or a .jsonl", "OUT", "-o")
-    source: str | None = option("source: end of its file's name, or its column", "DE")
-    target: str | None = option("target, likewise", "EN")
-    languages: str | None = option("theirs, if --source and --target say none", "DE-EN")
-    page: Path | None = option("a page of examples of each rule", "HTML")
+    output: Path | None = value("OUT.DE and OUT.EN, a .tsv or a .jsonl", "OUT", "-o")
+    source: str | None = value("source: end of its file's name, or its column", "DE")
+    target: str | None = value("target, likewise", "EN")
+    languages: str | None = value("theirs, if --source and --target say none", "DE-EN")
+    page: Path | None = value("a page of examples of each rule", "HTML")
     scores: Sequence[InputPath] = repeated("a score per pair; twice: both directions", "FILE")
     print_rules: bool = flag("print the rules as options, and end")
     rules: RuleOptions = group("rules, in this order; off turns one off")
 
     @property
     def columns(self) -> Pair:
-        """Source and target, once `check_options` has passed."""
+        """Source and target, once `check_required_options` has passed."""
         return self.source or "", self.target or ""
 
 
@@ -106,7 +106,7 @@ def run(options: CleanOptions) -> int:
         for name, limit in options.rules.limits.items():
             print(f"{option_name(name)} {limit}".ljust(26), helps[name])
         return 0
-    output = check_options(options)
+    output = check_required_options(options)
     corpora = find_corpora(options)
     read = [file for text in corpora for file in text.files]
     outputs, ledger = find_outputs(options, output, read)
@@ -129,7 +129,7 @@ def run(options: CleanOptions) -> int:
     return 0 if entry["kept"] else 1
 
 
-def check_options(options: CleanOptions) -> Path:
+def check_required_options(options: CleanOptions) -> Path:
     """The output. Raises: ConfigError for options that are missing or do not fit together."""
     if not options.corpora:
         raise ConfigError("there is nothing to clean: give a CORPUS, such as my/train")

@@ -19,7 +19,7 @@ from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.models import Opened
-from seq2seq.cli.options import given_options
+from seq2seq.cli.options import collect_given
 from seq2seq.cli.requests import TranslateOptions, put_best_first
 from seq2seq.data.text.lines import similar_names
 from seq2seq.text.documents.files.contents import Contents, Cutter
@@ -60,14 +60,14 @@ def check_documents(options: TranslateOptions) -> Path | None:
     Raises: ConfigError for an option that needs another, or is of single sentences; for a file that
         does not exist or has no known format, also where its lines would be translated.
     """
-    document = find_document(options) if options.document else None
+    document = choose_document(options) if options.document else None
     if not options.document:
         check_lines_of_text(map(Path, options.texts))
     if options.html and not options.document:
         raise ConfigError("--html is for whole texts: add --document")
     if options.fuzzy and not (document and document.suffix.lower() == ".po"):
         raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
-    given = [name for name in given_options(options) if name in OF_SENTENCES]
+    given = [name for name in collect_given(options) if name in OF_SENTENCES]
     if options.document and given:
         raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
     check_output_format(options, document)
@@ -81,7 +81,7 @@ def check_lines_of_text(files: Iterable[Path]) -> None:
             raise ConfigError(f"{path} is not lines of text. Type --document {path}")
 
 
-def find_document(options: TranslateOptions) -> Path | None:
+def choose_document(options: TranslateOptions) -> Path | None:
     """The argument, or the input, that is a file whose name says its format.
 
     Raises: ConfigError if an argument is the name of anything else, or there are several.

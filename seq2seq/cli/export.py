@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from seq2seq.base.errors import ConfigError, format_count, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import argument, option
+from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -46,10 +46,10 @@ class ExportOptions:
     """The options of `seq2seq export`."""
 
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
-    format: Format = option("the format to write", required=True)
-    output: Path = option("a new folder; for argos, an .argosmodel", "PLACE", "-o", required=True)
-    check: InputPath | None = option("sources to compare on, not those of validation", "FILE")
-    sentences: int = option("compare on N (%(default)s)", "N", default=64)
+    format: Format = value("the format to write", required=True)
+    output: Path = value("a new folder; for argos, an .argosmodel", "PLACE", "-o", required=True)
+    check: InputPath | None = value("sources to compare on, not those of validation", "FILE")
+    sentences: int = value("compare on N (%(default)s)", "N", default=64)
 
 
 def run(options: ExportOptions) -> int:

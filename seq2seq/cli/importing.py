@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import argument, option
+from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
     from seq2seq.interchange.imported import ImportedModel
@@ -27,11 +27,11 @@ class ImportOptions:
     """The options of `seq2seq import`."""
 
     path: InputPath = argument("a folder of Hugging Face, or a .npz or .bin of Marian", "PATH")
-    output: Path = option("the folder of the run to write", "RUN", "-o", required=True)
-    source: str | None = option("of the source: de; default: as the model says", "LANGUAGE")
-    target: str | None = option("of the target", "LANGUAGE")
-    vocab: list[InputPath] | None = option(VOCAB, "FILE", nargs="+")
-    shortlist: InputPath | None = option("of Marian: lex.50.50.deen.s2t.bin", "FILE")
+    output: Path = value("the folder of the run to write", "RUN", "-o", required=True)
+    source: str | None = value("of the source: de; default: as the model says", "LANGUAGE")
+    target: str | None = value("of the target", "LANGUAGE")
+    vocab: list[InputPath] | None = value(VOCAB, "FILE", nargs="+")
+    shortlist: InputPath | None = value("of Marian: lex.50.50.deen.s2t.bin", "FILE")
 
 
 def run(options: ImportOptions) -> int:

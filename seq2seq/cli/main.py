@@ -135,10 +135,10 @@ def parse_arguments(words: list[str]) -> Any:
     name, parser = words[0], command_parser(words[0])
     if prefix := getattr(COMMANDS[name], "VARIABLES", None):
         words = [name, *read_variables(parser, prefix, os.environ), *words[1:]]
-    return fill(options_of(name), parser.parse_intermixed_args(words[1:]))
+    return fill(options_class(name), parser.parse_intermixed_args(words[1:]))
 
 
-def options_of(name: str) -> Any:
+def options_class(name: str) -> Any:
     """The dataclass of the options of a command."""
     return get_annotations(COMMANDS[name].run)["options"]
 
@@ -184,7 +184,7 @@ def whole_parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a model; `seq2seq train --help` shows its options")
     for name, module in COMMANDS.items():
-        add_options(commands.add_parser(name, help=module.HELP), options_of(name))
+        add_options(commands.add_parser(name, help=module.HELP), options_class(name))
     return root
 
 
@@ -196,7 +196,7 @@ def command_parser(name: str) -> ArgumentParser:
         description=module.__doc__,
         formatter_class=RawDescriptionHelpFormatter,  # keeps the line breaks
     )
-    add_options(parser, options_of(name))
+    add_options(parser, options_class(name))
     return parser
 
 

@@ -15,14 +15,14 @@ from seq2seq.cli.files import InputPath
 from seq2seq.cli.options import (
     argument,
     check_declared,
+    collect_given,
     flag,
-    given_options,
     numeric,
-    option,
     option_name,
     positive,
     repeated,
-    table,
+    subset,
+    value,
 )
 from seq2seq.decoding.options import DiverseOptions, EngineOptions, SampleOptions, SearchOptions
 from seq2seq.text.documents.placeholders import PLACEHOLDERS
@@ -65,10 +65,10 @@ def workers(text: str) -> int | str:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions:
-    """Where a model is, and how it is to translate."""
+    """The device of a model, and the tag of a corpus."""
 
-    device: str = option("cpu, cuda or auto (%(default)s)", default="auto")
-    tag: str | None = option("translate like the training corpus with this tag")
+    device: str = value("cpu, cuda or auto (%(default)s)", default="auto")
+    tag: str | None = value("translate like the training corpus with this tag")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +83,11 @@ class EnsembleOptions:
     """Models that are joined with the first."""
 
     others: Sequence[InputPath] = repeated("a model to join; may be repeated", "PATH", "--with")
-    weights: list[float] | None = option("of all models (equal)", "W,W", type=weight_list)
-    mean: Mean | None = option("what is averaged, for each next piece (probabilities)")
+    weights: list[float] | None = value("of all models (equal)", "W,W", type=weight_list)
+    mean: Mean | None = value("what is averaged, for each next piece (probabilities)")
 
     def __post_init__(self) -> None:
-        given = given_options(self)
+        given = collect_given(self)
         if given and not self.others:
             name = next(iter(given))
             raise ConfigError(f"{name} is for several models: add --with PATH, or leave it out")
@@ -98,12 +98,12 @@ class EnsembleOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requirements:
-    """What all translations must be like."""
+class RequirementOptions:
+    """Requirements for all translations."""
 
-    glossary: InputPath | None = option("terms and their translations, tab-separated", "FILE")
-    keep: str | None = option(KEEP, "REGEX")
-    mbr: int | None = option("choose among N by minimum Bayes risk", "N")
+    glossary: InputPath | None = value("terms and their translations, tab-separated", "FILE")
+    keep: str | None = value(KEEP, "REGEX")
+    mbr: int | None = value("choose among N by minimum Bayes risk", "N")
     ignore_case: bool = flag("find terms of the glossary in any case")
 
     def __post_init__(self) -> None:
@@ -117,10 +117,10 @@ class Requirements:
 class SearchFlags:
     """The options of a search, by name as in conf/decode; what is not given is as configured."""
 
-    best: dict[str, Any] = table(DiverseOptions, BEST)
-    lengths: dict[str, Any] = table(SearchOptions, LENGTHS)
+    best: dict[str, Any] = subset(DiverseOptions, BEST)
+    lengths: dict[str, Any] = subset(SearchOptions, LENGTHS)
     sample: bool = flag("sample, do not search for the best")
-    draws: dict[str, Any] = table(SampleOptions, DRAWS, prefix="for --sample: ")
+    draws: dict[str, Any] = subset(SampleOptions, DRAWS, prefix="for --sample: ")
 
     def __post_init__(self) -> None:
         drawn = ["sample"] * self.sample + [*self.draws]
@@ -144,10 +144,10 @@ class SearchFlags:
 class EngineFlags:
     """The options of an engine; what is not given is as configured."""
 
-    batch_size: int | None = option("maximum sentences decoded at once by each process", "N")
-    typed: dict[str, Any] = table(EngineOptions, "cache precision")
-    workers: int | str | None = option(WORKERS, "N", type=workers)
-    shortlist: InputPath | None = option("likely pieces; none: leave out that of the run", "FILE")
+    batch_size: int | None = value("maximum sentences decoded at once by each process", "N")
+    typed: dict[str, Any] = subset(EngineOptions, "cache precision")
+    workers: int | str | None = value(WORKERS, "N", type=workers)
+    shortlist: InputPath | None = value("likely pieces; none: leave out that of the run", "FILE")
     stats: bool = flag("print engine statistics to stderr")
 
 
@@ -155,7 +155,7 @@ class EngineFlags:
 class DecodingOptions(DeviceOptions):
     """Everything that decides what a model, or an ensemble, makes of a text."""
 
-    requirements: Requirements
+    requirements: RequirementOptions
     ensemble: EnsembleOptions
     search: SearchFlags
     engine: EngineFlags
@@ -238,7 +238,7 @@ def open_engine(
 
 
 def rules_of(
-    requirements: Requirements, translator: "Translator", search: "Search"
+    requirements: RequirementOptions, translator: "Translator", search: "Search"
 ) -> "Rules | None":
     """The rules for all translations; None = none.
 

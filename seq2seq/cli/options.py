@@ -18,7 +18,7 @@ T = TypeVar("T")
 OWN = (DECLARED, "flags", "either")  # in the metadata of a field, and not for `add_argument`
 
 
-def option(
+def value(
     text: str, metavar: str | None = None, *flags: str, default: Any = None, **more: Any
 ) -> Any:
     """A field that is typed as `--name`.
@@ -34,8 +34,8 @@ def option(
     )
 
 
-flag = partial(option, default=False)
-repeated = partial(option, action="append", default=())
+flag = partial(value, default=False)
+repeated = partial(value, action="append", default=())
 
 
 def argument(text: str, metavar: str, **more: Any) -> Any:
@@ -48,7 +48,7 @@ def group(title: str) -> Any:
     return field(metadata={"title": title})
 
 
-def table(owner: Any, names: str, prefix: str = "") -> Any:
+def subset(owner: Any, names: str, prefix: str = "") -> Any:
     """A field with those options of another class that were given, by name.
 
     Args:
@@ -57,7 +57,7 @@ def table(owner: Any, names: str, prefix: str = "") -> Any:
     """
     declared = {each.name: each for each in fields(owner)}
     chosen = [declared[name] for name in names.split()]
-    return field(default_factory=dict, metadata={"table": chosen, "prefix": prefix})
+    return field(default_factory=dict, metadata={"subset": chosen, "prefix": prefix})
 
 
 def add_options(
@@ -71,8 +71,8 @@ def add_options(
         if is_dataclass(each.type):
             title = metadata.get("title", each.name)
             add_options(parser, each.type, parser.add_argument_group(title))
-        elif "table" in metadata:
-            for one in metadata["table"]:
+        elif "subset" in metadata:
+            for one in metadata["subset"]:
                 add_declared(where, one, metadata["prefix"])
         elif "flags" not in metadata:
             where.add_argument(each.name, **keywords_of(each))
@@ -117,7 +117,7 @@ def keywords_of(each: "Field[Any]") -> dict[str, Any]:
 
 
 def kind_of(hint: Any) -> dict[str, Any]:
-    """What `add_argument` needs to know of a type."""
+    """The arguments of `add_argument` that follow from a type."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = typing.get_args(hint)[0]  # of X | None
     if typing.get_origin(hint) is Literal:
@@ -144,7 +144,7 @@ def reporting(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def fill(kind: type[T], arguments: Namespace) -> T:
-    """What was typed, as the dataclass from which `add_options` made the parser.
+    """The dataclass from which `add_options` made the parser, with the values that were typed.
 
     Raises: ConfigError for numbers out of range, and for options that exclude each other.
     """
@@ -152,9 +152,9 @@ def fill(kind: type[T], arguments: Namespace) -> T:
     for each in fields(kind):  # type: ignore[arg-type]
         if is_dataclass(each.type):
             values[each.name] = fill(each.type, arguments)  # type: ignore[arg-type]
-        elif "table" in each.metadata:
+        elif "subset" in each.metadata:
             values[each.name] = {}
-            for one in each.metadata["table"]:
+            for one in each.metadata["subset"]:
                 if (value := getattr(arguments, one.name)) is not None:
                     check_declared(option_name(one.name), value, one.metadata[DECLARED])
                     values[each.name][one.name] = value
@@ -169,7 +169,7 @@ def check_declared(name: str, value: Any, declared: Option) -> None:
         raise ConfigError(problems[0])
 
 
-def given_options(options: Any, kind: Any = None) -> dict[str, Any]:
+def collect_given(options: Any, kind: Any = None) -> dict[str, Any]:
     """The options that are not at their defaults, by their names as typed.
 
     Args:
@@ -179,8 +179,8 @@ def given_options(options: Any, kind: Any = None) -> dict[str, Any]:
     for each in fields(kind or options):
         value = getattr(options, each.name)
         if is_dataclass(value):
-            given |= given_options(value)
-        elif "table" in each.metadata:
+            given |= collect_given(value)
+        elif "subset" in each.metadata:
             given |= {option_name(name): one for name, one in value.items()}
         elif "flags" in each.metadata and value not in (each.default, []):
             given[names_of(each)[-1]] = value

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from seq2seq.base.errors import printable
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
-from seq2seq.cli.options import argument, option
+from seq2seq.cli.options import argument, value
 
 HELP = "write a model with its matrices in 8 bits, in a quarter of the size"
 SAMPLE = 500
@@ -25,8 +25,8 @@ class QuantizeOptions:
     """The options of `seq2seq quantize`."""
 
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
-    output: Path | None = option("default: int8.ckpt in the folder of the run", "FILE", "-o")
-    calibrate: InputPath | None = option(f"sources for fixed scales ({SAMPLE} lines)", "FILE")
+    output: Path | None = value("default: int8.ckpt in the folder of the run", "FILE", "-o")
+    calibrate: InputPath | None = value(f"sources for fixed scales ({SAMPLE} lines)", "FILE")
 
 
 def run(options: QuantizeOptions) -> int:

@@ -18,7 +18,7 @@ from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_cou
 from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.models import ModelOptions
-from seq2seq.cli.options import option
+from seq2seq.cli.options import value
 from seq2seq.data.text.lines import check_parallel, read_lines
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ SAMPLES = 12  # pairs whose alignment is shown
 class ReportOptions(ModelOptions):
     """The options of `seq2seq report`."""
 
-    output: Path | None = option("the page (report.html in the folder of the run)", "HTML", "-o")
-    source: InputPath | None = option("sentences to translate, instead of the run's", "FILE")
-    reference: InputPath | None = option("their translations", "FILE")
-    sentences: int = option("translate the first N (%(default)s)", "N", "-n", default=SENTENCES)
+    output: Path | None = value("the page (report.html in the folder of the run)", "HTML", "-o")
+    source: InputPath | None = value("sentences to translate, instead of the run's", "FILE")
+    reference: InputPath | None = value("their translations", "FILE")
+    sentences: int = value("translate the first N (%(default)s)", "N", "-n", default=SENTENCES)
 
 
 class TestText(NamedTuple):

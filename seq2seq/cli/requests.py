@@ -12,7 +12,7 @@ from seq2seq.base.text_stream import without_marks
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE, as_utf8
 from seq2seq.cli.models import DecodingOptions, ModelOptions
-from seq2seq.cli.options import argument, flag, option
+from seq2seq.cli.options import argument, flag, value
 from seq2seq.text.documents.placeholders import is_language
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ prefix = partial(as_utf8, where="--prefix")
 
 @dataclass(frozen=True, kw_only=True)
 class LineOptions(ModelOptions, DecodingOptions):
-    """How lines are read and translated, and what is written for each."""
+    """The options for reading and translating lines, and for the lines that are written."""
 
-    nbest: int | None = option("print N translations, with their scores", "N")
+    nbest: int | None = value("print N translations, with their scores", "N")
     json: bool = flag("print JSON lines: score, confidence, pieces")
-    prefix: str = option("beginning of every translation", "TEXT", default="", type=prefix)
+    prefix: str = value("beginning of every translation", "TEXT", default="", type=prefix)
     json_input: bool = flag(JSON_INPUT)
-    max_source: int | None = option("split lines of over N pieces", "N")
+    max_source: int | None = value("split lines of over N pieces", "N")
     copy_numbers: bool = flag(COPY_NUMBERS)
     quiet: bool = flag("show no progress")
 
@@ -44,8 +44,8 @@ class TranslateOptions(LineOptions):
     """The options of `seq2seq translate`."""
 
     texts: list[str] = argument("texts; none: read lines from stdin", "TEXT", nargs="*")
-    input: InputPath | None = option("read lines from FILE instead of stdin", "FILE", "-i")
-    output: Path | None = option("write to FILE instead of stdout", "FILE", "-o")
+    input: InputPath | None = value("read lines from FILE instead of stdin", "FILE", "-i")
+    output: Path | None = value("write to FILE instead of stdout", "FILE", "-o")
     document: bool = flag("translate the sentences of whole texts, or FILE")
     html: bool = flag("for --document: what is between the tags of HTML")
     fuzzy: bool = flag("for --document FILE.po: mark the messages that are filled as fuzzy")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.models import EnsembleOptions, ModelOptions, open_models
-from seq2seq.cli.options import argument, flag, option
+from seq2seq.cli.options import argument, flag, value
 from seq2seq.data.corpus.cache import file_entry
 from seq2seq.data.text.lines import check_parallel, read_lines
 from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
@@ -44,7 +44,7 @@ class ScoreOptions(ModelOptions):
     reference: InputPath = argument("their translations", "REF")
     ensemble: EnsembleOptions
     tokens: bool = flag("also print each piece with its log-probability")
-    output: Path | None = option("write to FILE.jsonl, which resumes", "FILE", "-o")
+    output: Path | None = value("write to FILE.jsonl, which resumes", "FILE", "-o")
 
 
 def run(options: ScoreOptions) -> int:

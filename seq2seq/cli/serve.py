@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import argument, flag, natural_number, option, repeated, table
+from seq2seq.cli.options import argument, flag, natural_number, repeated, subset, value
 from seq2seq.decoding.options import BeamOptions, EngineOptions
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention
 
 @dataclass(frozen=True, kw_only=True)
 class AccessOptions:
-    """Where the service listens, and who may use it."""
+    """The address of the service, and the clients that may use it."""
 
-    host: str = option("the address to listen at (%(default)s)", "HOST", default="127.0.0.1")
-    port: int = option("0 is any that is free", "PORT", default=8000, type=natural_number)
+    host: str = value("the address to listen at (%(default)s)", "HOST", default="127.0.0.1")
+    port: int = value("0 is any that is free", "PORT", default=8000, type=natural_number)
     no_auth: bool = flag("allow anyone who reaches the address to translate")
-    keys: InputPath | None = option("keys, one a line; clients must send one of them", "FILE")
-    tls_cert: InputPath | None = option("serve https, with this certificate", "FILE")
-    tls_key: InputPath | None = option("the private key, if it is in another file", "FILE")
+    keys: InputPath | None = value("keys, one a line; clients must send one of them", "FILE")
+    tls_cert: InputPath | None = value("serve https, with this certificate", "FILE")
+    tls_key: InputPath | None = value("the private key, if it is in another file", "FILE")
     cors: Sequence[str] = repeated("pages of this origin may ask; repeatable", "ORIGIN")
     allow_host: Sequence[str] = repeated("answer to this name, too; repeatable", "NAME")
     trusted_proxy: Sequence[str] = repeated("it names clients; repeatable", "ADDRESS")
@@ -58,12 +58,12 @@ class AccessOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
-    """How much the service does at once, and how long it waits."""
+    """Limits of work and of waiting."""
 
-    queue: int = option("maximum pieces that wait (%(default)s)", "N", default=40_960)
-    deadline: int = option("seconds to wait (%(default)s)", "S", default=30)
-    grace: int = option(GRACE, "S", default=8, type=natural_number)
-    connections: int = option("open connections, and requests (%(default)s)", "N", default=512)
+    queue: int = value("maximum pieces that wait (%(default)s)", "N", default=40_960)
+    deadline: int = value("seconds to wait (%(default)s)", "S", default=30)
+    grace: int = value(GRACE, "S", default=8, type=natural_number)
+    connections: int = value("open connections, and requests (%(default)s)", "N", default=512)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +73,11 @@ class ServeOptions:
     paths: Sequence[InputPath] = argument("checkpoints, or folders of runs", "PATH", nargs="*")
     model: Sequence[str] = repeated("a model with a name; may be repeated", "NAME=PATH")
     demo: bool = flag("the model of the demo")
-    device: str = option("cpu, cuda or auto (%(default)s)", "DEVICE", default="auto")
-    search: dict[str, Any] = table(BeamOptions, "beam_size")
-    engine: dict[str, Any] = table(EngineOptions, "precision")
-    workers: int = option("processes of each model (1)", "N", default=1)
-    keep_in: InputPath | None = option(KEPT, "FOLDER")
+    device: str = value("cpu, cuda or auto (%(default)s)", "DEVICE", default="auto")
+    search: dict[str, Any] = subset(BeamOptions, "beam_size")
+    engine: dict[str, Any] = subset(EngineOptions, "precision")
+    workers: int = value("processes of each model (1)", "N", default=1)
+    keep_in: InputPath | None = value(KEPT, "FOLDER")
     access: AccessOptions
     limits: LimitOptions
 

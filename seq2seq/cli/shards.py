@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from seq2seq.base.durable import create_text
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.lines import InputLines
-from seq2seq.cli.options import given_options, option_name
+from seq2seq.cli.options import collect_given, option_name
 from seq2seq.data.text.lines import read_lines
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def record_options(options: "TranslateFilesOptions", shortlist: Path | None) -> 
     from seq2seq.data.corpus.cache import sha256_of
     from seq2seq.decoding.shortlist.file import path_of
 
-    named = ((name[2:].replace("-", "_"), v) for name, v in given_options(options).items())
+    named = ((name[2:].replace("-", "_"), v) for name, v in collect_given(options).items())
     given = {name: value for name, value in named if name not in OF_A_MACHINE}
     if options.requirements.glossary:
         given["glossary"] = sha256_of(options.requirements.glossary)

@@ -20,7 +20,7 @@ from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.align.options import ChoiceOptions, TextFiles
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.models import ModelOptions
-from seq2seq.cli.options import flag, option
+from seq2seq.cli.options import flag, value
 
 if TYPE_CHECKING:
     from seq2seq.decoding.shortlist.build import LinkedPair
@@ -36,13 +36,13 @@ LIKELY = "likeliest target pieces of each source piece (%(default)s)"
 class ShortlistOptions(ModelOptions):
     """The options of `seq2seq shortlist`."""
 
-    source_file: InputPath | None = option("may be .gz", "FILE", "--source")
-    target_file: InputPath | None = option("its translations", "FILE", "--target")
+    source_file: InputPath | None = value("may be .gz", "FILE", "--source")
+    target_file: InputPath | None = value("its translations", "FILE", "--target")
     align: bool = flag("link words as seq2seq align does", either=True)
-    links: InputPath | None = option("links of words, a line for each pair", "FILE", either=True)
-    lexicon: InputPath | None = option("pairs of pieces by Marian, may be .gz", "FILE", either=True)
-    frequent: int = option(FREQUENT, "N", default=100)
-    per_piece: int = option(LIKELY, "N", default=50)
+    links: InputPath | None = value("links of words, a line for each pair", "FILE", either=True)
+    lexicon: InputPath | None = value("pairs of pieces by Marian, may be .gz", "FILE", either=True)
+    frequent: int = value(FREQUENT, "N", default=100)
+    per_piece: int = value(LIKELY, "N", default=50)
 
 
 def run(options: ShortlistOptions) -> int:

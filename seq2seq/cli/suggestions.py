@@ -13,7 +13,7 @@ from pathlib import Path
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import ConfigError, format_count
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import argument, option
+from seq2seq.cli.options import argument, value
 from seq2seq.data.text.formats import FORMATS, format_row
 from seq2seq.serving.storage import SUGGESTIONS, Record, Storage
 
@@ -28,8 +28,8 @@ class SuggestionsOptions:
     """The options of `seq2seq suggestions`."""
 
     folder: InputPath = argument("that of serve --keep-in", "FOLDER")
-    output: Path = option("a .jsonl or .tsv file", "FILE", "-o", required=True)
-    languages: str | None = option("source and target, if there are several pairs", "DE-EN")
+    output: Path = value("a .jsonl or .tsv file", "FILE", "-o", required=True)
+    languages: str | None = value("source and target, if there are several pairs", "DE-EN")
 
 
 def run(options: SuggestionsOptions) -> int:

@@ -31,7 +31,7 @@ from seq2seq.cli import shards, status
 from seq2seq.cli.documents import check_lines_of_text
 from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.models import Opened, choose_shortlist, open_engine
-from seq2seq.cli.options import argument, flag, option
+from seq2seq.cli.options import argument, flag, value
 from seq2seq.cli.requests import LineOptions, format_of, put_best_first, request_of
 from seq2seq.cli.shards import LINES, SHARDS, InputFiles, Lines, Shard, files_below
 from seq2seq.data.text.lines import check_parallel
@@ -62,10 +62,10 @@ class TranslateFilesOptions(LineOptions):
 
     folder: InputPath = argument("the folder of the files to translate, plain or .gz", "IN")
     output_dir: Path = argument("the folder for the translations", "OUT")
-    shard: Part | None = option("part I of N (that of a Slurm array)", "I/N", type=parse_part)
-    shard_lines: int | None = option(f"lines of a shard ({LINES})", "N")
-    ray: str | None = option("on all cores of a Ray cluster: auto, local, or HOST:PORT", "ADDRESS")
-    nearest: InputPath | None = option("take what is nearest to these references", "FOLDER")
+    shard: Part | None = value("part I of N (that of a Slurm array)", "I/N", type=parse_part)
+    shard_lines: int | None = value(f"lines of a shard ({LINES})", "N")
+    ray: str | None = value("on all cores of a Ray cluster: auto, local, or HOST:PORT", "ADDRESS")
+    nearest: InputPath | None = value("take what is nearest to these references", "FOLDER")
     merge: bool = flag("check that all is there, and join it")
 
     def __post_init__(self) -> None:

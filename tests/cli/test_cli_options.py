@@ -10,7 +10,7 @@ import pytest
 from helpers.commands import Command
 
 import seq2seq.cli
-from seq2seq.cli.main import COMMANDS, options_of
+from seq2seq.cli.main import COMMANDS, options_class
 
 FOLDER = Path(seq2seq.cli.__file__).parent
 PARSER = ("main.py", "options.py")
@@ -30,7 +30,7 @@ def test_only_the_parser_uses_argparse(path: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_options_of_a_command_are_a_frozen_dataclass(name: str) -> None:
-    kind = options_of(name)
+    kind = options_class(name)
     assert is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 

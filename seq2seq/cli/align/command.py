@@ -18,7 +18,7 @@ from pathlib import Path
 from seq2seq.base.errors import ConfigError
 from seq2seq.cli.align.options import AlignOptions, Sentence, TextFiles
 from seq2seq.cli.files import check_written, folder_of, inputs_of, warn_of_files
-from seq2seq.cli.options import given_options
+from seq2seq.cli.options import collect_given
 
 LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
 HELP = "align the words of sentences and translations: a picture, or links"
@@ -54,7 +54,7 @@ def check_one_input(options: AlignOptions) -> None:
     files = options.files.source_file, options.files.target_file
     reverse, links = options.directions.reverse, options.directions.links
     if links:
-        if options.path or reverse or options.choose or given_options(options.choice):
+        if options.path or reverse or options.choose or collect_given(options.choice):
             raise ConfigError("--links need no model: leave PATH and options of models out")
     elif options.path is None:
         raise ConfigError("no model is given: add a checkpoint, a run, or --links FILE")
@@ -74,7 +74,7 @@ def check_output(options: AlignOptions, output: Path | None) -> None:
     """Raises: ConfigError unless there is one thing to make of the alignments."""
     if output is not None and output.suffix == PAGE:
         of_links = ("--gold", "--choose", "--reverse", "--links", "--json")
-        if given := [name for name in given_options(options) if name in of_links]:
+        if given := [name for name in collect_given(options) if name in of_links]:
             raise ConfigError(f"{given[0]} is for links: leave it out, or -o FILE{LINKS}")
     elif options.source is None:
         check_link_options(options)

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import as_utf8
 from seq2seq.cli.models import DeviceOptions
-from seq2seq.cli.options import argument, flag, group, option, positive
+from seq2seq.cli.options import argument, flag, group, positive, value
 from seq2seq.data.text.lines import check_parallel, read_lines
 
 OUTPUT = "file to write; its suffix sets the format: .png, .svg, .pdf a picture, .align links, "
@@ -45,20 +45,20 @@ def heads(text: str) -> str | int:
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceOptions:
-    """What is read of a model; by default, what is known to be best."""
+    """The layer, heads and shift to read; by default, the best ones known."""
 
-    layer: int | None = option("decoder layer, from 1", "N")
-    heads: int | str | None = option("their mean, all, or one from 1", "mean|all|N", type=heads)
-    shift: Literal[0, 1] | None = option("where it looked for a word, or one step later (1)")
+    layer: int | None = value("decoder layer, from 1", "N")
+    heads: int | str | None = value("their mean, all, or one from 1", "mean|all|N", type=heads)
+    shift: Literal[0, 1] | None = value("where it looked for a word, or one step later (1)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
     """Two files, and the links that are right."""
 
-    source_file: InputPath | None = option("sentences", "FILE", "--source")
-    target_file: InputPath | None = option("their translations", "FILE", "--target")
-    gold: InputPath | None = option("reference links: print AER, precision, recall, F1", "FILE")
+    source_file: InputPath | None = value("sentences", "FILE", "--source")
+    target_file: InputPath | None = value("their translations", "FILE", "--target")
+    gold: InputPath | None = value("reference links: print AER, precision, recall, F1", "FILE")
 
     @property
     def texts(self) -> TextFiles | None:
@@ -72,9 +72,9 @@ class FileOptions:
 class DirectionOptions:
     """The second of two directions, and how both are combined."""
 
-    reverse: InputPath | None = option("a model from target to source, to combine", "PATH")
-    symmetrize: Heuristic | None = option("how to combine directions (grow-diag-final-and)")
-    links: Sequence[InputPath] = option(LINK_FILES, "FILE", nargs="+", default=())
+    reverse: InputPath | None = value("a model from target to source, to combine", "PATH")
+    symmetrize: Heuristic | None = value("how to combine directions (grow-diag-final-and)")
+    links: Sequence[InputPath] = value(LINK_FILES, "FILE", nargs="+", default=())
 
 
 def text_argument(text: str, name: str) -> Any:
@@ -89,9 +89,9 @@ class AlignOptions(DeviceOptions):
     path: InputPath | None = argument("a checkpoint, or the folder of a run", "PATH", nargs="?")
     source: str | None = text_argument("a sentence", "SRC")
     target: str | None = text_argument("its translation; without it the model's own", "TGT")
-    output: Path | None = option(OUTPUT, "FILE", "-o")
+    output: Path | None = value(OUTPUT, "FILE", "-o")
     json: bool = flag("for files: print one JSON object")
-    units: Literal["words", "subwords"] = option(UNITS, default="words")
+    units: Literal["words", "subwords"] = value(UNITS, default="words")
     choice: ChoiceOptions = group("what is read; by default, what --choose saved")
     choose: bool = flag(CHOOSE)
     files: FileOptions = group("whole files, one sentence per line, may be .gz")

@@ -19,7 +19,7 @@ from seq2seq.cli.evaluate.systems import System, check_systems, file_content, tr
 from seq2seq.cli.evaluate.testset import COMMAND, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.models import DecodingOptions
-from seq2seq.cli.options import argument, flag, option
+from seq2seq.cli.options import argument, flag, value
 from seq2seq.text.languages import LANGUAGE_CODES, read_language
 
 HELP = "score translations of a test set"
@@ -56,16 +56,16 @@ class EvaluateOptions(DecodingOptions):
     """The options of `seq2seq evaluate`."""
 
     files: Sequence[InputPath] = argument(PATHS, "PATH", nargs="+")
-    output: Path | None = option("also write the translations, of one PATH only", "FILE", "-o")
+    output: Path | None = value("also write the translations, of one PATH only", "FILE", "-o")
     json: bool = flag("print one JSON object instead")
-    metrics: list[str] | None = option(CHOICE, "A,B", type=lambda text: text.split(","))
-    resamples: int | None = option(RESAMPLES, "N", type=resamples)
-    language: str | None = option("target language; by default the model's", "CODE", type=language)
+    metrics: list[str] | None = value(CHOICE, "A,B", type=lambda text: text.split(","))
+    resamples: int | None = value(RESAMPLES, "N", type=resamples)
+    language: str | None = value("target language; by default the model's", "CODE", type=language)
     lengths: bool = flag("also print the first score by source length")
-    paired: Test | None = option("does the difference of a PATH from the first mean anything?")
+    paired: Test | None = value("does the difference of a PATH from the first mean anything?")
 
 
-def check_options(options: EvaluateOptions, paths: list[Path]) -> None:
+def check_arguments(options: EvaluateOptions, paths: list[Path]) -> None:
     """Raises: ConfigError for options that cannot work."""
     if len(paths) == 1 and options.paired:
         raise ConfigError(f"--paired compares systems, and there is only {paths[0]}: add more")
@@ -84,7 +84,7 @@ def check_options(options: EvaluateOptions, paths: list[Path]) -> None:
 
 def run(options: EvaluateOptions) -> int:
     paths, files = split_files(list(options.files))
-    check_options(options, paths)
+    check_arguments(options, paths)
     test_set = read_test_set(*files)
     check_systems(paths, test_set, options)
     from seq2seq.metrics.text_checks import cautions, usual_metrics  # sacreBLEU takes a moment

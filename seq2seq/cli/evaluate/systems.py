@@ -10,7 +10,7 @@ from seq2seq.cli import status
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.models import DecodingOptions, choose_shortlist, open_engine
-from seq2seq.cli.options import given_options
+from seq2seq.cli.options import collect_given
 from seq2seq.cli.requests import one_line, put_best_first
 from seq2seq.data.text.lines import check_rereadable, read_lines, similar_names
 
@@ -53,7 +53,7 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, options: DecodingOpt
         if not is_model(path):
             check_hypotheses(path, test_set)
     models = [path for path in paths if is_model(path)]
-    asked = given_options(options, DecodingOptions)
+    asked = collect_given(options, DecodingOptions)
     if not models and asked:
         raise ConfigError(
             f"{next(iter(asked))} is for models, and there are only translations: leave it out"
