@@ -14,7 +14,7 @@ REQUIRED: Any = dataclasses.MISSING  # in place of a default
 
 
 class Option(NamedTuple):
-    """What an option means, and the range of its number, or of each of its numbers."""
+    """The meaning of an option, and the range of its number, or of each of its numbers."""
 
     help: str
     metavar: str | None = None  # what stands for the value on the command line

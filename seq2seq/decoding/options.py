@@ -129,7 +129,7 @@ class SampleOptions(SearchOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """How sentences are decoded, whatever the search."""
+    """The options of decoding, whatever the search."""
 
     cache: Cache = option(
         "auto", "dense: whole batches | paged: sentences join as others end | auto: paged on a GPU"
