@@ -1,21 +1,20 @@
 """The declaration of an option: its default, meaning and range, in the class that has it.
 
-    patience: float = option(1.0, "finished hypotheses needed, in beam sizes", "P", 0)
+    patience: float = option(1.0, "finished hypotheses that end a search, in beam sizes", "P", 0)
 
 Checks, the command line, docs/options.md and the comments of conf/ follow from it.
 """
 
 import dataclasses
 import math
-import typing
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 DECLARED = "option"  # the key of a field's metadata
 REQUIRED: Any = dataclasses.MISSING  # in place of a default
 
 
 class Option(NamedTuple):
-    """What an option means, and the range of its number, or of each of its numbers."""
+    """The meaning of an option, and the range of its number, or of each of its numbers."""
 
     help: str
     metavar: str | None = None  # what stands for the value on the command line
@@ -55,13 +54,6 @@ class Declaration(NamedTuple):
     type: Any
     default: Any  # REQUIRED if there is none
     option: Option
-
-    @property
-    def choices(self) -> tuple[Any, ...]:
-        """The values that its type lists; none for a type that is no list of values."""
-        kinds = [self.type, *typing.get_args(self.type)]
-        literals = [kind for kind in kinds if typing.get_origin(kind) is Literal]
-        return tuple(value for kind in literals for value in typing.get_args(kind))
 
 
 def declarations(owner: Any) -> dict[str, Declaration]:

@@ -22,9 +22,7 @@ class DataOptions:
     """
 
     name: str = option(REQUIRED, "name of the corpus")
-    source: str | int = option(
-        REQUIRED, "suffix of the source files; of a table, the column or key"
-    )
+    source: str | int = option(REQUIRED, "suffix of the source files; of a table, a column or key")
     target: str | int = option(REQUIRED, "suffix of the target files, likewise")
     train: str | list[str] | dict[str, Any] = option(
         REQUIRED, "prefix of two files, a table, [source, target], or {NAME: {path, weight, tag}}"
@@ -36,9 +34,7 @@ class DataOptions:
         None, "likewise, for `seq2seq evaluate`; pairs that are also in train are counted"
     )
     max_length: int = option(256, "pieces, eos included; longer pairs are left out and counted")
-    max_tokens: int = option(
-        4096, "padded pieces of a batch on either side, on all devices together"
-    )
+    max_tokens: int = option(4096, "padded pieces of a batch on either side, over all devices")
     cache: str = option("runs/cache", "folder of encoded corpora and tokenizers, keyed by content")
     groups: Groups = option(
         "none", "none | words | sentences: groups of source tokens, for hierarchical_context"
@@ -87,17 +83,12 @@ class DataOptions:
                 f"{self.max_length}, so the longest sentences would fit no batch; type "
                 f"data.max_tokens={self.max_length} or more"
             )
-        check_separator(self.groups, self.sentence_separator)
-
-
-def check_separator(groups: Groups, separator: str | None) -> None:
-    """Raises: ConfigError for sentences without a separator, and a separator without sentences."""
-    if groups == "sentences" and not separator:
-        raise ConfigError(
-            "data.groups=sentences needs to know what ends one: data.sentence_separator=."
-        )
-    if groups != "sentences" and separator is not None:
-        raise ConfigError(
-            f"data.sentence_separator={separator!r} has no effect with data.groups={groups}: "
-            "data.groups=sentences, or data.sentence_separator=null"
-        )
+        if self.groups == "sentences" and not self.sentence_separator:
+            raise ConfigError(
+                "data.groups=sentences needs to know what ends one: data.sentence_separator=."
+            )
+        if self.groups != "sentences" and self.sentence_separator is not None:
+            raise ConfigError(
+                f"data.sentence_separator={self.sentence_separator!r} has no effect with "
+                f"data.groups={self.groups}: data.groups=sentences, or data.sentence_separator=null"
+            )

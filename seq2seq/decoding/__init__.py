@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from seq2seq.decoding.sample import Sample
     from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
     from seq2seq.decoding.searches import (
-        ENGINE_OPTIONS,
         SEARCHES,
         build_engine,
         build_search,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ENGINE_OPTIONS",
     "SEARCHES",
     "Beam",
     "DiverseBeam",

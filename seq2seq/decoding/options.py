@@ -74,7 +74,7 @@ class BeamOptions(SearchOptions):
         -1, "decoder layer whose attention coverage reads, from 0; -1 is the last", "N"
     )
     patience: float = option(
-        1.0, "finished hypotheses that a search needs to end, in beam sizes", "P", 0, 100
+        1.0, "finished hypotheses that end a search, in beam sizes", "P", 0, 100
     )
     stopping: Literal["score", "count"] = option(
         "score", "score: end when no open hypothesis can still win | count: whatever is open"
@@ -107,16 +107,12 @@ class SampleOptions(SearchOptions):
     top_k: int | None = option(
         None, "draw among this many of the best pieces only; null: all", "K", 1, ALL_TOKENS
     )
-    top_p: float = option(
-        1.0, "draw among the fewest best pieces of this probability together", "P"
-    )
+    top_p: float = option(1.0, "draw among the fewest best pieces of this total probability", "P")
     epsilon: float = option(0.0, "draw among pieces of at least this probability only", "P", 0, 1)
     min_p: float = option(
         0.0, "draw among pieces at least this many times as probable as the best", "F", 0, 1
     )
-    seed: int = option(
-        1, "the same seed draws the same translations, in any batch", "N", 0, 2**32 - 1
-    )
+    seed: int = option(1, "equal seeds draw equal translations, in any batch", "N", 0, 2**32 - 1)
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
@@ -133,7 +129,7 @@ class SampleOptions(SearchOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """How sentences are decoded, whatever the search."""
+    """The options of decoding, whatever the search."""
 
     cache: Cache = option(
         "auto", "dense: whole batches | paged: sentences join as others end | auto: paged on a GPU"

@@ -34,7 +34,7 @@ rate = partial(option, 0.0, minimum=0, maximum=1)
 
 @dataclass(frozen=True)
 class AugmentOptions:
-    """How often a pair is changed in an epoch: `data.augment`, see docs/data.md."""
+    """The changes of pairs in an epoch, `data.augment`: see docs/data.md."""
 
     upper: float = rate("probability that both sides are in capitals")
     title: float = rate("probability that all words have capitals; with upper at most 1")

@@ -22,18 +22,13 @@ class RunOptions:
     """The single options of conf/train.yaml."""
 
     seed: int = option(
-        REQUIRED,
-        "seed of initial weights, dropout and the order of batches",
-        minimum=0,
-        below=2**32,
+        REQUIRED, "seed of weights, dropout and the order of batches", minimum=0, below=2**32
     )
     resume: str | None = option(
         REQUIRED,
         "last.ckpt to continue exactly; auto: that of hydra.run.dir, if any; null: a new run",
     )
-    dry_run: bool = option(
-        REQUIRED, "true: try the largest batches, print memory and speed, and stop"
-    )
+    dry_run: bool = option(REQUIRED, "true: try the largest batches, print memory and speed, stop")
     run_name: str = option(REQUIRED, "name of the run, in the name of its folder")
 
     def __post_init__(self) -> None:
@@ -121,9 +116,7 @@ class GuidedOptions:
         None, "decoder layer, from 1; null: the last but one, or of two the last", minimum=1
     )
     head: int = option(1, "head of that layer, from 1", minimum=1)
-    weight: float = option(
-        0.5, "weight of the alignment loss next to the translation loss", minimum=0
-    )
+    weight: float = option(0.5, "weight of the alignment loss; that of translation is 1", minimum=0)
 
     def __post_init__(self) -> None:
         if self.weight == 0:
