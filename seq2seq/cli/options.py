@@ -24,10 +24,10 @@ def value(
     """A field that is typed as `--name`.
 
     Args:
-        text: what --help says.
-        flags: a short name, or a long one that is not the name of the field.
-        more: for `add_argument`, beside what follows from the type of the field. `either` says
-            whether one of the options that have it is required; at most one may be given.
+        text: description for --help.
+        flags: short name, or a long one that differs from the name of the field.
+        more: further arguments of `add_argument`. Of the options with `either`, one at most may be
+            given, and one must be if it is true.
     """
     return field(
         default=default, metadata={DECLARED: Option(text, metavar), "flags": flags, **more}
@@ -44,16 +44,16 @@ def argument(text: str, metavar: str, **more: Any) -> Any:
 
 
 def group(title: str) -> Any:
-    """A field of other options, which --help lists under a title."""
+    """A field of several options, which --help lists under a title."""
     return field(metadata={"title": title})
 
 
 def subset(owner: Any, names: str, prefix: str = "") -> Any:
-    """A field with those options of another class that were given, by name.
+    """A field of options that another class declares: the values that were given, by name.
 
     Args:
-        names: of the options, with spaces between them.
-        prefix: for the text of each in --help.
+        names: names of the options, separated by spaces.
+        prefix: beginning of each description in --help.
     """
     declared = {each.name: each for each in fields(owner)}
     chosen = [declared[name] for name in names.split()]
