@@ -32,7 +32,7 @@ def written(path: Path) -> list[str | None]:
     return [e.text for e in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
 
 
-PAIR = ("--source", "a.de", "--target", "a.en")
+OF_FILES = ("--source", "a.de", "--target", "a.en")
 FIRST_BYTES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF-"}
 
 
@@ -198,11 +198,11 @@ def test_the_error_rate_against_links_by_hand_is_printed(
         (("Ja.", "Yes.", "--layer", "3"), "layer 3 does not exist: there are 1 ... 2"),
         (("--source", "a.de"), "both --source FILE and --target FILE"),
         (("--target", "a.en"), "both --source FILE and --target FILE"),
-        (("Ja.", *PAIR), "cannot be aligned at once"),
+        (("Ja.", *OF_FILES), "cannot be aligned at once"),
         (("Ja.", "--gold", "a.align"), "cannot be aligned at once"),
-        (PAIR, "-o FILE.align"),
+        (OF_FILES, "-o FILE.align"),
         (("Ja.", "-o", "a.align", "--heads", "all"), "links are of one alignment"),
-        ((*PAIR, "--gold", "a.align", "--heads", "all"), "links are of one alignment"),
+        ((*OF_FILES, "--gold", "a.align", "--heads", "all"), "links are of one alignment"),
         (("Ja.", "Yes.", "--heads", "5"), "head 5 does not exist: there are 1 ... 4"),
         (("Ja.", "Yes.", "--heads", "some"), "argument --heads: invalid heads value: 'some'"),
         (("Ja.", "Yes.", "--heads", "0"), "0 should be at least 1"),
