@@ -1,15 +1,26 @@
-"""Write docs/options.md: every option of conf/ with its default and its meaning.
+"""Write docs/options.md: every option of conf/ with its value and its meaning.
 
     python scripts/options_page.py
 
-Options are explained only in the files of conf/; this page shows them together.
+The comments of conf/ are the help texts of the classes that check the options (a test compares
+them); the ranges come from these classes.
 """
 
+import math
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from seq2seq.base.options import Declaration, declarations
+from seq2seq.data.augment.augmented_text import AugmentOptions
+from seq2seq.data.options import DataOptions
+from seq2seq.decoding import SEARCHES
+from seq2seq.decoding.options import EngineOptions
+from seq2seq.training.config.options import RunOptions
+from seq2seq.training.config.plan import PLAIN_NODES
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF, PAGE = ROOT / "conf", ROOT / "docs" / "options.md"
@@ -18,11 +29,14 @@ SETTING = re.compile(
 )
 INTRODUCTION = """# Options
 
-Written by `scripts/options_page.py` from the files of `conf/`: change them, not this page.
+Written by `scripts/options_page.py` from the files of `conf/` and the classes that check them:
+change those, not this page.
 
 `python train.py GROUP=OPTION key=value ...` chooses a file of a folder and changes a value; a dot
 goes down into a node (`attn.num_kv_heads=2`). An experiment is a file that makes such choices.
-"""
+
+What several files of a group have in common is explained once, before them. A file names the one
+that it builds on and its other options, with values that differ, and explains what is its own."""
 
 
 class Option(NamedTuple):
@@ -60,48 +74,105 @@ def title(file: Path) -> str:
     return " ".join(lines)
 
 
-def meanings(files: Iterable[Path]) -> dict[str, str]:
-    """The meaning of each key, for files that only change its value."""
-    return {o.key: o.meaning for file in files for o in options(file) if o.meaning}
+def bases(file: Path) -> list[Path]:
+    """The files of its group that a file builds on."""
+    head = file.read_text(encoding="utf-8").partition("_self_")[0]
+    return [file.with_stem(name) for name in re.findall(r"^  - (\w+)(?: +#.*)?$", head, re.M)]
 
 
 def groups() -> list[Path]:
     return sorted(path for path in CONF.iterdir() if path.is_dir())
 
 
-def read_meanings() -> dict[str, str]:
-    """`model.dim` -> its meaning, over all groups."""
-    known = meanings([CONF / "train.yaml"])
-    for group in groups():
-        of_group = meanings(sorted(group.glob("*.yaml"), reverse=True))
-        known |= {f"{group.name}.{key}": meaning for key, meaning in of_group.items()}
-    return known
+def declared() -> dict[str, Declaration]:
+    """The options that classes declare, by their names on the command line of training."""
+    nodes: list[tuple[str, Any]] = [(f"{node}.", owner) for node, owner in PLAIN_NODES.items()]
+    nodes += [("", RunOptions), ("data.", DataOptions), ("data.augment.", AugmentOptions)]
+    nodes += [("decode.", owner) for owner in (*SEARCHES.values(), EngineOptions)]
+    return {
+        f"{node}{name}": declaration
+        for node, owner in nodes
+        for name, declaration in declarations(owner).items()
+    }
 
 
-def meaning_of(option: Option, group: str, known: dict[str, str]) -> str:
-    """The comment of the option; else of its key in another file; else of its node."""
-    key = option.key if group == "experiment" else f"{group}.{option.key}"
-    return option.meaning or known.get(key) or known.get(key.rsplit(".", 1)[0], "")
+def describe_range(option: str) -> str:
+    """` (0 to 10)`, ` (at least 0)`, ` (0 to below 1)`; empty if any value will do."""
+    declaration = declared().get(option)
+    if declaration is None or declaration.option.minimum == -math.inf:
+        return ""
+    _, _, minimum, maximum, below = declaration.option
+    if below < math.inf:
+        return f" ({minimum:,} to below {below:,})"
+    return f" (at least {minimum:,})" if maximum == math.inf else f" ({minimum:,} to {maximum:,})"
 
 
-def table(listed: list[Option], group: str, known: dict[str, str]) -> str:
-    rows = ["| option | default | meaning |", "|---|---|---|"]
+def table(listed: Iterable[Option], node: str = "") -> str:
+    rows = ["| option | value | meaning |", "|---|---|---|"]
     for option in listed:
-        meaning = meaning_of(option, group, known).replace("|", "\\|")
+        meaning = option.meaning.replace("|", "\\|") + describe_range(f"{node}{option.key}")
         rows.append(f"| `{option.key}` | `{option.value}` | {meaning} |")
     return "\n".join(rows)
 
 
+def shared_options(files: Iterable[Path]) -> dict[str, Option]:
+    """The options that several files explain in the same words, with the value that most have."""
+    lines = [
+        option
+        for file in files
+        for option in options(file)
+        if option.meaning and option.key not in inherited_options(file)
+    ]
+    uses = Counter((option.key, option.meaning) for option in lines)
+    shared: dict[str, Option] = {}
+    for option, _ in Counter(lines).most_common():
+        if uses[option.key, option.meaning] > 1:
+            shared.setdefault(option.key, option)
+    return shared
+
+
+def inherited_options(file: Path) -> dict[str, Option]:
+    """The options that the bases of a file explain."""
+    inherited: dict[str, Option] = {}
+    for base in bases(file):
+        inherited |= inherited_options(base)
+        inherited |= {option.key: option for option in options(base) if option.meaning}
+    return inherited
+
+
+def section(file: Path, shared: Mapping[str, Option]) -> Iterator[str]:
+    """What a file is, what it builds on, its options by name, and those that it explains."""
+    group = file.parent.name
+    yield f"### `{group}={file.stem}`\n\n{title(file)}"
+    known = {**shared, **inherited_options(file)}
+    named, own = [], []
+    for option in options(file):
+        usual = known.get(option.key, Option(option.key, "", option.meaning))
+        if option.key in ("name", "run_name"):
+            continue
+        if option.meaning and (option.key not in known or option.meaning != usual.meaning):
+            own.append(option)
+        else:
+            named.append(option.key if option.value == usual.value else "=".join(option[:2]))
+    like = [f"Like `{group}={base.stem}`" for base in bases(file)]
+    listed = [f"`{' '.join(named)}`"] if named else []
+    if like or listed:
+        yield ", with ".join(like + listed)
+    if own:
+        yield table(own, "" if group == "experiment" else f"{group}.")
+
+
 def page() -> str:
-    known = read_meanings()
     alone = [o for o in options(CONF / "train.yaml") if not o.key.startswith(("hydra", "defaults"))]
-    parts = [INTRODUCTION, "## Outside the groups", table(alone, "", known)]
+    parts = [INTRODUCTION, "## Outside the groups", table(alone)]
     for group in groups():
         parts.append(f"## `{group.name}=`")
-        for file in sorted(group.glob("*.yaml")):
-            parts.append(f"### `{group.name}={file.stem}`\n\n{title(file)}")
-            if listed := [o for o in options(file) if o.key != "name"]:
-                parts.append(table(listed, group.name, known))
+        files = sorted(group.glob("*.yaml"))
+        shared = {} if group.name == "experiment" else shared_options(files)
+        if shared:
+            parts.append(table(shared.values(), f"{group.name}."))
+        for file in files:
+            parts += section(file, shared)
     return "\n\n".join(parts) + "\n"
 
 

@@ -12,7 +12,7 @@ from gpu_bench.models import BASE, TINY, middle, random_rows, seconds, translate
 from gpu_bench.rows import LEFT_OUT, Row
 from seq2seq.base.symbols import EOS, PAD
 from seq2seq.data.batches.padding import pad_rows
-from seq2seq.decoding.engine import Cache
+from seq2seq.decoding.options import Cache
 from seq2seq.decoding.precision import with_precision
 from seq2seq.interchange.ctranslate2 import NEVER
 from seq2seq.models import Seq2Seq

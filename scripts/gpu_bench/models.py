@@ -12,7 +12,8 @@ from torch import Tensor
 
 from seq2seq.base.symbols import PAD
 from seq2seq.data.batches.batch import Batch, with_end
-from seq2seq.decoding.engine import Cache, Engine
+from seq2seq.decoding.engine import Engine
+from seq2seq.decoding.options import Cache
 from seq2seq.decoding.request import SentenceRequest
 from seq2seq.models import Seq2Seq, build_model
 

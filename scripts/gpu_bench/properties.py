@@ -20,7 +20,7 @@ from gpu_bench.rows import Row, judge
 from seq2seq import checkpoint
 from seq2seq.base.symbols import EOS
 from seq2seq.data.batches.batch import Batch
-from seq2seq.decoding.engine import Cache
+from seq2seq.decoding.options import Cache
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.text.tokenization.bpe import ByteLevelBPE
 from seq2seq.training.loss import batch_loss

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from seq2seq.base.errors import ConfigError
+from seq2seq.base.options import Option, declarations
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
     accepted = options_of(callable_)
     prefix = f"{where}." if where else ""
     reasons = getattr(callable_, "absent_options", {})
+    declared = declarations(callable_)
     problems = []
     for name, value in options.items():
         if name in reasons:
@@ -97,11 +99,26 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
         elif isinstance(value, int | float) and abs(value) >= LIMIT:
             beyond = f"large: less than {LIMIT}" if value > 0 else f"small: more than {-LIMIT}"
             problems.append(f"{prefix}{name}={value} is too {beyond} is possible")
+        elif name in declared:
+            problems += list_outside(f"{prefix}{name}", value, declared[name].option)
     for name, parameter in accepted.items():
         if name not in options and parameter.default is inspect.Parameter.empty:
             problems.append(f"{prefix}{name} is missing: {describe_type(parameter.annotation)}")
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def list_outside(name: str, value: Any, option: Option) -> list[str]:
+    """The complaint about a number that is out of range, or about each of several."""
+    if isinstance(value, list | tuple):
+        each = enumerate(value)
+        return [text for i, item in each for text in list_outside(f"{name}[{i}]", item, option)]
+    if isinstance(value, int | float) and option.minimum > -math.inf:
+        try:
+            check_range(name, value, option.minimum, option.below, maximum=option.maximum)
+        except ConfigError as error:
+            return [str(error)]
+    return []
 
 
 def check_range(

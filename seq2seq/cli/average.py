@@ -5,33 +5,35 @@ seq2seq average RUN --best 3            ... with checkpoint.keep_best=3
 seq2seq average A.ckpt B.ckpt -o C.ckpt
 """
 
-from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import positive
+from seq2seq.cli.options import argument, value
 
 HELP = "average the weights of several checkpoints"
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    paths = "the folder of a run, or checkpoints"
-    command.add_argument("paths", nargs="+", type=InputPath, metavar="PATH", help=paths)
-    which = command.add_mutually_exclusive_group()
-    which.add_argument("--best", type=positive, metavar="N", help="the N best checkpoints of a run")
-    which.add_argument("--last", type=positive, metavar="N", help="the N last checkpoints of a run")
-    command.add_argument("-o", "--output", type=Path, help="default: RUN/average.ckpt")
+@dataclass(frozen=True, kw_only=True)
+class AverageOptions:
+    """The options of `seq2seq average`."""
+
+    paths: Sequence[InputPath] = argument("the folder of a run, or checkpoints", "PATH", nargs="+")
+    best: int | None = value("the N best checkpoints of a run", "N", either=False)
+    last: int | None = value("the N last checkpoints of a run", "N", either=False)
+    output: Path | None = value("default: RUN/average.ckpt", "FILE", "-o")
 
 
-def run(arguments: Namespace) -> int:
-    first = arguments.paths[0]
-    count = arguments.best or arguments.last
-    if count and (len(arguments.paths) > 1 or first.is_file()):
+def run(options: AverageOptions) -> int:
+    first = options.paths[0]
+    count = options.best or options.last
+    if count and (len(options.paths) > 1 or first.is_file()):
         raise ConfigError("--best and --last take the folder of one run: give that alone")
-    if not count and any(path.is_dir() for path in arguments.paths):
+    if not count and any(path.is_dir() for path in options.paths):
         raise ConfigError(f"which checkpoints of the run? seq2seq average {first} --last 3")
-    output = arguments.output or (first / "average.ckpt" if count else None)
+    output = options.output or (first / "average.ckpt" if count else None)
     if output is None:
         raise ConfigError("give a file for the average: -o average.ckpt")
     from seq2seq.checkpoint.average import (  # only here: torch takes a second
@@ -39,10 +41,10 @@ def run(arguments: Namespace) -> int:
         list_checkpoints,
     )
 
-    files = arguments.paths
+    files: Sequence[Path] = options.paths
     if count:
-        files = list_checkpoints(first, "best" if arguments.best else "last", count)
-    check_written(output, *inputs_of(arguments), *files, model=True)
+        files = list_checkpoints(first, "best" if options.best else "last", count)
+    check_written(output, *inputs_of(options), *files, model=True)
     average(files, output)
     print(printable(f"{output}: the mean of {', '.join(file.name for file in files)}"))
     return 0

@@ -11,18 +11,18 @@ my/clean.json. Words are characters in languages without spaces between words.
 
 import sys
 import warnings
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, make_dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.base.progress import Tally, show_tally
 from seq2seq.cli.files import InputPath, check_uncompressed, check_written, inputs_of
-from seq2seq.cli.options import Option, add_options, numeric, option_name
-from seq2seq.data.cleaning.rules import DUPLICATES, RULES
+from seq2seq.cli.options import argument, flag, group, numeric, option_name, repeated, subset, value
+from seq2seq.data.cleaning.rules import RULES, Rule
 from seq2seq.data.text.formats import Pair, TextFormat, find_format
 from seq2seq.data.text.lines import check_parallel
 from seq2seq.text.languages import LANGUAGE_CODES, language_code, read_language
@@ -32,11 +32,9 @@ if TYPE_CHECKING:
 
 HELP = "leave out pairs of parallel text that break a rule"
 CORPUS = "as data.train of a training: my/train, my/train.tsv, my/train.jsonl, [a.txt,b.txt]"
-NAMES = {
-    "source": Option(str, "DE", "source: end of its file's name, or its column"),
-    "target": Option(str, "EN", "target, likewise"),
-    "languages": Option(str, "DE-EN", "their languages, if --source and --target do not say them"),
-    "page": Option(Path, "HTML", "a page of examples of each rule"),
+OF_CORPUS = {
+    "duplicates": "no pair twice; target: no target twice",
+    "best": "this share of what is left, by --scores",
 }
 
 
@@ -49,62 +47,102 @@ def limit_of(low: float, high: float) -> Callable[[str], float | str]:
         with suppress(ValueError):  # no number
             if low <= (number := numeric(text)) <= high:
                 return number
-        raise ArgumentTypeError(f"{text} should be {low:,} to {high:,}, or off")
+        raise ConfigError(f"{text} should be {low:,} to {high:,}, or off")
 
     return limit
 
 
-OF_PAIRS = {
-    name: Option(
-        limit_of(*rule.range) if rule.range else ("on", "off"), "N", rule.help, rule.default
-    )
-    for name, rule in RULES.items()
-}
-OF_CORPUS = {
-    "duplicates": Option(DUPLICATES, None, "no pair twice; target: no target twice", "pair"),
-    "best": Option(limit_of(0, 1), "SHARE", "this share of what is left, by --scores", "off"),
-}
-OPTIONS = {**OF_PAIRS, **OF_CORPUS}
+def rule_field(name: str, rule: Rule) -> tuple[str, Any, Any]:
+    """The option of a rule: its name, type and field."""
+    if rule.range is None:
+        return name, Literal["on", "off"], value(rule.help)
+    return name, Any, value(rule.help, "N", type=limit_of(*rule.range))
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    add = command.add_argument
-    add("corpora", nargs="*", metavar="CORPUS", help=CORPUS)
-    add("-o", "--output", type=Path, metavar="OUT", help="OUT.DE and OUT.EN, a .tsv or a .jsonl")
-    add_options(command, NAMES)
-    scores = "a score for each pair; twice for both directions"
-    add("--scores", type=InputPath, action="append", default=[], metavar="FILE", help=scores)
-    add("--print-rules", action="store_true", help="print the rules as options, and end")
-    group = command.add_argument_group("rules, in this order; off turns one off")
-    add_options(group, OPTIONS)
+PairRules = make_dataclass("PairRules", [rule_field(*each) for each in RULES.items()])
 
 
-def run(arguments: Namespace) -> int:
-    if arguments.print_rules:
-        for name, option in OPTIONS.items():
-            print(f"{option_name(name)} {getattr(arguments, name)}".ljust(26), option.help)
+@dataclass(frozen=True, kw_only=True)
+class RuleOptions:
+    """The limits of all rules, or `off`."""
+
+    given: dict[str, Any] = subset(PairRules, " ".join(RULES))
+    duplicates: Literal["pair", "target", "off"] = value(OF_CORPUS["duplicates"], default="pair")
+    best: float | str = value(OF_CORPUS["best"], "SHARE", default="off", type=limit_of(0, 1))
+
+    @property
+    def of_pairs(self) -> dict[str, Any]:
+        """The limits of the rules for single pairs."""
+        return {name: self.given.get(name, rule.default) for name, rule in RULES.items()}
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        return {**self.of_pairs, "duplicates": self.duplicates, "best": self.best}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanOptions:
+    """The options of `seq2seq clean`."""
+
+    corpora: Sequence[str] = argument(CORPUS, "CORPUS", nargs="*")
+    output: Path | None = value("OUT.DE and OUT.EN, a .tsv or a .jsonl", "OUT", "-o")
+    source: str | None = value("source: end of its file's name, or its column", "DE")
+    target: str | None = value("target, likewise", "EN")
+    languages: str | None = value("theirs, if --source and --target say none", "DE-EN")
+    page: Path | None = value("a page of examples of each rule", "HTML")
+    scores: Sequence[InputPath] = repeated("a score per pair; twice: both directions", "FILE")
+    print_rules: bool = flag("print the rules as options, and end")
+    rules: RuleOptions = group("rules, in this order; off turns one off")
+
+    @property
+    def columns(self) -> Pair:
+        """Source and target, once `check_required_options` has passed."""
+        return self.source or "", self.target or ""
+
+
+def run(options: CleanOptions) -> int:
+    if options.print_rules:
+        helps = {**{name: rule.help for name, rule in RULES.items()}, **OF_CORPUS}
+        for name, limit in options.rules.limits.items():
+            print(f"{option_name(name)} {limit}".ljust(26), helps[name])
         return 0
-    corpora = find_corpora(arguments)
+    output = check_required_options(options)
+    corpora = find_corpora(options)
     read = [file for text in corpora for file in text.files]
-    outputs, ledger = find_outputs(arguments, read)
+    outputs, ledger = find_outputs(options, output, read)
     from seq2seq.data.cleaning.verdicts import write_kept
     from seq2seq.data.corpus.cache import file_state
 
     judged = {path: file_state(path) for path in read}
-    verdicts = judge_corpora(arguments, corpora)
-    columns = arguments.source, arguments.target
-    examples = write_kept(outputs, columns, pairs_of(corpora), verdicts, judged)
-    entry = write_cleaning(ledger, arguments, read, outputs, verdicts)
-    if arguments.page:
+    verdicts = judge_corpora(options, corpora)
+    examples = write_kept(outputs, options.columns, pairs_of(corpora), verdicts, judged)
+    entry = write_cleaning(ledger, options, read, outputs, verdicts)
+    if options.page:
         from seq2seq.pages.report import write_cleaning_page  # only here: torch takes a second
 
-        write_cleaning_page(arguments.page, entry, examples)
+        write_cleaning_page(options.page, entry, examples)
     names = ", ".join(map(str, outputs))
     print(printable(f"{names}: {entry['kept']:,} of {entry['read']:,} pairs"))
     for name, found in entry["left_out"].items():
         print(f"{found['count']:>12,}  {option_name(name)}")
     warn_of_large_shares(entry, examples)
     return 0 if entry["kept"] else 1
+
+
+def check_required_options(options: CleanOptions) -> Path:
+    """The output. Raises: ConfigError for options that are missing or do not fit together."""
+    if not options.corpora:
+        raise ConfigError("there is nothing to clean: give a CORPUS, such as my/train")
+    needed = {"source": options.source, "target": options.target, "output": options.output}
+    if missing := [name for name, value in needed.items() if value is None]:
+        raise ConfigError(f"add --{missing[0]}: --source de --target en -o my/clean")
+    best, scores = options.rules.best, options.scores
+    is_scored = best != "off" or options.rules.duplicates == "target"
+    if best != "off" and not scores:
+        raise ConfigError("--best needs scores: add --scores FILE, with a line for each pair")
+    if len(scores) > 2 or (scores and not is_scored):
+        raise ConfigError("--scores takes 1 or 2 files, for --best or --duplicates target")
+    return options.output or Path()
 
 
 def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None:
@@ -119,27 +157,29 @@ def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None
             warnings.warn("\n  ".join(lines), stacklevel=1)
 
 
-def find_outputs(arguments: Namespace, read: Sequence[Path]) -> tuple[list[Path], Path]:
+def find_outputs(
+    options: CleanOptions, output: Path, read: Sequence[Path]
+) -> tuple[list[Path], Path]:
     """The files of the kept pairs, and the ledger. Raises: ConfigError if one cannot be written."""
     from seq2seq.data.cleaning.verdicts import output_paths
     from seq2seq.data.text.provenance import check_ledger
 
-    check_uncompressed(arguments.output)
-    outputs = output_paths(arguments.output, (arguments.source, arguments.target))
-    stem = arguments.output.with_suffix("") if len(outputs) == 1 else arguments.output
+    check_uncompressed(output)
+    outputs = output_paths(output, options.columns)
+    stem = output.with_suffix("") if len(outputs) == 1 else output
     ledger = Path(f"{stem}.json")
-    written = [*outputs, ledger, *filter(None, [arguments.page])]
+    written = [*outputs, ledger, *filter(None, [options.page])]
     if len({path.resolve() for path in written}) < len(written):
         raise ConfigError(f"{', '.join(map(str, written))} should be different files")
     for path in written:
-        check_written(path, *read, *inputs_of(arguments))
+        check_written(path, *read, *inputs_of(options))
     check_ledger(ledger, "clean")
     return outputs, ledger
 
 
 def write_cleaning(
     path: Path,
-    arguments: Namespace,
+    options: CleanOptions,
     read: Sequence[Path],
     outputs: Sequence[Path],
     verdicts: "Verdicts",
@@ -151,12 +191,12 @@ def write_cleaning(
     left_out = count_outcomes(verdicts)
     entry = describe_provenance(
         "clean",
-        [*read, *arguments.scores],
+        [*read, *options.scores],
         outputs,
-        corpora=arguments.corpora,
-        columns=[arguments.source, arguments.target],
-        languages=languages_of(arguments),
-        rules={name: getattr(arguments, name) for name in OPTIONS},
+        corpora=options.corpora,
+        columns=list(options.columns),
+        languages=languages_of(options),
+        rules=options.rules.limits,
         read=len(verdicts),
         kept=len(verdicts) - sum(each["count"] for each in left_out.values()),
         left_out=left_out,
@@ -165,25 +205,13 @@ def write_cleaning(
     return entry
 
 
-def find_corpora(arguments: Namespace) -> list[TextFormat]:
-    """The texts to clean. Raises: ConfigError for arguments that are missing or do not fit
-    together; DataError for missing files, and for two of different lengths.
-    """
-    if not arguments.corpora:
-        raise ConfigError("there is nothing to clean: give a CORPUS, such as my/train")
-    for name in ("source", "target", "output"):
-        if getattr(arguments, name) is None:
-            raise ConfigError(f"add --{name}: --source de --target en -o my/clean")
-    is_scored = arguments.best != "off" or arguments.duplicates == "target"
-    if arguments.best != "off" and not arguments.scores:
-        raise ConfigError("--best needs scores: add --scores FILE, with a line for each pair")
-    if len(arguments.scores) > 2 or (arguments.scores and not is_scored):
-        raise ConfigError("--scores takes 1 or 2 files, for --best or --duplicates target")
+def find_corpora(options: CleanOptions) -> list[TextFormat]:
+    """The texts to clean. Raises: DataError for missing files, and for two of different lengths."""
     corpora = []
-    for given in arguments.corpora:
+    for given in options.corpora:
         is_list = given[:1] + given[-1:] == "[]"
         spec = [*map(str.strip, given[1:-1].split(","))] if is_list else given
-        corpora.append(find_format(spec, arguments.source, arguments.target, "CORPUS"))
+        corpora.append(find_format(spec, *options.columns, "CORPUS"))
         if len(files := corpora[-1].files) == 2:
             check_parallel(files[0], files[1], "cleaning")
     return corpora
@@ -193,47 +221,47 @@ def pairs_of(corpora: Sequence[TextFormat]) -> Iterator[Pair]:
     return chain.from_iterable(text.pairs() for text in corpora)
 
 
-def languages_of(arguments: Namespace) -> Pair:
+def languages_of(options: CleanOptions) -> Pair:
     """The languages of source and target. Raises: ConfigError for --languages without two."""
-    if arguments.languages is None:
-        return arguments.source, arguments.target
-    languages = arguments.languages.split("," if "," in arguments.languages else "-")
+    if options.languages is None:
+        return options.columns
+    languages = options.languages.split("," if "," in options.languages else "-")
     if len(languages) != 2 or not all(languages):
-        raise ConfigError(f"--languages {arguments.languages} should be two: de-en, or pt-BR,en")
+        raise ConfigError(f"--languages {options.languages} should be two: de-en, or pt-BR,en")
     return languages[0], languages[1]
 
 
-def check_languages(arguments: Namespace, languages: Pair) -> None:
+def check_languages(options: CleanOptions, languages: Pair) -> None:
     """Warn of columns that are not named after languages. Raises: ConfigError for --languages that
     do not exist.
     """
     names = " or ".join(repr(each) for each in languages if not read_language(each).is_known)
     problem = f"no language has the code {names}"
-    if names and arguments.languages:
+    if names and options.languages:
         raise ConfigError(f"--languages: {problem}, {LANGUAGE_CODES}")
     if names:
         effect = "words are what is between spaces, and letters may be of any script"
         warnings.warn(f"{problem}: {effect}. Add --languages de-en", stacklevel=1)
 
 
-def judge_corpora(arguments: Namespace, corpora: Sequence[TextFormat]) -> "Verdicts":
+def judge_corpora(options: CleanOptions, corpora: Sequence[TextFormat]) -> "Verdicts":
     """The verdicts on all pairs. Raises: ConfigError if languages cannot be told; DataError for a
     faulty file.
     """
     from seq2seq.data.cleaning.verdicts import judge, read_scores
 
-    languages = languages_of(arguments)
-    check_languages(arguments, languages)
-    limits = {name: getattr(arguments, name) for name in OF_PAIRS}
-    limits = {name: limit for name, limit in limits.items() if limit != "off"}
+    languages = languages_of(options)
+    check_languages(options, languages)
+    rules = options.rules
+    limits = {name: limit for name, limit in rules.of_pairs.items() if limit != "off"}
     if "language" in limits:
         limits["language"] = identifier(languages)
-    best = 1.0 if arguments.best == "off" else arguments.best
-    scores = read_scores(arguments.scores) if arguments.scores else None
+    best = 1.0 if rules.best == "off" else float(rules.best)
+    scores = read_scores(options.scores) if options.scores else None
     tally = Tally("cleaning", "pairs")
     with show_tally(tally, sys.stderr) if sys.stderr else nullcontext():
         pairs = tally.count(pairs_of(corpora))
-        return judge(pairs, languages, limits, arguments.duplicates, scores, best)
+        return judge(pairs, languages, limits, rules.duplicates, scores, best)
 
 
 def identifier(languages: Pair) -> Callable[[str, str], str]:

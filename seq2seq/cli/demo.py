@@ -7,24 +7,28 @@ import shlex
 import shutil
 import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq.base.errors import Seq2SeqError
+from seq2seq.cli.options import flag
 
 HELP = "train on the embedded corpus, evaluate, translate, draw maps"
 PACKAGE = Path(__file__).resolve().parents[1]
 CORPUS, RUN = Path("data/demo"), Path("runs/demo/quickstart")
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    command.add_argument("--corpus", action="store_true", help="only write data/demo")
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """The options of `seq2seq demo`."""
+
+    corpus: bool = flag("only write data/demo")
 
 
-def run(arguments: Namespace) -> int:
+def run(options: DemoOptions) -> int:
     copy_corpus()
-    if arguments.corpus:
+    if options.corpus:
         return 0
     shutil.rmtree(RUN, ignore_errors=True)
     for title, *words in tour():

@@ -5,11 +5,11 @@ import os
 import re
 import sys
 import warnings
-from argparse import Namespace
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from seq2seq.base.durable import replacing
 from seq2seq.base.environment import delay_interrupts
@@ -18,19 +18,14 @@ from seq2seq.base.progress import Tally, show_tally
 from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
-from seq2seq.cli.options import list_given
-from seq2seq.cli.requirements import put_best_first
-from seq2seq.cli.shards import files_below
+from seq2seq.cli.models import Opened
+from seq2seq.cli.options import collect_given
+from seq2seq.cli.requests import TranslateOptions, put_best_first
 from seq2seq.data.text.lines import similar_names
 from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.formats import FORMATS, LONGEST, format_of_file, open_file
 from seq2seq.text.documents.html_markup import read_html
 from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
-
-if TYPE_CHECKING:
-    from seq2seq.decoding import Search
-    from seq2seq.translation.text_engine import TextEngine
-    from seq2seq.translation.translator import Translator
 
 APART = (
     "the model's attention has no weights that link words, so tags inside sentences cut them: each "
@@ -56,54 +51,60 @@ NAME = re.compile(
 )
 # How documents begin that are text, but not plain text.
 MARKUP = re.compile(rb"\s*(?:\{\\rtf|<\?xml|<!doctype|<html|webvtt|\d+\s+\d+:\d+:\d+)", re.I)
-OF_SENTENCES = ("nbest", "json", "json_input", "prefix")
+OF_SENTENCES = ("--nbest", "--json", "--json-input", "--prefix")
 
 
-def check_documents(arguments: Namespace) -> None:
-    """Find out which file is the document, if any: `arguments.file`.
+def check_documents(options: TranslateOptions) -> Path | None:
+    """The file that is to be translated as a document, if it is one.
 
     Raises: ConfigError for an option that needs another, or is of single sentences; for a file that
         does not exist or has no known format, also where its lines would be translated.
     """
-    arguments.file = None
-    if arguments.document:
-        choose_file(arguments)
-    files = files_below(arguments.files) if arguments.files else map(Path, arguments.texts)
-    for path in () if arguments.document else files:
+    document = choose_document(options) if options.document else None
+    if not options.document:
+        check_lines_of_text(map(Path, options.texts))
+    if options.html and not options.document:
+        raise ConfigError("--html is for whole texts: add --document")
+    if options.fuzzy and not (document and document.suffix.lower() == ".po"):
+        raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
+    given = [name for name in collect_given(options) if name in OF_SENTENCES]
+    if options.document and given:
+        raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
+    check_output_format(options, document)
+    return document
+
+
+def check_lines_of_text(files: Iterable[Path]) -> None:
+    """Raises: ConfigError for a document, whose lines are not to be translated one by one."""
+    for path in files:
         if end_of(path) in FORMATS.keys() - {".txt"} and os.path.isfile(path):
             raise ConfigError(f"{path} is not lines of text. Type --document {path}")
-    if arguments.html and not arguments.document:
-        raise ConfigError("--html is for whole texts: add --document")
-    if arguments.fuzzy and not (arguments.file and arguments.file.suffix.lower() == ".po"):
-        raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
-    if arguments.document and (given := list_given(arguments, OF_SENTENCES)):
-        raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
-    check_output_format(arguments)
 
 
-def choose_file(arguments: Namespace) -> None:
-    """Take an argument or the input for a file whose name says its format.
+def choose_document(options: TranslateOptions) -> Path | None:
+    """The argument, or the input, that is a file whose name says its format.
 
     Raises: ConfigError if an argument is the name of anything else, or there are several.
     """
-    names = [text for text in arguments.texts if is_name(text)]
-    if names and (len(arguments.texts) > 1 or arguments.input):
+    names = [text for text in options.texts if is_name(text)]
+    if names and (len(options.texts) > 1 or options.input):
         raise ConfigError(f"{names[0]} is the name of a file: give it alone, not both")
-    path = InputPath(names[0]) if names else arguments.input
-    end = end_of(path) if path else ""
+    path = InputPath(names[0]) if names else options.input
+    if path is None:
+        return None
+    end = end_of(path)
     if names and path.is_dir():
         raise ConfigError(f"--document {path} is a folder: give one of its files")
     if names and not path.exists():
         raise ConfigError(f"--document {path}: there is no such file. {similar_names(path)}")
-    if arguments.html and (names or (end in FORMATS and SAME.get(end, end) != ".html")):
+    if options.html and (names or (end in FORMATS and SAME.get(end, end) != ".html")):
         raise ConfigError("--html is for texts: the end of its name says what a file is")
-    is_file = names or (end in FORMATS.keys() - {".txt"} and not arguments.html)
-    is_other = end[1:] in OTHERS and not arguments.html
+    is_file = names or (end in FORMATS.keys() - {".txt"} and not options.html)
+    is_other = end[1:] in OTHERS and not options.html
     if is_other or (is_file and not format_of_file(str(path))):
         known = ", ".join(name[1:] for name in FORMATS)
         raise ConfigError(f"--document {path}: its format should be one of {known}")
-    if is_file and path.exists():
-        arguments.file, arguments.texts, arguments.input = path, [], None
+    return path if is_file and path.exists() else None
 
 
 def end_of(path: Path) -> str:
@@ -116,56 +117,66 @@ def is_name(text: str) -> bool:
     return os.path.lexists(text) or NAME.fullmatch(text.strip()) is not None
 
 
-def check_output_format(arguments: Namespace) -> None:
+def check_output_format(options: TranslateOptions, document: Path | None) -> None:
     """Raises: ConfigError if the name of the output says another format than it will have."""
-    path, source = arguments.output, arguments.file or arguments.input
-    made = arguments.file.suffix.lower() if arguments.file else ".txt"
-    made = ".html" if arguments.html else made
+    path, source = options.output, document or options.input
+    made = document.suffix.lower() if document else ".txt"
+    made = ".html" if options.html else made
     end = path.suffix.lower() if path else ""
-    if source and end == source.suffix.lower():
+    if path is None or (source and end == source.suffix.lower()):
         return
     is_other = end[1:] in OTHERS or (end in FORMATS and SAME.get(end, end) != SAME.get(made, made))
-    if end == ".docx" != made or (arguments.document and is_other):
+    if end == ".docx" != made or (options.document and is_other):
         raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
 
 
-def keep_placeholders(arguments: Namespace, search: "Search") -> None:
-    """Let a search that can do so keep the placeholders of documents."""
-    from seq2seq.decoding import check_required
+def translate_documents(
+    options: TranslateOptions, opened: Opened, given: Path | Sequence[str]
+) -> int:
+    """Write a document, texts or standard input with their sentences translated.
 
-    with suppress(ConfigError):
-        check_required(search)
-        arguments.keep = "placeholders"
+    A sentence without a translation stays as it is.
 
+    Args:
+        given: the document; or the texts, of which there are none for standard input.
 
-def translate_documents(arguments: Namespace, translator: "Translator", texts: "TextEngine") -> int:
-    """Write the texts, or what the input holds, with their sentences translated.
-
-    A sentence without a translation stays as it is. Returns: the exit code.
+    Returns: the exit code.
     """
     from seq2seq.translation.documents import add_alignments, join_translations, requests_of
     from seq2seq.translation.problems import warn_of_problems
     from seq2seq.translation.request import Translation
 
+    texts, translator, rules = (
+        opened.text_engine(options.max_source),
+        opened.translator,
+        opened.rules,
+    )
     source, target = (translator.config["data"][side] for side in ("source", "target"))
-    has_tags = arguments.html or arguments.file
-    choice = translator.find_choice(arguments.path) if has_tags else None
+    has_tags = options.html or isinstance(given, Path)
+    choice = translator.find_choice(options.path) if has_tags else None
     if has_tags and choice is None:
         warnings.warn(APART, stacklevel=2)
-    contents = read_contents(arguments, Cutter(source, choice is not None, arguments.fuzzy))
+    cut = Cutter(source, choice is not None, options.fuzzy)
+    if isinstance(given, Path):
+        with given.open("rb") as document:
+            contents = open_file(str(given), document.read(LONGEST + 1), cut)
+    else:
+        contents = read_texts(options, given, cut)
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
-    copies, checked = arguments.keep is not None, arguments.keep in (None, "placeholders")
+    copies = rules is not None and rules.placeholders.pattern is not None
+    checked = options.requirements.keep in (None, "placeholders")
     each_of = (requests_of(each, copies=copies, checked=checked) for each in contents.documents)
     requests = [*chain.from_iterable(each_of)]
     for number, request in enumerate(requests, start=1):
         request.place = f"sentence {number}"
     tally = Tally("translated", "sentences", len(requests))
     with ExitStack() as stack:
-        if not (arguments.quiet or arguments.texts or sys.stderr is None):
+        is_read = isinstance(given, Path) or not given
+        if is_read and not (options.quiet or sys.stderr is None):
             stack.enter_context(show_tally(tally, sys.stderr))
         for request in tally.count(warn_of_problems(texts.translate(requests))):
-            put_best_first(request.result.translations, arguments)
+            put_best_first(request.result.translations, options.requirements.mbr)
         linked = [(each, 0) for each in requests if each.links and each.result.translations]
         add_alignments(linked, translator.alignments)
     best = ((*each.result.translations, Translation(each.text, 0.0))[0] for each in requests)
@@ -178,43 +189,36 @@ def translate_documents(arguments: Namespace, translator: "Translator", texts: "
         warnings.warn(problem, stacklevel=2)
     with delay_interrupts():
         sys.stdout.flush()
-        output = arguments.output
+        output = options.output
         with replacing(output) if output else nullcontext(sys.stdout.buffer) as file:
             file.write(data)
     return int(bool(contents.problems) or any(request.is_flawed for request in requests))
 
 
-def read_contents(arguments: Namespace, cut: Cutter) -> Contents:
-    """The contents of the file, the texts or the input.
-
-    Raises: DataError if they cannot be read.
-    """
-    if arguments.file:
-        with arguments.file.open("rb") as file:
-            return open_file(str(arguments.file), file.read(LONGEST + 1), cut)
-    read = read_html if arguments.html else None
-    end = "\n" if arguments.texts else ""
-    given = arguments.texts or [read_document(arguments)]
-    documents = [cut(text, read) for text in given]
+def read_texts(options: TranslateOptions, texts: Sequence[str], cut: Cutter) -> Contents:
+    """The contents of the texts, or of the input. Raises: DataError if it cannot be read."""
+    read = read_html if options.html else None
+    end = "\n" if texts else ""
+    documents = [cut(text, read) for text in texts or [read_input(options)]]
     return Contents(documents, lambda texts: "".join(text + end for text in texts).encode())
 
 
-def read_document(arguments: Namespace) -> str:
+def read_input(options: TranslateOptions) -> str:
     """The whole input, with its line ends.
 
     Raises: DataError for more than 16 MiB, and for what is no text.
     """
     with ExitStack() as stack:
         stream = cast(Readable, sys.stdin.buffer)
-        if arguments.input:
-            stream = stack.enter_context(arguments.input.open("rb"))
-        name = str(arguments.input or "standard input")
+        if options.input:
+            stream = stack.enter_context(options.input.open("rb"))
+        name = str(options.input or "standard input")
         raw = io.BufferedReader(TextBytes(stream, name), BLOCK).read(LONGEST + 1)
     if len(raw) > LONGEST:
         raise DataError(
             f"{name} has more than {LONGEST:,} bytes: cut it, or leave --document out, line by line"
         )
-    if MARKUP.match(raw.removeprefix(b"\xef\xbb\xbf")) and not arguments.html:
+    if MARKUP.match(raw.removeprefix(b"\xef\xbb\xbf")) and not options.html:
         raise DataError(
             f"{name} is not plain text: give --document FILE, or add --html if it is HTML"
         )

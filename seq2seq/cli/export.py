@@ -6,14 +6,14 @@ seq2seq export PATH --format argos -o de_en.argosmodel
 seq2seq export PATH --format firefox -o FOLDER         for the engines of Firefox, in 8 bits
 """
 
-from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from seq2seq.base.errors import ConfigError, format_count, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import positive
+from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -38,42 +38,45 @@ USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers)
     print(target.decode([target.token_to_id(piece) for piece in result.hypotheses[0]]))"""
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    add = command.add_argument
-    add("path", type=InputPath, metavar="PATH", help="a checkpoint, or the folder of a run")
-    add("--format", required=True, choices=list(WRITERS), help="the format to write")
-    written = "the folder to write; of argos, the .argosmodel"
-    add("-o", "--output", required=True, type=Path, help=written)
-    sources = "sources to compare on; default: of the validation set, or else random pieces"
-    add("--check", type=InputPath, metavar="FILE", help=sources)
-    add("--sentences", type=positive, default=64, metavar="N", help="compare on N (%(default)s)")
+Format = Literal["ctranslate2", "hf", "argos", "firefox"]
 
 
-def run(arguments: Namespace) -> int:
-    output: Path = arguments.output
-    check_written(None, *inputs_of(arguments))
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """The options of `seq2seq export`."""
+
+    path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
+    format: Format = value("the format to write", required=True)
+    output: Path = value("a new folder; for argos, an .argosmodel", "PLACE", "-o", required=True)
+    check: InputPath | None = value("sources to compare on, not those of validation", "FILE")
+    sentences: int = value("compare on N (%(default)s)", "N", default=64)
+
+
+def run(options: ExportOptions) -> int:
+    output = options.output
+    check_written(None, *inputs_of(options))
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(f"-o {output} exists: give a folder that is new or empty")
     from seq2seq import checkpoint  # only here: torch takes a second
 
-    saved = checkpoint.read(arguments.path)
-    rows, whence = read_sources(saved, arguments.check, arguments.sentences)
-    lists = find_lists(saved, arguments.path)
-    agreements = WRITERS[arguments.format](saved, output, rows, lists)
+    saved = checkpoint.read(options.path)
+    rows, whence = read_sources(saved, options.check, options.sentences)
+    lists = find_lists(saved, options.path)
+    agreements = WRITERS[options.format](saved, output, rows, lists)
     if not agreements:
         print(printable(f"{output}: written, and not compared: pip install transformers"))
         return 0
     count = format_count(len(rows), "sentence")
     # Firefox's integers are compared with what they were made of.
-    width = "in 8 bits" if arguments.format == "firefox" else "in float32"
+    width = "in 8 bits" if options.format == "firefox" else "in float32"
     print(printable(f"{output}: written; compared {width} on {count} of {whence}:"))
     print(*agreements, sep="\n")
     for agreement in agreements:
-        if not agreement.holds and arguments.format != "firefox":
+        if not agreement.holds and options.format != "firefox":
             raise ConfigError(
                 f"{output} does not translate as this model does: do not use it (docs/export.md)"
             )
-    if arguments.format == "ctranslate2":
+    if options.format == "ctranslate2":
         if lists is not None:
             print(printable(f"translate_batch(..., use_vmap=True) uses the shortlist in {output}"))
         print(printable(USAGE.format(folder=output)))

@@ -2,11 +2,12 @@
 
 import os
 import warnings
-from argparse import Namespace
 from collections.abc import Iterable
+from dataclasses import is_dataclass
 from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.text_stream import check_text
@@ -35,14 +36,20 @@ FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 
 class InputPath(type(Path())):  # type: ignore[misc]  # Path itself cannot be derived from yet
     """A file or folder that a command reads: the type of every option that names one. So what is
-    read is known from the parsed arguments, and no output overwrites it.
+    read is known from the options, and no output overwrites it.
     """
 
 
-def inputs_of(arguments: Namespace) -> list[Path]:
+def inputs_of(options: Any) -> list[Path]:
     """The files and folders that options name and a command reads."""
-    values = (value if isinstance(value, list) else [value] for value in vars(arguments).values())
-    return [value for value in chain.from_iterable(values) if isinstance(value, InputPath)]
+    values = (value if isinstance(value, list) else [value] for value in vars(options).values())
+    found: list[Path] = []
+    for value in chain.from_iterable(values):
+        if is_dataclass(value):
+            found += inputs_of(value)
+        elif isinstance(value, InputPath):
+            found.append(value)
+    return found
 
 
 def folder_of(model: Path) -> Path:
@@ -86,7 +93,7 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     Args:
         output: None for standard output alone. That is always checked too: the shell may have
             redirected it to a file that is read.
-        read: the files that the command reads, such as `inputs_of` its arguments; None for those
+        read: the files that the command reads, such as `inputs_of` its options; None for those
             not given. Of the folder of a run, its files are kept.
         model: does the command write a model?
 

@@ -7,35 +7,36 @@ seq2seq import model.deen.intgemm.alphas.bin --vocab vocab.deen.spm -o RUN      
 
 import json
 import shlex
-from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
     from seq2seq.interchange.imported import ImportedModel
 
+VOCAB = "of Marian: its SentencePiece model, or two, source then target; and vocab.yml"
 HELP = "make a run of a model of another program"
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    add = command.add_argument
-    model = "a folder of Hugging Face, or a .npz or .bin of Marian"
-    add("path", metavar="PATH", type=InputPath, help=model)
-    add("-o", "--output", required=True, type=Path, help="the folder of the run to write")
-    add("--source", metavar="LANGUAGE", help="of the source: de; default: as the model says")
-    add("--target", metavar="LANGUAGE", help="of the target")
-    vocabulary = "of Marian: its SentencePiece model, or two, source then target; and vocab.yml"
-    add("--vocab", nargs="+", type=InputPath, metavar="FILE", help=vocabulary)
-    lists = "of Marian: its binary shortlist, lex.50.50.deen.s2t.bin"
-    add("--shortlist", type=InputPath, metavar="FILE", help=lists)
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """The options of `seq2seq import`."""
+
+    path: InputPath = argument("a folder of Hugging Face, or a .npz or .bin of Marian", "PATH")
+    output: Path = value("the folder of the run to write", "RUN", "-o", required=True)
+    source: str | None = value("of the source: de; default: as the model says", "LANGUAGE")
+    target: str | None = value("of the target", "LANGUAGE")
+    vocab: list[InputPath] | None = value(VOCAB, "FILE", nargs="+")
+    shortlist: InputPath | None = value("of Marian: lex.50.50.deen.s2t.bin", "FILE")
 
 
-def run(arguments: Namespace) -> int:
-    folder: Path = arguments.output
-    check_written(None, *inputs_of(arguments))
+def run(options: ImportOptions) -> int:
+    folder = options.output
+    check_written(None, *inputs_of(options))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"-o {folder} exists: give a folder that is new or empty")
     from seq2seq.decoding.shortlist.file import NAME, write_shortlist
@@ -43,18 +44,18 @@ def run(arguments: Namespace) -> int:
     from seq2seq.interchange.marian_shortlist import read_marian_shortlist
     from seq2seq.text.tokenization.tokenizer import Tokenizers
 
-    languages = (arguments.source, arguments.target)
-    if arguments.path.suffix in (".npz", ".bin"):
-        if arguments.vocab is None:
+    languages = (options.source, options.target)
+    if options.path.suffix in (".npz", ".bin"):
+        if options.vocab is None:
             raise ConfigError("a model of Marian needs its vocabulary: --vocab vocab.spm")
-        imported = marian.read_marian(arguments.path, arguments.vocab, languages)
-    elif arguments.vocab is not None or arguments.shortlist is not None:
+        imported = marian.read_marian(options.path, options.vocab, languages)
+    elif options.vocab is not None or options.shortlist is not None:
         raise ConfigError("--vocab and --shortlist are for a .npz or .bin of Marian: omit them")
     else:
-        imported = huggingface.read_folder(arguments.path, languages)
+        imported = huggingface.read_folder(options.path, languages)
     lists = None
-    if arguments.shortlist is not None:
-        lists = read_marian_shortlist(arguments.shortlist, imported.maps)
+    if options.shortlist is not None:
+        lists = read_marian_shortlist(options.shortlist, imported.maps)
     model = imported.write(folder)
     if lists is not None:
         write_shortlist(folder / NAME, lists, Tokenizers(imported.source, imported.target))

@@ -1,23 +1,16 @@
-"""Lines of a stream in, lines of translations out: none is lost, none is added."""
+"""Lines of a stream: none is lost, none is added."""
 
-import json
 import os
 import select
 import stat
 import time
 import warnings
-from argparse import Namespace
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterator
+from typing import TextIO
 
 from seq2seq.base.environment import delay_interrupts
 from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
 from seq2seq.data.text.lines import strip_line_end
-
-if TYPE_CHECKING:
-    from seq2seq.text.tokenization.tokenizer import Tokenizer
-    from seq2seq.translation.request import TranslationRequest
 
 # Maximum bytes of a line with its ending: the pieces of a longer one would fill the memory.
 LONGEST_INPUT_LINE = 2**20
@@ -118,51 +111,3 @@ def write_line(text: str, stream: TextIO) -> None:
     with delay_interrupts():
         stream.write(f"{text}\n")
         stream.flush()
-
-
-# (line number, its request, which has ended) -> lines.
-Format = Callable[[int, "TranslationRequest"], list[str]]
-
-
-def format_of(arguments: Namespace, target: "Tokenizer") -> Format:
-    """The format that `--json` and `--nbest` ask for."""
-    if arguments.json:
-        return partial(json_lines, nbest=arguments.nbest, labels=target.texts())
-    return partial(table_lines, nbest=arguments.nbest) if arguments.nbest else text_lines
-
-
-def text_lines(line_no: int, request: "TranslationRequest") -> list[str]:
-    """The best translation alone; an empty line if there is none."""
-    found = request.result.translations
-    return [one_line(found[0].text) if found else ""]
-
-
-def table_lines(line_no: int, request: "TranslationRequest", *, nbest: int) -> list[str]:
-    """Line number, score and text of several translations, separated by tabs."""
-    best = request.result.translations[:nbest]
-    return [f"{line_no}\t{t.score:.4f}\t{one_line(t.text)}" for t in best]
-
-
-def json_lines(
-    line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str]
-) -> list[str]:
-    """An object for each translation.
-
-    Without `nbest` there is one object per text, with null for what is unknown.
-
-    Args:
-        labels: the text of each piece, by id.
-    """
-    found = request.result.translations
-    if not found:
-        text = None if request.error else ""
-        unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
-        return [] if nbest else [json.dumps({"line": line_no, "text": text, **unknown})]
-    best = found[: nbest or 1]
-    entries = ({"line": line_no, **translation.to_json(labels)} for translation in best)
-    return [json.dumps(entry, ensure_ascii=False) for entry in entries]
-
-
-def one_line(text: str) -> str:
-    """A text with its line breaks replaced by spaces."""
-    return text.replace("\r", " ").replace("\n", " ")

@@ -4,8 +4,9 @@ import os
 import shlex
 import sys
 import warnings
-from argparse import Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import Action, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping
+from inspect import get_annotations
 from typing import Any, NoReturn
 
 from seq2seq import __version__
@@ -25,14 +26,17 @@ from seq2seq.cli import (
     shortlist,
     suggestions,
     translate,
+    translate_files,
 )
 from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
-from seq2seq.cli.options import with_typed_options
+from seq2seq.cli.options import add_options, fill
 
+# Each has a function `run`; what can be typed are the fields of the class of its argument.
 COMMANDS = {
     "demo": demo,
     "translate": translate,
+    "translate-files": translate_files,
     "evaluate": evaluate,
     "align": align,
     "score": score,
@@ -66,21 +70,23 @@ def run_command() -> int:
     limit_thread_spinning()
     keep_memory()
     use_utf8()
-    arguments = parse_arguments(sys.argv[1:])
     warnings.showwarning = show_warning
     # Python would show a repeated warning once; each line of a file has its own.
     warnings.filterwarnings("always", module=r"seq2seq\.")
+    options: Any = None
     try:
-        code: int = arguments.run(arguments)
+        words = use_new_spelling(sys.argv[1:])
+        options = parse_arguments(words)
+        code: int = COMMANDS[words[0]].run(options)
         sys.stdout.flush()  # here, where a BrokenPipeError is caught
     except Seq2SeqError as error:
-        return fail(with_typed_options(str(error), arguments))
+        return fail(str(error))
     except BrokenPipeError:
         # The reader has gone (`| head`): Python must not flush to it on exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:  # a file that cannot be written, a full disk
-        where = error.filename or getattr(arguments, "output", None)
+        where = error.filename or getattr(options, "output", None)
         return fail(f"{where}: {error.strerror}" if where and error.strerror else str(error))
     except UnicodeEncodeError as error:  # broken bytes of the command line, where text is needed
         return fail(f"{error.object!r} is not UTF-8")
@@ -106,15 +112,35 @@ class PrintCompletion(Action):
         parser.exit()
 
 
-def parse_arguments(words: list[str]) -> Namespace:
-    """Parse a command line, with options before, after or between the texts."""
-    if words and words[0] in COMMANDS:
-        # argparse can intermix options and texts only in a parser without subcommands.
-        parser = command_parser(words[0])
-        if prefix := getattr(COMMANDS[words[0]], "VARIABLES", None):
-            words[1:1] = read_variables(parser, prefix, os.environ)
-        return parser.parse_intermixed_args(words[1:])
-    return whole_parser().parse_args(words)
+def use_new_spelling(words: list[str]) -> list[str]:
+    """The command line of `translate-files` for `translate --files`, with a warning."""
+    old = Parser(add_help=False, allow_abbrev=False)
+    old.add_argument("--files")
+    old.add_argument("--output-dir")
+    if words[:1] != ["translate"] or not any(word.startswith("--files") for word in words):
+        return words
+    folders, rest = old.parse_known_args(words[1:])
+    words = ["translate-files", *rest, *filter(None, (folders.files, folders.output_dir))]
+    new = shlex.join(["seq2seq", *words])
+    show_warning(f"`translate --files` will go in the next release: type {new}")
+    return words
+
+
+def parse_arguments(words: list[str]) -> Any:
+    """The options of the command that was typed, before, after or between its texts."""
+    if not words or words[0] not in COMMANDS:
+        whole_parser().parse_args(words)
+        sys.exit(2)
+    # argparse can intermix options and texts only in a parser without subcommands.
+    name, parser = words[0], command_parser(words[0])
+    if prefix := getattr(COMMANDS[name], "VARIABLES", None):
+        words = [name, *read_variables(parser, prefix, os.environ), *words[1:]]
+    return fill(options_class(name), parser.parse_intermixed_args(words[1:]))
+
+
+def options_class(name: str) -> Any:
+    """The dataclass of the options of a command."""
+    return get_annotations(COMMANDS[name].run)["options"]
 
 
 def read_variables(
@@ -158,7 +184,7 @@ def whole_parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a model; `seq2seq train --help` shows its options")
     for name, module in COMMANDS.items():
-        module.add_arguments(commands.add_parser(name, help=module.HELP))
+        add_options(commands.add_parser(name, help=module.HELP), options_class(name))
     return root
 
 
@@ -166,11 +192,11 @@ def command_parser(name: str) -> ArgumentParser:
     module = COMMANDS[name]
     parser = Parser(
         prog=f"seq2seq {name}",
+        usage=getattr(module, "USAGE", None),
         description=module.__doc__,
         formatter_class=RawDescriptionHelpFormatter,  # keeps the line breaks
     )
-    module.add_arguments(parser)
-    parser.set_defaults(run=module.run)
+    add_options(parser, options_class(name))
     return parser
 
 

@@ -4,22 +4,26 @@ seq2seq native             is it compiled, and does it work?
 seq2seq native --build     compile it now; else the first translation does so
 """
 
-from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
 
 from seq2seq.base.errors import ConfigError, printable
+from seq2seq.cli.options import flag
 
 HELP = "compile the faster decoder ahead of the first translation"
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    command.add_argument("--build", action="store_true", help="compile it, unless it is compiled")
+@dataclass(frozen=True, kw_only=True)
+class NativeOptions:
+    """The options of `seq2seq native`."""
+
+    build: bool = flag("compile it, unless it is compiled")
 
 
-def run(arguments: Namespace) -> int:
+def run(options: NativeOptions) -> int:
     from seq2seq.decoding import native  # only here: torch takes a second
     from seq2seq.decoding.native.build import cache_folder, is_built
 
-    if not arguments.build and not is_built():
+    if not options.build and not is_built():
         print(printable(f"not compiled yet for this machine, in {cache_folder()}"))
         print("seq2seq native --build compiles it; so does the first translation")
         return 0

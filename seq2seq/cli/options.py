@@ -1,19 +1,195 @@
-"""Options that several commands share."""
+"""The options of commands: fields of dataclasses, which say what can be typed and hold what was."""
 
 import argparse
-import sys
+import types
+import typing
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import Field, field, fields, is_dataclass
+from functools import partial, wraps
+from typing import Any, Literal, TypeVar
 
-from seq2seq.base.environment import defer_collection, usable_cores
-from seq2seq.base.errors import ConfigError, printable
-from seq2seq.cli.files import InputPath
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.options import DECLARED, Option
+from seq2seq.base.registry import list_outside
 
-if TYPE_CHECKING:
-    from seq2seq.translation.translator import Translator
+T = TypeVar("T")
+
+OWN = (DECLARED, "flags", "either")  # in the metadata of a field, and not for `add_argument`
+
+
+def value(
+    text: str, metavar: str | None = None, *flags: str, default: Any = None, **more: Any
+) -> Any:
+    """A field that is typed as `--name`.
+
+    Args:
+        text: description for --help.
+        flags: short name, or a long one that differs from the name of the field.
+        more: further arguments of `add_argument`. Of the options with `either`, one at most may be
+            given, and one must be if it is true.
+    """
+    return field(
+        default=default, metadata={DECLARED: Option(text, metavar), "flags": flags, **more}
+    )
+
+
+flag = partial(value, default=False)
+repeated = partial(value, action="append", default=())
+
+
+def argument(text: str, metavar: str, **more: Any) -> Any:
+    """A field that is typed without a name; `more` is for `add_argument`."""
+    return field(metadata={DECLARED: Option(text, metavar), **more})
+
+
+def group(title: str) -> Any:
+    """A field of several options, which --help lists under a title."""
+    return field(metadata={"title": title})
+
+
+def subset(owner: Any, names: str, prefix: str = "") -> Any:
+    """A field of options that another class declares: the values that were given, by name.
+
+    Args:
+        names: names of the options, separated by spaces.
+        prefix: beginning of each description in --help.
+    """
+    declared = {each.name: each for each in fields(owner)}
+    chosen = [declared[name] for name in names.split()]
+    return field(default_factory=dict, metadata={"subset": chosen, "prefix": prefix})
+
+
+def add_options(
+    parser: ArgumentParser, kind: Any, container: argparse._ActionsContainer | None = None
+) -> None:
+    """Let a parser read the fields of a dataclass. A field that is a dataclass is a group."""
+    where = container or parser
+    either = None
+    for each in sorted(fields(kind), key=lambda each: is_dataclass(each.type)):
+        metadata = each.metadata
+        if is_dataclass(each.type):
+            title = metadata.get("title", each.name)
+            add_options(parser, each.type, parser.add_argument_group(title))
+        elif "subset" in metadata:
+            for one in metadata["subset"]:
+                add_declared(where, one, metadata["prefix"])
+        elif "flags" not in metadata:
+            where.add_argument(each.name, **keywords_of(each))
+        elif "either" in metadata:
+            either = either or where.add_mutually_exclusive_group(required=metadata["either"])
+            add_flag(either, each)
+        else:
+            add_flag(where, each)
+
+
+def add_flag(container: argparse._ActionsContainer, each: "Field[Any]") -> None:
+    # argparse appends to a copy of a list.
+    default = [] if each.default == () else each.default
+    container.add_argument(*names_of(each), dest=each.name, default=default, **keywords_of(each))
+
+
+def add_declared(container: argparse._ActionsContainer, each: "Field[Any]", prefix: str) -> None:
+    """Add an option of another class, which by default is not given."""
+    declared: Option = each.metadata[DECLARED]
+    values = keywords_of(each)
+    if values["type"] is positive:
+        values["type"] = int  # `fill` checks its range
+    values["help"] = f"{prefix}{declared.typed_help}".replace("%", "%%")
+    container.add_argument(*names_of(each), dest=each.name, **values)
+
+
+def names_of(each: "Field[Any]") -> tuple[str, ...]:
+    """The names of an option as it is typed, the long one last."""
+    flags: tuple[str, ...] = each.metadata.get("flags", ())
+    is_named = flags and flags[-1].startswith("--")
+    return flags if is_named else (*flags, option_name(each.name))
+
+
+def keywords_of(each: "Field[Any]") -> dict[str, Any]:
+    """The arguments of `add_argument` for a field."""
+    declared: Option = each.metadata[DECLARED]
+    shown = {} if declared.metavar is None else {"metavar": declared.metavar}
+    more = {name: value for name, value in each.metadata.items() if name not in OWN}
+    if "type" in more:
+        more["type"] = reporting(more["type"])
+    return {"help": declared.help, **shown, **kind_of(each.type), **more}
+
+
+def kind_of(hint: Any) -> dict[str, Any]:
+    """The arguments of `add_argument` that follow from a type."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = typing.get_args(hint)[0]  # of X | None
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        return {"type": type(choices[0]), "choices": choices}
+    if hint is bool:
+        return {"action": "store_true"}
+    if typing.get_origin(hint) is not None:  # a list
+        hint = typing.get_args(hint)[0]
+    return {"type": {int: positive, float: numeric}.get(hint, hint)}
+
+
+def reporting(read: Callable[[str], T]) -> Callable[[str], T]:
+    """A reader of values whose ConfigError a parser reports as a mistake in its option."""
+
+    @wraps(read)
+    def reader(text: str) -> T:
+        try:
+            return read(text)
+        except ConfigError as error:
+            raise ArgumentTypeError(str(error)) from error
+
+    return reader
+
+
+def fill(kind: type[T], arguments: Namespace) -> T:
+    """The dataclass from which `add_options` made the parser, with the values that were typed.
+
+    Raises: ConfigError for numbers out of range, and for options that exclude each other.
+    """
+    values: dict[str, Any] = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        if is_dataclass(each.type):
+            values[each.name] = fill(each.type, arguments)  # type: ignore[arg-type]
+        elif "subset" in each.metadata:
+            values[each.name] = {}
+            for one in each.metadata["subset"]:
+                if (value := getattr(arguments, one.name)) is not None:
+                    check_declared(option_name(one.name), value, one.metadata[DECLARED])
+                    values[each.name][one.name] = value
+        else:
+            values[each.name] = getattr(arguments, each.name)
+    return kind(**values)
+
+
+def check_declared(name: str, value: Any, declared: Option) -> None:
+    """Raises: ConfigError for a number out of the range of an option."""
+    if problems := list_outside(name, value, declared):
+        raise ConfigError(problems[0])
+
+
+def collect_given(options: Any, kind: Any = None) -> dict[str, Any]:
+    """The options that are not at their defaults, by their names as typed.
+
+    Args:
+        kind: a base class, of whose fields alone; None = the class of the options.
+    """
+    given: dict[str, Any] = {}
+    for each in fields(kind or options):
+        value = getattr(options, each.name)
+        if is_dataclass(value):
+            given |= collect_given(value)
+        elif "subset" in each.metadata:
+            given |= {option_name(name): one for name, one in value.items()}
+        elif "flags" in each.metadata and value not in (each.default, []):
+            given[names_of(each)[-1]] = value
+    return given
+
+
+def option_name(name: str) -> str:
+    """An option as it is typed."""
+    return f"--{name.replace('_', '-')}"
 
 
 def numeric(text: str) -> float:
@@ -35,205 +211,3 @@ def positive(text: str) -> int:
 
 def natural_number(text: str) -> int:
     return 0 if text == "0" else positive(text)
-
-
-def weight_list(text: str) -> list[float]:
-    try:
-        return [numeric(weight) for weight in text.split(",")]
-    except ValueError as error:
-        raise ArgumentTypeError(f"{text!r} should be numbers with commas: 0.7,0.3") from error
-
-
-def workers(text: str) -> int | str:
-    if text == "auto":
-        return text
-    count, cores = positive(text), usable_cores()
-    if count > max(2, cores):  # two are allowed on one core, for a try
-        raise ArgumentTypeError(
-            f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
-        )
-    return count
-
-
-class Option(NamedTuple):
-    """An option of the command line: `kind` reads its value, or holds the possible ones."""
-
-    kind: Callable[[str], object] | tuple[str, ...] | tuple[int, ...]
-    metavar: str | None
-    help: str
-    default: object = None
-
-
-# Named as in conf/decode; where one is not given, the configuration of the model says it.
-BEAM = {
-    "beam_size": Option(positive, "K", "number of beams; 1 is greedy"),
-    "length_penalty": Option(numeric, "A", "score = log-probability / length^A"),
-    "penalty_form": Option(("power", "gnmt"), None, "gnmt: ((5 + length) / 6)^A"),
-    "coverage": Option(numeric, "B", "penalty on unattended source pieces"),
-    "patience": Option(numeric, "P", "P * K hypotheses must finish"),
-    "stopping": Option(("score", "count"), None, "end when none can still win, or P * K finished"),
-    "beam_groups": Option(positive, "G", "groups of K / G beams that avoid each other's pieces"),
-    "diversity_penalty": Option(numeric, "L", "for --beam-groups: cost of a piece for each beam"),
-}
-ANY = {
-    "length_ratio": Option(numeric, "R", "maximum pieces: R * S + E for S source pieces"),
-    "length_extra": Option(int, "E", "see --length-ratio"),
-    "max_length": Option(positive, "N", "maximum pieces, the end included, whatever R * S + E is"),
-    "min_length_ratio": Option(numeric, "R", "minimum pieces: R * S + E"),
-    "min_length_extra": Option(int, "E", "see --min-length-ratio"),
-    "no_repeat_ngram": Option(int, "N", "no N pieces in a row occur twice; 0: any may"),
-}
-SAMPLE = {
-    "temperature": Option(numeric, "T", "for --sample: below 1 is less random"),
-    "top_k": Option(positive, "K", "for --sample: the K best pieces only"),
-    "top_p": Option(numeric, "P", "for --sample: best pieces up to probability P"),
-    "epsilon": Option(numeric, "P", "for --sample: pieces of probability P or more"),
-    "min_p": Option(numeric, "F", "for --sample: F times the best or more"),
-    "seed": Option(int, "N", "for --sample: random seed"),
-}
-ENGINE = {
-    "batch_size": Option(positive, "N", "maximum sentences decoded at once by each process"),
-    "cache": Option(("auto", "dense", "paged"), None, "layout of the key/value cache"),
-    "precision": Option(("float32", "bfloat16", "int8"), None, "precision of the arithmetic"),
-    "workers": Option(workers, "N", "processes of one thread; auto: one per core, if worth it"),
-    "shortlist": Option(InputPath, "FILE", "likely pieces; none: leave out that of the run"),
-}
-MEANS = ("probabilities", "log-probabilities")
-MEAN = {
-    "weights": Option(weight_list, "W,W", "of the first model and of each --with (all equal)"),
-    "mean": Option(MEANS, None, "what is averaged, for each next piece (probabilities)"),
-}
-REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr")
-ENSEMBLE = ("with", *MEAN)
-
-
-def add_options(
-    group: argparse._ActionsContainer, options: Mapping[str, Option], **more: Any
-) -> None:
-    """Add options to a command, or to a group of its options; `more` is for `add_argument`."""
-    for name, (kind, metavar, text, default) in options.items():
-        values: dict[str, Any] = {"type": kind, "metavar": metavar}
-        if isinstance(kind, tuple):
-            values = {"type": type(kind[0]), "choices": kind}
-        group.add_argument(option_name(name), help=text, **{"default": default, **values, **more})
-
-
-def add_model(command: ArgumentParser, **more: Any) -> None:
-    """The model, and options of all that reads one; `more` is for `add_argument`."""
-    path = "a checkpoint, or the folder of a run"
-    command.add_argument("path", type=InputPath, metavar="PATH", help=path, **more)
-    add_device(command)
-
-
-def add_device(command: ArgumentParser) -> None:
-    """The device, and the tag of a corpus."""
-    command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
-    command.add_argument("--tag", help="translate like the training corpus with this tag")
-
-
-def add_ensemble(command: ArgumentParser) -> None:
-    group = command.add_argument_group("ensemble")
-    others = "a model with the same pieces, joined with the first; may be repeated"
-    group.add_argument("--with", type=InputPath, action="append", metavar="PATH", help=others)
-    add_options(group, MEAN)
-
-
-def add_decoding(command: ArgumentParser) -> None:
-    group = command.add_argument_group("search")
-    add_options(group, {**BEAM, **ANY})
-    group.add_argument("--sample", action="store_true", help="sample, do not search for the best")
-    add_options(group, SAMPLE)
-    group = command.add_argument_group("engine")
-    add_options(group, ENGINE)
-    group.add_argument("--stats", action="store_true", help="print engine statistics to stderr")
-
-
-def decoding_arguments(arguments: Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments of `Translator.search` and of `Translator.engine`, before torch is imported.
-
-    Raises: ConfigError for options that exclude each other, and for --workers on a GPU.
-    """
-    given = {name: getattr(arguments, name) for name in (*ANY, *BEAM, *SAMPLE)}
-    given = {name: value for name, value in given.items() if value is not None}
-    beam, sample = ([option_name(n) for n in names if n in given] for names in (BEAM, SAMPLE))
-    drawn = ["--sample"] * arguments.sample + sample
-    if beam and drawn:
-        raise ConfigError(
-            f"{beam[0]} belongs to a search for the best, {drawn[0]} to random draws: leave one out"
-        )
-    if drawn or (arguments.mbr and not beam):
-        given = {"name": "sample", "samples": arguments.mbr, **given}
-    several = isinstance(arguments.workers, int) and arguments.workers > 1
-    if several and arguments.device.startswith("cuda"):
-        raise ConfigError("--workers are processes on CPU cores: leave it out, or add --device cpu")
-    return given, {name: getattr(arguments, name) for name in ENGINE}
-
-
-def model_paths(path: str | Path, arguments: Namespace) -> list[Path]:
-    """A model and those that are joined with it. Called before torch is imported.
-
-    Raises: ConfigError for options of an ensemble without another model.
-    """
-    others: list[Path] = getattr(arguments, "with") or []
-    given = [option_name(name) for name in ENSEMBLE if getattr(arguments, name) is not None]
-    if given and not others:
-        raise ConfigError(f"{given[0]} is for several models: add --with PATH, or leave it out")
-    return [Path(path), *others]
-
-
-def open_models(path: str | Path, arguments: Namespace) -> "Translator":
-    """The model, or the ensemble, that the arguments say."""
-    paths = model_paths(path, arguments)
-    with defer_collection():
-        from seq2seq.translation.translator import Translator  # only here: torch takes a second
-
-        if len(paths) == 1:
-            return Translator.load(path, arguments.device, arguments.tag)
-        options: dict[str, Any] = {name: getattr(arguments, name) for name in MEAN}
-        given = {name: value for name, value in options.items() if value is not None}
-        return Translator.ensemble(paths, device=arguments.device, tag=arguments.tag, **given)
-
-
-def choose_shortlist(path: Path, given: Path | None) -> Path | None:
-    """The shortlist that a model is used with, for a process in any folder: that of --shortlist, or
-    else the one in the folder of its run, which is then said.
-    """
-    from seq2seq.decoding.shortlist.file import find_shortlist
-
-    if given is not None:
-        return None if given == Path("none") else given.absolute()
-    found = find_shortlist(path)
-    if found is None:
-        return None
-    print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
-    return found.absolute()
-
-
-def options_of_models(arguments: Namespace) -> list[str]:
-    """The options that were given and that only models understand."""
-    tables = (REQUIREMENTS, ENSEMBLE, ANY, BEAM, SAMPLE, ENGINE)
-    names = ["device", "tag", "sample", "stats", *chain.from_iterable(tables)]
-    values = ((name, getattr(arguments, name)) for name in names)
-    # Not `in (None, False)`, which holds of a 0 that was typed as well.
-    return [option_name(n) for n, v in values if not (v is None or v is False or v == "auto")]
-
-
-def list_given(arguments: Namespace, names: Iterable[str]) -> list[str]:
-    """Options that were given, as they are typed, without those that a 0 turns off."""
-    return [option_name(name) for name in names if getattr(arguments, name)]
-
-
-def option_name(name: str) -> str:
-    """An option as it is typed."""
-    return f"--{name.replace('_', '-')}"
-
-
-def with_typed_options(message: str, arguments: Namespace) -> str:
-    """A message with the options of conf/decode named as this command names them."""
-    typed = {f"decode.{name}=": f"{option_name(name)} " for name in vars(arguments)}
-    typed |= {"decode.samples=": "--nbest ", "decode=greedy": "--beam-size 1"}
-    if hasattr(arguments, "corpora"):
-        typed |= {"data.source=": "--source ", "data.target=": "--target "}
-    for option, here in typed.items():
-        message = message.replace(option, here)
-    return message

@@ -8,34 +8,35 @@ It is a checkpoint like any other. In float32 it computes with the rounded matri
 with the very integers of the file.
 """
 
-from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from seq2seq.base.errors import printable
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
+from seq2seq.cli.options import argument, value
 
 HELP = "write a model with its matrices in 8 bits, in a quarter of the size"
 SAMPLE = 500
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    path = "a checkpoint, or the folder of a run"
-    command.add_argument("path", type=InputPath, metavar="PATH", help=path)
-    output = "default: int8.ckpt in the folder of the run"
-    command.add_argument("-o", "--output", type=Path, help=output)
-    text = f"sources, of which {SAMPLE} lines are translated: int8 gets fixed scales of inputs"
-    command.add_argument("--calibrate", type=InputPath, metavar="FILE", help=text)
+@dataclass(frozen=True, kw_only=True)
+class QuantizeOptions:
+    """The options of `seq2seq quantize`."""
+
+    path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
+    output: Path | None = value("default: int8.ckpt in the folder of the run", "FILE", "-o")
+    calibrate: InputPath | None = value(f"sources for fixed scales ({SAMPLE} lines)", "FILE")
 
 
-def run(arguments: Namespace) -> int:
-    output = arguments.output or folder_of(arguments.path) / "int8.ckpt"
-    check_written(output, *inputs_of(arguments), model=True)
+def run(options: QuantizeOptions) -> int:
+    output = options.output or folder_of(options.path) / "int8.ckpt"
+    check_written(output, *inputs_of(options), model=True)
     from seq2seq.checkpoint.quantize import quantize_checkpoint
     from seq2seq.data.text.lines import read_lines  # only here: torch takes a second
 
-    texts = islice(read_lines(arguments.calibrate), SAMPLE) if arguments.calibrate else None
-    before = quantize_checkpoint(arguments.path, output, texts)
+    texts = islice(read_lines(options.calibrate), SAMPLE) if options.calibrate else None
+    before = quantize_checkpoint(options.path, output, texts)
     size = output.stat().st_size
     print(printable(f"{output}: {size / 1e6:.1f} MB, for {before / 1e6:.1f} MB of float32"))
     return 0

@@ -1,4 +1,4 @@
-"""`translate --files --ray`: shards on all cores of a Ray cluster.
+"""`translate-files --ray`: shards on all cores of a Ray cluster.
 
 An actor for each core has the model in one thread, and a task is a shard. An actor that dies starts
 again elsewhere with the shard that it had; a shard with which it dies each time is given up. If
@@ -10,36 +10,39 @@ import os
 import socket
 import sys
 import warnings
-from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_count
 from seq2seq.cli import status
-from seq2seq.cli.sharded import begin_files, finish, missing_shards, translate_shards
-from seq2seq.cli.shards import InputFiles, Lines, Shard
+from seq2seq.cli.models import Opened
+from seq2seq.cli.shards import InputFiles, Lines, Shard, record_options
+from seq2seq.cli.translate_files import (
+    TranslateFilesOptions,
+    find_files,
+    finish,
+    missing_shards,
+    translate_shards,
+)
 
-if TYPE_CHECKING:
-    from seq2seq.decoding import Engine
-    from seq2seq.decoding.workers import Workers
-    from seq2seq.translation.text_engine import TextEngine
-    from seq2seq.translation.translator import Translator
-
-Opened = tuple["Translator", "Engine | Workers", "TextEngine"]
-Open = Callable[[Namespace], Opened]
-Result = tuple[Shard, bool, list[str]]  # whether a line failed, and what was said of lines
+Result = tuple[Shard, bool, list[str]]  # whether a line failed, and the problems of the lines
 TRIES = 3  # of a shard whose actor dies
 
 
 class ShardTranslator:
-    """The work of an actor. The model is opened with the first shard, so that an error belongs to
-    it, as any other.
+    """The work of an actor, which runs in the folder of the command.
+
+    The model is opened with the first shard, so that an error belongs to it, as any other.
     """
 
-    def __init__(self, arguments: Namespace, open_model: Open):
-        self.arguments, self.open_model = arguments, open_model
+    def __init__(
+        self, folder: Path, options: TranslateFilesOptions, open_model: Callable[[], Opened]
+    ):
+        with suppress(FileNotFoundError):  # then all paths are absolute, or an error says what is
+            os.chdir(folder)
+        self.options, self.open_model = options, open_model
         self.opened: Opened | None = None
 
     def translate(self, shard: Shard, lines: Lines) -> Result:
@@ -47,11 +50,12 @@ class ShardTranslator:
 
         if self.opened is None:
             torch.set_num_threads(1)
-            self.opened = self.open_model(self.arguments)
-        translator, _, texts = self.opened
-        with warnings.catch_warnings(record=True) as told:
-            [(_, failed)] = translate_shards([(shard, lines)], self.arguments, translator, texts)
-        return shard, failed, [str(each.message) for each in told]
+            self.opened = self.open_model()
+        problems: list[str] = []
+        wanted = [(shard, lines)]
+        results = translate_shards(wanted, self.options, self.opened, warn=problems.append)
+        [(_, failed)] = results
+        return shard, failed, problems
 
 
 @contextmanager
@@ -73,22 +77,24 @@ def mute_ray() -> Iterator[None]:
 
 
 @mute_ray()
-def translate_on_ray(arguments: Namespace, open_model: Open) -> int:
-    """As `translate_files`; `open_model` is called by each actor.
+def translate_on_ray(
+    options: TranslateFilesOptions, shortlist: Path | None, open_model: Callable[[], Opened]
+) -> int:
+    """Translate the missing shards and join them; each actor calls `open_model`.
 
     Raises: ConfigError if Ray is not installed or no cluster answers; DataError that names the
         shards that were given up.
     """
-    connect(arguments.ray)
+    connect(options.ray or "auto")
     import ray
 
-    arguments = Namespace(**{k: absolute(v) for k, v in vars(arguments).items()})
-    files, lost = begin_files(arguments), list[Shard]()
-    results = shards_done(arguments, files, open_model, lost)
-    if not arguments.quiet and sys.stderr is not None:
+    record_options(options, shortlist)
+    files, lost = find_files(options), list[Shard]()
+    results = shards_done(options, files, open_model, lost)
+    if not options.quiet and sys.stderr is not None:
         results = status.with_progress(results, files, "shard")
     try:
-        code = finish(arguments, results)
+        code = finish(options, files, results)
     except DataError:  # in the end, of what is missing
         if not lost:
             raise
@@ -123,15 +129,11 @@ def connect(address: str) -> None:
         ) from error
 
 
-def absolute(value: Any) -> Any:
-    """Paths as an actor needs them, whose current folder is another."""
-    if isinstance(value, list):
-        return [absolute(each) for each in value]
-    return value.absolute() if isinstance(value, Path) else value
-
-
 def shards_done(
-    arguments: Namespace, files: InputFiles, open_model: Open, lost: list[Shard]
+    options: TranslateFilesOptions,
+    files: InputFiles,
+    open_model: Callable[[], Opened],
+    lost: list[Shard],
 ) -> Iterator[tuple[Shard, bool]]:
     """Each missing shard once it is written, in the order in which they are.
 
@@ -147,7 +149,7 @@ def shards_done(
     actor: Any = ray.remote(**again)(ShardTranslator)
     resources: Any = ray.cluster_resources
     cores = max(1, int(resources().get("CPU", 1)))
-    free = [actor.remote(arguments, open_model) for _ in range(cores)]
+    free = [actor.remote(Path.cwd(), options, open_model) for _ in range(cores)]
     asked: dict[Any, tuple[Any, Shard]] = {}  # each actor that has a shard, by its future result
 
     def results() -> Iterator[tuple[Shard, bool]]:
@@ -156,7 +158,7 @@ def shards_done(
         each, shard = asked.pop(done)
         free.append(each)
         try:
-            shard, failed, told = ray.get(done)
+            shard, failed, problems = ray.get(done)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, Seq2SeqError | OSError):
                 raise error.cause from None
@@ -166,11 +168,11 @@ def shards_done(
                 raise ConfigError(f"the cluster cannot start what translates: {error}") from error
             lost.append(shard)
             return
-        for message in told:
-            warnings.warn(message, stacklevel=2)
+        for problem in problems:
+            warnings.warn(problem, stacklevel=2)
         yield shard, failed
 
-    for shard, lines in missing_shards(arguments, files):
+    for shard, lines in missing_shards(options, files):
         if not free:
             yield from results()
         each = free.pop()

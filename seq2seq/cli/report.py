@@ -7,9 +7,9 @@ set. A section whose input is missing says so; the others are written all the sa
 
 import csv
 import json
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_count, printable
 from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
-from seq2seq.cli.options import Option, add_model, add_options, positive
+from seq2seq.cli.models import ModelOptions
+from seq2seq.cli.options import value
 from seq2seq.data.text.lines import check_parallel, read_lines
 
 if TYPE_CHECKING:
@@ -31,10 +32,16 @@ T = TypeVar("T")
 HELP = "report on a run as one HTML page"
 SENTENCES = 500  # enough for intervals; a small model translates them in a minute
 SAMPLES = 12  # pairs whose alignment is shown
-FILES = {
-    "source": Option(InputPath, "FILE", "sentences to translate, instead of the run's"),
-    "reference": Option(InputPath, "FILE", "their translations"),
-}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(ModelOptions):
+    """The options of `seq2seq report`."""
+
+    output: Path | None = value("the page (report.html in the folder of the run)", "HTML", "-o")
+    source: InputPath | None = value("sentences to translate, instead of the run's", "FILE")
+    reference: InputPath | None = value("their translations", "FILE")
+    sentences: int = value("translate the first N (%(default)s)", "N", "-n", default=SENTENCES)
 
 
 class TestText(NamedTuple):
@@ -46,27 +53,17 @@ class TestText(NamedTuple):
     tag: str | None
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    add_model(command)
-    add = command.add_argument
-    add("-o", "--output", type=Path, help="the page (report.html in the folder of the run)")
-    add_options(command, FILES)
-    first = "translate the first N only (%(default)s)"
-    add("--sentences", "-n", type=positive, default=SENTENCES, metavar="N", help=first)
-
-
-def run(arguments: Namespace) -> int:
-    if (arguments.source is None) != (arguments.reference is None):
+def run(options: ReportOptions) -> int:
+    if (options.source is None) != (options.reference is None):
         raise ConfigError("--source FILE and --reference FILE belong together: give both, or none")
-    path = Path(arguments.path)
-    folder = folder_of(path)
-    arguments.output = arguments.output or folder / "report.html"
-    check_written(arguments.output, *inputs_of(arguments))
-    if arguments.source:
-        check_parallel(arguments.source, arguments.reference, "scoring")
-        if is_table(arguments.reference):
+    folder = folder_of(options.path)
+    output = options.output or folder / "report.html"
+    check_written(output, *inputs_of(options))
+    if options.source and options.reference:
+        check_parallel(options.source, options.reference, "scoring")
+        if is_table(options.reference):
             raise ConfigError(
-                f"{arguments.reference}: a report takes one reference per sentence: cut -f1"
+                f"{options.reference}: a report takes one reference per sentence: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
     from seq2seq.checkpoint.folder import find_checkpoint
@@ -74,36 +71,36 @@ def run(arguments: Namespace) -> int:
     from seq2seq.pages.report import ledger_table, write_report
     from seq2seq.translation.translator import Translator
 
-    saved = checkpoint.read(arguments.path)
-    check_written(arguments.output, *list_corpus_files(saved.config))
-    test = attempt(find_test, arguments, saved.config["data"])
+    saved = checkpoint.read(options.path)
+    check_written(output, *list_corpus_files(saved.config))
+    test = attempt(find_test, options, saved.config["data"])
     tag = None if isinstance(test, Seq2SeqError) else test.tag
-    translator = Translator(saved, arguments.device, arguments.tag or tag)
+    translator = Translator(saved, options.device, options.tag or tag)
     tested = test if isinstance(test, Seq2SeqError) else score_test_set(translator, test)
     write_report(
-        arguments.output,
+        output,
         title=folder.resolve().name,
         figures=key_figures(folder, saved, translator),
         metrics=read_run_file(folder / "metrics.csv", lambda path: read_rows(path.parent)),
         tested=tested,
-        alignments=attempt(align_samples, translator, tested, find_checkpoint(path)),
+        alignments=attempt(align_samples, translator, tested, find_checkpoint(options.path)),
         ledger=read_run_file(
             folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes()))
         ),
     )
     if isinstance(tested, Seq2SeqError):
-        print(printable(f"{arguments.output}: without scores, since {tested}"))
+        print(printable(f"{output}: without scores, since {tested}"))
     else:
         total = format_count(tested.total, "sentence")
         judged = f"the first {len(tested.judged):,} of {total} of {tested.name}"
-        print(printable(f"{arguments.output}: on {judged}"))
+        print(printable(f"{output}: on {judged}"))
     return 0
 
 
-def attempt(find: Callable[..., T], *arguments: Any) -> T | Seq2SeqError:
+def attempt(find: Callable[..., T], *values: Any) -> T | Seq2SeqError:
     """The result of `find`, or its error, which says why a section is missing."""
     try:
-        return find(*arguments)
+        return find(*values)
     except Seq2SeqError as error:
         return error
 
@@ -125,13 +122,13 @@ def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
     return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
 
 
-def find_test(arguments: Namespace, data: Mapping[str, Any]) -> TestText:
+def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
     """The given files, else the run's test set, else its validation set."""
-    if arguments.source:
-        files = arguments.source, arguments.reference
+    if options.source and options.reference:
+        files = options.source, options.reference
         pairs = list(zip(*map(read_lines, files), strict=True))
-        name = str(arguments.source)
-        return TestText(name, pairs[: arguments.sentences], len(pairs), arguments.tag)
+        name = str(options.source)
+        return TestText(name, pairs[: options.sentences], len(pairs), options.tag)
     part = "test" if data.get("test") else "valid"
     if not data.get(part):
         raise DataError("the run names no test set: --source FILE --reference FILE")
@@ -144,7 +141,7 @@ def find_test(arguments: Namespace, data: Mapping[str, Any]) -> TestText:
         raise DataError(f"{error} Or give other files: --source FILE --reference FILE") from error
     name = ", ".join(str(component.text.files[0]) for component in chosen)
     kind = "" if part == "test" else ", on which the checkpoint was chosen"
-    return TestText(f"{name}{kind}", pairs[: arguments.sentences], len(pairs), components[0].tag)
+    return TestText(f"{name}{kind}", pairs[: options.sentences], len(pairs), components[0].tag)
 
 
 def score_test_set(translator: "Translator", test: TestText) -> "Tested":
@@ -187,7 +184,8 @@ def align_samples(
     Args:
         path: of the checkpoint; what `align --choose` saved beside it is used.
     """
-    from seq2seq.cli.align.choice import no_options, select_choice
+    from seq2seq.cli.align.choice import select_choice
+    from seq2seq.cli.align.options import ChoiceOptions
     from seq2seq.pages.page import alignment_data
 
     if isinstance(tested, Seq2SeqError):
@@ -198,7 +196,7 @@ def align_samples(
     alignments = [each for each in translator.alignments(pairs) if each is not None]
     if not alignments:
         raise DataError("no sentence could be aligned with its translation")
-    reading = select_choice(no_options(), path, translator.config, alignments)
+    reading = select_choice(ChoiceOptions(), path, translator.config, alignments)
     return alignment_data(alignments, reading.choice)
 
 

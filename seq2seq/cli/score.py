@@ -14,16 +14,17 @@ scores.json then says which model and files the scores are of.
 import json
 import math
 import sys
-from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import MEAN, add_ensemble, add_model, model_paths, open_models
+from seq2seq.cli.models import EnsembleOptions, ModelOptions, open_models
+from seq2seq.cli.options import argument, flag, value
 from seq2seq.data.corpus.cache import file_entry
 from seq2seq.data.text.lines import check_parallel, read_lines
 from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
@@ -35,48 +36,53 @@ HELP = "log-probabilities of given translations"
 AHEAD = 2000  # pairs whose batches are made together: a resumed command begins with such a window
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    add_model(command)
-    add_ensemble(command)
-    add = command.add_argument
-    add("source", type=InputPath, metavar="SRC", help="a sentence per line, may be .gz")
-    add("reference", type=InputPath, metavar="REF", help="their translations")
-    add("--tokens", action="store_true", help="also print each piece with its log-probability")
-    add("-o", "--output", type=Path, metavar="FILE", help="write to FILE.jsonl, which resumes")
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(ModelOptions):
+    """The options of `seq2seq score`."""
+
+    source: InputPath = argument("a sentence per line, may be .gz", "SRC")
+    reference: InputPath = argument("their translations", "REF")
+    ensemble: EnsembleOptions
+    tokens: bool = flag("also print each piece with its log-probability")
+    output: Path | None = value("write to FILE.jsonl, which resumes", "FILE", "-o")
 
 
-def run(arguments: Namespace) -> int:
-    check_written(arguments.output, *inputs_of(arguments))
-    pairs = check_parallel(arguments.source, arguments.reference, "scoring")
-    if arguments.output is None:
-        return report(write_rows(score_rows(arguments, 0), sys.stdout), pairs)
-    ledger = arguments.output.with_suffix(".json")
-    entry = describe_scores(arguments, ledger)
+def run(options: ScoreOptions) -> int:
+    check_written(options.output, *inputs_of(options))
+    pairs = check_parallel(options.source, options.reference, "scoring")
+    if options.output is None:
+        return report(write_rows(score_rows(options, 0), sys.stdout), pairs)
+    ledger = options.output.with_suffix(".json")
+    entry = describe_scores(options, options.output, ledger)
     write_provenance(ledger, entry)
-    count = cut_to_windows(arguments.output)
-    with arguments.output.open("a", encoding="utf-8", newline="\n") as file:
-        after = write_rows(score_rows(arguments, count), file)
-        code = report(chain(iterate_rows(arguments.output, count), after), pairs)
-    write_provenance(ledger, {**entry, "outputs": [file_entry(arguments.output)]})
+    count = cut_to_windows(options.output)
+    with options.output.open("a", encoding="utf-8", newline="\n") as file:
+        after = write_rows(score_rows(options, count), file)
+        code = report(chain(iterate_rows(options.output, count), after), pairs)
+    write_provenance(ledger, {**entry, "outputs": [file_entry(options.output)]})
     return code
 
 
-def describe_scores(arguments: Namespace, ledger: Path) -> dict[str, Any]:
+def describe_scores(options: ScoreOptions, output: Path, ledger: Path) -> dict[str, Any]:
     """The model, files and options of the scores, as a ledger.
 
     Raises: ConfigError if the output is no .jsonl file, or holds something else.
     """
     from seq2seq.checkpoint.folder import find_checkpoint  # only here: torch takes a second
 
-    output: Path = arguments.output
     if output.suffix != ".jsonl":
         raise ConfigError(f"-o {output} should end with .jsonl: -o scores.jsonl")
-    check_written(ledger, *inputs_of(arguments))
+    check_written(ledger, *inputs_of(options))
     check_ledger(ledger, "score")
-    models = model_paths(arguments.path, arguments)
-    inputs = [arguments.source, arguments.reference, *map(find_checkpoint, models)]
-    options = {name: getattr(arguments, name) for name in ("tag", "tokens", *MEAN)}
-    entry = describe_provenance("score", inputs, [], models=list(map(str, models)), options=options)
+    models = options.ensemble.paths(options.path)
+    inputs: list[Path] = [options.source, options.reference, *map(find_checkpoint, models)]
+    chosen = {
+        "tag": options.tag,
+        "tokens": options.tokens,
+        "weights": options.ensemble.weights,
+        "mean": options.ensemble.mean,
+    }
+    entry = describe_provenance("score", inputs, [], models=list(map(str, models)), options=chosen)
     if output.exists() and output.stat().st_size:
         known: Any = None
         with suppress(OSError, ValueError):
@@ -118,12 +124,12 @@ def iterate_rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
                 ) from error
 
 
-def score_rows(arguments: Namespace, skipped: int) -> Iterator[dict[str, Any]]:
+def score_rows(options: ScoreOptions, skipped: int) -> Iterator[dict[str, Any]]:
     """A row for each pair after those that are skipped."""
-    translator = open_models(arguments.path, arguments)
-    texts = zip(read_lines(arguments.source), read_lines(arguments.reference), strict=True)
+    translator = open_models(options.path, options, options.ensemble)
+    texts = zip(read_lines(options.source), read_lines(options.reference), strict=True)
     scores = translator.scores(islice(texts, skipped, None), look_ahead=AHEAD)
-    return (row_of(score, arguments.tokens) for score in scores)
+    return (row_of(score, options.tokens) for score in scores)
 
 
 def row_of(score: "TranslationScore", tokens: bool) -> dict[str, Any]:

@@ -12,14 +12,16 @@ answered, for which documents have --grace seconds.
 import ipaddress
 import logging
 import sys
-from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import BEAM, ENGINE, Option, add_options, natural_number, positive
+from seq2seq.cli.options import argument, flag, natural_number, repeated, subset, value
+from seq2seq.decoding.options import BeamOptions, EngineOptions
 
 if TYPE_CHECKING:
     from seq2seq.serving.auth import Access
@@ -29,58 +31,66 @@ log = logging.getLogger("seq2seq.serving")
 HELP = "serve models over HTTP, with a page to translate on"
 VARIABLES = "SEQ2SEQ_SERVE_"  # an option may be a variable of this prefix
 DEMO = Path("runs/demo/quickstart")
-FILES = {
-    "keys": Option(InputPath, "FILE", "keys, one a line; clients must send one of them"),
-    "tls_cert": Option(InputPath, "FILE", "serve https, with this certificate"),
-    "tls_key": Option(InputPath, "FILE", "the private key, if it is in another file"),
-}
-REPEATED = {
-    "cors": Option(str, "ORIGIN", "pages of this origin may send requests; may be repeated"),
-    "allow_host": Option(str, "NAME", "answer to this name as well; may be repeated"),
-    "trusted_proxy": Option(str, "ADDRESS", "a proxy, or network, that names clients; repeatable"),
-}
-LIMITS = {
-    "queue": Option(positive, "N", "maximum pieces that wait (%(default)s)", 40_960),
-    "deadline": Option(positive, "S", "seconds to wait (%(default)s)", 30),
-    "grace": Option(natural_number, "S", "seconds for documents after SIGTERM (%(default)s)", 8),
-    "connections": Option(positive, "N", "open connections, and requests (%(default)s)", 512),
-}
+KEPT = "keep the glossaries and suggestions that clients send; else nothing is kept"
+GRACE = "seconds for documents after SIGTERM (%(default)s)"
 PACKAGES = ("starlette", "uvicorn", "prometheus_client", "python_multipart", "yaml")
 NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention-zoo[serve]'"
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    add = command.add_argument
-    again: dict[str, Any] = {"action": "append", "default": []}
-    add("paths", nargs="*", type=InputPath, metavar="PATH", help="checkpoints, or folders of runs")
-    add("--model", **again, metavar="NAME=PATH", help="a model with a name; may be repeated")
-    add("--demo", action="store_true", help="the model of the demo")
-    add("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
-    add_options(command, {"beam_size": BEAM["beam_size"], "precision": ENGINE["precision"]})
-    add("--workers", type=positive, default=1, metavar="N", help="processes of each model (1)")
-    kept = "keep the glossaries and suggestions that clients send; else nothing is kept"
-    add("--keep-in", type=InputPath, metavar="FOLDER", help=kept)
-    access = command.add_argument_group("access")
-    add = access.add_argument
-    add("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
-    add("--port", type=natural_number, default=8000, help="%(default)s; 0 is any that is free")
-    add("--no-auth", action="store_true", help="allow anyone who reaches the address to translate")
-    add_options(access, FILES)
-    add_options(access, REPEATED, **again)
-    add_options(command.add_argument_group("limits"), LIMITS)
+@dataclass(frozen=True, kw_only=True)
+class AccessOptions:
+    """The address of the service, and the clients that may use it."""
+
+    host: str = value("the address to listen at (%(default)s)", "HOST", default="127.0.0.1")
+    port: int = value("0 is any that is free", "PORT", default=8000, type=natural_number)
+    no_auth: bool = flag("allow anyone who reaches the address to translate")
+    keys: InputPath | None = value("keys, one a line; clients must send one of them", "FILE")
+    tls_cert: InputPath | None = value("serve https, with this certificate", "FILE")
+    tls_key: InputPath | None = value("the private key, if it is in another file", "FILE")
+    cors: Sequence[str] = repeated("pages of this origin may ask; repeatable", "ORIGIN")
+    allow_host: Sequence[str] = repeated("answer to this name, too; repeatable", "NAME")
+    trusted_proxy: Sequence[str] = repeated("it names clients; repeatable", "ADDRESS")
+
+    def __post_init__(self) -> None:
+        if self.tls_key and not self.tls_cert:
+            raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")
 
 
-def run(arguments: Namespace) -> int:
-    check_written(None, *inputs_of(arguments))
-    models = models_of(arguments)
-    if arguments.tls_key and not arguments.tls_cert:
-        raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """Limits of work and of waiting."""
+
+    queue: int = value("maximum pieces that wait (%(default)s)", "N", default=40_960)
+    deadline: int = value("seconds to wait (%(default)s)", "S", default=30)
+    grace: int = value(GRACE, "S", default=8, type=natural_number)
+    connections: int = value("open connections, and requests (%(default)s)", "N", default=512)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """The options of `seq2seq serve`."""
+
+    paths: Sequence[InputPath] = argument("checkpoints, or folders of runs", "PATH", nargs="*")
+    model: Sequence[str] = repeated("a model with a name; may be repeated", "NAME=PATH")
+    demo: bool = flag("the model of the demo")
+    device: str = value("cpu, cuda or auto (%(default)s)", "DEVICE", default="auto")
+    search: dict[str, Any] = subset(BeamOptions, "beam_size")
+    engine: dict[str, Any] = subset(EngineOptions, "precision")
+    workers: int = value("processes of each model (1)", "N", default=1)
+    keep_in: InputPath | None = value(KEPT, "FOLDER")
+    access: AccessOptions
+    limits: LimitOptions
+
+
+def run(options: ServeOptions) -> int:
+    check_written(None, *inputs_of(options))
+    models = models_of(options)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     # It warns of what clients send.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     try:
-        serve_models(arguments, models)
+        serve_models(options, models)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in PACKAGES:
             raise ConfigError(NEEDED) from error
@@ -88,15 +98,16 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def serve_models(arguments: Namespace, models: dict[str, Path]) -> None:
+def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
     from seq2seq.serving.auth import read_keys
 
-    if not (arguments.keys or arguments.no_auth or is_loopback(arguments.host)):
+    given, limits = options.access, options.limits
+    if not (given.keys or given.no_auth or is_loopback(given.host)):
         raise ConfigError(
-            f"others reach {arguments.host}: add --keys FILE, or let everyone translate, --no-auth"
+            f"others reach {given.host}: add --keys FILE, or let everyone translate, --no-auth"
         )
-    keys = read_keys(arguments.keys) if arguments.keys else None
-    access = access_of(arguments, keys)
+    keys = read_keys(given.keys) if given.keys else None
+    access = access_of(given, keys)
     sources = ", ".join(f"{name} from {path}" for name, path in models.items())
     log.info("loading torch, which takes some seconds, and then %s", sources)
     import torch
@@ -107,42 +118,40 @@ def serve_models(arguments: Namespace, models: dict[str, Path]) -> None:
     from seq2seq.serving.storage import Storage
 
     torch.set_num_threads(1)  # the matrices of a step are too small to split
-    search = {"beam_size": arguments.beam_size}
-    engine = {"precision": arguments.precision, "workers": arguments.workers}
+    engine = {**options.engine, "workers": options.workers}
     builders = {
-        name: partial(ModelWorker, name, path, arguments.device, search, engine)
+        name: partial(ModelWorker, name, path, options.device, options.search, engine)
         for name, path in models.items()
     }
-    limits = Limits(arguments.queue, arguments.deadline, connections=arguments.connections)
-    storage = Storage(arguments.keep_in) if arguments.keep_in else None
-    service = Service(builders, limits, keys, arguments.keys, storage, arguments.grace)
-    listening = open_socket(arguments.host, arguments.port)
-    tls = (arguments.tls_cert, arguments.tls_key)
-    serve(build_server(service, access, tls), listening)
+    most = Limits(limits.queue, limits.deadline, connections=limits.connections)
+    storage = Storage(options.keep_in) if options.keep_in else None
+    service = Service(builders, most, keys, given.keys, storage, limits.grace)
+    listening = open_socket(given.host, given.port)
+    serve(build_server(service, access, (given.tls_cert, given.tls_key)), listening)
 
 
-def access_of(arguments: Namespace, keys: list[bytes] | None) -> "Access":
+def access_of(options: AccessOptions, keys: list[bytes] | None) -> "Access":
     """From where requests are answered. Raises: ConfigError for what is no name or address."""
     from seq2seq.serving.auth import LOOPBACK, Access, parse_hosts, parse_proxies
 
     hosts = None  # any: where others ask, names are not known; and a strange page has no key
-    if arguments.allow_host or (not keys and is_loopback(arguments.host)):
-        own = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-        hosts = parse_hosts([*LOOPBACK, own, *arguments.allow_host])
-    return Access(hosts, arguments.cors, parse_proxies(arguments.trusted_proxy))
+    if options.allow_host or (not keys and is_loopback(options.host)):
+        own = f"[{options.host}]" if ":" in options.host else options.host
+        hosts = parse_hosts([*LOOPBACK, own, *options.allow_host])
+    return Access(hosts, options.cors, parse_proxies(options.trusted_proxy))
 
 
-def models_of(arguments: Namespace) -> dict[str, Path]:
+def models_of(options: ServeOptions) -> dict[str, Path]:
     """The models by name. Raises: ConfigError if there are none, or two of one name."""
     # The name of a path is that of the folder of a run, or of a checkpoint.
-    folders = ((path, Path(path).resolve()) for path in arguments.paths)
+    folders = ((path, Path(path).resolve()) for path in options.paths)
     given = [((at if at.is_dir() else at.parent).name, Path(path)) for path, at in folders]
-    for text in arguments.model:
+    for text in options.model:
         name, _, path = text.partition("=")
         if not (name and path):
             raise ConfigError(f"--model {text} should be a name and a path: --model demo=RUN")
         given.append((name, Path(path)))
-    if arguments.demo:
+    if options.demo:
         if not DEMO.exists():
             raise ConfigError(f"there is no model in {DEMO} yet. To train it: seq2seq demo")
         given.append(("demo", DEMO))

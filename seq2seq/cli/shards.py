@@ -7,26 +7,30 @@ import hashlib
 import json
 import os
 import zlib
-from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.base.durable import create_text
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.lines import InputLines
-from seq2seq.cli.options import ANY, BEAM, MEAN, REQUIREMENTS, SAMPLE, model_paths, option_name
+from seq2seq.cli.options import collect_given, option_name
 from seq2seq.data.text.lines import read_lines
+
+if TYPE_CHECKING:
+    from seq2seq.cli.translate_files import TranslateFilesOptions
 
 SHARDS = ".shards"  # in the folder of the output
 # In SHARDS: the options they were translated with. Hidden, since the shards of an input of that
 # name are there, too, and inputs are not hidden; earlier versions wrote the second.
 OPTION_FILES = (".options.json", "options.json")
-# Options on which translations depend.
-DECISIVE = ["tag", "prefix", "max_source", "nbest", "json", "json_input", "precision", "sample"]
-DECISIVE += chain(REQUIREMENTS, MEAN, ANY, BEAM, SAMPLE)
+# Options on which translations do not depend, or which are recorded in another way.
+OF_A_MACHINE = {
+    *("device", "with", "batch_size", "cache", "workers", "shortlist", "stats", "copy_numbers"),
+    *("quiet", "shard", "shard_lines", "ray", "nearest", "merge"),
+}
 LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
 
 Lines = list[str | None]
@@ -134,49 +138,49 @@ def read_options(output: Path) -> dict[str, Any]:
     return {}
 
 
-def shard_lines(arguments: Namespace) -> int:
-    lines = arguments.shard_lines or read_options(arguments.output_dir).get("shard_lines")
-    return int(lines or LINES)
-
-
-def record_options(arguments: Namespace) -> None:
+def record_options(options: "TranslateFilesOptions", shortlist: Path | None) -> None:
     """Write down what translations depend on, once: other machines read it.
+
+    Args:
+        shortlist: from `choose_shortlist`.
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
     """
     from seq2seq.data.corpus.cache import sha256_of
     from seq2seq.decoding.shortlist.file import path_of
 
-    values = {name: getattr(arguments, name) for name in DECISIVE}
-    # A penalty of 0 is given, too, and equals False.
-    given = {n: value for n, value in values.items() if not (value in (None, "") or value is False)}
-    if arguments.glossary:
-        given["glossary"] = sha256_of(arguments.glossary)
-    if arguments.shortlist:  # from `choose_shortlist`
-        given["shortlist"] = sha256_of(path_of(arguments.shortlist))
-    if arguments.nearest:
-        given["nearest"] = str(arguments.nearest)
-    given["path"] = hash_models(arguments)
-    given["shard_lines"] = shard_lines(arguments)
-    now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS
-    if not read_options(arguments.output_dir):
+    named = ((name[2:].replace("-", "_"), v) for name, v in collect_given(options).items())
+    given = {name: value for name, value in named if name not in OF_A_MACHINE}
+    if options.requirements.glossary:
+        given["glossary"] = sha256_of(options.requirements.glossary)
+    if shortlist:
+        given["shortlist"] = sha256_of(path_of(shortlist))
+    known = read_options(options.output_dir)
+    if options.nearest:
+        given["nearest"] = str(options.nearest)
+    given["path"] = hash_models(options.ensemble.paths(options.path))
+    given["shard_lines"] = options.shard_lines or known.get("shard_lines", LINES)
+    now, folder = json.loads(json.dumps(given)), options.output_dir / SHARDS
+    if not known:
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):  # another machine was faster
             create_text(folder / OPTION_FILES[0], json.dumps(now))
-    check_same_options(arguments, now)
+    check_same_options(options.output_dir, now)
 
 
-def check_same_options(arguments: Namespace, now: Mapping[str, Any]) -> None:
+def check_same_options(output_dir: Path, now: Mapping[str, Any]) -> None:
     """Raises: ConfigError unless these are all options that shards were translated with."""
-    known = read_options(arguments.output_dir)
+    known = read_options(output_dir)
     if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
         named = ["the model" if name == "path" else option_name(name) for name in differing]
-        begun = f"--output-dir {arguments.output_dir} was begun with other options"
-        raise ConfigError(f"{begun} ({', '.join(named)}): type those, or another folder")
+        raise ConfigError(
+            f"{output_dir} was begun with other options ({', '.join(named)}): type those, or "
+            "another folder"
+        )
 
 
-def hash_models(arguments: Namespace) -> list[str]:
+def hash_models(paths: Sequence[Path]) -> list[str]:
     from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.data.corpus.cache import sha256_of
 
-    return [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]
+    return [sha256_of(find_checkpoint(path)) for path in paths]

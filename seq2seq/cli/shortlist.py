@@ -9,16 +9,18 @@ from then on, and say so: a translation consists of pieces on the lists of its o
 few that are frequent. That is faster, the more so the larger the vocabulary.
 """
 
-from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from seq2seq.base.errors import ConfigError, printable
+from seq2seq.cli.align.options import ChoiceOptions, TextFiles
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
-from seq2seq.cli.options import Option, add_model, add_options, positive
+from seq2seq.cli.models import ModelOptions
+from seq2seq.cli.options import flag, value
 
 if TYPE_CHECKING:
     from seq2seq.decoding.shortlist.build import LinkedPair
@@ -28,85 +30,82 @@ HELP = "make a list of the likely pieces of translations, which makes decoding f
 SAMPLE = 1000  # sources whose lists are counted
 FREQUENT = "the most frequent target pieces that may stand in any translation (%(default)s)"
 LIKELY = "likeliest target pieces of each source piece (%(default)s)"
-SIZES = {
-    "frequent": Option(positive, "N", FREQUENT, 100),
-    "per_piece": Option(positive, "N", LIKELY, 50),
-}
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    add_model(command)
-    add = command.add_argument
-    add("--source", dest="source_file", type=InputPath, metavar="FILE", help="may be .gz")
-    add("--target", dest="target_file", type=InputPath, metavar="FILE", help="its translations")
-    add = command.add_mutually_exclusive_group(required=True).add_argument
-    add("--align", action="store_true", help="link words as seq2seq align does")
-    add("--links", type=InputPath, metavar="FILE", help="links of words, a line for each pair")
-    add("--lexicon", type=InputPath, metavar="FILE", help="pairs of pieces by Marian, may be .gz")
-    add_options(command, SIZES)
+@dataclass(frozen=True, kw_only=True)
+class ShortlistOptions(ModelOptions):
+    """The options of `seq2seq shortlist`."""
+
+    source_file: InputPath | None = value("may be .gz", "FILE", "--source")
+    target_file: InputPath | None = value("its translations", "FILE", "--target")
+    align: bool = flag("link words as seq2seq align does", either=True)
+    links: InputPath | None = value("links of words, a line for each pair", "FILE", either=True)
+    lexicon: InputPath | None = value("pairs of pieces by Marian, may be .gz", "FILE", either=True)
+    frequent: int = value(FREQUENT, "N", default=100)
+    per_piece: int = value(LIKELY, "N", default=50)
 
 
-def run(arguments: Namespace) -> int:
-    check_written(None, *inputs_of(arguments))
-    if not (arguments.lexicon or (arguments.source_file and arguments.target_file)):
-        option = "--align" if arguments.align else "--links"
-        raise ConfigError(f"{option} is for text: add --source FILE and --target FILE")
+def run(options: ShortlistOptions) -> int:
+    check_written(None, *inputs_of(options))
+    texts = None
+    if options.source_file and options.target_file:
+        texts = TextFiles(options.source_file, options.target_file)
+    if not (options.lexicon or texts):
+        kind = "--align" if options.align else "--links"
+        raise ConfigError(f"{kind} is for text: add --source FILE and --target FILE")
     from seq2seq.data.text.lines import read_lines  # only here: torch takes a second
     from seq2seq.decoding.shortlist.build import build_shortlist, count_pieces, read_lexicon
     from seq2seq.decoding.shortlist.file import NAME, write_shortlist
     from seq2seq.text.tokenization.tokenizer import Tokenizers
     from seq2seq.translation.translator import Translator
 
-    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
+    translator = Translator.load(options.path, options.device, options.tag)
     tokenizers = Tokenizers(translator.source, translator.target)
-    if arguments.lexicon:
-        counts, left_out = read_lexicon(arguments.lexicon, tokenizers)
+    if options.lexicon:
+        counts, left_out = read_lexicon(options.lexicon, tokenizers)
         used, total = len(counts.weights), left_out + len(counts.weights)
-        print(printable(f"{arguments.lexicon}: {used:,} of {total:,} pairs are used"))
-    else:
-        read = align_pairs if arguments.align else read_linked_pairs
-        counts = count_pieces(read(arguments, translator), tokenizers)
-    lists = build_shortlist(counts, tokenizers, arguments.frequent, arguments.per_piece)
-    file = folder_of(Path(arguments.path)) / NAME
+        print(printable(f"{options.lexicon}: {used:,} of {total:,} pairs are used"))
+    elif texts and options.links:
+        counts = count_pieces(read_linked_pairs(texts, options.links), tokenizers)
+    elif texts:
+        counts = count_pieces(align_pairs(texts, options.path, translator), tokenizers)
+    lists = build_shortlist(counts, tokenizers, options.frequent, options.per_piece)
+    file = folder_of(options.path) / NAME
     write_shortlist(file, lists, tokenizers)
     found = f"{len(lists.ids):,} pairs of pieces"
-    if arguments.source_file:
-        texts = [*islice(read_lines(arguments.source_file), SAMPLE)]
-        mean = fmean(len(lists.tokens(row)) for row in tokenizers.source.encode_batch(texts))
+    if options.source_file:
+        first = [*islice(read_lines(options.source_file), SAMPLE)]
+        mean = fmean(len(lists.tokens(row)) for row in tokenizers.source.encode_batch(first))
         found += f"; {mean:.0f} of {tokenizers.target.size:,} for a sentence on average"
     print(printable(f"{file}: {found}"))
     return 0
 
 
-def read_linked_pairs(arguments: Namespace, translator: "Translator") -> "Iterator[LinkedPair]":
+def read_linked_pairs(texts: TextFiles, file: Path) -> "Iterator[LinkedPair]":
     """The pairs of two files, with the links of a third. Raises: DataError if they do not fit."""
     from seq2seq.cli.align.links import read_link_files
-    from seq2seq.data.text.lines import read_lines
     from seq2seq.decoding.shortlist.build import LinkedPair
 
-    (links,) = read_link_files(arguments, [arguments.links])
-    files = arguments.source_file, arguments.target_file
-    return map(LinkedPair, *map(read_lines, files), links)
+    (links,) = read_link_files([file], texts)
+    return (LinkedPair(*pair, linked) for pair, linked in zip(texts.pairs(), links, strict=True))
 
 
-def align_pairs(arguments: Namespace, translator: "Translator") -> "Iterator[LinkedPair]":
+def align_pairs(texts: TextFiles, model: Path, translator: "Translator") -> "Iterator[LinkedPair]":
     """The pairs of two files, with the links of the model; without those that it cannot align."""
     from seq2seq.alignment.links import Links
     from seq2seq.checkpoint.folder import find_checkpoint
-    from seq2seq.cli.align.choice import choose_reading, no_options
-    from seq2seq.data.text.lines import check_parallel, read_lines
+    from seq2seq.cli.align.choice import choose_reading
     from seq2seq.decoding.shortlist.build import LinkedPair
 
-    files = arguments.source_file, arguments.target_file
-    check_parallel(*files, "aligning")
-    alignments = translator.alignments(zip(*map(read_lines, files), strict=True))
-    path = find_checkpoint(Path(arguments.path))
-    reading, alignments = choose_reading(no_options(), path, translator.config, alignments)
+    texts.count_pairs()  # checks them
+    alignments = translator.alignments(texts.pairs())
+    path = find_checkpoint(model)
+    reading, alignments = choose_reading(ChoiceOptions(), path, translator.config, alignments)
     if reading is None:
         raise ConfigError("there is nothing to list: no pair can be aligned")
     print(printable(f"aligned by {reading.describe()}"))
-    for source, target, alignment in zip(*map(read_lines, files), alignments, strict=True):
+    for pair, alignment in zip(texts.pairs(), alignments, strict=True):
         if alignment is not None:
             links = alignment.links(reading.choice)
             words = alignment.source, alignment.target
-            yield LinkedPair(source, target, Links(links, links), words)
+            yield LinkedPair(*pair, Links(links, links), words)

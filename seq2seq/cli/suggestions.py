@@ -5,14 +5,15 @@
 Of several suggestions for one text, the last one is taken. White space is made single spaces.
 """
 
-from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import ConfigError, format_count
 from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.cli.options import argument, value
 from seq2seq.data.text.formats import FORMATS, format_row
 from seq2seq.serving.storage import SUGGESTIONS, Record, Storage
 
@@ -22,23 +23,24 @@ KEYS = ("text", "translation")
 Rows = list[tuple[str, str, int]]  # text, translation, and how many suggestions there were
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    add = command.add_argument
-    add("folder", type=InputPath, metavar="FOLDER", help="that of serve --keep-in")
-    add("-o", "--output", type=Path, required=True, metavar="FILE", help="a .jsonl or .tsv file")
-    add("--languages", metavar="DE-EN", help="source and target, if there are several pairs")
+@dataclass(frozen=True, kw_only=True)
+class SuggestionsOptions:
+    """The options of `seq2seq suggestions`."""
+
+    folder: InputPath = argument("that of serve --keep-in", "FOLDER")
+    output: Path = value("a .jsonl or .tsv file", "FILE", "-o", required=True)
+    languages: str | None = value("source and target, if there are several pairs", "DE-EN")
 
 
-def run(arguments: Namespace) -> int:
-    output: Path = arguments.output
+def run(options: SuggestionsOptions) -> int:
+    output, folder = options.output, options.folder
     if output.suffix not in FORMATS:
         raise ConfigError(f"-o {output} should end with .jsonl or .tsv: -o corrections.jsonl")
-    check_written(output, *inputs_of(arguments))
-    folder: Path = arguments.folder
+    check_written(output, *inputs_of(options))
     if not (folder / SUGGESTIONS.name).is_dir():
         raise ConfigError(f"{folder} has no suggestions: give that of serve --keep-in FOLDER")
     records = sorted(Storage(folder).list_all(SUGGESTIONS), key=lambda each: each.created_at)
-    pair = choose_pair(records, arguments.languages)
+    pair = choose_pair(records, options.languages)
     rows = collect(record for record in records if pair_of_languages(record) == pair)
     source, target = pair.split("," if "," in pair else "-")
     write_text(output, format_rows(rows, source, target, output.suffix))

@@ -1,9 +1,10 @@
 """The options of a run's data."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from seq2seq.base.errors import ConfigError
+from seq2seq.base.options import REQUIRED, option
 from seq2seq.data.augment.augmented_text import check_augment
 from seq2seq.data.batches.stages import check_stages
 from seq2seq.data.corpus.groups import Groups
@@ -14,55 +15,51 @@ from seq2seq.data.corpus.mixture import check_directions, check_spec
 class DataOptions:
     """The text of a run, and how much of it a step holds: the keys of `conf/data/*.yaml`.
 
-    Attributes:
-        name: of the corpus.
-        source: suffix of the source language's files, or its column in a .tsv or .jsonl file: a
-            name, or a number from 1.
-        target: of the target language, likewise.
-        train: prefix of the training files, PREFIX.SUFFIX or PREFIX.SUFFIX.gz; or one .tsv or
-            .jsonl file, plain or .gz; or a list of two paths, source then target; relative to the
-            current folder. Or several of these by name: {NAME: {path, weight, tag, augment}}.
-        valid: the validation files, likewise, with path and tag alone.
-        test: the test files, likewise, if there are any.
-        max_length: maximum pieces of a sentence, EOS included; longer pairs are left out.
-        max_tokens: padded tokens of a global batch on either side.
-        cache: folder for tokenizers and encoded corpora.
-        groups: groups of source tokens, for mechanisms that read them: the tokens of a word, or of
-            a word and of a sentence.
-        sentence_separator: a sentence ends after a piece that contains it.
-        both_directions: train on each pair reversed as well; the tag before a source is the
-            language that it is translated into.
-        augment: probabilities with which a training pair is changed, see `AugmentOptions`; those
-            of a corpus of several are added to them.
-        stages: weights of the corpora that change with the update, see `Stage`.
+    A suffix may be typed as the number of a column, and is used as a string. The `augment` of a
+    corpus of several is added to that of all.
 
     Raises: ConfigError for a value out of range.
     """
 
-    name: str
-    source: str | int
-    target: str | int
-    train: str | list[str] | dict[str, Any]
-    valid: str | list[str] | dict[str, Any]
-    test: str | list[str] | dict[str, Any] | None = None
-    max_length: int = 256
-    max_tokens: int = 4096
-    cache: str = "runs/cache"
-    groups: Groups = "none"
-    sentence_separator: str | None = None
-    both_directions: bool = False
-    augment: dict[str, Any] = field(default_factory=dict)
-    stages: list[Any] | None = None
+    name: str = option(REQUIRED, "name of the corpus")
+    source: str | int = option(REQUIRED, "suffix of the source files; of a table, a column or key")
+    target: str | int = option(REQUIRED, "suffix of the target files, likewise")
+    train: str | list[str] | dict[str, Any] = option(
+        REQUIRED, "prefix of two files, a table, [source, target], or {NAME: {path, weight, tag}}"
+    )
+    valid: str | list[str] | dict[str, Any] = option(
+        REQUIRED, "likewise; the best checkpoint is chosen by it"
+    )
+    test: str | list[str] | dict[str, Any] | None = option(
+        None, "likewise, for `seq2seq evaluate`; pairs that are also in train are counted"
+    )
+    max_length: int = option(256, "pieces, eos included; longer pairs are left out and counted")
+    max_tokens: int = option(4096, "padded pieces of a batch on either side, over all devices")
+    cache: str = option("runs/cache", "folder of encoded corpora and tokenizers, keyed by content")
+    groups: Groups = option(
+        "none", "none | words | sentences: groups of source tokens, for hierarchical_context"
+    )
+    sentence_separator: str | None = option(
+        None, "with groups=sentences: a sentence ends after a piece that contains it, such as ."
+    )
+    both_directions: bool = option(
+        False, "true: train on each pair reversed as well; tags tell the directions apart"
+    )
+    augment: dict[str, Any] = option(
+        dict, "changes of training pairs, drawn again in each epoch (docs/data.md)"
+    )
+    stages: list[Any] | None = option(
+        None, "weights that change: [{until: UPDATE, weights: {NAME: 1}}, {weights: {NAME: 1}}]"
+    )
 
     def __post_init__(self) -> None:
-        for option in ("source", "target"):
-            suffix = str(getattr(self, option))
-            # The number of a column is typed as an integer, and used as a string.
-            object.__setattr__(self, option, suffix)
+        for side in ("source", "target"):
+            suffix = str(getattr(self, side))
+            object.__setattr__(self, side, suffix)
             if not suffix or suffix.startswith("."):
                 raise ConfigError(
-                    f"data.{option}={suffix!r} should be the suffix of one language's files, "
-                    f"without the dot, or a column: data.{option}=de"
+                    f"data.{side}={suffix!r} should be the suffix of one language's files, "
+                    f"without the dot, or a column: data.{side}=de"
                 )
         specs = {f"data.{part}": getattr(self, part) for part in ("train", "valid", "test")}
         for what, spec in specs.items():
@@ -86,17 +83,12 @@ class DataOptions:
                 f"{self.max_length}, so the longest sentences would fit no batch; type "
                 f"data.max_tokens={self.max_length} or more"
             )
-        check_separator(self.groups, self.sentence_separator)
-
-
-def check_separator(groups: Groups, separator: str | None) -> None:
-    """Raises: ConfigError for sentences without a separator, and a separator without sentences."""
-    if groups == "sentences" and not separator:
-        raise ConfigError(
-            "data.groups=sentences needs to know what ends one: data.sentence_separator=."
-        )
-    if groups != "sentences" and separator is not None:
-        raise ConfigError(
-            f"data.sentence_separator={separator!r} has no effect with data.groups={groups}: "
-            "data.groups=sentences, or data.sentence_separator=null"
-        )
+        if self.groups == "sentences" and not self.sentence_separator:
+            raise ConfigError(
+                "data.groups=sentences needs to know what ends one: data.sentence_separator=."
+            )
+        if self.groups != "sentences" and self.sentence_separator is not None:
+            raise ConfigError(
+                f"data.sentence_separator={self.sentence_separator!r} has no effect with "
+                f"data.groups={self.groups}: data.groups=sentences, or data.sentence_separator=null"
+            )

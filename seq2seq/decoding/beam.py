@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.decoding.constraints.guide import Guides
+from seq2seq.decoding.options import BeamOptions
 from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
 
 # Floor of the summed attention to a source piece, so that its logarithm stays finite.
@@ -258,7 +259,7 @@ class BeamState(SearchState):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beam(Search):
+class Beam(BeamOptions, Search):
     """K beams per sentence and 2K candidates per step, so that K go on even if K of them end.
 
     1. At first only beam 0 is live. A candidate's value is the log-probability of its beam plus its
@@ -277,42 +278,17 @@ class Beam(Search):
     5. The best score wins; of equal scores, the one that finished first, then the better rank.
        Truncated hypotheses come after all that ended.
 
-    Args:
-        beam_size: K.
-        length_penalty: exponent a; 0 favours short translations, 1 compares log-probabilities per
-            token.
-        penalty_form: penalty(n) is n^a (`power`), or ((5 + n) / 6)^a (`gnmt`, Wu et al. 2016).
-        coverage: b. Adds b * sum_s log(min(sum_t weight_ts, 1)) over source pieces s (eos is one)
-            to a score, with the cross-attention weights of step t, averaged over heads (Wu et al.
-            2016). With 0, no weights are computed.
-        coverage_layer: the decoder layer of these weights; -1 = the last.
-        patience: patience * K hypotheses must finish (Kasai et al. 2022, arXiv:2204.05424); more
-            than 1 searches longer.
-        stopping: `score` as in 3 and 4, or `count`: as soon as patience * K are finished, whatever
-            is open, and without a beam for greedy search. Where eos is probable, that misses longer
-            translations that are better.
-        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra,
-            no_repeat_ngram: see `Search`.
+    With K = `beam_size`, penalty(n) = n^a (`power`) or ((5 + n) / 6)^a (`gnmt`, Wu et al. 2016) for
+    the `length_penalty` a, and b = `coverage`, which adds b * sum_s log(min(sum_t weight_ts, 1))
+    over source pieces s (eos is one) to a score, with the cross-attention weights of step t,
+    averaged over heads (Wu et al. 2016). `patience`: Kasai et al. 2022, arXiv:2204.05424. With
+    `stopping="count"`, a sentence is done as soon as patience * K are finished, whatever is open,
+    and no beam is kept for greedy search. Where eos is probable, that misses longer translations
+    that are better.
     """
 
     search_state: ClassVar[type[SearchState]] = BeamState
     of_sentence = (*Search.of_sentence, "length_penalty", "patience")
-
-    beam_size: int = 5
-    length_penalty: float = 1.0
-    penalty_form: Literal["power", "gnmt"] = "power"
-    coverage: float = 0.0
-    coverage_layer: int = -1
-    patience: float = 1.0
-    stopping: Literal["score", "count"] = "score"
-
-    ranges = {
-        **Search.ranges,
-        "beam_size": (1, 1000),
-        "length_penalty": (0, 10),
-        "coverage": (0, 100),
-        "patience": (0, 100),
-    }
 
     @property
     def beams(self) -> int:

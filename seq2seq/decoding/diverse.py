@@ -11,6 +11,7 @@ from torch import Tensor
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.decoding.beam import Beam, BeamState, Continuations, select_continuations
+from seq2seq.decoding.options import DiverseOptions
 from seq2seq.decoding.search import (
     FREE,
     Array,
@@ -101,14 +102,10 @@ def count_among(tokens: Array, others: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupBeam(Beam):
+class GroupBeam(DiverseOptions, Beam):
     """The search of one group: `beam_size` is that of the group."""
 
     of_sentence = (*Beam.of_sentence, "diversity_penalty")
-    ranges = {**Beam.ranges, "beam_groups": (1, 1000), "diversity_penalty": (0, 1000)}
-
-    beam_groups: int | None = None
-    diversity_penalty: float = 0.5
 
     @property
     def groups(self) -> int:
@@ -135,16 +132,9 @@ class DiverseBeam(GroupBeam):
     3. A sentence is done when all its groups are; one that is done chooses nothing any more. The
        finished hypotheses of all groups are ranked together, each of them once.
 
-    With one group this is `Beam`; with a penalty of 0 all groups find the same.
-
-    Args:
-        beam_size: K.
-        beam_groups: G, a divisor of K; None = K, groups of one beam.
-        diversity_penalty: in units of log-probability; the paper recommends 0.2 to 0.8.
-        patience: a group is done when patience * K / G hypotheses are finished.
-        length_penalty, penalty_form, coverage, coverage_layer, stopping, length_ratio,
-            length_extra, max_length, min_length_ratio, min_length_extra, no_repeat_ngram: see
-            `Beam`.
+    K is `beam_size` and G `beam_groups`, a divisor of K. A group is done when patience * K / G
+    hypotheses are finished. With one group this is `Beam`; with a penalty of 0 all groups find the
+    same.
 
     Raises: ConfigError for a value out of range, and for groups of different sizes.
     """
@@ -156,9 +146,9 @@ class DiverseBeam(GroupBeam):
         if self.beam_size % self.groups:
             sizes = [n for n in range(1, self.beam_size + 1) if self.beam_size % n == 0]
             raise ConfigError(
-                f"decode.beam_groups={self.beam_groups} should divide the {self.beam_size} beams "
+                f"beam_groups={self.beam_groups} should divide the {self.beam_size} beams "
                 f"into groups of one size: {', '.join(map(str, sizes))}, or another "
-                "decode.beam_size=K"
+                "beam_size=K"
             )
 
     @property

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -13,14 +13,13 @@ from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.constraints.guide import Guide
 from seq2seq.decoding.decoding_batch import DecodingBatch
+from seq2seq.decoding.options import Cache, EngineOptions
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import NO_LIST, Search, SentenceOptions, check_prefix
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Seq2Seq
-
-Cache = Literal["auto", "dense", "paged"]
 
 # Default pool size in tokens: for each hypothesis, but with room for one long sentence.
 TOKENS_PER_ROW, MIN_TOKENS = 128, 2**14
@@ -34,7 +33,7 @@ def check_required(search: Search) -> None:
     if not (isinstance(search, Beam) and search.beams > 1):
         raise ConfigError(
             "a translation that must contain something is found by a search of several beams: "
-            "decode.beam_size=5"
+            "beam_size=5"
         )
 
 
@@ -56,12 +55,9 @@ class Engine(SentenceEngine):
         search: how hypotheses are chosen for requests that do not say it.
         guide: makes a guide from a request's constraint; by default, that is one.
         shortlist: the pieces that may translate those of a source; None = any.
-        cache: `dense`, `paged`, or `auto`: paged on a GPU. A model that cannot merge
-            (`Seq2Seq.can_merge`) is decoded as with `dense`.
-        rows: maximum number of hypotheses decoded at once, but always those of one sentence.
-        pages: of the paged cache; None = room for `rows` hypotheses of 128 tokens, and for at
-            least 16,384 tokens.
-        page_size: tokens per page; None = 8 on a CPU, 16 on a GPU.
+        cache, rows, pages, page_size: see `EngineOptions`. `rows` always has room for those of one
+            sentence, and the paged cache for 16,384 tokens by default. A model that cannot merge
+            (`Seq2Seq.can_merge`) is decoded with a dense cache.
 
     Attributes:
         stats: counts of the work done so far.
@@ -76,10 +72,10 @@ class Engine(SentenceEngine):
         guide: Callable[[Any], Guide] = lambda constraint: constraint,
         shortlist: Shortlist | None = None,
         *,
-        cache: Cache = "auto",
-        rows: int = 320,
-        pages: int | None = None,
-        page_size: int | None = None,
+        cache: Cache = EngineOptions.cache,
+        rows: int = EngineOptions.rows,
+        pages: int | None = EngineOptions.pages,
+        page_size: int | None = EngineOptions.page_size,
     ):
         self.model, self.search, self.guide, self.max_rows = model, search, guide, rows
         self.shortlist = shortlist

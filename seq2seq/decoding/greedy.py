@@ -58,12 +58,7 @@ class GreedyState(IndependentBeams):
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy(Search):
-    """One beam per sentence, one candidate per step. The score is log-probability / length.
-
-    Args:
-        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra,
-            no_repeat_ngram: see `Search`.
-    """
+    """One beam per sentence, one candidate per step. The score is log-probability / length."""
 
     search_state = GreedyState
     beams = 1

@@ -55,14 +55,14 @@ def to_bfloat16(model: Seq2Seq) -> Seq2Seq:
 def to_int8(model: Seq2Seq) -> Seq2Seq:
     if not next(model.parameters()).is_cpu:
         raise ConfigError(
-            "decode.precision=int8 runs on a CPU only. On a GPU use decode.precision=bfloat16, or "
+            "precision=int8 runs on a CPU only. On a GPU use precision=bfloat16, or "
             "choose the CPU: --device cpu"
         )
     for name, layer in model.named_modules():
         if type(layer) is nn.Linear and layer.in_features > MAX_INPUTS:
             raise ConfigError(
-                f"decode.precision=int8 adds up to {MAX_INPUTS:,} products in 32 bits, and {name} "
-                f"has {layer.in_features:,} inputs: decode.precision=float32"
+                f"precision=int8 adds up to {MAX_INPUTS:,} products in 32 bits, and {name} "
+                f"has {layer.in_features:,} inputs: precision=float32"
             )
     return accelerate(copy_model(model), Int8Linear, int8=True)
 

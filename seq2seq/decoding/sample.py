@@ -7,11 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.base.errors import ConfigError
 from seq2seq.decoding.greedy import IndependentBeams
+from seq2seq.decoding.options import ALL_TOKENS, SampleOptions
 from seq2seq.decoding.search import Array, Search
-
-ALL_TOKENS = 2**31 - 1  # more candidates than any vocabulary has
 
 
 class SampleState(IndependentBeams):
@@ -48,59 +46,18 @@ class SampleState(IndependentBeams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample(Search):
+class Sample(SampleOptions, Search):
     """Independent draws, one beam each. The score is log-probability / length, at temperature 1.
 
     A token is drawn if top_k, top_p, epsilon and min_p all keep it; the best one always may be.
 
-    Args:
-        samples: beams per sentence, K.
-        temperature: divides log-probabilities; below 1 favours probable tokens.
-        top_k: draw among the top_k best tokens only; None = all (Fan et al. 2018).
-        top_p: draw among the fewest best tokens that have this probability together, after
-            temperature and top_k (Holtzman et al. 2020).
-        epsilon: draw among tokens of at least this probability, after temperature and top_k (Hewitt
-            et al. 2022, arXiv:2210.15191).
-        min_p: draw among tokens at least this many times as probable as the best, after temperature
-            (Nguyen et al. 2024, arXiv:2407.01082).
-        seed: another one draws other translations.
-        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra,
-            no_repeat_ngram: see `Search`.
-
-    Raises: ConfigError for a value out of range.
+    temperature and top_k (Fan et al. 2018) come first, then top_p (Holtzman et al. 2020) and
+    epsilon (Hewitt et al. 2022, arXiv:2210.15191). min_p, relative to the best token, follows the
+    temperature (Nguyen et al. 2024, arXiv:2407.01082).
     """
 
     search_state = SampleState
     of_sentence = (*Search.of_sentence, "temperature", "top_p", "epsilon", "min_p", "seed")
-    ranges = {
-        **Search.ranges,
-        "samples": (1, 1000),
-        "temperature": (0.001, 1000),
-        "top_k": (1, ALL_TOKENS),
-        "epsilon": (0, 1),
-        "min_p": (0, 1),
-        "seed": (0, 2**32 - 1),
-    }
-
-    samples: int = 1
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float = 1.0
-    epsilon: float = 0.0
-    min_p: float = 0.0
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ConfigError(
-                f"decode.temperature={self.temperature} should be above 0. "
-                "For the most probable piece at each step: decode=greedy"
-            )
-        super().__post_init__()
-        if not 0 < self.top_p <= 1:
-            raise ConfigError(
-                f"decode.top_p={self.top_p} should be above 0 and at most 1, which keeps all pieces"
-            )
 
     @property
     def beams(self) -> int:

@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import check_options, check_range
+from seq2seq.base.registry import options_of
 from seq2seq.base.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.decoding.constraints.guide import Guide, Guides, RowTokens
+from seq2seq.decoding.options import SearchOptions
 from seq2seq.models.candidates import CandidateRequest, TokenLists
 
 Array = NDArray[Any]
@@ -67,65 +67,16 @@ class StepChoice(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class Search(SearchOptions):
     """The rule by which hypotheses are chosen: options only, so it serves any number of states.
 
     Length limits depend only on the source of the sentence, so a translation does not change with
-    its batch. They count tokens with eos, for a source of S pieces without eos.
-
-    Args:
-        length_ratio, length_extra: a translation has at most length_ratio * S + length_extra
-            tokens,
-        max_length: and never more than this, whatever its source; None = no such limit,
-        min_length_ratio, min_length_extra: and at least min_length_ratio * S + min_length_extra.
-        no_repeat_ngram: no n-gram of this many tokens occurs twice in a translation, a forced
-            prefix aside; 0 = any may.
-
-    Raises: ConfigError for a value out of range.
+    its batch. No forced prefix counts as a repeated n-gram.
     """
-
-    length_ratio: float = 1.5
-    length_extra: int = 10
-    max_length: int | None = None
-    min_length_ratio: float = 0.0
-    min_length_extra: int = 0
-    no_repeat_ngram: int = 0
 
     search_state: ClassVar[type["SearchState"]]
     # Options in which the searches of the sentences in one batch may differ.
-    of_sentence: ClassVar[tuple[str, ...]] = (
-        "length_ratio",
-        "length_extra",
-        "max_length",
-        "min_length_ratio",
-        "min_length_extra",
-        "no_repeat_ngram",
-    )
-    # The minimum and maximum of each numeric option.
-    ranges: ClassVar[dict[str, tuple[float, float]]] = {
-        "length_ratio": (0, 1000),
-        "length_extra": (1, 1_000_000),
-        "max_length": (1, 1_000_000),
-        "min_length_ratio": (0, 1000),
-        "min_length_extra": (0, 1_000_000),
-        "no_repeat_ngram": (0, 1000),
-    }
-
-    def __post_init__(self) -> None:
-        check_options(type(self), {f.name: getattr(self, f.name) for f in fields(self)}, "decode")
-        for name, (minimum, maximum) in self.ranges.items():
-            check_range(f"decode.{name}", getattr(self, name), minimum, maximum=maximum)
-        for lower, upper in (
-            ("min_length_ratio", "length_ratio"),
-            ("min_length_extra", "length_extra"),
-            ("min_length_extra", "max_length"),
-        ):
-            minimum, maximum = getattr(self, lower), getattr(self, upper)
-            if maximum is not None and minimum > maximum:
-                raise ConfigError(
-                    f"decode.{lower}={minimum} should be at most decode.{upper}={maximum}: "
-                    "otherwise no length is allowed for some translation"
-                )
+    of_sentence: ClassVar[tuple[str, ...]] = tuple(options_of(SearchOptions))
 
     @cached_property
     def kind(self) -> Self:

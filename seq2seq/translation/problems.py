@@ -1,19 +1,26 @@
 """The problems of texts, told to people."""
 
 import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
 
 from seq2seq.translation.request import SHOWN, TranslationRequest
 
+warn_of_input = partial(warnings.warn, stacklevel=3)
+
 
 def warn_of_problems(
-    requests: Iterable[TranslationRequest], *, lenient: bool = False
+    requests: Iterable[TranslationRequest],
+    *,
+    lenient: bool = False,
+    warn: Callable[[str], object] = warn_of_input,
 ) -> Generator[TranslationRequest, None, None]:
     """Pass requests on that have ended, in order, and warn of their problems by their places; at
     the end, of those whose best translation the length limit cut off.
 
     Args:
         lenient: is a text that is refused a problem like any other, not an error?
+        warn: gets each message.
 
     Raises: the error of a request that has failed for no problem with its text.
     """
@@ -28,14 +35,13 @@ def warn_of_problems(
         if error and (not request.result.failed or ("refused" in problems and not lenient)):
             raise type(error)(f"{request.place}: {error}") from error
         for problem in problems.values():
-            warnings.warn(problem.at(request.place), stacklevel=3)
+            warn(problem.at(request.place))
         yield request
     if count:
         places = join_places(truncated) + ", ..." * (count > SHOWN)
-        warnings.warn(
+        warn(
             f"cut off at the length limit: {count:,} translation(s), of {places}. To allow longer "
-            "ones, raise --length-ratio (and --max-length, if given)",
-            stacklevel=3,
+            "ones, raise --length-ratio (and --max-length, if given)"
         )
 
 

@@ -158,10 +158,10 @@ class Translator:
         search = build_search({**kept, **changed, "name": name})
         check_coverage(search, self.model)
         if search.beams > self.target.size:
-            option = "decode.samples" if name == "sample" else "decode.beam_size"
+            what = "samples" if name == "sample" else "beams"
             raise ConfigError(
-                f"{option}={search.beams} is more than the {self.target.size} pieces that this "
-                f"model can write. 5 is usual: {option}=5"
+                f"{search.beams} {what} are more than the {self.target.size} pieces that this "
+                "model can write. 5 are usual"
             )
         return search
 
@@ -193,7 +193,7 @@ class Translator:
             shortlist = read_shortlist(Path(shortlist), Tokenizers(self.source, self.target))
         changed = {name: value for name, value in options.items() if value is not None}
         if batch_size is not None:
-            check_range("decode.batch_size", batch_size, 1, maximum=10_000)
+            check_range("batch_size", batch_size, 1, maximum=10_000)
             changed["rows"] = batch_size * search.beams
         values = engine_options({**self.config["decode"], **changed})
         workers, precision = values.pop("workers"), values.pop("precision")

@@ -306,7 +306,7 @@ def test_what_cannot_be_meant_is_refused(seq2seq: Command, corpus: Path, tmp_pat
         assert f"{limit} should be" in words
     table = tmp_path / "a.tsv"
     table.write_text("a\tb\nc\td\n")
-    assert "Type --source COLUMN" in refused(seq2seq("clean", table, *LANGUAGES, *out))
+    assert "Name another source" in refused(seq2seq("clean", table, *LANGUAGES, *out))
     both = ("--source", "x", "--target", "x")
     words = refused(seq2seq("clean", f"[{corpus}.de,{corpus}.en]", *both, *out))
     assert "should be different files" in words

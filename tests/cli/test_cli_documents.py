@@ -142,24 +142,8 @@ def test_a_file_that_cannot_be_read_leaves_what_is_there(
 
 
 FOREIGN = [
-    "odt",
-    "pptx",
-    "xlsx",
-    "epub",
-    "pdf",
-    "json",
-    "yaml",
-    "csv",
-    "tex",
-    "rtf",
-    "doc",
-    "ods",
-    "ipynb",
-    "resx",
-    "xml",
-    "tar.gz",
-    "7z",
-    "PDF",
+    *("odt", "pptx", "xlsx", "epub", "pdf", "json", "yaml", "csv", "tex", "rtf", "doc", "ods"),
+    *("ipynb", "resx", "xml", "tar.gz", "7z", "PDF"),
 ]
 
 
@@ -207,8 +191,8 @@ def test_folders_and_several_files_are_refused(
         ended = seq2seq("translate", run, "--document", *given, "-o", "out")
         assert wrong in refused(ended) and not Path("out").exists()
     assert "--document a.md" in refused(seq2seq("translate", run, "a.md"))
-    folder = "--files", tmp_path, "--output-dir", tmp_path.parent / "out"
-    assert "--document" in refused(seq2seq("translate", run, *folder))
+    folders = tmp_path, tmp_path.parent / "out"
+    assert "--document" in refused(seq2seq("translate-files", run, *folders))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""`seq2seq translate --files`: every line of every file once, whatever is killed."""
+"""`seq2seq translate-files`: every line of every file once, whatever is killed."""
 
-import argparse
 import gzip
 import json
 import os
@@ -17,7 +16,6 @@ from helpers.machines import can_isolate, run_on_two
 
 from seq2seq.base import durable
 from seq2seq.checkpoint.folder import find_checkpoint
-from seq2seq.cli import sharded
 from seq2seq.cli import shards as shards_module
 from seq2seq.data.corpus.cache import sha256_of
 from seq2seq.data.text.provenance import find_provenance
@@ -40,8 +38,7 @@ def texts(tmp_path: Path) -> Path:
 
 
 def typed(run: Path, texts: Path, *more: object) -> tuple[object, ...]:
-    output = ("--output-dir", texts.parent / "out", "--shard-lines", 4)
-    return "translate", run, "--files", texts, *output, *more
+    return "translate-files", run, texts, texts.parent / "out", "--shard-lines", 4, *more
 
 
 def joined(texts: Path) -> dict[str, bytes]:
@@ -334,18 +331,12 @@ def test_killed_at_any_write_and_started_again_every_line_is_there_once(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--shard", "1/2"), "--shard is for many files"),
-        (("--merge",), "--merge is for many files"),
-        (("--files", "IN"), "--files needs a folder for the translations"),
-        (("--files", "IN", "--output-dir", "IN/out"), "should be apart"),
-        (("--files", "IN", "--output-dir", "IN/.."), "should be apart"),
-        (("--files", "IN/none", "--output-dir", "OUT"), "there is no such folder"),
-        (("--files", "IN/a.txt", "--output-dir", "OUT"), "is a file: give its folder"),
-        (("--files", "IN/more/.hidden/..", "--output-dir", "USED"), "holds something else"),
-        (("--files", "EMPTY", "--output-dir", "OUT"), "holds no files"),
-        (("--files", "IN", "--output-dir", "OUT", "Ja."), "texts cannot be joined with --files"),
-        (("--files", "IN", "--output-dir", "OUT", "--document"), "--document cannot be joined"),
-        (("--files", "IN", "--output-dir", "OUT", "-o", "x"), "--output cannot be joined"),
+        (("IN", "IN/out"), "should be apart"),
+        (("IN", "IN/.."), "should be apart"),
+        (("IN/none", "OUT"), "there is no such folder"),
+        (("IN/a.txt", "OUT"), "is a file: give its folder"),
+        (("IN/more/.hidden/..", "USED"), "holds something else"),
+        (("EMPTY", "OUT"), "holds no files"),
     ],
 )
 def test_options_that_cannot_work_are_refused(
@@ -357,7 +348,7 @@ def test_options_that_cannot_work_are_refused(
     places = {"IN": str(texts), "OUT": str(texts.parent / "out")}
     places |= {name: str(texts.parent / name) for name in ("USED", "EMPTY")}
     given = [re.sub("IN|OUT|USED|EMPTY", lambda m: places[m[0]], option) for option in options]
-    assert words in refused(seq2seq("translate", run, *given))
+    assert words in refused(seq2seq("translate-files", run, *given))
 
 
 def test_other_options_and_other_files_than_text_are_refused(
@@ -370,8 +361,7 @@ def test_other_options_and_other_files_than_text_are_refused(
     (texts / "z.png").write_bytes(b"\x89PNG\0\0\0\0\0\0\0\0\0\0\0")
     assert "z.png is not UTF-8 text" in refused(seq2seq(*typed(run, texts, *FAST)))
     for part in ("0/2", "3/2", "1"):
-        with pytest.raises(argparse.ArgumentTypeError, match="should be like 1/8"):
-            sharded.parse_part(part)
+        assert "should be like 1/8" in refused(seq2seq(*typed(run, texts, "--shard", part)))
 
 
 @pytest.mark.skipif(find_spec("ray") is not None, reason="ray is installed")

@@ -8,7 +8,7 @@ import pytest
 from helpers.commands import SENTENCES, Command, refused
 from helpers.tiny_runs import corpus
 
-from seq2seq.cli.options import choose_shortlist
+from seq2seq.cli.models import choose_shortlist
 from seq2seq.decoding.shortlist.file import NAME, read_shortlist
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.translator import Translator

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from seq2seq.base.errors import ConfigError
+from seq2seq.cli import suggestions
 from seq2seq.cli.main import parse_arguments
 from seq2seq.data.corpus.mixture import find_components
 from seq2seq.serving.storage import GLOSSARIES, SUGGESTIONS, Storage
@@ -35,9 +36,7 @@ def suggest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Suggest:
 
 
 def run(*words: Any) -> int:
-    arguments = parse_arguments(["suggestions", *map(str, words)])
-    code: int = arguments.run(arguments)
-    return code
+    return suggestions.run(parse_arguments(["suggestions", *map(str, words)]))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".tsv"])

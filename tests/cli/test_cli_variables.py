@@ -23,9 +23,9 @@ def test_a_variable_says_what_an_option_does(monkeypatch: pytest.MonkeyPatch) ->
     for name, value in variables.items():
         monkeypatch.setenv(f"{VARIABLES}{name}", value)
     assert parse_arguments(["serve", "RUN"]) == wanted
-    assert parse_arguments(["serve", "RUN", "--port", "81"]).port == 81
+    assert parse_arguments(["serve", "RUN", "--port", "81"]).access.port == 81
     monkeypatch.setenv(f"{VARIABLES}NO_AUTH", "0")
-    assert not parse_arguments(["serve", "RUN"]).no_auth
+    assert not parse_arguments(["serve", "RUN"]).access.no_auth
 
 
 def test_a_value_is_one_word_whatever_it_contains() -> None:

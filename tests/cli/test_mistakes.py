@@ -78,7 +78,7 @@ MISTAKES = [
     ("decode.cache=page", "decode.cache='page' should be one of 'auto', 'dense', 'paged'"),
     ("decode.workers=0", "decode.workers=0 should be auto, or 1 or more"),
     ("decode.rows=0", "decode.rows=0 should be at least 1"),
-    ("decode.coverage=0.2 attn=fixed", "decode.coverage=0.2 needs the weights of cross-attention"),
+    ("decode.coverage=0.2 attn=fixed", "coverage=0.2 needs the weights of cross-attention"),
     ("decode.coverage=0.2 decode.coverage_layer=2", "at least -2 and less than 2"),
     ("tokenizer.vocab_size=100", "tokenizer.vocab_size=100 is too small"),
     ("tokenizer.dropout=1", "tokenizer.dropout=1 should be in [0, 1)"),

@@ -205,12 +205,12 @@ def test_the_tasks_of_an_array_translate_a_folder(base: Path, slurm: dict[str, s
     texts.mkdir()
     for name in ("a", "b"):
         (texts / name).write_text("".join(f"{line}\n" for line in SENTENCES), encoding="utf-8")
-    typed = [str(run), "--files", str(texts), "--output-dir", str(output), "--shard-lines", "5"]
+    typed = [str(run), str(texts), str(output), "--shard-lines", "5"]
     job = queued(slurm, base / "array", "translate_array.sbatch", *typed, array="1-2")
     wait_for_job(slurm, job, base / "array")
     logs = sorted(path.read_text() for path in base.glob("array.*"))
     assert len(logs) == 2 and all("in 3 shards translated" in log for log in logs)
-    command = [sys.executable, "-m", "seq2seq", "translate", *typed, "--merge"]
+    command = [sys.executable, "-m", "seq2seq", "translate-files", *typed, "--merge"]
     subprocess.run(command, check=True, timeout=60, cwd=REPOSITORY)
     assert (output / "a").read_text() == (output / "b").read_text() != ""
 

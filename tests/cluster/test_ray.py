@@ -45,8 +45,8 @@ def texts(tmp_path: Path) -> Path:
 
 def translate(base: Path, texts: Path, output: str, *more: str) -> subprocess.Popen[str]:
     model = os.path.relpath(demo_run(base), texts.parent)
-    command = [sys.executable, "-m", "seq2seq", "translate", model, "--quiet"]
-    command += ["--files", texts.name, "--output-dir", output, *more]
+    command = [sys.executable, "-m", "seq2seq", "translate-files", model, "--quiet"]
+    command += [texts.name, output, *more]
     command += ["--shard-lines", str(LINES // SHARDS), "--max-length", "20"]
     network = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     return subprocess.Popen(

@@ -1,6 +1,5 @@
 """Diverse beam search against `Beam` and by its promises; test_searches has the naive search."""
 
-import argparse
 import random
 from typing import Any
 
@@ -13,8 +12,7 @@ from helpers.table_model import TableModel, assert_same
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import options_of
-from seq2seq.cli.options import add_decoding, decoding_arguments
-from seq2seq.cli.requirements import add_requirements
+from seq2seq.cli.main import parse_arguments
 from seq2seq.decoding import SEARCHES, Beam, DiverseBeam, build_search, decode
 from seq2seq.decoding.constraints.lexical import Vocabulary
 from seq2seq.text.tokenization.words import CharacterLevel
@@ -108,7 +106,7 @@ def test_states_of_groups_of_other_sizes_do_not_merge() -> None:
             {"beam_size": 6, "beam_groups": 4},
             "beam_groups=4 should divide the 6 beams into groups of one size: 1, 2, 3, 6",
         ),
-        ({"beam_size": 2, "beam_groups": 3}, "decode.beam_groups=3 should divide the 2 beams"),
+        ({"beam_size": 2, "beam_groups": 3}, "beam_groups=3 should divide the 2 beams"),
         ({"beam_groups": 0}, "decode.beam_groups=0 should be at least 1"),
         ({"diversity_penalty": -0.5}, "decode.diversity_penalty=-0.5 should be at least 0"),
     ],
@@ -119,15 +117,11 @@ def test_what_makes_no_groups_is_refused(options: dict[str, Any], words: str) ->
 
 
 def test_options_of_the_command_choose_it_unless_tokens_are_drawn() -> None:
-    parser = argparse.ArgumentParser()
-    add_decoding(parser)
-    parser.add_argument("--device", default="auto")
-    add_requirements(parser)
-    arguments = parser.parse_args(["--beam-groups", "2", "--diversity-penalty", "0.3"])
-    given, _ = decoding_arguments(arguments)
+    typed = ["translate", "RUN", "--beam-groups", "2", "--diversity-penalty", "0.3"]
+    given = parse_arguments(typed).search.arguments(mbr=None, nbest=None)
     assert given == {"beam_groups": 2, "diversity_penalty": 0.3}
     for name in given:
         assert [n for n in SEARCHES if name in options_of(SEARCHES.find(n))] == ["diverse"]
     for option in ("--beam-groups=2", "--diversity-penalty=0"):
         with pytest.raises(ConfigError, match=f"{option[:-2]} belongs to a search for the best"):
-            decoding_arguments(parser.parse_args([option, "--sample"]))
+            parse_arguments(["translate", "RUN", option, "--sample"])

@@ -29,7 +29,7 @@ from seq2seq.decoding import (
     check_coverage,
     decode,
 )
-from seq2seq.decoding.engine import Cache
+from seq2seq.decoding.options import Cache
 from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Ensemble, Seq2Seq, build_model
 from seq2seq.models.ensemble import Mean

@@ -123,7 +123,7 @@ def test_another_word_and_integers_elsewhere_than_on_a_cpu_are_refused() -> None
     model = build("transformer")
     with pytest.raises(ConfigError, match="unknown precision 'bfloat'; did you mean 'bfloat16'"):
         with_precision(model, "bfloat")
-    with pytest.raises(ConfigError, match="decode.precision=bfloat16"):
+    with pytest.raises(ConfigError, match="precision=bfloat16"):
         with_precision(model.to("meta"), "int8")
 
 

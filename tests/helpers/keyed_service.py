@@ -1,7 +1,6 @@
 """A service that asks for keys."""
 
 import asyncio
-from argparse import Namespace
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,8 +16,8 @@ FORM = "application/x-www-form-urlencoded"
 
 def access(*words: str) -> Access:
     """What `seq2seq serve RUN` makes of options."""
-    arguments: Namespace = parse_arguments(["serve", "run", *words])
-    return access_of(arguments, keys=[b"key"] if arguments.keys else None)
+    options = parse_arguments(["serve", "run", *words]).access
+    return access_of(options, keys=[b"key"] if options.keys else None)
 
 
 LOCAL = access()

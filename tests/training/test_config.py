@@ -17,7 +17,8 @@ from seq2seq.attention import ATTENTION
 from seq2seq.base.errors import Seq2SeqError
 from seq2seq.base.registry import options_of
 from seq2seq.data.options import DataOptions
-from seq2seq.decoding import ENGINE_OPTIONS, SEARCHES
+from seq2seq.decoding import SEARCHES
+from seq2seq.decoding.searches import ENGINE_OPTIONS
 from seq2seq.models import FOR_ATTENTION, MODELS
 from seq2seq.models.layers.embedding import Embeddings
 from seq2seq.models.layers.positions import POSITIONS

@@ -167,7 +167,7 @@ def test_what_no_translation_can_contain_is_said_and_left_out(translator: Transl
     assert best[0].unsatisfied == ("cat", huge)
     assert problems[0].kind == "unsatisfied"
     assert "cat" not in best[0].text and [best[0].text] == alone
-    with pytest.raises(ConfigError, match="several beams: decode.beam_size=5"):
+    with pytest.raises(ConfigError, match="several beams: beam_size=5"):
         next(translator.stream([replace(request)], Greedy()))
 
 

@@ -1,7 +1,6 @@
 """The layer, heads and shift of a model that `seq2seq align` reads, and the reason."""
 
 import os
-from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +20,7 @@ from seq2seq.alignment.choice import (
 )
 from seq2seq.alignment.links import Links
 from seq2seq.base.errors import ConfigError
+from seq2seq.cli.align.options import ChoiceOptions
 
 GUESS = (
     "a guess, the sharpest layer; links of a validation set choose better: seq2seq "
@@ -28,7 +28,6 @@ GUESS = (
 )
 
 FIRST = 200  # pairs that the guess of a layer is based on
-READ = ("layer", "heads", "shift")
 Alignments = Iterator[Alignment | None]  # None of a pair that cannot be aligned
 Shape = tuple[int, int]  # decoder layers of a model, heads of each
 
@@ -49,13 +48,11 @@ class ExplainedChoice(NamedTuple):
         return {**choice_options(self.choice), "why": self.why or "as given"}
 
 
-def no_options() -> Namespace:
-    """No options, for the reverse model: a layer is that of one model."""
-    return Namespace(**dict.fromkeys(READ))
-
-
 def select_choice(
-    options: Namespace, checkpoint: Path, config: Mapping[str, Any], alignments: Sequence[Alignment]
+    options: ChoiceOptions,
+    checkpoint: Path,
+    config: Mapping[str, Any],
+    alignments: Sequence[Alignment],
 ) -> ExplainedChoice:
     """The choice of the options; else the one chosen or trained for the model; else a guess.
 
@@ -68,15 +65,15 @@ def select_choice(
     Raises: ConfigError for a layer or head that the model does not have.
     """
     shape = model_shape(alignments[0])
-    free = [name for name in READ if getattr(options, name) is None]
-    choice, why = load_choice(checkpoint) if free else None, ""
+    is_open = None in (options.layer, options.heads, options.shift)
+    choice, why = load_choice(checkpoint) if is_open else None, ""
     if choice:
         why = f"chosen on validation: {choice_file(checkpoint)}"
-    elif free and (trained := choice_of_guided_head(config)):
+    elif is_open and (trained := choice_of_guided_head(config)):
         choice, why = trained, "trained to align, by guided.links"
     else:
         choice = guess_choice(alignments, options.shift or 0)
-        why = GUESS if "layer" in free else ""
+        why = GUESS if options.layer is None else ""
     if shape[1] == 1 and choice.head == 0:
         choice = choice._replace(head=None)  # the mean of one head is that head
     wanted = apply_options(choice, options, shape)
@@ -86,7 +83,7 @@ def select_choice(
 
 
 def choose_reading(
-    options: Namespace, checkpoint: Path, config: Mapping[str, Any], alignments: Alignments
+    options: ChoiceOptions, checkpoint: Path, config: Mapping[str, Any], alignments: Alignments
 ) -> tuple[ExplainedChoice | None, Alignments]:
     """`select_choice` by the first alignments, None if no pair can be aligned; and all of them."""
     first: list[Alignment | None] = []
@@ -102,7 +99,7 @@ def model_shape(alignment: Alignment) -> Shape:
     return layers, heads
 
 
-def apply_options(choice: Choice, options: Namespace, shape: Shape) -> Choice:
+def apply_options(choice: Choice, options: ChoiceOptions, shape: Shape) -> Choice:
     """The choice with the given options. Another layer resets heads, shift and thresholds; another
     head or shift resets the thresholds.
     """
@@ -115,7 +112,7 @@ def apply_options(choice: Choice, options: Namespace, shape: Shape) -> Choice:
     return choice
 
 
-def head_option(options: Namespace, shape: Shape) -> int | None:
+def head_option(options: ChoiceOptions, shape: Shape) -> int | None:
     """The head of --heads, from 0; None for the mean, also of a single head."""
     if not isinstance(options.heads, int) or (options.heads == 1 and shape[1] == 1):
         return None
@@ -123,7 +120,7 @@ def head_option(options: Namespace, shape: Shape) -> int | None:
 
 
 def rank_choices(
-    options: Namespace, alignments: Iterable[Alignment | None], reference: Sequence[Links]
+    options: ChoiceOptions, alignments: Iterable[Alignment | None], reference: Sequence[Links]
 ) -> tuple[list[Candidate], Shape]:
     """All choices that the options allow, from the lowest error rate; and the model's shape.
 

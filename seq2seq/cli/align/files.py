@@ -1,13 +1,19 @@
 """`seq2seq align` of whole files by one model, or by one for each direction."""
 
 import warnings
-from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import Alignment, choice_options, describe_choice, save_choice
+from seq2seq.alignment.choice import (
+    Alignment,
+    Units,
+    choice_options,
+    describe_choice,
+    save_choice,
+)
 from seq2seq.alignment.links import Link, Links, check_all_links, check_pair_links
 from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import find_checkpoint
@@ -17,14 +23,13 @@ from seq2seq.cli.align.links import (
     combine_directions,
     count_pair_words,
     describe_rates,
-    name_files,
     outcome_entry,
     print_results,
     rates_entry,
     rates_table,
     read_links,
 )
-from seq2seq.data.text.lines import check_parallel, read_lines
+from seq2seq.cli.align.options import AlignOptions, ChoiceOptions, TextFiles
 from seq2seq.text.languages import is_spaceless, language_code
 from seq2seq.translation.translator import Translator
 
@@ -37,21 +42,24 @@ class Direction(NamedTuple):
     name: str
     checkpoint: Path
     translator: Translator
-    options: Namespace  # layer, heads and shift, if given for this model
+    options: ChoiceOptions  # for this model
     swapped: bool
     reference: Sequence[Links]  # or none; this model's source first
 
-    def alignments(self, arguments: Namespace) -> Iterator[Alignment | None]:
-        """Of all pairs. Raises: DataError on reaching a reference link out of range of its pair."""
-        files = arguments.source_file, arguments.target_file
-        ordered = reversed(files) if self.swapped else files
-        texts = zip(*map(read_lines, ordered), strict=True)
-        of = f"{name_files(arguments)}, or the tokenizer"
-        alignments = self.translator.alignments(texts, units=arguments.units)
+    def alignments(
+        self, texts: TextFiles, gold: Path | None, units: Units
+    ) -> Iterator[Alignment | None]:
+        """The alignments of all pairs.
+
+        Raises: DataError on reaching a reference link out of range of its pair.
+        """
+        pairs = (pair[::-1] if self.swapped else pair for pair in texts.pairs())
+        alignments = self.translator.alignments(pairs, units=units)
         for row, alignment in enumerate(alignments):
             if alignment is not None and self.reference:
                 size = len(alignment.source), len(alignment.target)
-                check_pair_links(self.reference[row], size, f"{arguments.gold}:{row + 1}", of)
+                where = f"{gold}:{row + 1}"
+                check_pair_links(self.reference[row], size, where, f"{texts}, or the tokenizer")
             yield alignment
 
 
@@ -60,53 +68,56 @@ def swap_sides(links: Iterable[Link]) -> set[Link]:
     return {(j, i) for i, j in links}
 
 
-def align_files(arguments: Namespace) -> int:
-    """Returns: 1 if a pair could not be aligned, else 0."""
-    count = check_parallel(arguments.source_file, arguments.target_file, "aligning")
-    reference = read_links(arguments.gold, count, name_files(arguments)) if arguments.gold else []
-    directions = open_directions(arguments, reference)
-    words: list[str] = []
+def align_files(options: AlignOptions, model: Path, texts: TextFiles) -> int:
+    """Write or score the links of two files. Returns: 1 if a pair could not be aligned, else 0."""
+    count, gold, output = texts.count_pairs(), options.files.gold, options.output
+    reference = read_links(gold, count, str(texts)) if gold else []
+    directions = open_directions(options, model, texts, reference)
+    lines: list[str] = []
     summary: dict[str, Any] = {one.name: {} for one in directions}
-    if arguments.choose:
+    alignments = partial(Direction.alignments, texts=texts, gold=gold, units=options.units)
+    if options.choose:
         for one in directions:
-            words += choose_and_save(arguments, one, summary[one.name])
-        if arguments.output is None and len(directions) == 1:
-            print_results(arguments, words, summary)
+            lines += choose_and_save(one, alignments(one), gold, summary[one.name])
+        if output is None and len(directions) == 1:
+            print_results(options.json, lines, summary)
             return 0
     links_by_direction = []
     for one in directions:
-        reading, links = read_direction(arguments, one)
+        reading, links = read_direction(one, alignments(one))
         what = reading.describe() if reading else "empty, since no pair can be aligned"
-        written = None if one.swapped else arguments.output
-        words.append(f"{written or one.checkpoint}: {what}")
+        written = None if one.swapped else output
+        lines.append(f"{written or one.checkpoint}: {what}")
         summary[one.name] |= reading.to_json() if reading else {}
         links_by_direction.append(links)
-    whole, rates = combine_directions(arguments, links_by_direction, reference)
-    summary |= outcome_entry(arguments, rates)
-    print_results(arguments, [*words, *describe_rates(rates)], summary)
+    whole, rates = combine_directions(options, links_by_direction, reference)
+    summary |= outcome_entry(output, rates)
+    print_results(options.json, [*lines, *describe_rates(rates)], summary)
     return 0 if whole else 1
 
 
-def open_directions(arguments: Namespace, reference: Sequence[Links]) -> list[Direction]:
+def open_directions(
+    options: AlignOptions, model: Path, texts: TextFiles, reference: Sequence[Links]
+) -> list[Direction]:
     """The models. Raises: DataError, before one is built, for reference links out of range."""
-    paths = [find_checkpoint(Path(p)) for p in (arguments.path, arguments.reverse) if p]
-    for path in paths if arguments.choose else []:
+    paths = [find_checkpoint(path) for path in (model, options.directions.reverse) if path]
+    for path in paths if options.choose else []:
         choice.check_choice_can_be_saved(path)
     saved = [checkpoint.read(path) for path in paths]
     data = saved[0].config["data"]
     spaced = not any(is_spaceless(data[side]) for side in ("source", "target"))
-    if reference and spaced and arguments.units == "words":  # else the tokenizer decides
-        sizes = count_pair_words(arguments.source_file, arguments.target_file)
-        check_all_links(arguments.gold, reference, sizes, name_files(arguments))
-    directions = []
-    for name, path, one in zip(DIRECTIONS, paths, saved, strict=False):
-        first = name == DIRECTIONS[0]
-        translator = Translator(one, arguments.device, arguments.tag if first else None)
-        options = arguments if first else choice.no_options()
-        links = reference if first else [Links(*map(swap_sides, pair)) for pair in reference]
-        directions.append(Direction(name, path, translator, options, not first, links))
+    if options.files.gold and spaced and options.units == "words":  # else the tokenizer decides
+        check_all_links(options.files.gold, reference, count_pair_words(texts), str(texts))
+    translator = Translator(saved[0], options.device, options.tag)
+    directions = [Direction(DIRECTIONS[0], paths[0], translator, options.choice, False, reference)]
+    if len(saved) == 2:
+        translator = Translator(saved[1], options.device)
+        links = [Links(*map(swap_sides, pair)) for pair in reference]
+        directions.append(
+            Direction(DIRECTIONS[1], paths[1], translator, ChoiceOptions(), True, links)
+        )
     warn_of_same_way(directions)
-    check_pieces(arguments, directions)
+    check_pieces(options.units, directions)
     return directions
 
 
@@ -120,12 +131,12 @@ def warn_of_same_way(directions: Sequence[Direction]) -> None:
         warnings.warn(problem, stacklevel=2)
 
 
-def check_pieces(arguments: Namespace, directions: Sequence[Direction]) -> None:
+def check_pieces(units: Units, directions: Sequence[Direction]) -> None:
     """Raises: ConfigError if both models align pieces, but not the same ones."""
     for side, other in (("source", "target"), ("target", "source")):
         # The source of the reverse model is the target of the first.
         sides = [(d.translator, other if d.swapped else side) for d in directions]
-        by_piece = {t.by_piece(name, arguments.units) for t, name in sides}
+        by_piece = {t.by_piece(name, units) for t, name in sides}
         cuts = {getattr(t, name).to_json() for t, name in sides}
         if len(by_piece) > 1 or (True in by_piece and len(cuts) > 1):
             raise ConfigError(
@@ -135,25 +146,30 @@ def check_pieces(arguments: Namespace, directions: Sequence[Direction]) -> None:
             )
 
 
-def choose_and_save(arguments: Namespace, direction: Direction, entry: dict[str, Any]) -> list[str]:
+def choose_and_save(
+    direction: Direction,
+    alignments: Iterator[Alignment | None],
+    gold: Path | None,
+    entry: dict[str, Any],
+) -> list[str]:
     """Save the best choice, and add all to `entry`. Returns: the best as text."""
     links = direction.reference
-    ranked, shape = choice.rank_choices(direction.options, direction.alignments(arguments), links)
+    ranked, shape = choice.rank_choices(direction.options, alignments, links)
     best, counts = ranked[0]
-    known = {"aer": round(counts.aer, 4), "pairs": len(links), "gold": str(arguments.gold)}
+    known = {"aer": round(counts.aer, 4), "pairs": len(links), "gold": str(gold)}
     path = save_choice(direction.checkpoint, best, **known)
     entry["kept"] = str(path)
     entry["candidates"] = [{**choice_options(c.choice), **rates_entry(c.counts)} for c in ranked]
     rows = {describe_choice(c.choice, *shape): c.counts for c in ranked[:SHOWN]}
-    return [f"{path}: the best of {len(ranked)} on {arguments.gold}", *rates_table(rows)]
+    return [f"{path}: the best of {len(ranked)} on {gold}", *rates_table(rows)]
 
 
 def read_direction(
-    arguments: Namespace, direction: Direction
+    direction: Direction, alignments: Iterator[Alignment | None]
 ) -> tuple[choice.ExplainedChoice | None, Iterator[set[Link] | None]]:
     """The choice for a direction, and the links of all pairs, one at a time, source first."""
     of_model = direction.options, direction.checkpoint, direction.translator.config
-    reading, alignments = choice.choose_reading(*of_model, direction.alignments(arguments))
+    reading, alignments = choice.choose_reading(*of_model, alignments)
 
     def links() -> Iterator[set[Link] | None]:
         for alignment in alignments:

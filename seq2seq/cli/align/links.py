@@ -1,7 +1,6 @@
 """Links of whole files, by models or any aligner: symmetrized, written, and scored."""
 
 import json
-from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,7 +19,7 @@ from seq2seq.alignment.links import (
 from seq2seq.alignment.symmetrize import HEURISTICS, symmetrize
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import format_count, printable
-from seq2seq.data.text.lines import check_parallel, read_lines
+from seq2seq.cli.align.options import AlignOptions, TextFiles
 
 PairLinks = set[Link] | None
 
@@ -52,11 +51,6 @@ def rates_table(rows: Mapping[str, LinkCounts]) -> list[str]:
     return lines
 
 
-def name_files(arguments: Namespace) -> str:
-    """The files of the pairs, for messages."""
-    return f"{arguments.source_file} and {arguments.target_file}"
-
-
 def read_links(path: Path, count: int, of: str) -> list[Links]:
     """The links of `count` pairs.
 
@@ -68,17 +62,15 @@ def read_links(path: Path, count: int, of: str) -> list[Links]:
     return links
 
 
-def read_link_files(arguments: Namespace, paths: Sequence[Path]) -> list[list[Links]]:
-    """The links of files, checked against the two files of text if these are given.
+def read_link_files(paths: Sequence[Path], texts: TextFiles | None) -> list[list[Links]]:
+    """The links of files, checked against the text if it is given.
 
     Raises: DataError as `read_links`, and for a link to a word that is not there.
     """
     links = [read_alignment(path) for path in paths]  # each once: it may be a pipe
     count, of, sizes = len(links[0]), str(paths[0]), None
-    if arguments.source_file:
-        files = arguments.source_file, arguments.target_file
-        count, of = check_parallel(*files, "aligning"), name_files(arguments)
-        sizes = count_pair_words(*files)
+    if texts:
+        count, of, sizes = texts.count_pairs(), str(texts), count_pair_words(texts)
     for path, lines in zip(paths, links, strict=True):
         check_line_count(path, len(lines), count, of)
         if sizes is not None:
@@ -86,14 +78,13 @@ def read_link_files(arguments: Namespace, paths: Sequence[Path]) -> list[list[Li
     return links
 
 
-def count_pair_words(source: Path, target: Path) -> list[tuple[int, int]]:
+def count_pair_words(texts: TextFiles) -> list[tuple[int, int]]:
     """Words of source and target of each pair."""
-    pairs = zip(read_lines(source), read_lines(target), strict=True)
-    return [(len(words(s)), len(words(t))) for s, t in pairs]
+    return [(len(words(source)), len(words(target))) for source, target in texts.pairs()]
 
 
 def combine_directions(
-    arguments: Namespace, directions: Sequence[Iterable[PairLinks]], reference: Sequence[Links]
+    options: AlignOptions, directions: Sequence[Iterable[PairLinks]], reference: Sequence[Links]
 ) -> tuple[bool, dict[str, LinkCounts]]:
     """Write a line for each pair if there is an output, and score if there is a reference.
 
@@ -105,12 +96,12 @@ def combine_directions(
     Returns: could all pairs be aligned, and how do the links agree with the reference, by direction
         and heuristic? The first counts are those of the links that are written.
     """
-    heuristic = arguments.symmetrize or HEURISTICS[-1]
+    heuristic = options.directions.symmetrize or HEURISTICS[-1]
     names = [heuristic, *DIRECTIONS, *HEURISTICS] if len(directions) == 2 else ["links"]
     rates = dict.fromkeys(names if reference else [], LinkCounts(0, 0, 0, 0))
     wanted = (HEURISTICS if reference else [heuristic]) if len(directions) == 2 else []
     whole = True
-    with replacing(arguments.output) if arguments.output else nullcontext() as file:
+    with replacing(options.output) if options.output else nullcontext() as file:
         for row, pair in enumerate(zip(*directions, strict=True)):
             known = [links for links in pair if links is not None]
             if len(known) < len(pair):
@@ -137,18 +128,18 @@ def describe_rates(rates: Mapping[str, LinkCounts]) -> list[str]:
     return [f"{name}: {line}", *rates_table(rates)] if len(rates) > 1 else [line]
 
 
-def print_results(arguments: Namespace, words: Sequence[str], summary: dict[str, Any]) -> None:
-    """Print the words or, with --json, the summary."""
-    if arguments.json:
+def print_results(as_json: bool, words: Sequence[str], summary: dict[str, Any]) -> None:
+    """Print the words or, as JSON, the summary."""
+    if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
         for text in words:
             print(printable(text))
 
 
-def outcome_entry(arguments: Namespace, rates: Mapping[str, LinkCounts]) -> dict[str, Any]:
+def outcome_entry(output: Path | None, rates: Mapping[str, LinkCounts]) -> dict[str, Any]:
     """For JSON: the output and the rates."""
-    fields: dict[str, Any] = {"output": str(arguments.output) if arguments.output else None}
+    fields: dict[str, Any] = {"output": str(output) if output else None}
     entries = {name: rates_entry(counts) for name, counts in rates.items()}
     first = next(iter(entries), None)
     if first is None:
@@ -158,13 +149,15 @@ def outcome_entry(arguments: Namespace, rates: Mapping[str, LinkCounts]) -> dict
     return {**fields, "symmetrize": first, **entries[first], "all": entries}
 
 
-def align_links(arguments: Namespace) -> int:
+def align_links(options: AlignOptions) -> int:
     """`seq2seq align --links`. Returns: 0."""
-    links = read_link_files(arguments, [*arguments.links, *filter(None, [arguments.gold])])
-    count, reference = len(links[0]), links.pop() if arguments.gold else []
+    output, gold = options.output, options.files.gold
+    paths = [*options.directions.links, *filter(None, [gold])]
+    links = read_link_files(paths, options.files.texts)
+    count, reference = len(links[0]), links.pop() if gold else []
     # The possible links of an aligner count as links, too.
     possible = [[pair.possible for pair in lines] for lines in links]
-    _, rates = combine_directions(arguments, possible, reference)
-    written = [f"{arguments.output}: {format_count(count, 'line')}"] if arguments.output else []
-    print_results(arguments, [*written, *describe_rates(rates)], outcome_entry(arguments, rates))
+    _, rates = combine_directions(options, possible, reference)
+    written = [f"{output}: {format_count(count, 'line')}"] if output else []
+    print_results(options.json, [*written, *describe_rates(rates)], outcome_entry(output, rates))
     return 0

@@ -7,62 +7,36 @@ Several are compared; the first is the baseline.
 
 import json
 import warnings
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
 from seq2seq.cli.evaluate.systems import System, check_systems, file_content, translate_systems
-from seq2seq.cli.evaluate.testset import USAGE, TestSet, read_test_set, split_files
+from seq2seq.cli.evaluate.testset import COMMAND, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import (
-    Option,
-    add_decoding,
-    add_device,
-    add_ensemble,
-    add_options,
-    decoding_arguments,
-    model_paths,
-    options_of_models,
-)
-from seq2seq.cli.requirements import add_requirements, check_requirements
+from seq2seq.cli.models import DecodingOptions
+from seq2seq.cli.options import argument, flag, value
 from seq2seq.text.languages import LANGUAGE_CODES, read_language
 
 HELP = "score translations of a test set"
+USAGE = f"{COMMAND} [options]"
 MAX_RESAMPLES = 100_000  # each takes an index per sentence
-
-
-def add_arguments(command: ArgumentParser) -> None:
-    command.usage = f"{USAGE} [options]"
-    add = command.add_argument
-    add("files", type=InputPath, nargs="+", metavar="PATH", help=PATHS)
-    add_device(command)
-    add("-o", "--output", type=Path, help="also write the translations, of one PATH only")
-    add("--json", action="store_true", help="print one JSON object instead")
-    scores = command.add_argument_group("scores")
-    add_options(scores, SCORES)
-    lengths = "also print the first score by source length"
-    scores.add_argument("--lengths", action="store_true", help=lengths)
-    several = command.add_argument_group("comparison of several PATHs")
-    paired = "test each against the first: is the difference significant?"
-    several.add_argument("--paired", choices=("bootstrap", "randomization"), help=paired)
-    add_requirements(command)
-    add_ensemble(command)
-    add_decoding(command)
 
 
 def resamples(text: str) -> int:
     value = int(text)
     if value < 0 or value == 1 or value > MAX_RESAMPLES:
-        raise ArgumentTypeError(f"{value} should be 0, or 2 to {MAX_RESAMPLES:,}; usually 1000")
+        raise ConfigError(f"{value} should be 0, or 2 to {MAX_RESAMPLES:,}; usually 1000")
     return value
 
 
 def language(text: str) -> str:
     if not read_language(text).is_known:
-        raise ArgumentTypeError(f"{text} is the code of no language: {LANGUAGE_CODES}")
+        raise ConfigError(f"{text} is the code of no language: {LANGUAGE_CODES}")
     return text
 
 
@@ -72,77 +46,86 @@ CHOICE = "any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,ch
 CHOICE += "bleu-tokenized if the references look tokenized"
 RESAMPLES = "resamples for 95%% intervals; 0 for none. By default 1000, and none for more than "
 RESAMPLES += "10,000 sentences, which would fill the memory"
-SCORES = {
-    "metrics": Option(lambda text: text.split(","), "A,B", CHOICE),
-    "resamples": Option(resamples, "N", RESAMPLES),
-    "language": Option(language, "CODE", "target language; by default the model's"),
-}
 
 
-def check_arguments(arguments: Namespace, paths: list[Path]) -> None:
+Test = Literal["bootstrap", "randomization"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(DecodingOptions):
+    """The options of `seq2seq evaluate`."""
+
+    files: Sequence[InputPath] = argument(PATHS, "PATH", nargs="+")
+    output: Path | None = value("also write the translations, of one PATH only", "FILE", "-o")
+    json: bool = flag("print one JSON object instead")
+    metrics: list[str] | None = value(CHOICE, "A,B", type=lambda text: text.split(","))
+    resamples: int | None = value(RESAMPLES, "N", type=resamples)
+    language: str | None = value("target language; by default the model's", "CODE", type=language)
+    lengths: bool = flag("also print the first score by source length")
+    paired: Test | None = value("does the difference of a PATH from the first mean anything?")
+
+
+def check_arguments(options: EvaluateOptions, paths: list[Path]) -> None:
     """Raises: ConfigError for options that cannot work."""
-    decoding_arguments(arguments)
-    check_requirements(arguments)
-    if len(paths) == 1 and arguments.paired:
+    if len(paths) == 1 and options.paired:
         raise ConfigError(f"--paired compares systems, and there is only {paths[0]}: add more")
-    if len(paths) > 1 and arguments.output:
+    if len(paths) > 1 and options.output:
         raise ConfigError(f"-o is for one PATH, and there are {len(paths)}: leave it out")
-    model_paths(paths[0], arguments)  # refuses options of ensembles without another model
-    check_written(arguments.output, *inputs_of(arguments))
+    check_written(options.output, *inputs_of(options))
     from seq2seq.metrics.registry import METRICS, find_metrics
     from seq2seq.metrics.scores import check_seed
 
     check_seed()
-    for name in arguments.metrics or ():
+    for name in options.metrics or ():
         METRICS.check_unclaimed(name)
-    if arguments.metrics:
-        find_metrics(arguments.metrics)
+    if options.metrics:
+        find_metrics(options.metrics)
 
 
-def run(arguments: Namespace) -> int:
-    paths, files = split_files(arguments)
-    check_arguments(arguments, paths)
+def run(options: EvaluateOptions) -> int:
+    paths, files = split_files(list(options.files))
+    check_arguments(options, paths)
     test_set = read_test_set(*files)
-    check_systems(paths, test_set, options_of_models(arguments))
+    check_systems(paths, test_set, options)
     from seq2seq.metrics.text_checks import cautions, usual_metrics  # sacreBLEU takes a moment
 
-    names = arguments.metrics or usual_metrics(test_set.first)
-    systems = list(translate_systems(paths, test_set, arguments))
-    if arguments.output:
-        with replacing(arguments.output) as file:
+    names = options.metrics or usual_metrics(test_set.first)
+    systems = list(translate_systems(paths, test_set, options))
+    if options.output:
+        with replacing(options.output) as file:
             file.write(file_content(systems[0].lines))
     if {"bleu", "chrf"} & set(names):
         lines = {system.name: system.lines for system in systems}
-        _, language = find_languages(systems, arguments.language)
+        _, language = find_languages(systems, options.language)
         for caution in cautions(test_set.first, lines, language):
             warnings.warn(caution, stacklevel=1)
-    findings = evaluate(systems, test_set, names, arguments)
-    if arguments.json:
+    findings = evaluate(systems, test_set, names, options)
+    if options.json:
         print(json.dumps(findings_entry(findings), ensure_ascii=False))
     else:
-        for line in findings_lines(findings, lengths=arguments.lengths):
+        for line in findings_lines(findings, lengths=options.lengths):
             print(printable(line))
     return int(any(system.failed for system in systems))
 
 
 def evaluate(
-    systems: list[System], test_set: TestSet, names: list[str], arguments: Namespace
+    systems: list[System], test_set: TestSet, names: list[str], options: EvaluateOptions
 ) -> Findings:
-    """Score the systems, and compare them as the arguments say."""
+    """Score the systems, and compare them as the options say."""
     from seq2seq.metrics.assessment import Assessor
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import compare_systems, usual_resamples
 
-    languages = find_languages(systems, arguments.language)
+    languages = find_languages(systems, options.language)
     usual = usual_resamples(len(test_set.source))
-    resamples = usual if arguments.resamples is None else arguments.resamples
+    resamples = usual if options.resamples is None else options.resamples
     kinds = find_metrics(names)
     assessor = Assessor(test_set.source, test_set.references, kinds, languages, resamples)
     assessed = [(system, assessor.assess(system.lines)) for system in systems]
     paired = None
-    if arguments.paired:
+    if options.paired:
         lines = {system.name: system.lines for system in systems}
-        paired = arguments.paired, compare_systems(lines, assessor.metrics, arguments.paired)
+        paired = options.paired, compare_systems(lines, assessor.metrics, options.paired)
     return Findings(test_set, languages, assessed, resamples, paired)
 
 

@@ -1,7 +1,6 @@
 """The translations of a test set by each system: by a model, or read from a file."""
 
 import hashlib
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +9,9 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.cli import status
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
-from seq2seq.cli.lines import one_line
-from seq2seq.cli.options import choose_shortlist, decoding_arguments, model_paths, open_models
-from seq2seq.cli.requirements import check_beams, put_best_first, rules_of
+from seq2seq.cli.models import DecodingOptions, choose_shortlist, open_engine
+from seq2seq.cli.options import collect_given
+from seq2seq.cli.requests import one_line, put_best_first
 from seq2seq.data.text.lines import check_rereadable, read_lines, similar_names
 
 
@@ -36,14 +35,11 @@ def file_content(lines: Sequence[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def check_systems(paths: Sequence[Path], test_set: TestSet, asked: Sequence[str]) -> None:
-    """Called before the first model is loaded.
+def check_systems(paths: Sequence[Path], test_set: TestSet, options: DecodingOptions) -> None:
+    """Check the systems before the first model is loaded.
 
-    Args:
-        asked: the given options that are only for models.
-
-    Raises: ConfigError if a path is not a system, is given twice, or if there is no model to do
-        what is asked; DataError for a file of translations that does not fit the test set;
+    Raises: ConfigError if a path is not a system, or is given twice, and for options of models
+        where there are none; DataError for a file of translations that does not fit the test set;
         CheckpointError for a later model that cannot be opened.
     """
     for index, path in enumerate(paths):
@@ -57,12 +53,13 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, asked: Sequence[str]
         if not is_model(path):
             check_hypotheses(path, test_set)
     models = [path for path in paths if is_model(path)]
+    asked = collect_given(options, DecodingOptions)
     if not models and asked:
         raise ConfigError(
-            f"{asked[0]} is for models, and there are only translations: leave it out"
+            f"{next(iter(asked))} is for models, and there are only translations: leave it out"
         )
     if len(models) > 1:
-        if "--with" in asked:
+        if options.ensemble.others:
             raise ConfigError(
                 f"--with joins models to one system, and there are {len(models)} PATHs of models: "
                 "give the translations of the others as files, by `seq2seq translate ... -o FILE`"
@@ -83,34 +80,30 @@ def is_model(path: Path) -> bool:
 
 
 def translate_systems(
-    paths: Sequence[Path], test_set: TestSet, arguments: Namespace
+    paths: Sequence[Path], test_set: TestSet, options: DecodingOptions
 ) -> Iterator[System]:
     """The systems with their translations, one after another."""
     for path in paths:
         if is_model(path):
-            yield translate(path, test_set, arguments)
+            yield translate(path, test_set, options)
         else:
             lines = [one_line(line) for line in read_lines(path)]
             yield System(str(path), lines, None, False, None)
 
 
-def translate(path: Path, test_set: TestSet, arguments: Namespace) -> System:
-    search, options = decoding_arguments(arguments)
-    options["shortlist"] = choose_shortlist(path, arguments.shortlist)
-    translator = open_models(path, arguments)
-    chosen = translator.search(**search)
-    check_beams(arguments, chosen)
-    rules = rules_of(arguments, translator, chosen)
-    engine = translator.engine(chosen, **options)
+def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System:
+    """The translations by a model."""
+    shortlist = choose_shortlist(path, options.engine.shortlist)
+    translator, _, engine, rules = open_engine(path, options, shortlist)
     results = list(translator.stream(test_set.source, engine, rules=rules))
     for result in results:
-        put_best_first(result.translations, arguments)
-    if arguments.stats:
+        put_best_first(result.translations, options.requirements.mbr)
+    if options.engine.stats:
         status.print_stats(engine)
     bests = [result.translations[0] if result.translations else None for result in results]
     # As in a file, so that both have the same score.
     lines = [one_line(best.text) if best else "" for best in bests]
     truncated = sum(best.truncated for best in bests if best)
     failed = any(result.failed for result in results)
-    name = " + ".join(map(str, model_paths(path, arguments)))
+    name = " + ".join(map(str, options.ensemble.paths(path)))
     return System(name, lines, translator.config, failed, truncated)

@@ -1,13 +1,12 @@
 """The sentences and references that systems are scored on, checked before a model is loaded."""
 
-from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.data.text.lines import check_parallel, count_lines, read_lines
 
-USAGE = "seq2seq evaluate PATH [PATH ...] SRC REF"
+COMMAND = "seq2seq evaluate PATH [PATH ...] SRC REF"
 
 
 class TestSet(NamedTuple):
@@ -24,20 +23,20 @@ class TestSet(NamedTuple):
         return [reference or "" for reference in self.references[0]]
 
 
-def split_files(arguments: Namespace) -> tuple[list[Path], list[Path]]:
+def split_files(files: list[Path]) -> tuple[list[Path], list[Path]]:
     """The systems, and the two files of the test set.
 
     Raises: ConfigError if there are too few files, or in the wrong order.
     """
-    files: list[Path] = arguments.files
     if len(files) < 3:
         raise ConfigError(
-            f"{len(files)} given ({' '.join(map(str, files))}), three or more are needed: {USAGE}"
+            f"{len(files)} given ({' '.join(map(str, files))}), three or more are needed: {COMMAND}"
         )
     for path, role in zip(files[-2:], ("SRC", "REF"), strict=True):
         if path.is_dir() or path.suffix == ".ckpt":
             raise ConfigError(
-                f"{path} stands where {role} is expected, and is a folder or a checkpoint: {USAGE}"
+                f"{path} stands where {role} is expected, and is a folder or a checkpoint: "
+                f"{COMMAND}"
             )
     return files[:-2], files[-2:]
 

@@ -7,6 +7,7 @@ words.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,7 +15,8 @@ import numpy as np
 
 from seq2seq.alignment.links import Links, Word, words
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import check_options, check_range
+from seq2seq.base.options import option
+from seq2seq.base.registry import check_options
 
 # Kinds of augmentation, as bits of a byte; capitals of both kinds exclude each other.
 UPPER, TITLE, UNPUNCTUATED, TYPOS, NOISE = KINDS = (1, 2, 4, 8, 16)
@@ -27,16 +29,18 @@ SYMBOLS = "#%&*+<=>@^_|~§©«®°±µ¶»¿×÷†•‰€™→★☎♥♪�
 EMOJI = 0x1F600, 80  # the first of the faces, and how many there are
 DRAWS = 16  # made at a time
 
+rate = partial(option, 0.0, minimum=0, maximum=1)
+
 
 @dataclass(frozen=True)
 class AugmentOptions:
-    """Probabilities that a pair is changed in an epoch: `data.augment`, see docs/data.md."""
+    """The changes of pairs in an epoch, `data.augment`: see docs/data.md."""
 
-    upper: float = 0.0
-    title: float = 0.0
-    unpunctuated: float = 0.0
-    typos: float = 0.0
-    noise: float = 0.0
+    upper: float = rate("probability that both sides are in capitals")
+    title: float = rate("probability that all words have capitals; with upper at most 1")
+    unpunctuated: float = rate("probability that both sides lose their final punctuation")
+    typos: float = rate("probability that words of the source are mistyped")
+    noise: float = rate("probability that both sides begin or end with the same symbol")
 
 
 def check_augment(rates: Mapping[str, Any], where: str) -> None:
@@ -46,8 +50,6 @@ def check_augment(rates: Mapping[str, Any], where: str) -> None:
         where: the option that holds them, for messages: `data.augment`.
     """
     check_options(AugmentOptions, rates, where)
-    for name, rate in rates.items():
-        check_range(f"{where}.{name}", rate, 0, maximum=1)
     upper, title = rates.get("upper", 0), rates.get("title", 0)
     if upper + title > 1:
         raise ConfigError(

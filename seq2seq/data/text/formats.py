@@ -135,8 +135,8 @@ class TabTable(OneFile):
                 problem = "no column" if name not in names else "more than one column"
                 raise DataError(
                     f"{self.path}, line 1: {problem} {name!r}. Its columns: "
-                    f"{', '.join(cell[:40] for cell in names[:20])}. Type data.{option}=COLUMN; "
-                    "without a header, data.source=1 data.target=2"
+                    f"{', '.join(cell[:40] for cell in names[:20])}. Name another {option}; "
+                    "without a header, 1 as source and 2 as target"
                 )
         return [names.index(name) for name in self.columns]
 
@@ -162,7 +162,7 @@ class JsonLines(OneFile):
         if key not in row:
             raise DataError(
                 f"{where}: no key {key!r}. Its keys: {', '.join(k[:40] for k in list(row)[:20])}. "
-                f"Type data.{option}=KEY"
+                f"Name another {option}"
             )
         value = row[key]
         if not isinstance(value, str):
@@ -228,9 +228,9 @@ def find_format(spec: str | list[str], source: str, target: str, what: str) -> T
     if isinstance(spec, str):
         if source == target:
             raise ConfigError(
-                f"data.source={source} and data.target={target} make each text of {what}={spec} "
-                "its own translation: name two different columns or suffixes, as data.source=de "
-                f"data.target=en, or both files: {what}=[a.txt,b.txt]"
+                f"source {source} and target {target} make each text of {what}={spec} its own "
+                "translation: name two different columns or suffixes, such as de and en, or both "
+                f"files: {what}=[a.txt,b.txt]"
             )
         kind = FORMATS.get(Path(spec.removesuffix(".gz")).suffix)
         if kind is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import check_range
+from seq2seq.base.options import REQUIRED, option
 
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
 INT8_AWARE = "int8-aware"  # a trainer.precision
@@ -17,23 +17,21 @@ COMMAND = "command:"  # before a program, as checkpoint.monitor
 AUTO = "auto"  # resume= the last.ckpt of the run's folder, if it is there
 
 
-def check_minimums(node: str, options: object, **minimums: float) -> None:
-    """Raises: ConfigError for an option of a node that is less than its minimum."""
-    for name, minimum in minimums.items():
-        check_range(f"{node}.{name}", getattr(options, name), minimum)
-
-
 @dataclass(frozen=True)
 class RunOptions:
     """The single options of conf/train.yaml."""
 
-    seed: int
-    resume: str | None
-    dry_run: bool
-    run_name: str
+    seed: int = option(
+        REQUIRED, "seed of weights, dropout and the order of batches", minimum=0, below=2**32
+    )
+    resume: str | None = option(
+        REQUIRED,
+        "last.ckpt to continue exactly; auto: that of hydra.run.dir, if any; null: a new run",
+    )
+    dry_run: bool = option(REQUIRED, "true: try the largest batches, print memory and speed, stop")
+    run_name: str = option(REQUIRED, "name of the run, in the name of its folder")
 
     def __post_init__(self) -> None:
-        check_range("seed", self.seed, 0, 2**32)
         if self.resume not in (None, AUTO) and not Path(str(self.resume)).is_file():
             raise ConfigError(
                 f"resume={self.resume}: there is no such file; give a last.ckpt, or {AUTO} to "
@@ -45,8 +43,13 @@ class RunOptions:
 class InitOptions:
     """`init`: see conf/train.yaml."""
 
-    checkpoint: str | None = None
-    vocabulary: Literal["same", "mapped"] = "same"
+    checkpoint: str | None = option(
+        None, "checkpoint or run with the first weights; init=PATH says the same; null: new weights"
+    )
+    vocabulary: Literal["same", "mapped"] = option(
+        "same",
+        "same | mapped: a piece that is new begins as the mean of old ones that spell it",
+    )
 
     def __post_init__(self) -> None:
         if self.checkpoint is not None and not Path(self.checkpoint).exists():
@@ -61,15 +64,24 @@ class InitOptions:
 class LossOptions:
     """`loss`: see conf/train.yaml."""
 
-    label_smoothing: float = 0.1
-    r_drop: float = 0.0
-    simcut: float = 0.0
-    simcut_p: float = 0.05
+    label_smoothing: float = option(
+        0.1, "probability spread evenly over the vocabulary; 0: none", minimum=0, below=1
+    )
+    r_drop: float = option(
+        0.0,
+        "weight alpha of R-Drop, between two dropout passes; 5 is usual; 0: none",
+        minimum=0,
+    )
+    simcut: float = option(
+        0.0,
+        "weight alpha of SimCut, against a pass with inputs cut; 3 is usual; 0: none",
+        minimum=0,
+    )
+    simcut_p: float = option(
+        0.05, "probability that SimCut hides an input, of either side", minimum=0, below=1
+    )
 
     def __post_init__(self) -> None:
-        check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
-        check_range("loss.simcut_p", self.simcut_p, 0, 1)
-        check_minimums("loss", self, r_drop=0, simcut=0)
         if self.r_drop and self.simcut:
             raise ConfigError(
                 f"loss.r_drop={self.r_drop} and loss.simcut={self.simcut} are two losses of two "
@@ -88,20 +100,25 @@ class LossOptions:
 
 @dataclass(frozen=True)
 class GuidedOptions:
-    """`guided`: the links of the training text, and the head that is trained on them.
+    """`guided`: the head of cross-attention that is trained on given links."""
 
-    `links` and `valid` are a file each, or {NAME: file} for some of several corpora.
-    """
-
-    links: str | dict[str, Any] | None = None
-    valid: str | dict[str, Any] | None = None
-    unlinked: Literal["end", "free"] = "end"
-    layer: int | None = None
-    head: int = 1
-    weight: float = 0.5
+    links: str | dict[str, Any] | None = option(
+        None,
+        "file of links i-j of data.train, or {NAME: file} for several corpora; null: none",
+    )
+    valid: str | dict[str, Any] | None = option(
+        None, "likewise for data.valid, for valid/align_loss; null: none"
+    )
+    unlinked: Literal["end", "free"] = option(
+        "end", "end | free: words without links attend to the source's end, or anywhere"
+    )
+    layer: int | None = option(
+        None, "decoder layer, from 1; null: the last but one, or of two the last", minimum=1
+    )
+    head: int = option(1, "head of that layer, from 1", minimum=1)
+    weight: float = option(0.5, "weight of the alignment loss; that of translation is 1", minimum=0)
 
     def __post_init__(self) -> None:
-        check_minimums("guided", self, layer=1, head=1, weight=0)
         if self.weight == 0:
             raise ConfigError(
                 "guided.weight=0 trains nothing: guided.weight=0.5, or guided.links=null"
@@ -115,30 +132,43 @@ class GuidedOptions:
 
 @dataclass(frozen=True)
 class ValidationOptions:
-    """`validation`: the sentences translated for BLEU (null = all), and those that are shown."""
+    """`validation`: what is translated when the model is validated."""
 
-    sentences: int | None = None
-    samples: int = 3
-
-    def __post_init__(self) -> None:
-        check_minimums("validation", self, sentences=1, samples=0)
+    sentences: int | None = option(
+        500, "sentences translated for BLEU, while the loss is that of all; null: all", minimum=1
+    )
+    samples: int = option(3, "translations shown at each validation", minimum=0)
 
 
 @dataclass(frozen=True)
 class CheckpointOptions:
     """`checkpoint`: the metric of the best, the end without progress, saves, and what to keep."""
 
-    monitor: str = "bleu"
-    mode: Literal["max", "min"] | None = None
-    patience: int | None = None
-    every: int = 500
-    keep_best: int = 0
-    keep_last: int = 0
-    ema: float | None = None
+    monitor: str = option(
+        "bleu",
+        "choice of best.ckpt: bleu | chrf | exact | ser | loss | command:PROGRAM",
+    )
+    mode: Literal["max", "min"] | None = option(
+        None, "max | min: whether a larger or a smaller number of a command is better; null: max"
+    )
+    patience: int | None = option(
+        None, "validations without improvement that end training; null: any number", minimum=1
+    )
+    every: int = option(
+        500, "updates between saves of last.ckpt, where a killed run resumes exactly", minimum=1
+    )
+    keep_best: int = option(
+        0, "best validations whose weights are kept, for `seq2seq average`", minimum=0
+    )
+    keep_last: int = option(0, "last validations whose weights are kept, likewise", minimum=0)
+    ema: float | None = option(
+        None,
+        "decay of averaged weights, which are validated and saved, such as 0.999; null: none",
+        minimum=0,
+        below=1,
+    )
 
     def __post_init__(self) -> None:
-        check_minimums("checkpoint", self, patience=1, every=1, keep_best=0, keep_last=0)
-        check_range("checkpoint.ema", self.ema, 0, 1)
         if self.command is not None:
             check_command(self.command)
         elif self.monitor not in MONITORS:
@@ -191,28 +221,30 @@ class TrainerOptions:
     precision knows another value, see `Int8Passes`.
     """
 
-    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
-    devices: int | str | list[int] = "auto"
-    num_nodes: int = 1
-    strategy: Literal["auto", "ddp"] = "auto"
-    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed", "int8-aware"] = "auto"
-    max_steps: int = 10_000
-    max_epochs: int = -1
-    max_time: str | None = None
-    accumulate_grad_batches: int = 1
-    gradient_clip_val: float | None = 1.0
-    val_check_interval: int = 500
-    log_every_n_steps: int = 50
+    accelerator: Literal["auto", "cpu", "gpu"] = option("auto", "auto | cpu | gpu")
+    devices: int | str | list[int] = option("auto", "auto, or how many")
+    num_nodes: int = option(1, "machines")
+    strategy: Literal["auto", "ddp"] = option("auto", "auto | ddp: gradients summed over devices")
+    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed", "int8-aware"] = option(
+        "auto",
+        "auto | 32-true | bf16-mixed | 16-mixed | int8-aware (32-true with 8-bit rounding); auto: "
+        "bf16-mixed where the hardware has instructions for it, else 32-true",
+    )
+    max_steps: int = option(10_000, "updates; -1: no limit")
+    max_epochs: int = option(-1, "passes over the corpus; -1: no limit")
+    max_time: str | None = option(
+        None, "DD:HH:MM:SS of training, resumed parts included; null: no limit"
+    )
+    accumulate_grad_batches: int = option(
+        1, "micro-batches per update; data.max_tokens is their sum", minimum=1
+    )
+    gradient_clip_val: float | None = option(
+        1.0, "maximum norm of the gradient; null: no limit", minimum=0
+    )
+    val_check_interval: int = option(500, "updates between two validations", minimum=1)
+    log_every_n_steps: int = option(50, "updates between two lines of metrics.csv", minimum=1)
 
     def __post_init__(self) -> None:
-        check_minimums(
-            "trainer",
-            self,
-            accumulate_grad_batches=1,
-            val_check_interval=1,
-            log_every_n_steps=1,
-            gradient_clip_val=0,
-        )
         for name in ("max_steps", "max_epochs"):
             limit = getattr(self, name)
             if limit < 1 and limit != -1:
@@ -236,15 +268,14 @@ class TrainerOptions:
 
 @dataclass(frozen=True)
 class OptimizerOptions:
-    """`optimizer`: adam or adamw; lr is the peak of the schedule."""
+    """`optimizer`: Adam, or AdamW."""
 
     name: Literal["adam", "adamw"]
-    lr: float
-    betas: tuple[float, float]
-    eps: float
-    weight_decay: float
-
-    def __post_init__(self) -> None:
-        check_minimums("optimizer", self, lr=0, eps=0, weight_decay=0)
-        for index, beta in enumerate(self.betas):
-            check_range(f"optimizer.betas[{index}]", beta, 0, 1)
+    lr: float = option(REQUIRED, "peak of the schedule", minimum=0)
+    betas: tuple[float, float] = option(
+        REQUIRED, "decay of the running means of gradients and of their squares", minimum=0, below=1
+    )
+    eps: float = option(REQUIRED, "added to the root of the mean square gradient", minimum=0)
+    weight_decay: float = option(
+        REQUIRED, "adam: L2 penalty; adamw: share of a weight subtracted, times lr", minimum=0
+    )

@@ -15,6 +15,7 @@ from seq2seq.attention import ATTENTION, Place, Role, build_attention
 from seq2seq.attention.roles import Assignment, resolve_roles
 from seq2seq.base.environment import training_command
 from seq2seq.base.errors import ConfigError, Seq2SeqError
+from seq2seq.base.options import declarations
 from seq2seq.base.registry import check_options, did_you_mean, options_of
 from seq2seq.checkpoint.folder import LAST
 from seq2seq.data.links.link_files import LinkFiles
@@ -252,7 +253,7 @@ def check_attention_dropout(model: Mapping[str, Any]) -> None:
 def find_search(decode: Mapping[str, Any]) -> Search:
     """The search of later translations, with any length ratio if the corpus decides on it."""
     if decode.get("length_ratio", 0) is None:
-        decode = {**decode, "length_ratio": Search.ranges["length_ratio"][1]}
+        decode = {**decode, "length_ratio": declarations(Search)["length_ratio"].option.maximum}
     return build_search(decode)
 
 

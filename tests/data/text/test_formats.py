@@ -105,8 +105,8 @@ def test_all_formats_of_the_same_pairs_are_read_alike(tmp_path: Path) -> None:
 
 
 TABLES = [
-    ("de\tfr\na\tb\n", r"line 1: no column 'en'. Its columns: de, fr. Type data.target=COLUMN"),
-    ("ein Hund\ta dog\n", r"line 1: no column 'de'.*data.source=1 data.target=2"),
+    ("de\tfr\na\tb\n", r"line 1: no column 'en'. Its columns: de, fr. Name another target"),
+    ("ein Hund\ta dog\n", r"line 1: no column 'de'.*1 as source and 2 as target"),
     ("de\ten\tde\na\tb\tc\n", "line 1: more than one column 'de'"),
     ("de\ten\na\tb\nc\n", r"line 3: 1 column\(s\), but 2 in line 1"),
     ("de\ten\na\tb\tc\n", r"line 2: 3 column\(s\), but 2 in line 1"),
@@ -145,7 +145,7 @@ GOOD = '{"de": "a", "en": "b"}\n'
 OBJECTS = [
     (GOOD + '{"de": "a", "en": "b"\n', "line 2: not JSON"),
     (GOOD + "\n", "line 2: not JSON"),
-    (GOOD + '{"de": "a"}\n', "line 2: no key 'en'. Its keys: de. Type data.target=KEY"),
+    (GOOD + '{"de": "a"}\n', "line 2: no key 'en'. Its keys: de. Name another target"),
     (GOOD + '{"de": null, "en": "b"}\n', "line 2: 'de' is null; expected a string"),
     (GOOD + '{"de": ["a"], "en": "b"}\n', "line 2: 'de' is [\"a\"]; expected a string"),
     (GOOD + '{"de": "a", "en": 5}\n', "line 2: 'en' is 5; expected a string"),

@@ -1,0 +1,98 @@
+"""The options of `seq2seq align`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from seq2seq.cli.files import InputPath
+from seq2seq.cli.lines import as_utf8
+from seq2seq.cli.models import DeviceOptions
+from seq2seq.cli.options import argument, flag, group, positive, value
+from seq2seq.data.text.lines import check_parallel, read_lines
+
+OUTPUT = "file to write; its suffix sets the format: .png, .svg, .pdf a picture, .align links, "
+OUTPUT += ".html an interactive page (for a sentence, map.png in the folder of the run)"
+UNITS = "what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)"
+CHOOSE = "try all on --gold, and save the one with the lowest error rate beside the checkpoint"
+LINK_FILES = "instead of PATH: links from any aligner, one or two directions, source first"
+
+Heuristic = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
+Sentence = tuple[str, str | None]  # with its translation, or to be translated
+
+
+class TextFiles(NamedTuple):
+    """Two files whose lines are pairs of sentences."""
+
+    source: Path
+    target: Path
+
+    def __str__(self) -> str:
+        return f"{self.source} and {self.target}"
+
+    def count_pairs(self) -> int:
+        """The number of pairs. Raises: DataError if the files do not fit together."""
+        return check_parallel(self.source, self.target, "aligning")
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        return zip(read_lines(self.source), read_lines(self.target), strict=True)
+
+
+def heads(text: str) -> str | int:
+    return text if text in ("mean", "all") else positive(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceOptions:
+    """The layer, heads and shift to read; by default, the best ones known."""
+
+    layer: int | None = value("decoder layer, from 1", "N")
+    heads: int | str | None = value("their mean, all, or one from 1", "mean|all|N", type=heads)
+    shift: Literal[0, 1] | None = value("where it looked for a word, or one step later (1)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """Two files, and the links that are right."""
+
+    source_file: InputPath | None = value("sentences", "FILE", "--source")
+    target_file: InputPath | None = value("their translations", "FILE", "--target")
+    gold: InputPath | None = value("reference links: print AER, precision, recall, F1", "FILE")
+
+    @property
+    def texts(self) -> TextFiles | None:
+        """The two files, if they are given."""
+        if self.source_file is None or self.target_file is None:
+            return None
+        return TextFiles(self.source_file, self.target_file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectionOptions:
+    """The second of two directions, and how both are combined."""
+
+    reverse: InputPath | None = value("a model from target to source, to combine", "PATH")
+    symmetrize: Heuristic | None = value("how to combine directions (grow-diag-final-and)")
+    links: Sequence[InputPath] = value(LINK_FILES, "FILE", nargs="+", default=())
+
+
+def text_argument(text: str, name: str) -> Any:
+    """A text that need not be given."""
+    return argument(text, name, nargs="?", type=partial(as_utf8, where=name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignOptions(DeviceOptions):
+    """The options of `seq2seq align`."""
+
+    path: InputPath | None = argument("a checkpoint, or the folder of a run", "PATH", nargs="?")
+    source: str | None = text_argument("a sentence", "SRC")
+    target: str | None = text_argument("its translation; without it the model's own", "TGT")
+    output: Path | None = value(OUTPUT, "FILE", "-o")
+    json: bool = flag("for files: print one JSON object")
+    units: Literal["words", "subwords"] = value(UNITS, default="words")
+    choice: ChoiceOptions = group("what is read; by default, what --choose saved")
+    choose: bool = flag(CHOOSE)
+    files: FileOptions = group("whole files, one sentence per line, may be .gz")
+    directions: DirectionOptions = group("both directions")

@@ -1,0 +1,281 @@
+"""Models as commands use them: the options for opening them, for the search and for the engine."""
+
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from seq2seq.base.environment import defer_collection, usable_cores
+from seq2seq.base.errors import ConfigError, printable
+from seq2seq.base.options import declarations
+from seq2seq.cli.files import InputPath
+from seq2seq.cli.options import (
+    argument,
+    check_declared,
+    collect_given,
+    flag,
+    numeric,
+    option_name,
+    positive,
+    repeated,
+    subset,
+    value,
+)
+from seq2seq.decoding.options import DiverseOptions, EngineOptions, SampleOptions, SearchOptions
+from seq2seq.text.documents.placeholders import PLACEHOLDERS
+from seq2seq.text.languages import is_spaceless
+
+if TYPE_CHECKING:
+    from seq2seq.decoding import Engine, Search
+    from seq2seq.decoding.constraints.request import Rules
+    from seq2seq.decoding.workers import Workers
+    from seq2seq.translation.text_engine import TextEngine
+    from seq2seq.translation.translator import Translator
+
+SAMPLES = declarations(SampleOptions)["samples"].option
+WORKERS = declarations(EngineOptions)["workers"].option.help
+Mean = Literal["probabilities", "log-probabilities"]
+BEST = "beam_size length_penalty penalty_form coverage patience stopping beam_groups "
+BEST += "diversity_penalty"
+LENGTHS = "length_ratio length_extra max_length min_length_ratio min_length_extra no_repeat_ngram"
+DRAWS = "temperature top_k top_p epsilon min_p seed"
+KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses, tags and the like"
+
+
+def weight_list(text: str) -> list[float]:
+    try:
+        return [numeric(weight) for weight in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"{text!r} should be numbers with commas: 0.7,0.3") from error
+
+
+def workers(text: str) -> int | str:
+    if text == "auto":
+        return text
+    count, cores = positive(text), usable_cores()
+    if count > max(2, cores):  # two are allowed on one core, for a try
+        raise ConfigError(
+            f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
+        )
+    return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """The device of a model, and the tag of a corpus."""
+
+    device: str = value("cpu, cuda or auto (%(default)s)", default="auto")
+    tag: str | None = value("translate like the training corpus with this tag")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(DeviceOptions):
+    """One model."""
+
+    path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleOptions:
+    """Models that are joined with the first."""
+
+    others: Sequence[InputPath] = repeated("a model to join; may be repeated", "PATH", "--with")
+    weights: list[float] | None = value("of all models (equal)", "W,W", type=weight_list)
+    mean: Mean | None = value("what is averaged, for each next piece (probabilities)")
+
+    def __post_init__(self) -> None:
+        given = collect_given(self)
+        if given and not self.others:
+            name = next(iter(given))
+            raise ConfigError(f"{name} is for several models: add --with PATH, or leave it out")
+
+    def paths(self, first: Path) -> list[Path]:
+        """All models."""
+        return [first, *self.others]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequirementOptions:
+    """Requirements for all translations."""
+
+    glossary: InputPath | None = value("terms and their translations, tab-separated", "FILE")
+    keep: str | None = value(KEEP, "REGEX")
+    mbr: int | None = value("choose among N by minimum Bayes risk", "N")
+    ignore_case: bool = flag("find terms of the glossary in any case")
+
+    def __post_init__(self) -> None:
+        if self.keep is not None and not self.keep.strip():
+            raise ConfigError("--keep should be a regular expression, or placeholders: it is blank")
+        if self.ignore_case and not self.glossary:
+            raise ConfigError("--ignore-case is for the terms of a --glossary: add one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchFlags:
+    """The options of a search, by name as in conf/decode; what is not given is as configured."""
+
+    best: dict[str, Any] = subset(DiverseOptions, BEST)
+    lengths: dict[str, Any] = subset(SearchOptions, LENGTHS)
+    sample: bool = flag("sample, do not search for the best")
+    draws: dict[str, Any] = subset(SampleOptions, DRAWS, prefix="for --sample: ")
+
+    def __post_init__(self) -> None:
+        drawn = ["sample"] * self.sample + [*self.draws]
+        if self.best and drawn:
+            best, draw = option_name(next(iter(self.best))), option_name(drawn[0])
+            raise ConfigError(
+                f"{best} belongs to a search for the best, {draw} to random draws: leave one out"
+            )
+
+    def arguments(self, mbr: int | None, nbest: int | None) -> dict[str, Any]:
+        """The arguments of `Translator.search`, which draws if it is to choose by risk alone."""
+        given = {**self.lengths, **self.best, **self.draws}
+        for name, number in (("--mbr", mbr), ("--nbest", nbest)):
+            check_declared(name, number, SAMPLES)
+        if self.sample or self.draws or (mbr and not self.best):
+            return {"name": "sample", "samples": max(mbr or 0, nbest or 0) or None, **given}
+        return given
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFlags:
+    """The options of an engine; what is not given is as configured."""
+
+    batch_size: int | None = value("maximum sentences decoded at once by each process", "N")
+    typed: dict[str, Any] = subset(EngineOptions, "cache precision")
+    workers: int | str | None = value(WORKERS, "N", type=workers)
+    shortlist: InputPath | None = value("likely pieces; none: leave out that of the run", "FILE")
+    stats: bool = flag("print engine statistics to stderr")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingOptions(DeviceOptions):
+    """Everything that decides what a model, or an ensemble, makes of a text."""
+
+    requirements: RequirementOptions
+    ensemble: EnsembleOptions
+    search: SearchFlags
+    engine: EngineFlags
+
+    def __post_init__(self) -> None:
+        workers = self.engine.workers
+        if self.device.startswith("cuda") and isinstance(workers, int) and workers > 1:
+            raise ConfigError(
+                "--workers are processes on CPU cores: leave it out, or add --device cpu"
+            )
+
+
+class Opened(NamedTuple):
+    """A model, the search and the engine for it, and the rules for all its translations."""
+
+    translator: "Translator"
+    search: "Search"
+    engine: "Engine | Workers"
+    rules: "Rules | None"
+
+    def text_engine(self, max_source: int | None) -> "TextEngine":
+        return self.translator.text_engine(self.engine, max_source, self.rules)
+
+
+def open_models(path: Path, options: DeviceOptions, ensemble: EnsembleOptions) -> "Translator":
+    """A model, joined with the others of an ensemble."""
+    with defer_collection():
+        from seq2seq.translation.translator import Translator  # only here: torch takes a second
+
+        if not ensemble.others:
+            return Translator.load(path, options.device, options.tag)
+        return Translator.ensemble(
+            ensemble.paths(path),
+            weights=ensemble.weights,
+            mean=ensemble.mean or "probabilities",
+            device=options.device,
+            tag=options.tag,
+        )
+
+
+def open_engine(
+    path: Path,
+    options: DecodingOptions,
+    shortlist: Path | None,
+    nbest: int | None = None,
+    *,
+    keeps_placeholders: bool = False,
+) -> Opened:
+    """Open a model and make its engine.
+
+    Args:
+        shortlist: from `choose_shortlist`.
+        nbest: translations that the search must find.
+        keeps_placeholders: keep them where the options keep nothing and the search can.
+
+    Raises: ConfigError for options that do not fit the model or each other.
+    """
+    from seq2seq.decoding import check_required
+
+    translator = open_models(path, options, options.ensemble)
+    requirements = options.requirements
+    search = translator.search(**options.search.arguments(requirements.mbr, nbest))
+    for name, number in (("nbest", nbest or 0), ("mbr", requirements.mbr or 0)):
+        if number > search.beams:
+            raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")
+    if keeps_placeholders and requirements.keep is None:
+        with suppress(ConfigError):
+            check_required(search)
+            requirements = replace(requirements, keep="placeholders")
+    rules = rules_of(requirements, translator, search)
+    flags = options.engine
+    engine = translator.engine(
+        search,
+        batch_size=flags.batch_size,
+        workers=flags.workers,
+        shortlist=shortlist,
+        **flags.typed,
+    )
+    return Opened(translator, search, engine, rules)
+
+
+def rules_of(
+    requirements: RequirementOptions, translator: "Translator", search: "Search"
+) -> "Rules | None":
+    """The rules for all translations; None = none.
+
+    Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
+        there; DataError for a damaged glossary.
+    """
+    from seq2seq.decoding import check_required
+    from seq2seq.decoding.constraints.glossary import Glossary
+    from seq2seq.decoding.constraints.placeholders import Placeholders
+    from seq2seq.decoding.constraints.request import Rules
+
+    keep, file = requirements.keep, requirements.glossary
+    if not (file or keep):
+        return None
+    check_required(search)
+    keep = PLACEHOLDERS if keep == "placeholders" else keep
+    try:
+        pattern = re.compile(keep) if keep else None
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ConfigError(f"--keep {keep!r} is not a regular expression: {error}") from error
+    glossary = Glossary()
+    if file:
+        spaceless = is_spaceless(translator.config["data"]["source"])
+        glossary = Glossary.read(file, not requirements.ignore_case, spaceless)
+    return Rules(glossary, Placeholders(pattern))
+
+
+def choose_shortlist(path: Path, given: Path | None) -> Path | None:
+    """The shortlist for a model, for a process in any folder: that of --shortlist, or else the one
+    in the folder of its run, which is then printed.
+    """
+    from seq2seq.decoding.shortlist.file import find_shortlist
+
+    if given is not None:
+        return None if given == Path("none") else given.absolute()
+    found = find_shortlist(path)
+    if found is None:
+        return None
+    print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
+    return found.absolute()

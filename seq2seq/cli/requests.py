@@ -1,0 +1,149 @@
+"""Lines as requests for translations, and these translations as lines."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seq2seq.base.errors import DataError
+from seq2seq.base.text_stream import without_marks
+from seq2seq.cli.files import InputPath
+from seq2seq.cli.lines import LONGEST_INPUT_LINE, as_utf8
+from seq2seq.cli.models import DecodingOptions, ModelOptions
+from seq2seq.cli.options import argument, flag, value
+from seq2seq.text.documents.placeholders import is_language
+
+if TYPE_CHECKING:
+    from seq2seq.text.tokenization.tokenizer import Tokenizer
+    from seq2seq.translation.request import Translation, TranslationRequest
+
+JSON_INPUT = 'read JSON lines: "text"; "prefix", "must" and "must_not" of its translation'
+COPY_NUMBERS = "copy lines that are no language: numbers, dates, codes, addresses, placeholders"
+TOO_LONG = f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: cut it into sentences"
+
+prefix = partial(as_utf8, where="--prefix")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineOptions(ModelOptions, DecodingOptions):
+    """The options for reading and translating lines, and for the lines that are written."""
+
+    nbest: int | None = value("print N translations, with their scores", "N")
+    json: bool = flag("print JSON lines: score, confidence, pieces")
+    prefix: str = value("beginning of every translation", "TEXT", default="", type=prefix)
+    json_input: bool = flag(JSON_INPUT)
+    max_source: int | None = value("split lines of over N pieces", "N")
+    copy_numbers: bool = flag(COPY_NUMBERS)
+    quiet: bool = flag("show no progress")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateOptions(LineOptions):
+    """The options of `seq2seq translate`."""
+
+    texts: list[str] = argument("texts; none: read lines from stdin", "TEXT", nargs="*")
+    input: InputPath | None = value("read lines from FILE instead of stdin", "FILE", "-i")
+    output: Path | None = value("write to FILE instead of stdout", "FILE", "-o")
+    document: bool = flag("translate the sentences of whole texts, or FILE")
+    html: bool = flag("for --document: what is between the tags of HTML")
+    fuzzy: bool = flag("for --document FILE.po: mark the messages that are filled as fuzzy")
+
+
+def request_of(line: str | None, place: str, options: LineOptions) -> "TranslationRequest":
+    """The request of a line of the input, which is JSON with --json-input.
+
+    Args:
+        line: None = it is too long to be read: the request has failed already.
+    """
+    from seq2seq.decoding.constraints.request import parse_request
+    from seq2seq.translation.request import Problem, TranslationRequest
+
+    if line is None:
+        request = TranslationRequest("", place=place)
+        request.fail(DataError(TOO_LONG), Problem("unreadable", TOO_LONG))
+        return request
+    if options.json_input:
+        line = without_marks(line)
+        try:
+            entry = parse_request(line) if line.strip() else {"text": ""}
+            if entry.get("prefix", "") == "":
+                entry["prefix"] = options.prefix
+            request = TranslationRequest(**entry, place=place)
+        except DataError as error:
+            request = TranslationRequest("", place=place)
+            request.refuse(error)
+            return request
+    else:
+        request = TranslationRequest(line, options.prefix, place=place)
+    asks = request.prefix or request.must or request.must_not or not request.text.strip()
+    if options.copy_numbers and not asks and not is_language(request.text):
+        request.copy()
+    return request
+
+
+def put_best_first(
+    translations: "list[Translation]", mbr: int | None, reference: str | None = None
+) -> None:
+    """Of the translations that meet as many requirements as the best, put one first: the one with
+    the highest expected chrF among the first `mbr`, or the nearest to a reference.
+    """
+    if len(translations) < 2 or (mbr is None and reference is None):
+        return
+    from seq2seq.metrics.mbr import minimum_bayes_risk
+    from seq2seq.metrics.sentence_quality import nearest_to
+
+    least = translations[0].unsatisfied
+    places = [i for i, t in enumerate(translations[:mbr]) if t.unsatisfied == least]
+    texts = [translations[i].text for i in places]
+    best = minimum_bayes_risk(texts).best if reference is None else nearest_to(texts, reference)
+    translations.insert(0, translations.pop(places[best]))
+
+
+# (line number, its request, which has ended) -> lines.
+Format = Callable[[int, "TranslationRequest"], list[str]]
+
+
+def format_of(options: LineOptions, target: "Tokenizer") -> Format:
+    """The format that `--json` and `--nbest` ask for."""
+    if options.json:
+        return partial(json_lines, nbest=options.nbest, labels=target.texts())
+    return partial(table_lines, nbest=options.nbest) if options.nbest else text_lines
+
+
+def text_lines(line_no: int, request: "TranslationRequest") -> list[str]:
+    """The best translation alone; an empty line if there is none."""
+    found = request.result.translations
+    return [one_line(found[0].text) if found else ""]
+
+
+def table_lines(line_no: int, request: "TranslationRequest", *, nbest: int) -> list[str]:
+    """Line number, score and text of several translations, separated by tabs."""
+    best = request.result.translations[:nbest]
+    return [f"{line_no}\t{t.score:.4f}\t{one_line(t.text)}" for t in best]
+
+
+def json_lines(
+    line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str]
+) -> list[str]:
+    """An object for each translation.
+
+    Without `nbest` there is one object per text, with null for what is unknown.
+
+    Args:
+        labels: the text of each piece, by id.
+    """
+    found = request.result.translations
+    if not found:
+        text = None if request.error else ""
+        unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
+        return [] if nbest else [json.dumps({"line": line_no, "text": text, **unknown})]
+    best = found[: nbest or 1]
+    entries = ({"line": line_no, **translation.to_json(labels)} for translation in best)
+    return [json.dumps(entry, ensure_ascii=False) for entry in entries]
+
+
+def one_line(text: str) -> str:
+    """A text with its line breaks replaced by spaces."""
+    return text.replace("\r", " ").replace("\n", " ")

@@ -1,0 +1,310 @@
+"""Translate the lines of all files in a folder; on many machines, and again after a kill.
+
+    seq2seq translate-files PATH IN OUT                on one machine; joins the results at the end
+    seq2seq translate-files PATH IN OUT --shard 3/8    on the third of eight
+    seq2seq translate-files PATH IN OUT --merge        when all have ended
+    seq2seq translate-files PATH IN OUT --ray auto     on all cores of a Ray cluster
+
+The files are cut into shards. Each is written whole or not at all, compressed with a checksum, so a
+command that was killed is typed again and does what is missing. The name of a shard is the number
+of its first line with a hash of its lines: where a file has changed, its shards are missing.
+"""
+
+import gzip
+import os
+import re
+import sys
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seq2seq.base.durable import replacing
+from seq2seq.base.errors import ConfigError, DataError, format_count
+from seq2seq.base.text_stream import check_text
+from seq2seq.cli import shards, status
+from seq2seq.cli.documents import check_lines_of_text
+from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
+from seq2seq.cli.models import Opened, choose_shortlist, open_engine
+from seq2seq.cli.options import argument, flag, value
+from seq2seq.cli.requests import LineOptions, format_of, put_best_first, request_of
+from seq2seq.cli.shards import LINES, SHARDS, InputFiles, Lines, Shard, files_below
+from seq2seq.data.text.lines import check_parallel
+from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
+
+if TYPE_CHECKING:
+    from seq2seq.translation.request import TranslationRequest
+
+HELP = "translate all files of a folder, on one or many machines"
+Part = tuple[int, int]  # which, of how many
+NAMED = 5  # shards in a message
+
+
+class IncompleteError(Exception):
+    """A file of which shards are missing."""
+
+
+def parse_part(text: str) -> Part:
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise ConfigError(f"{text!r} should be like 1/8, 2/8, ..., 8/8")
+    return int(match[1]), int(match[2])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateFilesOptions(LineOptions):
+    """The options of `seq2seq translate-files`."""
+
+    folder: InputPath = argument("the folder of the files to translate, plain or .gz", "IN")
+    output_dir: Path = argument("the folder for the translations", "OUT")
+    shard: Part | None = value("part I of N (that of a Slurm array)", "I/N", type=parse_part)
+    shard_lines: int | None = value(f"lines of a shard ({LINES})", "N")
+    ray: str | None = value("on all cores of a Ray cluster: auto, local, or HOST:PORT", "ADDRESS")
+    nearest: InputPath | None = value("take what is nearest to these references", "FOLDER")
+    merge: bool = flag("check that all is there, and join it")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nearest and self.requirements.mbr:
+            raise ConfigError("--nearest and --mbr choose in two ways: leave one out")
+        if self.ray and self.engine.workers is not None:
+            raise ConfigError("--ray takes all cores of its cluster: leave --workers out")
+
+    @property
+    def ledger(self) -> Path:
+        """The file beside the folder of translations that says how they were made."""
+        return Path(f"{self.output_dir.resolve()}.json")
+
+    @property
+    def part(self) -> Part:
+        """The part of this machine: that of the task of a Slurm array; all, where there is none.
+
+        Raises: ConfigError for an array with gaps.
+        """
+        if self.shard or "SLURM_ARRAY_TASK_ID" not in os.environ:
+            return self.shard or (1, 1)
+        number, first, step, count = (
+            int(os.environ.get(f"SLURM_ARRAY_TASK_{name}", 1))
+            for name in ("ID", "MIN", "STEP", "COUNT")
+        )
+        part = (number - first) // step + 1
+        if part > count:
+            raise ConfigError(
+                f"task {number} is not one of {count} without gaps: sbatch --array=1-{count}"
+            )
+        return part, count
+
+
+def run(options: TranslateFilesOptions) -> int:
+    check_folders(options)
+    if options.merge:
+        return merge(options, find_files(options))
+    shortlist = choose_shortlist(options.path, options.engine.shortlist)
+    open_model = partial(open_files_engine, options, shortlist)
+    if options.ray:
+        from seq2seq.cli.ray_cluster import translate_on_ray
+
+        return translate_on_ray(options, shortlist, open_model)
+    opened = open_model()
+    shards.record_options(options, shortlist)
+    files = find_files(options)
+    bar = None if options.quiet or sys.stderr is None else files
+    wanted = missing_shards(options, files)
+    code = finish(options, files, translate_shards(wanted, options, opened, bar))
+    if options.engine.stats:
+        status.print_stats(opened.engine)
+    return code
+
+
+def check_folders(options: TranslateFilesOptions) -> None:
+    """Raises: ConfigError for folders that cannot be read or written; DataError for a file that is
+    not text.
+    """
+    folder, output = options.folder, options.output_dir
+    if not folder.is_dir():
+        wrong = "is a file: give its folder" if folder.exists() else "there is no such folder"
+        raise ConfigError(f"{folder}: {wrong}")
+    source, target = folder.resolve(), output.resolve()
+    if source == target or source in target.parents or target in source.parents:
+        raise ConfigError(f"the folders {folder} and {output} should be apart")
+    begun = (output / SHARDS).is_dir()
+    if output.exists() and not begun and (not output.is_dir() or any(output.iterdir())):
+        raise ConfigError(f"{output} holds something else: give a new or empty folder")
+    files = sorted(files_below(folder))
+    if not files:
+        raise ConfigError(f"{folder} holds no files")
+    check_lines_of_text(files)
+    read = inputs_of(options)
+    if inside := [path for path in read if target in path.resolve().parents]:
+        raise ConfigError(f"{inside[0]} is read, and is in {output}: give another folder")
+    outputs = (output / file.relative_to(folder) for file in files)
+    check_apart(outputs, str(output), [*read, *files])
+    check_written(options.ledger, *read, *files)
+    check_ledger(options.ledger, "translate")
+    for file in files:
+        check_text(file)
+        if options.nearest and file.stat().st_size:
+            check_parallel(file, options.nearest / file.relative_to(folder), "choosing by")
+
+
+def open_files_engine(options: TranslateFilesOptions, shortlist: Path | None) -> Opened:
+    """The model, with an engine for it. Raises: ConfigError as `open_engine`, and if there is only
+    one translation of which the nearest is to be taken.
+    """
+    opened = open_engine(options.path, options, shortlist, options.nbest)
+    if options.nearest and opened.search.beams == 1:
+        raise ConfigError("--nearest chooses among several: add --beam-size 8")
+    return opened
+
+
+def find_files(options: TranslateFilesOptions) -> InputFiles:
+    """The files, cut into shards as those that are there already."""
+    known = shards.read_options(options.output_dir)
+    nearest = options.nearest or known.get("nearest")
+    lines = options.shard_lines or known.get("shard_lines", LINES)
+    references = Path(nearest) if nearest else None
+    return InputFiles(options.folder, options.output_dir, lines, references)
+
+
+def missing_shards(
+    options: TranslateFilesOptions, files: InputFiles
+) -> Iterator[tuple[Shard, Lines]]:
+    """The shards of this machine's part that are not there, and their lines."""
+    part, parts = options.part
+    every = (each for file in files.files for each in files.shards(file))
+    for index, (shard, block) in enumerate(every):
+        if index % parts == part - 1 and shards.read_shard(shard, bool(options.nbest)) is None:
+            yield shard, block
+
+
+def finish(
+    options: TranslateFilesOptions, files: InputFiles, results: Iterable[tuple[Shard, bool]]
+) -> int:
+    """Wait for the shards of this machine's part; join all if it does them all.
+
+    Args:
+        results: each shard, once it is written, and whether a line of it failed.
+
+    Returns: the exit code. Raises: as `merge`.
+    """
+    lines, count, failed = 0, 0, False
+    for shard, one_failed in results:
+        lines, count, failed = lines + shard.lines, count + 1, failed or one_failed
+    done = f"{format_count(lines, 'line')} in {format_count(count, 'shard')}"
+    print(f"{done} translated", file=sys.stderr)
+    _, parts = options.part
+    if parts == 1:
+        merge(options, files)
+    return int(failed)
+
+
+def translate_shards(
+    wanted: Iterable[tuple[Shard, Lines]],
+    options: TranslateFilesOptions,
+    opened: Opened,
+    read: status.Input | None = None,
+    **more: Any,
+) -> Iterator[tuple[Shard, bool]]:
+    """Translate and write shards.
+
+    Args:
+        wanted: shards and their lines.
+        read: what the progress that is shown refers to; None = show none.
+        more: for `warn_of_problems`.
+
+    Yields: each shard, once it is written, and whether a line of it failed.
+    """
+    from seq2seq.translation.problems import warn_of_problems
+
+    begun: deque[Shard] = deque()
+
+    def requests() -> "Iterator[TranslationRequest]":
+        for shard, block in wanted:
+            begun.append(shard)
+            for line_no, line in enumerate(block, shard.first):
+                request = request_of(line, f"{shard.file}, line {line_no}", options)
+                # Random draws depend on the line, whatever was translated before.
+                request.draw_id = line_no - 1
+                yield request
+
+    texts = opened.text_engine(options.max_source)
+    ended = warn_of_problems(texts.translate(requests()), lenient=options.json_input, **more)
+    if read is not None:
+        ended = status.with_progress(ended, read)
+    formatted = format_of(options, opened.translator.target)
+    for first in ended:
+        shard, text, failed = begun.popleft(), [], False
+        of_shard = chain([first], islice(ended, shard.lines - 1))
+        for line_no, request in enumerate(of_shard, shard.first):
+            failed = failed or request.is_flawed
+            reference = shard.references[line_no - shard.first] if shard.references else None
+            put_best_first(request.result.translations, options.requirements.mbr, reference)
+            text += [f"{line}\n" for line in formatted(line_no, request)]
+        shard.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(shard.path) as output:
+            output.write(gzip.compress("".join(text).encode(), mtime=0))
+        yield shard, failed
+
+
+def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
+    """Check that all shards are there with all their lines, and join them to a file for each file;
+    gzip for gzip.
+
+    Returns: the exit code, 0. Raises: ConfigError for another model than that of the shards;
+        DataError that names what is missing; all other files are written.
+    """
+    folder, output_dir = options.folder, options.output_dir
+    models = options.ensemble.paths(options.path)
+    if known := shards.read_options(output_dir):  # those of a model, which the ledger names
+        shards.check_same_options(output_dir, {**known, "path": shards.hash_models(models)})
+    warn_of_orphans(folder, output_dir)
+    outputs = [output_dir / file.relative_to(folder) for file in files.files]
+    absent: list[str] = []
+    for file, path in zip(files.files, outputs, strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(IncompleteError), replacing(path) as output, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of lines: whoever translated them was told
+            before = len(absent)
+            for shard, _ in files.shards(file):
+                text = shards.read_shard(shard, several="nbest" in known)
+                if text is None:
+                    absent.append(f"{file}, line {shard.first}")
+                elif len(absent) == before:
+                    output.write(shard.path.read_bytes() if path.suffix == ".gz" else text)
+            if len(absent) > before:
+                raise IncompleteError
+            if path.suffix == ".gz" and not output.tell():
+                output.write(gzip.compress(b""))
+    if absent:
+        raise DataError(
+            f"{format_count(len(absent), 'shard')} missing or damaged: {name_some(absent, '; ')}. "
+            "The same command without --merge translates them"
+        )
+    entry = describe_provenance(
+        "translate", files.read_files, outputs, models=list(map(str, models)), options=known
+    )
+    write_provenance(options.ledger, entry)
+    print(f"{format_count(len(outputs), 'file')} joined in {output_dir}", file=sys.stderr)
+    return 0
+
+
+def warn_of_orphans(folder: Path, output: Path) -> None:
+    """Warn of files that were joined once, and whose source is gone."""
+    paths = sorted(files_below(output))
+    orphans = [str(p) for p in paths if not (folder / p.relative_to(output)).is_file()]
+    if orphans:
+        warnings.warn(
+            f"{format_count(len(orphans), 'file')} without a source in {folder}: "
+            f"{name_some(orphans, ', ')}. Delete what is no longer wanted",
+            stacklevel=2,
+        )
+
+
+def name_some(names: list[str], separator: str) -> str:
+    """The first names of a list that may be long."""
+    return separator.join(names[:NAMED]) + ", ..." * (len(names) > NAMED)
