@@ -149,7 +149,9 @@ def assemble(
     Raises: DataError naming what is wrong.
     """
     maps = [side.map_rows(start) for side, start in zip(sides, starts, strict=True)]
-    maps = merge_if_shared(sides, maps)
+    if sides[0].ids == sides[1].ids:  # each side has the pieces of the other, too
+        both = maps[0].extend([n for n in maps[1].names if n not in set(maps[0].names)])
+        maps = [both, both]
     source = build_side_tokenizer(sides[0], maps[0])
     target = source if sides[0] is sides[1] else build_side_tokenizer(sides[1], maps[1])
     weights = build_state_dict(config, maps, tensors, their_names)
@@ -254,16 +256,6 @@ def shorten(value: Any) -> str:
     """A value of a description in a message; lists of lists may be endless."""
     plain = isinstance(value, str | int | float | None)
     return f"{value!r:.60}" if plain else f"a {type(value).__name__}"
-
-
-def merge_if_shared(
-    sides: Sequence[SideVocabulary], maps: list[VocabularyMap]
-) -> list[VocabularyMap]:
-    """Over a shared vocabulary, each side has the pieces of the other, too."""
-    if sides[0].ids != sides[1].ids:
-        return maps
-    both = maps[0].extend([n for n in maps[1].names if n not in set(maps[0].names)])
-    return [both, both]
 
 
 def build_side_tokenizer(side: SideVocabulary, rows: VocabularyMap) -> Tokenizer:
