@@ -35,11 +35,7 @@ class Fixed(Attention[StateMemory]):
     reads_queries = False
 
     def __init__(
-        self,
-        place: Place,
-        *,
-        pool: Literal["mean", "final"] | None = None,
-        project: bool = True,
+        self, place: Place, *, pool: Literal["mean", "final"] | None = None, project: bool = True
     ):
         super().__init__(place)
         self.pool = pool or ("mean" if project else "final")

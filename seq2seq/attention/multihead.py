@@ -288,7 +288,7 @@ def check_score(name: str, kernel: str, place: Place) -> None:
         )
     if kernel == "triton":
         check_triton()
-    if place.position is not None and place.position.hook == "rotate" and not score.rotates:
+    if place.position is not None and place.position.hook == "rotate" and not score.is_dot:
         raise ConfigError(
             f"score={name} in the {place.role.description} does not see rotations of queries and "
             "keys: position=rope has no meaning there. Take position=sinusoidal"

@@ -70,9 +70,9 @@ def gather_attention(
 ) -> Tensor:
     """`decode_attention` over keys and values in pages, which are copied row by row.
 
-    The readable form of the kernel `paged_attention` of `kernels/paged.py`, with the same
-    arguments: `k` (G, slots, D) and `v` (G, slots, M) of a pool, `slots` (N, S) of the tokens of
-    each row, of which the first `lengths` (N,) exist.
+    The readable form of the kernel `paged_attention` of `triton/paged.py`, with its arguments:
+    `k` (G, slots, D) and `v` (G, slots, M) of a pool, and `slots` (N, S) of the tokens of each row,
+    of which the first `lengths` (N,) exist.
     """
     inside = torch.arange(slots.shape[1], device=slots.device) < lengths[:, None]
     read = torch.where(inside, slots, slots[:, :1])  # the others may hold anything

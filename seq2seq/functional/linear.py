@@ -115,11 +115,7 @@ def causal_linear_attention(
 
 
 def linear_weights(
-    phi: FeatureMap,
-    q: Tensor,
-    k: Tensor,
-    mask: Tensor | None = None,
-    causal: bool = False,
+    phi: FeatureMap, q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
     """The weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps), written out: for display,
     not for computing.
@@ -154,11 +150,7 @@ def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
 
 
 def causal_segment(
-    q: Tensor,
-    k: Features,
-    v: Tensor,
-    before: Sums | None,
-    eps: float,
+    q: Tensor, k: Features, v: Tensor, before: Sums | None, eps: float
 ) -> tuple[Tensor, Sums]:
     """`causal_linear_attention` of one segment, whose features fit in memory.
 
