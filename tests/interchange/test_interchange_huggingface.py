@@ -15,8 +15,9 @@ from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.data.batches.padding import pad_rows
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange.agreement import search_as_theirs
-from seq2seq.interchange.huggingface import read_folder
-from seq2seq.interchange.imported import ImportedModel
+from seq2seq.interchange.files import Folder
+from seq2seq.interchange.huggingface import read_folder, read_vocabularies
+from seq2seq.interchange.imported import ImportedModel, build_side_tokenizer
 
 pytest.importorskip("transformers", reason="pip install transformers")
 pytest.importorskip("safetensors", reason="pip install safetensors")
@@ -198,14 +199,15 @@ def test_ids_are_those_of_their_tokenizer(folder: Path) -> None:
     theirs = MarianTokenizer(
         source_spm=files["source"], target_spm=files["target"], vocab=str(folder / "vocab.json")
     )
-    imported = read_folder(folder, NONE)
-    chance, found = random.Random(1), set()
+    source, _ = read_vocabularies(Folder(folder))
+    rows = source.map_rows(ids["<pad>"])
+    tokenizer, chance, found = build_side_tokenizer(source, rows), random.Random(1), set()
     letters = "abcdefgh" * 2 + "\u4e2d\u6587\u03b1\u00e9!z?"
     for _ in range(500):
         words = ("".join(chance.choices(letters, k=chance.randint(1, 4))) for _ in range(5))
         text = " ".join(words)
-        [row] = imported.source.encode_batch([text])
-        mine = [imported.maps[0].ids[i] for i in row]
+        [row] = tokenizer.encode_batch([text])
+        mine = [rows.ids[i] for i in row]
         assert mine == theirs(text)["input_ids"][:-1], text
         found |= {*mine}
     assert {ids[name] for name in more[:4]} <= found
