@@ -6,6 +6,7 @@ import pytest
 import torch
 from cases import DIM, randn
 from helpers.builders import assert_equal, composed, gradients, mask_of, position_scheme, randomised
+from helpers.gradients import assert_same, held_for_the_gradient
 from torch import nn
 
 from seq2seq.attention import Place, Role
@@ -42,12 +43,8 @@ def test_multi_head_attention_is_that_of_torch(kernel: Any) -> None:
     expected, weights = torchs(
         x, source, source, key_padding_mask=~mask, average_attn_weights=False
     )
-    answer = ours(x, source, mask)
-    assert_equal(answer.out, expected)
     assert_equal(ours(x, source, mask, need_weights=True).weights, weights)
-    slope = torch.randn_like(expected)
-    actual = gradients((answer.out * slope).sum(), x, source)
-    assert_equal(actual, gradients((expected * slope).sum(), x, source))
+    assert_same(ours(x, source, mask).out, expected, x, source)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -143,14 +140,7 @@ def test_bfloat16_is_near_float64(kernel: Any) -> None:
 @pytest.mark.parametrize("kernel", ["auto", "flash"])
 def test_flash_alone_keeps_no_weights_where_some_are_dropped(kernel: Any) -> None:
     attention = multihead(Role.ENCODER, num_kv_heads=4, kernel=kernel, dropout=0.1).train()
-    sizes: list[int] = []
-
-    def hold(x: torch.Tensor) -> torch.Tensor:
-        sizes.append(x.numel())
-        return x
-
-    with torch.autograd.graph.saved_tensors_hooks(hold, lambda x: x):
-        attention(randn(1, 100, DIM))
+    sizes = held_for_the_gradient(lambda: attention(randn(1, 100, DIM)))
     assert (max(sizes) < 4 * 100 * 100) == (kernel == "flash")
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from cases import DIM, randn
 from helpers.builders import assert_equal, gradients, position_scheme, randomised
+from helpers.gradients import assert_same
 from torch import Tensor
 
 from seq2seq.attention import Place, Role
@@ -60,11 +61,7 @@ def test_a_score_as_a_dot_product_has_the_same_softmax_and_gradients(name: str) 
     actual = scores.dot(dotted.query, k, dotted.scale)
     actual = (actual if dotted.bias is None else actual + dotted.bias).softmax(-1)
     expected = score(score.queries(q), k).softmax(-1)
-    assert_equal(actual, expected)
-    slope, leaves = torch.randn_like(actual), (q, k, *score.parameters())
-    assert_equal(
-        gradients((actual * slope).sum(), *leaves), gradients((expected * slope).sum(), *leaves)
-    )
+    assert_same(actual, expected, q, k, *score.parameters())
 
 
 def test_general_starts_as_the_dot_product_after_projections_and_at_random_without() -> None:
