@@ -178,16 +178,6 @@ def test_projections_start_as_xavier_and_the_gains_at_one() -> None:
             assert parameter.var().item() == pytest.approx(2 / (inputs + outputs), rel=0.1)
 
 
-@pytest.mark.parametrize("kernel", ["auto", "explicit", "fused"])
-def test_dropout_is_on_the_weights_in_training_only(kernel: Any) -> None:
-    attention, x = latent(Role.ENCODER, dropout=0.5, kernel=kernel), randn(2, 9, DIM)
-    plain = latent(Role.ENCODER, kernel=kernel)
-    plain.load_state_dict(attention.state_dict())
-    assert_equal(attention(x).out, plain(x).out)
-    attention.train()
-    assert not torch.allclose(attention(x).out, plain(x).out)
-
-
 @pytest.mark.parametrize("position", ["rope", "none"])
 def test_a_step_in_bfloat16_is_near_the_whole_in_float32(position: str) -> None:
     attention, x = latent(position=position), randn(2, 33, DIM)

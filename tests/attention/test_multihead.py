@@ -92,17 +92,6 @@ def test_without_projections_a_source_may_have_another_width() -> None:
     assert attention(randn(2, 5, DIM), randn(2, 7, 12)).out.shape == (2, 5, 12)
 
 
-def test_additive_attention_starts_uniform_and_learns_from_the_first_step() -> None:
-    attention = MultiHead(Place(Role.CROSS, DIM, DIM), num_heads=1, score="additive").double()
-    out, weights = attention(randn(2, 5, DIM), randn(2, 7, DIM), need_weights=True)
-    assert_equal(weights, torch.full_like(weights, 1 / 7))
-    out.square().sum().backward()
-    learning = {
-        name for name, p in attention.named_parameters() if p.grad is not None and p.grad.any()
-    }
-    assert {"score.u", "v.weight", "out.weight"} <= learning
-
-
 def test_the_additive_key_projection_is_remembered() -> None:
     attention = multihead(num_heads=1, project=False, score="additive")
     score, source = attention.score, randn(2, 7, DIM)
@@ -117,15 +106,6 @@ def test_a_decoder_may_have_holes_in_its_past(kernel: Any) -> None:
     x, real = randn(1, 7, DIM), torch.tensor([True, False, True, True, False, True, False])
     out = attention(x, mask=real[None]).out
     assert_equal(out[:, real], attention(x[:, real]).out)
-
-
-def test_dropout_acts_on_the_weights_in_training_only() -> None:
-    for kernel in ("explicit", "fused", "flash"):
-        attention = multihead(num_kv_heads=4, dropout=0.5, kernel=kernel)
-        x, source = randn(2, 5, DIM), randn(2, 7, DIM)
-        assert torch.equal(attention(x, source).out, attention(x, source).out)
-        attention.train()
-        assert not torch.allclose(attention(x, source).out, attention(x, source).out)
 
 
 @pytest.mark.parametrize("kernel", ["explicit", "fused", "flash"])
