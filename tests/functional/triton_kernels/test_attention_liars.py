@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from attention_cases import CASES, check_case
 
 pytest.importorskip(
     "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
-from helpers.kernel_cases import CASES, check_case
 from triton.runtime.errors import InterpreterError
 
 import seq2seq
