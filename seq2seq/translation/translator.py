@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from seq2seq import checkpoint
+from seq2seq import checkpoint, decoding
 from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, Units
 from seq2seq.alignment.links import Span, Word, spans_to_words, word_weights, words, words_and_marks
 from seq2seq.alignment.saved_choice import best_known_choice
@@ -21,16 +21,7 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_range, options_of
 from seq2seq.base.symbols import EOS, NAMES
 from seq2seq.checkpoint.folder import find_checkpoint
-from seq2seq.decoding import (
-    SEARCHES,
-    Engine,
-    Search,
-    build_engine,
-    build_search,
-    check_coverage,
-    choose_search,
-    engine_options,
-)
+from seq2seq.decoding import Engine, Search
 from seq2seq.decoding.constraints.lexical import Vocabulary
 from seq2seq.decoding.constraints.request import Rules
 from seq2seq.decoding.precision import is_native, with_precision
@@ -38,13 +29,8 @@ from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.shortlist.file import read_shortlist
 from seq2seq.decoding.workers import Workers
-from seq2seq.metrics.scoring import (
-    Pair,
-    TranslationScore,
-    cross_weights,
-    log_probabilities,
-    read_pairs,
-)
+from seq2seq.metrics import scoring
+from seq2seq.metrics.scoring import Pair, TranslationScore
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
 from seq2seq.text.languages import is_spaceless
@@ -152,11 +138,11 @@ class Translator:
         """
         configured = self.config["decode"]
         changed = {key: value for key, value in options.items() if value is not None}
-        name = choose_search(self.config, changed) if name is None else name
-        accepted = options_of(SEARCHES.find(name))
+        name = decoding.choose_search(self.config, changed) if name is None else name
+        accepted = options_of(decoding.SEARCHES.find(name))
         kept = {key: value for key, value in configured.items() if key in accepted}
-        search = build_search({**kept, **changed, "name": name})
-        check_coverage(search, self.model)
+        search = decoding.build_search({**kept, **changed, "name": name})
+        decoding.check_coverage(search, self.model)
         if search.beams > self.target.size:
             option = "decode.samples" if name == "sample" else "decode.beam_size"
             raise ConfigError(
@@ -195,7 +181,7 @@ class Translator:
         if batch_size is not None:
             check_range("decode.batch_size", batch_size, 1, maximum=10_000)
             changed["rows"] = batch_size * search.beams
-        values = engine_options({**self.config["decode"], **changed})
+        values = decoding.engine_options({**self.config["decode"], **changed})
         workers, precision = values.pop("workers"), values.pop("precision")
         guide = self.vocabulary.guide
         model = self.convert(precision)
@@ -206,7 +192,9 @@ class Translator:
         if is_native(model):  # as it is, so that all processes share it
             build = partial(Engine, model, search, guide, shortlist, **values)
         else:
-            build = partial(build_engine, self.model, precision, search, guide, shortlist, **values)
+            build = partial(
+                decoding.build_engine, self.model, precision, search, guide, shortlist, **values
+            )
         return Workers(engine, build, count, min_requests=minimum)
 
     def convert(self, precision: str) -> Seq2Seq:
@@ -330,7 +318,7 @@ class Translator:
         ((pair,),) = self._pairs([(source, target)])
         if not pair.source.strip() or not pair.target.strip():
             raise ConfigError("there is nothing to align: one of the two texts is empty")
-        (weights,) = cross_weights(self.model, [pair])
+        (weights,) = scoring.cross_weights(self.model, [pair])
         if not weights.isfinite().all():
             raise ConfigError(f"there is nothing to align: {DIVERGED}")
         return self._alignment(pair, weights, units)
@@ -348,7 +336,7 @@ class Translator:
         self._check_weights()
         line_no = 0
         for window in self._pairs(pairs):
-            maps = iter(cross_weights(self.model, [p for p in window if p.refusal is None]))
+            maps = iter(scoring.cross_weights(self.model, [p for p in window if p.refusal is None]))
             for pair in window:
                 line_no += 1
                 weights = next(maps) if pair.refusal is None else None
@@ -388,7 +376,9 @@ class Translator:
         memory: `look_ahead` at a time, in batches of similar lengths.
         """
         for window in self._pairs(pairs, look_ahead):
-            logps = iter(log_probabilities(self.model, [p for p in window if p.refusal is None]))
+            logps = iter(
+                scoring.log_probabilities(self.model, [p for p in window if p.refusal is None])
+            )
             for pair in window:
                 if pair.refusal is None:
                     pieces = [*self.target.pieces(pair.target), NAMES[EOS]]
@@ -400,7 +390,7 @@ class Translator:
         self, texts: Iterable[tuple[str, str]], look_ahead: int = 2000
     ) -> Iterator[list[Pair]]:
         tokenizers = Tokenizers(self.source, self.target)
-        return read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
+        return scoring.read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
 
     def _check_weights(self) -> None:
         if isinstance(self.model, Ensemble):
