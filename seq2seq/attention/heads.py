@@ -16,7 +16,7 @@ class HeadedAttention(Attention[M]):
     """Base of attentions with H heads of one width: projections, and positions that turn them.
 
     Args:
-        place, num_heads, bias, dropout: as in the mechanisms.
+        place, num_heads, bias, dropout: arguments of the mechanisms.
 
     Raises: ConfigError for heads that do not divide, or that the positions refuse, and for a
     dropout out of range.

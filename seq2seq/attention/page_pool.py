@@ -18,9 +18,9 @@ class PagePool:
     """The free and the used pages of a storage, and the storage itself.
 
     Args:
-        pages: of sources and targets together.
+        pages: number of pages, for sources and targets together.
         page_size: P, slots of a page.
-        device: of the tables.
+        device: device of the tables.
 
     Attributes:
         high_water: the most pages ever in use at once.

@@ -24,7 +24,7 @@ class Widths(NamedTuple):
     heads: int  # H
     query: int  # of a head
     key: int
-    projected: bool = True  # is there a linear map before it?
+    projected: bool = True  # whether a linear map comes before it
 
 
 class Score(nn.Module):

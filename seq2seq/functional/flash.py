@@ -47,7 +47,7 @@ def flash_attention(
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
         scale: factor of the scores; 1 / sqrt(D) for scaled dot products.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
-        bias: added to the scores, broadcastable to (B, H, T, S); it may need a gradient.
+        bias: terms added to the scores, broadcastable to (B, H, T, S); it may need a gradient.
         causal: the queries are the last T of S positions, and each reads itself and what is before
             it.
         dropout: probability of dropping a weight; pass 0 outside training.
@@ -90,8 +90,8 @@ def flash_additive_attention(
     Args:
         wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
         v: (B, G, S, M), G divides H.
-        mask, bias, causal, dropout, kernels: as in `flash_attention`.
-        max_elements: of the hidden layer in a tile, which has at least one query and one key; None
+        mask, bias, causal, dropout, kernels: arguments of `flash_attention`.
+        max_elements: elements of the hidden layer in a tile of one query and key or more; None
             takes the fastest.
 
     Returns and raises: as `flash_attention`.
@@ -110,7 +110,7 @@ def flash_additive_attention(
 
 
 def use_flash_additive(wq: Tensor, wk: Tensor) -> bool:
-    """Is `flash_additive_attention` the fastest for these (B, H, T, A) and (B, H, S, A)?
+    """True if `flash_additive_attention` is the fastest for these (B, H, T, A) and (B, H, S, A).
 
     Measured on CPUs only. A single query, as in a step of an RNN, has a hidden layer no larger than
     the keys: computing it again costs more than reading it.

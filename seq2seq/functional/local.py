@@ -112,8 +112,8 @@ def page_local_attention(
 
     Args:
         q: (B, H, T, D), at the last T positions of the keys.
-        keys: from any position on, including all that a query may read.
-        how: its bias is called with the distances within one block.
+        keys: keys and values from any position on, including all that a query may read.
+        how: options of the softmax; its bias is called with the distances within one block.
         page: P, in tokens. Pages begin at multiples of P, wherever `keys` start.
         radius: pages to each side.
         causal: a query reads only itself and what stands before it.
@@ -164,8 +164,8 @@ def window_attention(
 
     Args:
         q: (B, H, T, D), at the last T positions of `keys`.
-        keys: from any position on, including all within the window of a query.
-        first: the F global keys, at positions 0 ... F - 1, which may stand in `keys` too; F may
+        keys: keys and values from any position on, including all within the window of a query.
+        first: F global keys, at positions 0 ... F - 1, which may stand in `keys` too; F may
             be 0.
         how: its bias is called with the distances within one block, and from all queries to the
             global keys.

@@ -55,7 +55,7 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS
 
     Args:
         wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
-        max_elements: see `score_in_chunks`; in all there are B H T S A.
+        max_elements: limit of `score_in_chunks`; in all there are B H T S A.
 
     Returns: (B, H, T, S).
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
@@ -78,7 +78,7 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) 
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   w: (H,), above 0.
-        max_elements: see `score_in_chunks`; in all there are B H T S D.
+        max_elements: limit of `score_in_chunks`; in all there are B H T S D.
 
     Returns: (B, H, T, S), float32 at least.
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.

@@ -26,7 +26,7 @@ Translate = Callable[[Rows, int, int], Scored]
 
 
 class Agreement(NamedTuple):
-    """How far two programs agree that translated the same sentences with one search."""
+    """The agreement of two programs that translated the same sentences with one search."""
 
     beams: int
     sentences: int
@@ -35,12 +35,12 @@ class Agreement(NamedTuple):
 
     @property
     def same_function(self) -> bool:
-        """Whether all scores are equal up to rounding, so that both compute one function."""
+        """True if all scores are equal up to rounding, so that both compute one function."""
         return self.difference <= CLOSE
 
     @property
     def holds(self) -> bool:
-        """Whether the hypotheses are equal too, except where rounding decided between good ones."""
+        """True if the hypotheses are equal too, except where rounding decided between good ones."""
         return self.same_function and self.equal >= ALIKE * self.sentences
 
     def __str__(self) -> str:

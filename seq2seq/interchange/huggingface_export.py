@@ -98,7 +98,7 @@ def is_joint(model: Transformer) -> bool:
 
 
 def is_merged(model: Transformer) -> bool:
-    """Whether `<pad>` and `<s>` have one embedding, as in an imported model."""
+    """True if `<pad>` and `<s>` have one embedding, as in an imported model."""
     weight = model.embeddings.target.weight
     return torch.equal(weight[PAD], weight[BOS])
 

@@ -1,4 +1,4 @@
-"""A trained model for people: text in, text out."""
+"""A trained model as people use it: text in, text out."""
 
 import sys
 import warnings
@@ -94,8 +94,8 @@ class Translator:
         The configured search is that of the first.
 
         Args:
-            paths: as in `load`.
-            weights, mean: as in `Ensemble`.
+            paths: paths as in `load`.
+            weights, mean: arguments of `Ensemble`.
 
         Raises: as `load`; ConfigError for models that cannot be joined, and as `Ensemble`.
         """
@@ -117,9 +117,9 @@ class Translator:
         """The best translation of each text, in order; an empty string for an empty text.
 
         Args:
-            prefixes: what the translations must begin with: one for all, or one for each text.
-            workers: as in `engine`.
-            options: of the search: `beam_size=4`, `length_penalty=0.6`; see `search`.
+            prefixes: beginnings of the translations: one for all, or one for each text.
+            workers: number of processes, as in `engine`.
+            options: options of the search: `beam_size=4`, `length_penalty=0.6`; see `search`.
         """
         engine = self.engine(self.search(**options), workers=workers)
         results = self.stream(texts, engine, prefixes)
@@ -131,7 +131,7 @@ class Translator:
         Args:
             name: `greedy`, `beam`, ...; None = the configured one if it has all these options, else
                 the first that has them.
-            options: of conf/decode; None = as configured.
+            options: options of conf/decode; None = as configured.
 
         Raises: ConfigError for invalid values, and for a beam of more hypotheses than the target
             has pieces.
@@ -162,12 +162,12 @@ class Translator:
         """The engine that runs a search over any number of sentences, for `stream`.
 
         Args:
-            search: from `search`; None = the configured one.
+            search: result of `search`; None = the configured one.
             batch_size: maximum sentences decoded at once by each process; None = as `rows` says.
-            shortlist: of which translations consist: a file, or the folder of a run that has one;
-                None = of any pieces.
-            options: of conf/decode; None = as configured. `cache`: `auto`, `dense` or `paged`;
-                `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`, `bfloat16` or
+            shortlist: pieces that translations consist of: a file, or the folder of a run that has
+                one; None = any pieces.
+            options: options of conf/decode; None = as configured. `cache`: `auto`, `dense` or
+                `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`, `bfloat16` or
                 `int8`; `workers`: maximum number of processes, one thread each; `auto` is one per
                 CPU core, and none for a few sentences. None are started with 1, on a GPU, or on
                 another system than Linux.
@@ -288,9 +288,9 @@ class Translator:
         piece, each to its end; best first.
 
         Args:
-            beginning: of the translation; the last word may be completed unless a space follows.
-            count: maximum number of them.
-            engine: that completes them, as in `stream`; None = the configured search.
+            beginning: text that they begin with; its last word may go on unless a space follows.
+            count: maximum number of translations.
+            engine: engine that completes them, as in `stream`; None = the configured search.
 
         Raises: ConfigError for a text of several parts, or none, and as `stream`.
         """
@@ -352,7 +352,7 @@ class Translator:
         has none.
 
         Args:
-            path: of the checkpoint, or the folder of a run: the choice is kept beside it.
+            path: checkpoint, or folder of a run; the choice is kept beside it.
 
         Raises: DataError if it is damaged.
         """
@@ -422,7 +422,7 @@ class Translator:
         return words(text) if units == "words" else words_and_marks(text)
 
     def by_piece(self, side: str, units: Units) -> bool:
-        """Is this side, `source` or `target`, aligned by pieces, not by words between spaces?"""
+        """True if this side, `source` or `target`, is aligned by pieces instead of words."""
         return units == "subwords" or is_spaceless(self.config["data"][side])
 
 

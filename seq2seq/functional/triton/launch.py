@@ -15,7 +15,7 @@ INSTEAD = "Take kernel=auto; or TRITON_INTERPRET=1 for a slow check of the kerne
 
 
 def is_interpreted() -> bool:
-    """Are kernels run by Triton's interpreter? It is chosen when they are first imported."""
+    """True if Triton's interpreter runs the kernels; chosen when they are first imported."""
     return os.environ.get("TRITON_INTERPRET", "0").lower() in {"1", "true", "on", "yes"}
 
 
