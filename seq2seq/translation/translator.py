@@ -167,10 +167,10 @@ class Translator:
             shortlist: pieces that translations consist of: a file, or the folder of a run that has
                 one; None = any pieces.
             options: options of conf/decode; None = as configured. `cache`: `auto`, `dense` or
-                `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`, `bfloat16` or
-                `int8`; `workers`: maximum number of processes, one thread each; `auto` is one per
-                CPU core, and none for a few sentences. None are started with 1, on a GPU, or on
-                another system than Linux.
+                `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`,
+                `bfloat16` or `int8`; `workers`: maximum number of processes, one thread each;
+                `auto` is one per CPU core, and none for a few sentences. None are started with 1,
+                on a GPU, or on another system than Linux.
 
         Raises: ConfigError for invalid values; DataError for a shortlist of another model.
         """
