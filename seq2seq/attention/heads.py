@@ -50,7 +50,7 @@ class HeadedAttention(Attention[M]):
         return split_heads(x, self.num_heads)
 
     def project_out(self, x: Tensor) -> Tensor:
-        """The output of the heads (N, H, T, D), joined and projected: (N, T, E)."""
+        """Join and project the outputs of the heads: (N, H, T, D) -> (N, T, E)."""
         out: Tensor = self.out(join_heads(x))
         return out
 

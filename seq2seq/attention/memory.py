@@ -168,11 +168,11 @@ class DenseMemory(TokenMemory):
 
 
 class StateMemory(Memory):
-    """A fixed size whatever the length: an RNN's hidden state, a pooled source, running sums. Each
-    (N, ...).
+    """A memory of fixed size, whatever the length: an RNN's hidden state, a pooled source, running
+    sums. Each is (N, ...).
 
     Attributes:
-        blank: the values of rows that have no token yet, where they are not zero.
+        blank: values of rows that have no token yet, where they are not zero.
     """
 
     def __init__(self, **state: Tensor) -> None:

@@ -125,7 +125,7 @@ def draw_seed(dropout: float) -> int:
 
 
 class FlashInputs(NamedTuple):
-    """The inputs of attention, in one type; a u makes the score additive, None a dot product."""
+    """The inputs of attention, of one type; with u the score is additive, else a dot product."""
 
     tiling: Tiling
     q: Tensor

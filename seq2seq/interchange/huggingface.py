@@ -168,9 +168,9 @@ def find_start_ids(
     """The ids of `<pad>` in source and target; with the latter the decoder begins.
 
     Args:
-        sides: source and target.
-        configs: config.json and those beside it, by their names.
-        where: the folder, in messages.
+        sides: vocabularies of source and target.
+        configs: contents of config.json and of those beside it, by name.
+        where: folder, for messages.
 
     Raises: DataError if a configuration gives another id to one of the symbols.
     """

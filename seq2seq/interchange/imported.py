@@ -23,12 +23,12 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
 
 class VocabularyMap(NamedTuple):
-    """The rows of their tables of embeddings that make up ours.
+    """The rows of another program's tables of embeddings that make up ours.
 
     Attributes:
-        ids: their id of each of ours; the four symbols come first.
-        names: of ours, after the four symbols.
-        missing: how many at the end have no id of their own there.
+        ids: id in their vocabulary of each of our pieces; the four symbols come first.
+        names: our pieces, without the four symbols.
+        missing: number of pieces at the end that have no id of their own there.
     """
 
     ids: list[int]
@@ -54,12 +54,12 @@ class SideVocabulary(NamedTuple):
     ids: Mapping[str, int]  # of the pieces
 
     def map_rows(self, start: int) -> VocabularyMap:
-        """Their id of each of ours.
+        """Map our pieces to the ids of the other program.
 
         A piece of the SentencePiece model that has no number is read as the unknown symbol is.
 
         Args:
-            start: their id for `<pad>` and for `<s>`, which the decoder reads first.
+            start: id there of `<pad>` and of `<s>`, which the decoder reads first.
         """
         symbols = [start, start, self.ids[NAMES[EOS]], self.ids[NAMES[UNK]]]
         rest = sorted((i, name) for name, i in self.ids.items() if i not in symbols)
@@ -139,11 +139,11 @@ def assemble(
     """A model from its description, its vocabularies and its weights.
 
     Args:
-        config: the nodes of our configuration.
-        sides: the vocabularies of source and target, one object if they share one.
+        config: nodes of our configuration.
+        sides: vocabularies of source and target, one object if they share one.
         starts: their ids for `<pad>` and `<s>`, see `SideVocabulary.map_rows`.
-        tensors: theirs, shaped as ours.
-        their_names: the names that a parameter of ours may have there.
+        tensors: weights of theirs, shaped as ours.
+        their_names: function that returns the names that a parameter of ours may have there.
         files: name -> SHA-256 of all that was read.
 
     Raises: DataError naming what is wrong.
@@ -198,9 +198,9 @@ def build_model_nodes(
     """The nodes `model`, `position` and `attention` of a Transformer with multi-head attention.
 
     Args:
-        heads: of encoder and decoder.
-        endpoint: see `Sinusoidal`.
-        model: the options that differ from those of conf/model/transformer.yaml.
+        heads: numbers of heads of encoder and decoder.
+        endpoint: option of `Sinusoidal`.
+        model: options that differ from those of conf/model/transformer.yaml.
     """
     shared = {
         "name": "multihead",
