@@ -53,7 +53,7 @@ WALLS = {("serving", "training")}
 # The arrows that do not point down, or not to another floor.
 ARROWS = {
     # The front door offers what stands far above it, and imports it only when it is asked for.
-    ("__init__", "translation"),
+    *(("__init__", room) for room in ("attention", "base", "functional", "testing", "translation")),
 }
 
 # Who may use which library. Not in the list: torch and numpy, which everybody may.

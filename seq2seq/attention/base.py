@@ -65,7 +65,7 @@ class Encoded(NamedTuple):
 
     @property
     def real(self) -> Tensor:
-        """The mask, also where none is given."""
+        """The mask; all True if there is none."""
         if self.mask is not None:
             return self.mask
         return self.states.new_ones(self.states.shape[:2], dtype=torch.bool)
@@ -103,12 +103,12 @@ class Attention(nn.Module, Generic[M]):
     position_refusals: ClassVar[Mapping[str, str]] = {}  # why it obeys no other hook: "it ..."
     usual_cost: ClassVar[Cost]  # whatever the options; else see `cost`
     absent_options: ClassVar[Mapping[str, str]] = {}  # options of others -> why it has none
-    shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
+    shows_weights: ClassVar[bool] = True  # whether it can draw a (T, S) map
     no_weights: ClassVar[str] = ""  # if not: why, "every query ..."
-    can_merge: ClassVar[bool] = True  # in a decoder: can rows of different lengths share a batch?
-    reads_groups: ClassVar[bool] = False  # does `memory_of` use the groups of tokens?
-    reads_queries: bool = True  # does the answer depend on x in `attend`?
-    sums_to_one: bool = True  # do the weights of a real query that sees a key?
+    can_merge: ClassVar[bool] = True  # in a decoder: whether rows of several lengths share a batch
+    reads_groups: ClassVar[bool] = False  # whether `memory_of` uses the groups of tokens
+    reads_queries: bool = True  # whether the answer depends on x in `attend`
+    sums_to_one: bool = True  # whether weights of a query that sees a key do
     max_length: int | None = None  # tokens it can attend to; None = unlimited
     dropout: float = 0.0  # on the weights
 
@@ -119,7 +119,7 @@ class Attention(nn.Module, Generic[M]):
 
     @property
     def dropout_now(self) -> float:
-        """Of the weights, 0 outside training."""
+        """The dropout of the weights; 0 outside training."""
         return self.dropout if self.training else 0.0
 
     @classmethod
@@ -155,9 +155,9 @@ class Attention(nn.Module, Generic[M]):
 
         Args:
             x: (N, T, E).
-            memory: of N rows.
-            positions: of the queries, (T,) or (N, T).
-            need_weights: also return the weights, with the same `out` up to rounding.
+            memory: memory of N rows.
+            positions: positions of the queries, (T,) or (N, T).
+            need_weights: whether to return the weights too, with the same `out` up to rounding.
         """
         raise NotImplementedError
 
@@ -168,7 +168,7 @@ class Attention(nn.Module, Generic[M]):
 
         Args:
             x: (N, n, E).
-            memory: from `new_memory`, changed in place.
+            memory: memory from `new_memory`, changed in place.
             positions: (n,) or (N, n).
         """
         raise NotImplementedError
@@ -213,14 +213,14 @@ class Attention(nn.Module, Generic[M]):
 class TokenAttention(Attention[TokenMemory]):
     """An attention that keeps one entry a token. It writes `remember` and `attend`."""
 
-    folds: bool = False  # does `attend` take memories of several beams, and gain by it?
+    folds: bool = False  # whether `attend` takes, and gains by, memories of several beams
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
         """Streams of these tokens that later queries will read.
 
         Args:
             x: (N, S, E_source).
-            positions: of the tokens, (S,) or (N, S).
+            positions: positions of the tokens, (S,) or (N, S).
 
         Returns: named streams (N, S, heads, width).
         """

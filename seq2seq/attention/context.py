@@ -28,7 +28,7 @@ class PooledContext(MultiHead):
     """
 
     absent_options = NO_SCORES
-    keeps_means = False  # do queries read the mean too?
+    keeps_means = False  # whether queries read the mean too
 
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:
@@ -84,8 +84,8 @@ class GlobalContext(PooledContext):
     prefix. Positions turn queries and keys after that.
 
     Args:
-        place: where it stands.
-        num_heads, num_kv_heads, kernel, bias, dropout: as of `MultiHead`.
+        place: surroundings of the attention.
+        num_heads, num_kv_heads, kernel, bias, dropout: options of `MultiHead`.
         form: which of the three. Wc starts at zero, so that the first two start as multi-head
             attention; a gate starts half open.
 
@@ -134,8 +134,8 @@ class HierarchicalContext(PooledContext):
     the decoder a mean is over members up to the token itself, and groups are not known.
 
     Args:
-        place: where it stands.
-        num_heads, num_kv_heads, kernel, bias, dropout: as of `MultiHead`.
+        place: surroundings of the attention.
+        num_heads, num_kv_heads, kernel, bias, dropout: options of `MultiHead`.
 
     Raises: ConfigError, as `MultiHead`.
     """

@@ -22,8 +22,8 @@ class DynamicContext(MultiHead):
     call, with the dropout of the first pass.
 
     Args:
-        place: where it stands.
-        num_heads, num_kv_heads, kernel, bias, dropout: as of `MultiHead`.
+        place: surroundings of the attention.
+        num_heads, num_kv_heads, kernel, bias, dropout: options of `MultiHead`.
 
     Raises: ConfigError, as `MultiHead`.
     """

@@ -15,9 +15,9 @@ class Efficient(HeadedAttention[StateMemory]):
         out = concat_h( softmax_d(q) (softmax_j(K)^T V) ) Wo
 
     Args:
-        place: where it stands; not in the decoder.
+        place: surroundings of the attention; not in the decoder.
         num_heads: H; divides the width.
-        bias: do the projections have biases?
+        bias: whether the projections have biases.
 
     Raises: ConfigError for heads that do not divide.
     Source: Shen et al. 2018, arXiv:1812.01243.

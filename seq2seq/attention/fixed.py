@@ -13,11 +13,11 @@ class Fixed(Attention[StateMemory]):
     """Every query gets the same context, one vector pooled from the source. The baseline to beat.
 
     Args:
-        place: where it stands; cross-attention only.
+        place: surroundings of the attention, a cross-attention.
         pool: `mean` over the real tokens; `final`: the last state of the forward half and the first
             state of the backward half, as a bidirectional RNN leaves them. null means final without
             `project`, else mean.
-        project: pass the context through a linear map to the decoder's width.
+        project: whether the context passes through a linear map to the decoder's width.
 
     Source: Sutskever et al. 2014, arXiv:1409.3215, whose decoder begins with the vector and does
     not see it again; Cho et al. 2014, arXiv:1406.1078, whose decoder sees it at every step, as
@@ -35,11 +35,7 @@ class Fixed(Attention[StateMemory]):
     reads_queries = False
 
     def __init__(
-        self,
-        place: Place,
-        *,
-        pool: Literal["mean", "final"] | None = None,
-        project: bool = True,
+        self, place: Place, *, pool: Literal["mean", "final"] | None = None, project: bool = True
     ):
         super().__init__(place)
         self.pool = pool or ("mean" if project else "final")

@@ -16,7 +16,7 @@ class HeadedAttention(Attention[M]):
     """Base of attentions with H heads of one width: projections, and positions that turn them.
 
     Args:
-        place, num_heads, bias, dropout: as in the mechanisms.
+        place, num_heads, bias, dropout: arguments of the mechanisms.
 
     Raises: ConfigError for heads that do not divide, or that the positions refuse, and for a
     dropout out of range.
@@ -50,7 +50,7 @@ class HeadedAttention(Attention[M]):
         return split_heads(x, self.num_heads)
 
     def project_out(self, x: Tensor) -> Tensor:
-        """The output of the heads (N, H, T, D), joined and projected: (N, T, E)."""
+        """Join and project the outputs of the heads: (N, H, T, D) -> (N, T, E)."""
         out: Tensor = self.out(join_heads(x))
         return out
 

@@ -35,7 +35,7 @@ class Latent(TokenAttention):
     multi-head linear attention, which is `linear`.
 
     Args:
-        place: where it stands.
+        place: surroundings of the attention.
         num_heads: H; divides the width E. D below is E / H.
         latent_dim: Rc, of c. null: 4 D as in the paper, or the source's width if that is less: a
             latent of that width can hold everything.
@@ -44,9 +44,10 @@ class Latent(TokenAttention):
         rope_dim: Dr, of the part that position=rope turns, even; null: D / 2 with position=rope,
             else 0. In cross-attention always 0.
         value_dim: Dv, of a head's values; null: D.
-        kernel: of the expanded form, as in `MultiHead`; `auto` is fused unless weights are wanted.
-        bias: do the maps from the model's width and back to it have biases?
-        dropout: on the weights, in training.
+        kernel: kernel of the expanded form, as in `MultiHead`; `auto` is fused unless weights are
+            wanted.
+        bias: whether the maps from the model's width and back to it have biases.
+        dropout: probability of dropping a weight in training.
 
     Raises: ConfigError for widths that are not possible, and for a rotary width without
     position=rope.

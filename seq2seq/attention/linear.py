@@ -93,9 +93,9 @@ class Linear(FeatureAttention):
     better than the line above zero does.
 
     Args:
-        place: where it stands.
+        place: surroundings of the attention.
         num_heads: H; divides the width.
-        bias: do the projections have biases?
+        bias: whether the projections have biases.
 
     Raises: ConfigError for heads that do not divide.
     Source: Katharopoulos et al. 2020, arXiv:2006.16236.

@@ -29,15 +29,15 @@ class Linformer(HeadedAttention[StateMemory]):
     A sequence is remembered as 2 R D values a head, whatever its length.
 
     Args:
-        place: where it stands; encoder self-attention or cross-attention.
+        place: surroundings of the attention: encoder self-attention or cross-attention.
         num_heads: H; divides the width.
         rank: R, mixtures a head.
         length: tokens of the longest sequence it can read, eos included.
         share: `none`: an E and an F for each head; `heads`: all heads share both; `key_value`: one
             matrix, E = F. (Sharing between layers, the paper's last kind, would be a parameter of
             the model and is not offered.)
-        bias: do the projections have biases?
-        dropout: on the T x R weights, in training.
+        bias: whether the projections have biases.
+        dropout: probability of dropping one of the T x R weights in training.
 
     Raises: ConfigError for heads that do not divide, a rank above the length, and a sequence longer
     than the length.

@@ -31,13 +31,13 @@ class Longformer(WindowedAttention):
     one key, so that qg and kg get no gradient).
 
     Args:
-        place: where it stands; a self-attention.
+        place: surroundings of the attention, a self-attention.
         num_heads: H; divides the width.
         window: r, distance of the farthest key that is read, to each side; the paper's w is 2 r.
             The default is for sentences: six layers of it reach 48 tokens to each side.
         num_global: g; 0: the window only.
-        bias: do the projections have biases?
-        dropout: on the weights, in training.
+        bias: whether the projections have biases.
+        dropout: probability of dropping a weight in training.
 
     Raises: ConfigError for heads that do not divide, or that the positions refuse, and for values
     out of range.

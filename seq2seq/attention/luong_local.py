@@ -23,10 +23,10 @@ class LocalMonotonic(MultiHead):
     its weights and output are zeros.
 
     Args:
-        place: where it stands; cross-attention.
+        place: surroundings of the attention, a cross-attention.
         num_heads: H; divides the width.
         radius: D of the paper: source tokens to either side of the centre.
-        score, project, bias, dropout: as in `MultiHead`. The weights are always written out.
+        score, project, bias, dropout: options of `MultiHead`. The weights are always written out.
 
     Raises: ConfigError for a radius below 1, for heads that do not divide, and for a score that
     the widths refuse.

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 
 class Memory(Protocol):
-    """The operations of a search on any memory."""
+    """The operations that a search needs of any memory."""
 
     @property
     def rows(self) -> int:
@@ -17,21 +17,21 @@ class Memory(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is remembered in all rows, without spare capacity."""
+        """Bytes that all rows take, without spare capacity."""
 
     def fork(self, parents: Tensor) -> None:
         """Row i continues from row parents[i]; parents (N,), an index may repeat."""
         self.keep(parents)
 
     def keep(self, rows: Tensor) -> None:
-        """Forget all other rows; rows (N',), ascending."""
+        """Keep these rows, (N',) ascending, and forget all others."""
 
     def merge(self, other: Any, rows: int, more: int) -> None:
         """Append the rows of another memory of the same kind.
 
         Args:
-            other: of other sentences, which may be longer or shorter; it is used up.
-            rows, more: the rows of each, since an empty memory does not know its own.
+            other: memory of other sentences, longer or shorter; it is used up.
+            rows, more: number of rows of each, which an empty memory does not know.
 
         Raises: ValueError where all rows must have the same length.
         """
@@ -71,7 +71,7 @@ class DenseMemory(TokenMemory):
     `append` writes in place, so what is read is not for gradients; `of` is.
 
     Args:
-        folds: may hypotheses of a sentence be queries of one row? See `slab`.
+        folds: whether hypotheses of a sentence may be queries of one row; see `slab`.
 
     Attributes:
         storage: each stream (rows, heads, capacity, width), of which the first `length` are valid.
@@ -168,11 +168,11 @@ class DenseMemory(TokenMemory):
 
 
 class StateMemory(Memory):
-    """A fixed size whatever the length: an RNN's hidden state, a pooled source, running sums. Each
-    (N, ...).
+    """A memory of fixed size, whatever the length: an RNN's hidden state, a pooled source, running
+    sums. Each is (N, ...).
 
     Attributes:
-        blank: the values of rows that have no token yet, where they are not zero.
+        blank: values of rows that have no token yet, where they are not zero.
     """
 
     def __init__(self, **state: Tensor) -> None:
@@ -281,5 +281,5 @@ def tokens_of(memory: Memory) -> DenseMemory | None:
 
 
 def with_tokens(memory: Memory, tokens: TokenMemory) -> Memory:
-    """The memory with another in the place of what `tokens_of` returns."""
+    """The memory with its token part, see `tokens_of`, replaced."""
     return JointMemory(tokens, memory.context) if isinstance(memory, JointMemory) else tokens

@@ -53,7 +53,7 @@ class MultiHead(TokenAttention):
     A scheme of positions may turn queries and keys, and may add to the scores.
 
     Args:
-        place: where it stands.
+        place: surroundings of the attention.
         num_heads: query heads H; divides the width.
         num_kv_heads: key/value heads G; divides H. G = H is multi-head attention, G = 1
             multi-query, between them grouped-query. null: the largest divisor of H that is at most
@@ -67,8 +67,8 @@ class MultiHead(TokenAttention):
             up to rounding.
         project: false takes queries, keys and values as they are, without Wq, Wk, Wv, Wo: the
             attention of recurrent models, whose values are the encoder's states.
-        bias: do the projections have biases?
-        dropout: on the weights, in training.
+        bias: whether the projections have biases.
+        dropout: probability of dropping a weight in training.
 
     Raises: ConfigError for heads that do not divide, and for a score or heads that the kernel or
     the positions refuse.
@@ -180,7 +180,7 @@ class MultiHead(TokenAttention):
         return {"k": self.score.keys(k), "v": v}
 
     def _writes_weights(self, dropout: float, q: Tensor, k: Tensor) -> bool:
-        """The one rule of kernels: does this attention hold its T x S weights?"""
+        """True if this attention holds its T x S weights: the one rule that chooses a kernel."""
         if self.kernel != "auto":
             return self.kernel == "explicit"
         if self.score.is_dot:
@@ -246,7 +246,7 @@ class MultiHead(TokenAttention):
         return self.visible(positions[..., None, :, None], there)
 
     def _reads_pages(self, q: Tensor) -> bool:
-        """Does the kernel for the few queries of a step read keys and values in their pages?"""
+        """True if a kernel reads the keys and values of a step where they are, in their pages."""
         readable = self.score.is_dot and not self.score.biases_keys
         return self.kernel == "triton" and readable and use_decode_attention(q)
 
@@ -288,7 +288,7 @@ def check_score(name: str, kernel: str, place: Place) -> None:
         )
     if kernel == "triton":
         check_triton()
-    if place.position is not None and place.position.hook == "rotate" and not score.rotates:
+    if place.position is not None and place.position.hook == "rotate" and not score.is_dot:
         raise ConfigError(
             f"score={name} in the {place.role.description} does not see rotations of queries and "
             "keys: position=rope has no meaning there. Take position=sinusoidal"

@@ -20,15 +20,15 @@ class PageLocal(WindowedAttention):
     shift all borders. The decoder reads only those of these keys that are not after the query.
 
     Args:
-        place: where it stands; a self-attention.
+        place: surroundings of the attention, a self-attention.
         num_heads: H; divides the width.
         page: P, tokens in a page.
         radius: pages that a query reads to each side of its page.
         form: `joint` is one softmax over all these keys; `per_page` normalises each page alone and
             adds them up, so that the weights of a query sum to the number of pages it sees; `mean`
             divides by that number.
-        bias: do the projections have biases?
-        dropout: on the weights, in training.
+        bias: whether the projections have biases.
+        dropout: probability of dropping a weight in training.
 
     Raises: ConfigError for heads that do not divide, or that the positions refuse, and for values
     out of range.

@@ -18,9 +18,9 @@ class PagePool:
     """The free and the used pages of a storage, and the storage itself.
 
     Args:
-        pages: of sources and targets together.
+        pages: number of pages, for sources and targets together.
         page_size: P, slots of a page.
-        device: of the tables.
+        device: device of the tables.
 
     Attributes:
         high_water: the most pages ever in use at once.
@@ -48,8 +48,9 @@ class PagePool:
         return self.pages * self.page_size
 
     def alloc(self, n: int) -> list[int] | None:
-        """n pages; None, and nothing changed, if fewer are free. The last given back come first,
-        since they may still be in a cache.
+        """Take n pages, the last released first, since they may still be in a cache.
+
+        Returns: the pages; None, and nothing changes, if fewer are free.
         """
         if n > len(self._free):
             return None
@@ -90,7 +91,7 @@ class Slots:
         return self.slots.new_full((rows,), n) if self.mask is None else self.mask.sum(1)
 
     def index(self, heads: int) -> Tensor:
-        """Their indices in (heads * stride) slots, in the order (rows, heads, n)."""
+        """The indices of these slots among (heads * stride), in the order (rows, heads, n)."""
         if heads not in self._indices:
             first = self._stride * torch.arange(heads, device=self.slots.device)
             self._indices[heads] = (self.slots[:, None] + first[:, None]).flatten()
@@ -185,8 +186,8 @@ class SlotTable:
         return self._view
 
     def fork_view(self) -> tuple[Tensor, int]:
-        """The slots (rows, room), and how many of the longest row are written, for the caller to
-        fork.
+        """The slots (rows, room), which the caller forks, and how many of the longest row are
+        written.
         """
         self._view = None
         return self._slots, max(self.lengths, default=0)
@@ -196,7 +197,7 @@ class SlotTable:
         self._slots, self._view = self._slots.index_select(0, parents), None
 
     def keep(self, sentences: list[int], rows: Tensor) -> None:
-        """Give back the pages of all other sentences."""
+        """Release the pages of all other sentences."""
         for sentence in set(range(len(self.owned))).difference(sentences):
             self.pool.release(self.owned[sentence])
         self.owned = [self.owned[sentence] for sentence in sentences]

@@ -32,8 +32,8 @@ class PagedMemory(TokenMemory):
         return self.table.written * slots
 
     def extend(self, like: dict[str, Tensor], n: int) -> None:
-        """Have storage for the tokens that the table last grew by, n in every row, for the caller
-        to write; streams like (N, ., heads, width).
+        """Make storage for the tokens that the table last grew by, n in every row, which the caller
+        writes; streams like (N, ., heads, width).
         """
         for name, x in like.items():
             if name not in self.arrays:

@@ -33,13 +33,13 @@ class Performer(FeatureAttention):
     usual size, and learn half as fast.
 
     Args:
-        place: where it stands.
+        place: surroundings of the attention.
         num_heads: H; divides the width.
         num_features: F; null: D ln D, rounded up to a multiple of D. More are closer to
             softmax.
         features: `positive` as above; `relu`: max(0, w_m . x') + 1e-3, which estimates no softmax
             but is another kernel.
-        bias: do the projections have biases?
+        bias: whether the projections have biases.
 
     Raises: ConfigError for heads that do not divide, or num_features below 1.
     Source: Choromanski et al. 2020, arXiv:2009.14794.

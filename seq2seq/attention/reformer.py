@@ -42,16 +42,16 @@ class Reformer(HeadedAttention[StateMemory]):
     after hashing.
 
     Args:
-        place: where it stands.
+        place: surroundings of the attention.
         num_heads: H; divides the width.
-        num_buckets: of a round, even. It does not follow the length, so that what a token reads
-            does not depend on what comes after it.
+        num_buckets: number of buckets in a round, even. It does not follow the length, so that what
+            a token reads does not depend on what comes after it.
         chunk: tokens of a chunk, m.
         rounds: R, hashes, drawn independently.
         kernel: `explicit` writes T x T weights out; `chunks` sorts tokens and never does; `auto`
             takes whichever needs fewer scores. Both give the same result up to rounding.
-        bias: do the projections have biases?
-        dropout: on the weights, in training.
+        bias: whether the projections have biases.
+        dropout: probability of dropping a weight in training.
 
     Attributes:
         rotations: the random directions, (R, H, D, num_buckets / 2): not trained, saved with the

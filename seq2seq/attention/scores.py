@@ -24,21 +24,21 @@ class Widths(NamedTuple):
     heads: int  # H
     query: int  # of a head
     key: int
-    projected: bool = True  # is there a linear map before it?
+    projected: bool = True  # whether a linear map comes before it
 
 
 class Score(nn.Module):
     """e_ij = f(q_i, k_j) with its parameters, in two steps.
 
     `keys` turns keys into what is remembered, once; `queries` turns queries into what is compared
-    with that; `forward` compares. Positions may rotate both in between, if `rotates`.
+    with that; `forward` compares. Positions may rotate both in between, if `is_dot`.
     """
 
-    is_dot: ClassVar[bool] = False  # does `as_dot_product` work?
-    is_additive: ClassVar[bool] = False  # is it u . tanh(query + key)?
-    biases_keys: ClassVar[bool] = False  # has its dot product a bias of each key?
-    rotates: ClassVar[bool] = False  # does it compare where a rotation has a meaning?
-    reads_queries: ClassVar[bool] = True  # do the weights depend on the query?
+    # Whether `as_dot_product` works; a rotation of queries and keys has a meaning only then.
+    is_dot: ClassVar[bool] = False
+    is_additive: ClassVar[bool] = False  # whether it is u . tanh(query + key)
+    biases_keys: ClassVar[bool] = False  # whether its dot product has a bias of each key
+    reads_queries: ClassVar[bool] = True  # whether the weights depend on the query
     size: float = 1.0  # of the projections before it, see `Attention.lr_multipliers`
     u: nn.Parameter  # of an additive score, (heads, width)
 
@@ -56,6 +56,8 @@ class Score(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """q (N, H, T, width) from `queries`, k (N, heads, S, width) from `keys` -> (N, H, T, S)."""
+        if self.is_additive:
+            return formulas.additive(q, k, self.u)
         query, scale, _ = self.as_dot_product(q, k)
         return formulas.dot(query, k, scale)
 
@@ -64,7 +66,6 @@ class ScaledDot(Score):
     """e = q . k / sqrt(D). Source: Vaswani et al. 2017, arXiv:1706.03762."""
 
     is_dot = True
-    rotates = True
 
     def __init__(self, widths: Widths):
         super().__init__()
@@ -100,7 +101,6 @@ class General(Score):
     """
 
     is_dot = True
-    rotates = True
 
     def __init__(self, widths: Widths):
         super().__init__()
@@ -141,9 +141,6 @@ class Additive(Score):
     def queries(self, q: Tensor) -> Tensor:
         return formulas.project_per_head(q, self.wq)
 
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        return formulas.additive(q, k, self.u)
-
 
 class Concatenated(Score):
     """The product of a matrix W with [q; k]. That of the key's part is what is remembered."""
@@ -177,9 +174,6 @@ class Concat(Concatenated):
         super().__init__(widths)
         self.weight = xavier(widths.heads, widths.query, sum(self.parts))
         self.u = nn.Parameter(torch.zeros(widths.heads, widths.query))  # as for Additive
-
-    def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        return formulas.additive(q, k, self.u)
 
 
 class ConcatLinear(Concatenated):

@@ -57,7 +57,7 @@ class BeamTable:
         return self._visible
 
     def fork_view(self) -> tuple[Tensor, int]:
-        """The entries (N, room), and how many of each row are written, for the caller to fork."""
+        """The entries (N, room), which the caller forks, and how many of each row are written."""
         self._visible = None
         return self.entries, self.length
 

@@ -17,7 +17,7 @@ class SSRU(Attention[StateMemory]):
     translation is. Order is in the recurrence, so rotary positions have nothing to turn here.
 
     Args:
-        place: where it stands; decoder self-attention only.
+        place: surroundings of the attention, a decoder self-attention.
 
     Source: Kim et al. 2019, "From Research to Production and Back: Ludicrously Fast Neural Machine
     Translation".

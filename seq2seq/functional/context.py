@@ -80,7 +80,7 @@ def group_means(
         x: (N, S, E).   mask: (N, S), True = real; None = all are.
         groups: (N, S), integers; tokens of a row with the same id are one group, wherever they
             stand.
-        causal: only over members up to the token itself.
+        causal: whether the mean is over members up to the token itself only.
 
     Returns: (N, S, E).
     """

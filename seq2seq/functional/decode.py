@@ -11,7 +11,7 @@ FEW = 16
 
 
 def use_decode_attention(q: Tensor) -> bool:
-    """Should `decode_attention` compute these queries (B, H, T, D)?"""
+    """True if `decode_attention` is the path for these queries (B, H, T, D)."""
     return not torch.is_grad_enabled() and q.shape[2] <= FEW
 
 
@@ -33,7 +33,7 @@ def decode_attention(
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
         scale: factor of the scores.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
-        bias: added to the scores, broadcastable to (B, H, T, S).
+        bias: terms added to the scores, broadcastable to (B, H, T, S).
 
     Returns: (B, H, T, M), zeros for a query that may attend to nothing.
     Raises: ValueError if shapes disagree, or G does not divide H.
@@ -70,9 +70,9 @@ def gather_attention(
 ) -> Tensor:
     """`decode_attention` over keys and values in pages, which are copied row by row.
 
-    The readable form of the kernel `paged_attention` of `kernels/paged.py`, with the same
-    arguments: `k` (G, slots, D) and `v` (G, slots, M) of a pool, `slots` (N, S) of the tokens of
-    each row, of which the first `lengths` (N,) exist.
+    The readable form of the kernel `paged_attention` of `triton/paged.py`, with its arguments:
+    `k` (G, slots, D) and `v` (G, slots, M) of a pool, and `slots` (N, S) of the tokens of each row,
+    of which the first `lengths` (N,) exist.
     """
     inside = torch.arange(slots.shape[1], device=slots.device) < lengths[:, None]
     read = torch.where(inside, slots, slots[:, :1])  # the others may hold anything

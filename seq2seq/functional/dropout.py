@@ -49,7 +49,7 @@ def keep_factors_at(seed: int, rows: Tensor, columns: Tensor, p: float, like: Te
     A hash of the seed, the row and the column decides, as in `seq2seq.functional.triton.tiles`.
 
     Args:
-        seed: below 2^62.
+        seed: number below 2^62.
         rows: the numbers of rows, (..., T).   columns: those of columns, (S,).
         p: 0 <= p < 1, rounded to a multiple of 2^-32.
         like: a tensor of the dtype of the factors.

@@ -42,7 +42,7 @@ def efficient_attention(q: Tensor, context: Tensor) -> Tensor:
 
     Args:
         q: (B, H, T, D).
-        context: from `efficient_context`, (B, H, D, M).
+        context: result of `efficient_context`, (B, H, D, M).
 
     Returns: (B, H, T, M), float32 at least.
     Source: Shen et al. 2018, arXiv:1812.01243.

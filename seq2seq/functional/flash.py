@@ -6,7 +6,7 @@ score that has a hidden layer.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,6 +37,7 @@ def flash_attention(
     dropout: float = 0.0,
     block_q: int = BLOCK_Q,
     block_k: int = BLOCK_K,
+    kernels: "FlashKernels | None" = None,
 ) -> Tensor:
     """softmax(scale q k^T + bias) v, one tile of scores at a time, forward and backward.
 
@@ -46,11 +47,12 @@ def flash_attention(
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
         scale: factor of the scores; 1 / sqrt(D) for scaled dot products.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
-        bias: added to the scores, broadcastable to (B, H, T, S); it may need a gradient.
+        bias: terms added to the scores, broadcastable to (B, H, T, S); it may need a gradient.
         causal: the queries are the last T of S positions, and each reads itself and what is before
             it.
         dropout: probability of dropping a weight; pass 0 outside training.
         block_q: queries of a tile.   block_k: keys of a tile.
+        kernels: other code for the same formulas, which cuts tiles of its own; None = torch.
 
     Returns: (B, H, T, M), zeros for a query that may attend to nothing. It can be differentiated
         once.
@@ -64,7 +66,7 @@ def flash_attention(
     B, T, S = (max(1, sizes[letter]) for letter in "BTS")
     size = TileSize(B, min(block_q, T), min(block_k, S))
     tiling = Tiling(scale, causal, dropout, draw_seed(dropout), size)
-    return attend_in_tiles(q, k, v, None, mask, bias, tiling)
+    return attend_in_tiles(FlashInputs(tiling, q, k, v, None, bias, mask), kernels or TILES)
 
 
 def flash_additive_attention(
@@ -78,6 +80,7 @@ def flash_additive_attention(
     causal: bool = False,
     dropout: float = 0.0,
     max_elements: int | None = None,
+    kernels: "FlashKernels | None" = None,
 ) -> Tensor:
     """softmax_j(u . tanh(wq_i + wk_j) + bias) v, one tile of the hidden layer at a time.
 
@@ -87,8 +90,8 @@ def flash_additive_attention(
     Args:
         wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
         v: (B, G, S, M), G divides H.
-        mask, bias, causal, dropout: as in `flash_attention`.
-        max_elements: of the hidden layer in a tile, which has at least one query and one key; None
+        mask, bias, causal, dropout, kernels: arguments of `flash_attention`.
+        max_elements: elements of the hidden layer in a tile of one query and key or more; None
             takes the fastest.
 
     Returns and raises: as `flash_attention`.
@@ -103,11 +106,11 @@ def flash_additive_attention(
     block_k = min(pairs // block_q, S)
     size = TileSize(min(pairs // (block_q * block_k), B), block_q, block_k)
     tiling = Tiling(1.0, causal, dropout, draw_seed(dropout), size)
-    return attend_in_tiles(wq, wk, v, u, mask, bias, tiling)
+    return attend_in_tiles(FlashInputs(tiling, wq, wk, v, u, bias, mask), kernels or TILES)
 
 
 def use_flash_additive(wq: Tensor, wk: Tensor) -> bool:
-    """Is `flash_additive_attention` the fastest for these (B, H, T, A) and (B, H, S, A)?
+    """True if `flash_additive_attention` is the fastest for these (B, H, T, A) and (B, H, S, A).
 
     Measured on CPUs only. A single query, as in a step of an RNN, has a hidden layer no larger than
     the keys: computing it again costs more than reading it.
@@ -121,84 +124,110 @@ def draw_seed(dropout: float) -> int:
     return int(torch.randint(2**62, ())) if dropout > 0 else 0
 
 
-def attend_in_tiles(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    u: Tensor | None,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    tiling: Tiling,
-    function: type[torch.autograd.Function] | None = None,
-) -> Tensor:
-    """`Flash` for inputs of any types; a u makes the score additive, None a dot product.
+class FlashInputs(NamedTuple):
+    """The inputs of attention, of one type; with u the score is additive, else a dot product."""
 
-    Args:
-        function: with the same arguments as `Flash`, instead of it.
-    """
+    tiling: Tiling
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    u: Tensor | None
+    bias: Tensor | None  # with four axes, as the mask
+    mask: Tensor | None
+
+
+class FlashSlopes(NamedTuple):
+    """The gradients of the inputs; those of u and of the bias are in the type of sums."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    u: Tensor | None
+    bias: Tensor | None
+
+
+class FlashKernels(NamedTuple):
+    """The two functions that compute attention and its gradient."""
+
+    # out (B, H, T, M), and lse (B, H, T, 1) in the type of sums
+    attend: Callable[[FlashInputs], tuple[Tensor, Tensor]]
+    # from out, lse and the gradient of out; a learnt bias gets a gradient
+    differentiate: Callable[[FlashInputs, Outputs, bool], FlashSlopes]
+
+
+def attend_in_tiles(given: FlashInputs, kernels: FlashKernels) -> Tensor:
+    """Attention by `kernels` from inputs of any types and any broadcastable bias and mask."""
+    tiling, q, k, v, u, bias, mask = given
     shape = (*q.shape[:3], k.shape[2])
     mask, bias = with_four_axes("mask", mask, shape), with_four_axes("bias", bias, shape)
     # Under autocast an RNN's states are wider than its projections.
     dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)
-    apply: Callable[..., Tensor] = (function or Flash).apply
-    return apply(q.to(dtype), k.to(dtype), v.to(dtype), u, bias, mask, tiling)
+    apply: Callable[..., Tensor] = Flash.apply
+    return apply(kernels, tiling, q.to(dtype), k.to(dtype), v.to(dtype), u, bias, mask)
 
 
 class Flash(torch.autograd.Function):
-    """`online_softmax` and its gradient. It saves its inputs, out and lse only."""
+    """Attention whose gradient computes the weights again, from the inputs, out and lse alone."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        u: Tensor | None,
-        bias: Tensor | None,
-        mask: Tensor | None,
-        tiling: Tiling,
-    ) -> Tensor:
-        out = q.new_empty(*q.shape[:3], v.shape[3])
-        lse = upcast(q.new_empty(0)).new_empty(*q.shape[:3], 1)
-        score = score_of(tiling.scale, u, None, lse.dtype)
-        with torch.autocast(q.device.type, enabled=False):
-            for part in tiling.parts(len(q)):
-                inputs = fold_inputs(score, q[part], k[part], v[part])
-                tiles = tiles_of(part, q, k, bias, mask, tiling)
-                part_out, part_lse = online_softmax(inputs, tiles)
-                out[part], lse[part] = part_out.view_as(out[part]), part_lse.view_as(lse[part])
-        ctx.save_for_backward(q, k, v, u, bias, mask, out, lse)
-        ctx.tiling = tiling
+    def forward(ctx: Any, kernels: FlashKernels, tiling: Tiling, *tensors: Any) -> Tensor:
+        out, lse = kernels.attend(FlashInputs(tiling, *tensors))
+        ctx.save_for_backward(*tensors, out, lse)
+        ctx.kernels, ctx.tiling = kernels, tiling
         return out
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
-        refuse_second_derivatives()
-        q, k, v, u, bias, mask, out, lse = ctx.saved_tensors
-        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-        du = None if u is None else torch.zeros_like(u, dtype=lse.dtype)
-        dbias = torch.zeros_like(bias, dtype=lse.dtype) if ctx.needs_input_grad[4] else None
-        score = score_of(ctx.tiling.scale, u, du, lse.dtype)
-        with torch.autocast(q.device.type, enabled=False):
-            for part in ctx.tiling.parts(len(q)):
-                inputs = fold_inputs(score, q[part], k[part], v[part])
-                tiles = tiles_of(part, q, k, bias, mask, ctx.tiling)
-                outputs = Outputs(*(fold(x[part], v.shape[1]) for x in (out, lse, dout)))
-                slopes = gradient(inputs, outputs, tiles, take_sentences(dbias, part))
-                for dx, slope in zip((dq, dk, dv), slopes, strict=True):
-                    dx[part] = slope.view(dx[part].shape)
-        du = None if du is None else du.to(u.dtype)
-        dbias = None if dbias is None else dbias.to(bias.dtype)
-        return dq, dk, dv, du, dbias, None, None
-
-
-def refuse_second_derivatives() -> None:
-    """Raises: RuntimeError in a backward pass with create_graph=True."""
-    if torch.is_grad_enabled():
-        raise RuntimeError(
-            "flash attention can be differentiated only once. For second derivatives take "
-            "attn.kernel=explicit"
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "flash attention can be differentiated only once. For second derivatives take "
+                "attn.kernel=explicit"
+            )
+        *tensors, out, lse = ctx.saved_tensors
+        bias_learns = ctx.needs_input_grad[6]
+        given, outputs = FlashInputs(ctx.tiling, *tensors), Outputs(out, lse, dout)
+        slopes = ctx.kernels.differentiate(given, outputs, bias_learns)
+        typed = (
+            None if slope is None else slope.to(x.dtype)
+            for slope, x in zip(slopes, tensors, strict=False)
         )
+        return None, None, *typed, None
+
+
+def attend_by_tiles(given: FlashInputs) -> tuple[Tensor, Tensor]:
+    """`online_softmax` of some sentences at a time."""
+    tiling, q, k, v, u, _, _ = given
+    out = q.new_empty(*q.shape[:3], v.shape[3])
+    lse = upcast(q.new_empty(0)).new_empty(*q.shape[:3], 1)
+    score = score_of(tiling.scale, u, None, lse.dtype)
+    with torch.autocast(q.device.type, enabled=False):
+        for part in tiling.parts(len(q)):
+            inputs = fold_inputs(score, q[part], k[part], v[part])
+            part_out, part_lse = online_softmax(inputs, tiles_of(part, given))
+            out[part], lse[part] = part_out.view_as(out[part]), part_lse.view_as(lse[part])
+    return out, lse
+
+
+def differentiate_by_tiles(given: FlashInputs, outputs: Outputs, bias_learns: bool) -> FlashSlopes:
+    """The gradient of `attend_by_tiles`."""
+    tiling, q, k, v, u, bias, _ = given
+    dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+    dtype = outputs.lse.dtype
+    du = None if u is None else torch.zeros_like(u, dtype=dtype)
+    dbias = torch.zeros_like(bias, dtype=dtype) if bias is not None and bias_learns else None
+    score = score_of(tiling.scale, u, du, dtype)
+    with torch.autocast(q.device.type, enabled=False):
+        for part in tiling.parts(len(q)):
+            inputs = fold_inputs(score, q[part], k[part], v[part])
+            of_part = Outputs(*(fold(x[part], v.shape[1]) for x in outputs))
+            tiles = tiles_of(part, given)
+            slopes = gradient(inputs, of_part, tiles, take_sentences(dbias, part))
+            for dx, slope in zip((dq, dk, dv), slopes, strict=True):
+                dx[part] = slope.view(dx[part].shape)
+    return FlashSlopes(dq, dk, dv, du, dbias)
+
+
+TILES = FlashKernels(attend_by_tiles, differentiate_by_tiles)
 
 
 def score_of(scale: float, u: Tensor | None, du: Tensor | None, dtype: torch.dtype) -> TileScore:
@@ -212,10 +241,9 @@ def fold_inputs(score: TileScore, q: Tensor, k: Tensor, v: Tensor) -> Inputs:
     return Inputs(score, fold(q, G), fold(k, G)[:, 0], fold(v, v.shape[1])[:, 0])
 
 
-def tiles_of(
-    part: slice, q: Tensor, k: Tensor, bias: Tensor | None, mask: Tensor | None, tiling: Tiling
-) -> Tiles:
+def tiles_of(part: slice, given: FlashInputs) -> Tiles:
     """The tiles of the scores of some sentences."""
+    tiling, q, k, _, _, bias, mask = given
     shape = (len(q[part]), *q.shape[1:3], k.shape[2])
     bias, mask = take_sentences(bias, part), take_sentences(mask, part)
     return Tiles(shape, tiling, bias, mask, part.start)

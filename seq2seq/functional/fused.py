@@ -26,8 +26,8 @@ def fused_attention(
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
         scale: factor of the scores; 1 / sqrt(D) for scaled dot products.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
-        bias: added to the scores, broadcastable to (B, H, T, S). On a CPU, a bias that needs a
-            gradient falls back to a kernel that holds T x S weights.
+        bias: terms added to the scores, broadcastable to (B, H, T, S). On a CPU, a bias that needs
+            a gradient falls back to a kernel that holds T x S weights.
         causal: the queries are the last T of S positions, and each reads itself and what is before
             it.
         dropout: probability of dropping a weight; pass 0 outside training. On a CPU, a value above

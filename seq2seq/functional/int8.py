@@ -13,8 +13,8 @@ def quantize_rows(x: Tensor, scale: float = 0.0) -> tuple[Tensor, Tensor]:
     (R, 1) float32.
 
     Args:
-        scale: of all rows: what is beyond 127 of it is cut. 0: each row has its own, the largest
-            magnitude / 127, and |x - integers * scale| <= scale / 2 up to rounding.
+        scale: scale of all rows; what is beyond 127 of it is cut. 0: each row has its own, the
+            largest magnitude / 127, and |x - integers * scale| <= scale / 2 up to rounding.
 
     The scale of a row with an infinity or a NaN is not finite, and neither is any result of that
     row.

@@ -51,12 +51,12 @@ def latent_attention(
         q: [qn; qr], (B, H, T, Dn + Dr).
         latent: [c; r], (B, 1, S, C + Dr); r is the part of the key that all heads share.
         wk: (H, Dn, C).   wv: (H, M, C).
-        absorbed: which of the two; see `absorbing_is_cheaper`.
-        fused: compute the expanded form by `fused_attention`, and the absorbed form by
+        absorbed: form to compute; see `absorbing_is_cheaper`.
+        fused: whether to compute the expanded form by `fused_attention`, and the absorbed form by
             `decode_attention` for a few queries. For many queries the absorbed form always writes
             its weights out: with one key head that is a single product for all queries.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
-        bias: added to the scores, broadcastable to (B, H, T, S).
+        bias: terms added to the scores, broadcastable to (B, H, T, S).
         causal: the queries are the last T of S positions.
         dropout: probability of dropping a weight; pass 0 outside training.
 
@@ -116,7 +116,7 @@ def expand(latent: Tensor, wk: Tensor, wv: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def absorbing_is_cheaper(T: int, S: int, C: int, widths: int) -> bool:
-    """Does the absorbed form take fewer multiplications, and no more memory?
+    """True if the absorbed form takes fewer multiplications, and no more memory.
 
     A head expanded makes S (Dn + M) C for keys and values, then T S (Dn + M) to read them; absorbed
     T (Dn + M) C for queries and outputs, then 2 T S C. The cost of Dr is left out.

@@ -61,7 +61,7 @@ def linear_attention(phi: FeatureMap, q: Tensor, sums: Sums) -> Tensor:
     Args:
         phi: the feature map.
         q: (B, H, T, D).
-        sums: from `key_sums`, with F features and values of width M.
+        sums: result of `key_sums`, with F features and values of width M.
 
     Returns: (B, H, T, M), float32 at least; zeros where there is no key.
     """
@@ -93,8 +93,8 @@ def causal_linear_attention(
     Args:
         phi: the feature map.
         q, k: (B, H, T, D).   v: (B, H, T, M).
-        mask: of the keys, (B, T), True = real token.
-        before: None = there are no earlier tokens.
+        mask: mask of the keys, (B, T), True = real token.
+        before: sums over the earlier tokens; None = there are none.
 
     Returns: (B, H, T, M), float32 at least; and the sums including these tokens.
     """
@@ -115,11 +115,7 @@ def causal_linear_attention(
 
 
 def linear_weights(
-    phi: FeatureMap,
-    q: Tensor,
-    k: Tensor,
-    mask: Tensor | None = None,
-    causal: bool = False,
+    phi: FeatureMap, q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
     """The weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps), written out: for display,
     not for computing.
@@ -127,7 +123,7 @@ def linear_weights(
     Args:
         phi: the feature map.
         q: (B, H, T, D).   k: (B, H, S, D).
-        mask: of the keys, (B, S), True = real token.
+        mask: mask of the keys, (B, S), True = real token.
         causal: T = S, and a query sees the keys up to its own.
 
     Returns: (B, H, T, S), float32 at least.
@@ -154,11 +150,7 @@ def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
 
 
 def causal_segment(
-    q: Tensor,
-    k: Features,
-    v: Tensor,
-    before: Sums | None,
-    eps: float,
+    q: Tensor, k: Features, v: Tensor, before: Sums | None, eps: float
 ) -> tuple[Tensor, Sums]:
     """`causal_linear_attention` of one segment, whose features fit in memory.
 
@@ -210,9 +202,9 @@ def prefix_sums(
     """The sums before each chunk, at the level of its start, and after the last one.
 
     Args:
-        sums: of each chunk, at the level of its end, (B, H, n, F, M + 1).
-        start, end: levels, (B, H, n, 1).
-        first: before the first chunk, (B, H, F, M + 1); None = 0.
+        sums: sums of each chunk, at the level of its end, (B, H, n, F, M + 1).
+        start, end: levels of each chunk, (B, H, n, 1).
+        first: sum before the first chunk, (B, H, F, M + 1); None = 0.
 
     Returns: (B, H, n, F, M + 1) and (B, H, F, M + 1).
     """

@@ -32,7 +32,7 @@ class Keys(NamedTuple):
 
 
 class SoftmaxOptions(NamedTuple):
-    """The rule that weighs the keys that a query reads."""
+    """Options of the softmax over the keys that a query reads."""
 
     scale: float  # factor of the scores
     bias: Bias | None = None  # added to them
@@ -62,9 +62,12 @@ class Blocks(NamedTuple):
         width = self.back + self.size + self.ahead
         return pad(x, (0, 0, front, after)).unfold(2, width, self.size)
 
-    def real(self, keys: Keys, queries: int) -> Tensor:
-        """A mask of the keys that exist and are not padding: (B, 1, C, 1, W)."""
-        return self.keys(key_mask(keys)[:, None, :, None], queries)
+    def visible(self, keys: Keys, queries: int, causal: bool) -> Tensor:
+        """A mask of the keys that exist, are not padding and, if `causal`, are not after the query:
+        (B, 1, C, 1 or Q, W).
+        """
+        real = self.keys(key_mask(keys)[:, None, :, None], queries)
+        return real & (self.distance(real.device) <= 0) if causal else real
 
     def query_positions(self, start: int, queries: int, device: torch.device) -> Tensor:
         """The positions of queries, the first at `start`: (C, Q, 1)."""
@@ -109,8 +112,8 @@ def page_local_attention(
 
     Args:
         q: (B, H, T, D), at the last T positions of the keys.
-        keys: from any position on, including all that a query may read.
-        how: its bias is called with the distances within one block.
+        keys: keys and values from any position on, including all that a query may read.
+        how: options of the softmax; its bias is called with the distances within one block.
         page: P, in tokens. Pages begin at multiples of P, wherever `keys` start.
         radius: pages to each side.
         causal: a query reads only itself and what stands before it.
@@ -130,14 +133,9 @@ def page_local_attention(
         q = pad(q, (0, 0, skipped, 0))
     rows = T + skipped
 
-    distance = blocks.distance(q.device)
-    visible = blocks.real(keys, rows)
-    if causal:
-        visible = visible & (distance <= 0)
-    scores = add_bias(
-        (blocks.queries(q) * how.scale) @ blocks.keys(keys.k, rows), how.bias, distance
-    )
-    weights = softmax_by_page(scores, visible, page, form)
+    products = (blocks.queries(q) * how.scale) @ blocks.keys(keys.k, rows)
+    scores = add_bias(products, how.bias, blocks.distance(q.device))
+    weights = softmax_by_page(scores, blocks.visible(keys, rows, causal), page, form)
     out = sum_values(drop(weights, how.dropout), blocks.keys(keys.v, rows))
     out = out.flatten(2, 3)[:, :, skipped:rows]
     if not how.need_weights:
@@ -166,8 +164,8 @@ def window_attention(
 
     Args:
         q: (B, H, T, D), at the last T positions of `keys`.
-        keys: from any position on, including all within the window of a query.
-        first: the F global keys, at positions 0 ... F - 1, which may stand in `keys` too; F may
+        keys: keys and values from any position on, including all within the window of a query.
+        first: F global keys, at positions 0 ... F - 1, which may stand in `keys` too; F may
             be 0.
         how: its bias is called with the distances within one block, and from all queries to the
             global keys.
@@ -185,11 +183,9 @@ def window_attention(
     of_blocks = blocks.queries(q * how.scale)
     to_near = add_bias(of_blocks @ blocks.keys(keys.k, T), how.bias, near)
     to_far = add_bias(of_blocks @ first.k.transpose(-2, -1)[:, :, None], how.bias, far)
-    near_visible = blocks.real(hide_first(F, keys), T) & (near.abs() <= radius)
-    far_visible = key_mask(first)[:, None, None, None] & torch.ones_like(far, dtype=torch.bool)
-    if causal:
-        near_visible, far_visible = near_visible & (near <= 0), far_visible & (far <= 0)
-    visible = torch.cat((near_visible, far_visible), dim=-1)
+    near_visible = blocks.visible(hide_first(F, keys), T, causal) & (near.abs() <= radius)
+    after = (far > 0) & causal
+    visible = torch.cat((near_visible, key_mask(first)[:, None, None, None] & ~after), dim=-1)
     weights = masked_softmax(torch.cat((to_near, to_far), dim=-1), visible)
 
     to_near, to_far = drop(weights, how.dropout).split([near.shape[-1], F], dim=-1)
@@ -212,7 +208,7 @@ def window_blocks(queries: int, keys: int, radius: int, causal: bool) -> Blocks:
 
 
 def key_mask(keys: Keys) -> Tensor:
-    """The mask of keys, (B, S), also where none is given."""
+    """The mask of keys, (B, S); all True if they have none."""
     if keys.mask is not None:
         return keys.mask
     B, _, S, _ = keys.k.shape

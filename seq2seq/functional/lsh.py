@@ -54,7 +54,7 @@ def hash_buckets(x: Tensor, rotations: Tensor) -> Tensor:
 def rounds_seen(
     buckets: Tensor, chunk: int, *, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
-    """In how many rounds each query sees each key: the definition, for reading and for small T.
+    """The number of rounds in which each query sees each key: the definition, for small T.
 
     In a round the tokens of a bucket are in order of position, and every m of them are a chunk: a
     token with c real tokens before it in its bucket is in chunk c // m. It sees the others of its
@@ -112,12 +112,12 @@ def lsh_weights(
 
 
 class BucketLayout(NamedTuple):
-    """The tokens of a round by bucket and position, each bucket in chunks of its own."""
+    """The tokens of a round sorted by bucket and position, each bucket in chunks of its own."""
 
     tokens: Tensor  # (B, H, C, m): the token in each slot; T = none
     slots: Tensor  # (B, H, T): the slot of each token, of the C m
-    joined: Tensor  # (B, H, C): does the chunk before it hold the same bucket?
-    alone: Tensor  # (B, H, T): does the token see only itself? Undefined for padding
+    joined: Tensor  # (B, H, C): whether the chunk before it holds the same bucket
+    alone: Tensor  # (B, H, T): whether the token sees only itself; undefined for padding
 
 
 def sort_into_chunks(
@@ -184,11 +184,12 @@ def lsh_attention(
     A key that is seen in two rounds counts twice. A token that sees no other gets its own value.
 
     Args:
-        q, k: of the same tokens, (B, H, T, D).   v: (B, H, T, M).
-        buckets: below `num_buckets`, (B, H, R, T).
+        q, k: queries and keys of the same tokens, (B, H, T, D).   v: (B, H, T, M).
+        buckets: numbers below `num_buckets`, (B, H, R, T).
         chunk: m.
         mask: (B, T), True = real.
-        bias: added to the scores of keys at the distances j - i = 1 - T ... T - 1, (H, 2 T - 1).
+        bias: terms added to the scores of keys at the distances j - i = 1 - T ... T - 1,
+            (H, 2 T - 1).
         causal: no token sees a later one.
         dropout: probability of dropping a weight; pass 0 outside training.
 

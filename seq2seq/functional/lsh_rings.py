@@ -29,7 +29,7 @@ class Near(NamedTuple):
     keys: Tensor  # (N, H, W, D)
     values: Tensor  # (N, H, W, M)
     positions: Tensor  # (N, H, W + 1), the token itself last
-    seen: Tensor  # (N, H, W): does the slot hold a token of its chunk or the one before?
+    seen: Tensor  # (N, H, W): whether the slot holds a token of its chunk or the one before
 
 
 def empty_rings(k: Tensor, v: Tensor, rounds: int, num_buckets: int, chunk: int) -> Rings:
@@ -93,7 +93,7 @@ def attend_near(
 
     Args:
         q: (N, H, D).   v: the token's value, (N, H, M).
-        bias: added to the scores, (N, H, W).
+        bias: terms added to the scores, (N, H, W).
         dropout: probability of dropping a weight; pass 0 outside training.
 
     Returns: (N, H, M).

@@ -53,7 +53,7 @@ def local_attention(
         v: (B, G, S, M), G divides H.
         centres: p, broadcastable to (B, H, T); keys stand at 0 ... S - 1.
         radius: D of the paper, at least 1.
-        gaussian: multiply by the Gaussian, 1 at p and exp(-2) at the ends of the window.
+        gaussian: whether to multiply by the Gaussian, 1 at p and exp(-2) at the window's ends.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
         dropout: probability of dropping a weight; pass 0 outside training.
 

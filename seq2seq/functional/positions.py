@@ -15,7 +15,7 @@ def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
     Args:
         x: (B, H, T, D), D even.
         positions: (T,), or (B, T) where rows stand at different places.
-        base: wavelengths run from 2 pi to 2 pi * base.
+        base: ratio of the longest wavelength, 2 pi * base, to the shortest, 2 pi.
 
     Returns: (B, H, T, D) in the type of `x`; angles are float32 at least.
     Raises: ValueError if D is odd.
@@ -56,7 +56,7 @@ def distances(positions: Tensor, keys: int) -> Tensor:
     """The distance of each key from its query, negative for a key before it.
 
     Args:
-        positions: of the queries, (T,) or (N, T).
+        positions: positions of the queries, (T,) or (N, T).
         keys: S; they stand at 0 ... S - 1.
 
     Returns: j - i, (T, S) or (N, T, S).
@@ -123,7 +123,7 @@ def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:
 
     Args:
         distance: j - i of key j and query i, integers of any shape.
-        starts: from `bucket_starts`.
+        starts: result of `bucket_starts`.
 
     Returns: classes from 0, in the shape of `distance`.
     Source: Raffel et al. 2020, arXiv:1910.10683.

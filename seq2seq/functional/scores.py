@@ -47,18 +47,6 @@ def project_per_head(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     return out if bias is None else out + bias[:, None]
 
 
-def general(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
-    """e = q^T W k: a dot product after a linear map of the query, which may change its width.
-
-    Args:
-        q: (B, H, T, D).   k: (B, G, S, A), G divides H.   weight: W, (H, D, A).
-
-    Returns: (B, H, T, S).
-    Source: Luong et al. 2015, arXiv:1508.04025.
-    """
-    return dot(project_per_head(q, weight.transpose(1, 2)), k)
-
-
 def additive(wq: Tensor, wk: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS) -> Tensor:
     """e = u . tanh(Wq q + Wk k + b), from the two projections already made.
 
@@ -67,7 +55,7 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS
 
     Args:
         wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
-        max_elements: see `score_in_chunks`; in all there are B H T S A.
+        max_elements: limit of `score_in_chunks`; in all there are B H T S A.
 
     Returns: (B, H, T, S).
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
@@ -81,37 +69,6 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS
     return score_in_chunks(score, wq, sizes["S"] * sizes["A"], max_elements)
 
 
-def concat(
-    q: Tensor, k: Tensor, weight: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS
-) -> Tensor:
-    """e = u . tanh(W [q; k]): `additive` with W = [Wq | Wk] and without b.
-
-    Args:
-        q: (B, H, T, D).   k: (B, G, S, C), G divides H.   weight: W, (H, A, D + C).   u: (H, A).
-        max_elements: see `score_in_chunks`; in all there are B H T S A.
-
-    Returns: (B, H, T, S).
-    Source: Luong et al. 2015, arXiv:1508.04025.
-    """
-    of_q, of_k = weight.split([q.shape[-1], k.shape[-1]], dim=-1)
-    return additive(project_per_head(q, of_q), project_per_head(k, of_k), u, max_elements)
-
-
-def concat_linear(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
-    """e = w . [q; k] = wq . q + wk . k, a concatenation without a hidden layer.
-
-    The query adds the same constant to the scores of all keys, which cancels in the softmax: the
-    weights do not depend on the query, and wq learns nothing. For comparison, not for use.
-
-    Args:
-        q: (B, H, T, D).   k: (B, G, S, C), G divides H.   weight: w, (H, D + C).
-
-    Returns: (B, H, T, S).
-    """
-    of_q, of_k = weight[:, None].split([q.shape[-1], k.shape[-1]], dim=-1)
-    return project_per_head(q, of_q) + project_per_head(k, of_k).transpose(-2, -1)
-
-
 def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) -> Tensor:
     """e = -w / 2 |q - k|^2, the logarithm of a Gaussian kernel of variance 1 / w around the query.
 
@@ -121,7 +78,7 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) 
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   w: (H,), above 0.
-        max_elements: see `score_in_chunks`; in all there are B H T S D.
+        max_elements: limit of `score_in_chunks`; in all there are B H T S D.
 
     Returns: (B, H, T, S), float32 at least.
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.

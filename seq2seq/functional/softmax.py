@@ -25,7 +25,7 @@ def masked_softmax(
     Args:
         scores: (..., T, S).
         mask: bool, broadcastable to (..., T, S); True = may attend.
-        bias: added to the scores, broadcastable to (..., T, S).
+        bias: terms added to the scores, broadcastable to (..., T, S).
 
     Returns: (..., T, S) in the type of `scores`.
     """
@@ -65,7 +65,7 @@ def explicit_attention(
         scores: e, (B, H, T, S), from any function of `functional.scores`.
         v: (B, G, S, M), G divides H.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
-        bias: added to the scores, broadcastable to (B, H, T, S).
+        bias: terms added to the scores, broadcastable to (B, H, T, S).
         dropout: probability of dropping a weight; pass 0 outside training.
 
     Returns: out (B, H, T, M), and the weights before dropout (B, H, T, S).
@@ -105,8 +105,9 @@ def past_mask(positions: Tensor, queries: int, keys: int) -> Tensor:
     """The last T of S tokens may read themselves and what stands before them.
 
     Args:
-        positions: of the queries. (T,): all rows have the same length, and the last query stands at
-            the last key. (N, T): key j of a row is at position j; later keys do not exist yet.
+        positions: positions of the queries. (T,): all rows have the same length, and the last
+            query stands at the last key. (N, T): key j of a row is at position j; later keys do
+            not exist yet.
         queries: T.
         keys: S.
 

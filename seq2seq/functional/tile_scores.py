@@ -30,9 +30,9 @@ class TileScore(Protocol):
         """Add to the gradients of queries and keys, and of its own parameters.
 
         Args:
-            de: of the scores, (N, rows, columns).
-            buffer: as `compare` left it for this tile; it may be overwritten.
-            into: the gradients so far, of the same shapes as `pair`.
+            de: gradient of the scores, (N, rows, columns).
+            buffer: buffer as `compare` left it for this tile; it may be overwritten.
+            into: gradients so far, of the same shapes as `pair`.
         """
 
 

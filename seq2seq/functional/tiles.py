@@ -28,7 +28,7 @@ class Tiling(NamedTuple):
     size: TileSize
 
     def parts(self, B: int) -> Iterator[slice]:
-        """The sentences that are computed one after the other."""
+        """Groups of sentences, computed one after the other."""
         for start in range(0, B, self.size.sentences):
             yield slice(start, min(B, start + self.size.sentences))
 

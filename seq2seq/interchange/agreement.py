@@ -17,14 +17,16 @@ CLOSE = 1e-3  # differences of scores, per token, that are due to rounding alone
 TIE = 1e-4  # differences between two hypotheses of which rounding may choose one or the other
 
 
-# Another program with an exported model: for sources as ids, a number of beams and a limit of
-# pieces, the best hypothesis of each, with eos if it has one, and its score: the mean
+Rows = Sequence[list[int]]  # sources or targets as ids
+# The best hypothesis of each source, with eos if it has one, and its score: the mean
 # log-probability of its pieces without pad, bos and unk.
-Translate = Callable[[Sequence[list[int]], int, int], list[tuple[list[int], float]]]
+Scored = list[tuple[list[int], float]]
+# Another program with an exported model: sources, a number of beams, a limit of pieces.
+Translate = Callable[[Rows, int, int], Scored]
 
 
 class Agreement(NamedTuple):
-    """The differences between two programs that translated the same sentences with one search."""
+    """The agreement of two programs that translated the same sentences with one search."""
 
     beams: int
     sentences: int
@@ -33,12 +35,12 @@ class Agreement(NamedTuple):
 
     @property
     def same_function(self) -> bool:
-        """One model in two programs: the scores are equal up to rounding."""
+        """True if all scores are equal up to rounding, so that both compute one function."""
         return self.difference <= CLOSE
 
     @property
     def holds(self) -> bool:
-        """The hypotheses are equal, too, but where rounding decided between equally good ones."""
+        """True if the hypotheses are equal too, except where rounding decided between good ones."""
         return self.same_function and self.equal >= ALIKE * self.sentences
 
     def __str__(self) -> str:
@@ -49,23 +51,19 @@ class Agreement(NamedTuple):
         )
 
 
-def compare_translations(
-    saved: Saved, translate: Translate, rows: Sequence[list[int]]
-) -> list[Agreement]:
-    """Translate the same sources with a model and, exported, in another program: greedily, and with
-    five beams.
+def compare_translations(saved: Saved, translate: Translate, rows: Rows) -> list[Agreement]:
+    """Compare a model with its export in another program: greedy search, then five beams.
 
     Args:
-        translate: translates in the other program.
+        translate: the other program.
         rows: sources as ids, without eos.
     """
     model = saved.build()
     return [compare_searches(model, translate, rows, beams) for beams in (1, 5)]
 
 
-def compare_searches(
-    model: Seq2Seq, translate: Translate, rows: Sequence[list[int]], beams: int
-) -> Agreement:
+def compare_searches(model: Seq2Seq, translate: Translate, rows: Rows, beams: int) -> Agreement:
+    """Translate the same sources with a model and in another program, with one search."""
     limit = min(max(map(len, rows)) * 3 // 2 + 10, model.max_length or 256)
     equal, difference = 0, 0.0
     for first in range(0, len(rows), BATCH):
@@ -79,11 +77,9 @@ def compare_searches(
     return Agreement(beams, len(rows), equal, difference)
 
 
-def search_as_theirs(
-    model: Seq2Seq, rows: Sequence[list[int]], beams: int, limit: int
-) -> list[list[int]]:
-    """The best hypothesis of our search, with eos if it has one. It stops as theirs does, and what
-    was cut off is ranked by its score alone.
+def search_as_theirs(model: Seq2Seq, rows: Rows, beams: int, limit: int) -> list[list[int]]:
+    """The best hypotheses of our search, with eos if they have one. Like the other programs, it
+    stops by count, and ranks what the limit cut off by its score alone.
     """
     lengths = {"length_ratio": 0.0, "length_extra": limit}
     beam = {"name": "beam", "beam_size": beams, "length_penalty": 1.0, "stopping": "count"}
@@ -94,9 +90,7 @@ def search_as_theirs(
 
 
 @torch.no_grad()
-def score_targets(
-    model: Seq2Seq, rows: Sequence[list[int]], targets: Sequence[list[int]]
-) -> list[float]:
+def score_targets(model: Seq2Seq, rows: Rows, targets: Rows) -> list[float]:
     """The mean log-probability of the pieces of given targets, without pad, bos and unk."""
     source, target = pad_rows([[*row, EOS] for row in rows]), pad_rows([[BOS, *t] for t in targets])
     logits = model.logits(model(source, target[:, :-1]).hidden)
@@ -106,7 +100,7 @@ def score_targets(
 
 
 def random_rows(saved: Saved, count: int) -> list[list[int]]:
-    """Sources of random pieces, the same in every call."""
+    """Sources of random pieces, the same at every call."""
     generator = torch.Generator().manual_seed(1)
     longest = min(24, saved.config["data"]["max_length"] - 1)
     lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()

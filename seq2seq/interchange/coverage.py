@@ -1,7 +1,9 @@
 """Models that another program cannot compute: what it lacks, and what to train with instead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention
 from seq2seq.attention.multihead import MultiHead
@@ -17,10 +19,10 @@ FALLBACK = "`seq2seq translate` computes every model"
 def check_exportable(
     model: Seq2Seq, program: str, list_gaps: Callable[[Transformer], list[str]]
 ) -> Transformer:
-    """The model, if a program can compute it.
+    """Narrow a model to a Transformer that another program can compute.
 
     Args:
-        list_gaps: lists a reason for every part that the program lacks.
+        list_gaps: function that returns a reason for every part that the program lacks.
 
     Raises: ConfigError with all reasons.
     """
@@ -45,8 +47,8 @@ def list_attention_gaps(
     or of the decoder differ in their number of heads.
 
     Args:
-        find_gap: names what the program lacks of an attention, if anything.
-        mechanisms: to train with instead.
+        find_gap: function that names what the program lacks of an attention, if anything.
+        mechanisms: mechanisms to train with instead, as typed.
     """
     gaps = []
     for stack in (model.encoder, model.decoder):
@@ -80,3 +82,13 @@ def activation_name(feed: FeedForward) -> str:
     """The activation of a feed-forward layer, as other programs call it."""
     name = feed.activation.__name__
     return "swish" if name == "silu" else name
+
+
+def maps_and_norms(model: Transformer) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Every linear map and layer norm outside the embeddings: its name, its weight, and its bias,
+    zeros where it has none.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | nn.LayerNorm) and not name.startswith("embeddings"):
+            weight, bias = module.weight.detach(), module.bias
+            yield name, weight, weight.new_zeros(len(weight)) if bias is None else bias.detach()

@@ -5,7 +5,6 @@ The folder holds `model.bin`, `config.json` and the vocabularies, which CTransla
 into pieces and back, since CTranslate2 takes and returns pieces.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from seq2seq.base.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
 from seq2seq.checkpoint import Saved
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.interchange import coverage
+from seq2seq.interchange.agreement import Rows, Scored
 from seq2seq.models.layers.positions import POSITIONS, PositionScheme, Rotary, T5Bias
 from seq2seq.models.transformer import DecoderLayer, Transformer
 
@@ -33,13 +33,13 @@ def export(
 ) -> None:
     """Write a model, its vocabularies and its tokenizers.
 
-    Args:
-        names: of the pieces of both vocabularies, where another program cuts text into them; then
-            no tokenizers are written.
-        precision: of the weights: `float32`, or another of CTranslate2's.
-
     CTranslate2 then translates as the model's searches do: pad, bos and unk, which no text
     contains, cannot be chosen, and eos is added to each source.
+
+    Args:
+        names: Pieces of both vocabularies, for a program that segments text by itself; no
+            tokenizers are written then.
+        precision: Type of the weights: `float32`, or another of CTranslate2's.
 
     Raises: ConfigError if CTranslate2 is not installed or cannot compute the model, ValueError if
         the vocabularies are not those of the model.
@@ -59,8 +59,8 @@ def export(
 
 
 def write_vocabulary_map(saved: Saved, folder: Path, lists: Shortlist) -> None:
-    """Write a shortlist beside an exported model, which CTranslate2 uses with `use_vmap=True`. A
-    piece with white space in its name cannot be written.
+    """Write a shortlist beside an exported model, which CTranslate2 uses with `use_vmap=True`.
+    Pieces whose names contain white space are left out, since the format separates by spaces.
     """
     source, target = saved.source.symbols(), saved.target.symbols()
     names = ["" if len(name.split()) != 1 else name for name in target]
@@ -72,18 +72,17 @@ def write_vocabulary_map(saved: Saved, folder: Path, lists: Shortlist) -> None:
 
 
 class CTranslate2:
-    """An exported folder in CTranslate2; `names` as of `export`."""
+    """An exported folder in CTranslate2; `names` as in `export`."""
 
     def __init__(self, saved: Saved, folder: Path, names: list[str] | None = None):
-        self.source, self.target = names or saved.source.symbols(), names or saved.target.symbols()
-        self.ids = {symbol: index for index, symbol in enumerate(self.target)}
+        self.source = names or saved.source.symbols()
+        target = names or saved.target.symbols()
+        self.ids = {symbol: index for index, symbol in enumerate(target)}
         ct2 = import_library("ctranslate2")
         self.engine: Any = ct2.Translator(str(folder), device="cpu", compute_type="float32")
 
-    def translate(
-        self, batch: Sequence[list[int]], beams: int, limit: int
-    ) -> list[tuple[list[int], float]]:
-        """See `agreement.Translate`."""
+    def translate(self, batch: Rows, beams: int, limit: int) -> Scored:
+        """Translate as `agreement.Translate` says."""
         results = self.engine.translate_batch(
             [[self.source[i] for i in row] for row in batch],
             beam_size=beams,
@@ -144,12 +143,14 @@ def model_spec(specs: Any, model: Transformer) -> Any:
 
 
 def set_stack(specs: Any, spec: Any, model: Transformer, side: str) -> None:
-    """Describe the encoder or the decoder: its positions, layers and last norm."""
+    """Fill in the encoder or the decoder: its positions, layers and last norm."""
     layers, norm = getattr(model, side), getattr(model, f"{side}_norm")
     position: PositionScheme = getattr(model, f"{side}_position")
     spec.scale_embeddings = model.embeddings.scale != 1.0
     if not isinstance(position, T5Bias | Rotary):
-        spec.position_encodings.encodings = table(position, model.embeddings.dim)
+        length = position.max_length or TABLE_ROWS
+        vectors = position.embed(torch.zeros(1, length, model.embeddings.dim), torch.arange(length))
+        spec.position_encodings.encodings = to_numpy(vectors[0])
     if isinstance(norm, nn.LayerNorm | nn.RMSNorm):
         set_norm(spec.layer_norm, norm)
     for layer_spec, layer in zip(spec.layer, layers, strict=True):
@@ -193,7 +194,7 @@ def attention_spec(
 
 
 def set_linear(spec: Any, *maps: Any) -> None:
-    """One map that gives the outputs of all `maps`, side by side."""
+    """Store several linear maps as one, their outputs side by side."""
     spec.weight = to_numpy(torch.cat([each.weight for each in maps]))
     if maps[0].bias is not None:
         spec.bias = to_numpy(torch.cat([each.bias for each in maps]))
@@ -203,12 +204,6 @@ def set_norm(spec: Any, norm: Any) -> None:
     spec.gamma = to_numpy(norm.weight)
     if isinstance(norm, nn.LayerNorm):
         spec.beta = to_numpy(norm.bias)
-
-
-def table(position: PositionScheme, dim: int) -> np.ndarray:
-    """The vector that a scheme adds at each position, (positions, E)."""
-    length = position.max_length or TABLE_ROWS
-    return to_numpy(position.embed(torch.zeros(1, length, dim), torch.arange(length))[0])
 
 
 def to_numpy(weight: Tensor) -> np.ndarray:

@@ -100,7 +100,7 @@ def read_torch_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def is_stored(value: Tensor) -> bool:
-    """Does the file hold all elements of a tensor? Strides of zero announce any number of them."""
+    """True if the file holds all elements of a tensor; strides of zero announce any number."""
     if value.layout is not torch.strided or value.is_meta:
         return False
     return value.numel() * value.element_size() <= value.untyped_storage().nbytes()

@@ -5,13 +5,12 @@ Ids are in the order of Firefox's vocabularies: `</s>`, `<unk>`, the pieces. Row
 there are a multiple of 8, which the products of the engines need; no text has their pieces.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.ssru import SSRU
@@ -20,26 +19,12 @@ from seq2seq.base.symbols import BOS, EOS, NAMES, UNK
 from seq2seq.checkpoint import Saved
 from seq2seq.decoding.calibration import input_maxima
 from seq2seq.decoding.shortlist import Shortlist
-from seq2seq.interchange import coverage
-from seq2seq.interchange.agreement import (
-    Agreement,
-    compare_searches,
-    score_targets,
-    search_as_theirs,
-)
+from seq2seq.interchange import agreement, coverage, marian_binary
+from seq2seq.interchange.agreement import Agreement, Rows, Scored
 from seq2seq.interchange.huggingface_export import find_marian_gap
 from seq2seq.interchange.imported import NEVER
 from seq2seq.interchange.marian import DESCRIPTION, candidate_names, read_marian
-from seq2seq.interchange.marian_binary import (
-    EMBEDDING,
-    INPUT_MULTIPLIER,
-    LARGEST,
-    BinaryItem,
-    describe,
-    of_floats,
-    quantize,
-    serialize_items,
-)
+from seq2seq.interchange.marian_binary import EMBEDDING, INPUT_MULTIPLIER, LARGEST
 from seq2seq.interchange.marian_options import EPS, ORDERS
 from seq2seq.interchange.marian_shortlist import serialize_lists
 from seq2seq.models.layers.positions import Sinusoidal
@@ -54,16 +39,14 @@ OPTIONS = FILES.joinpath("firefox_options.txt").read_text(encoding="utf-8")
 SETTINGS = FILES.joinpath("firefox_settings.txt").read_text(encoding="utf-8")
 
 
-def export(
-    saved: Saved, folder: Path, rows: Sequence[list[int]], lists: Shortlist | None
-) -> Agreement:
+def export(saved: Saved, folder: Path, rows: Rows, lists: Shortlist | None) -> Agreement:
     """Write a model, its vocabularies, its shortlist and the settings.
 
     Args:
         rows: sources as ids without eos, by which the inputs of products are scaled.
-        lists: the shortlist of the run, if there is one.
+        lists: shortlist of the run, if there is one.
 
-    Returns: how the model with the weights that were written, of 8 bits, translates these sources.
+    Returns: the agreement of the model with its weights of 8 bits, as they were written.
     Raises: ConfigError naming all that cannot be expressed; nothing is written then.
     """
     model = coverage.check_exportable(
@@ -72,12 +55,15 @@ def export(
         lambda model: [*list_firefox_gaps(model), *list_text_gaps(saved)],
     )
     pair = f"{saved.config['data']['source']}{saved.config['data']['target']}"
+    vocabularies = {f"vocab.{pair}.spm": saved.source}
+    if saved.source is not saved.target:
+        vocabularies = {f"srcvocab.{pair}.spm": saved.source, f"trgvocab.{pair}.spm": saved.target}
     contents = {
         name: piece_model.serialize(build_piece_model(tokenizer))
-        for name, tokenizer in vocabulary_files(saved, pair).items()
+        for name, tokenizer in vocabularies.items()
     }
     names = [f"model.{pair}.intgemm.alphas.bin", *contents]
-    contents[names[0]] = serialize_items(build_items(saved, model, rows))
+    contents[names[0]] = marian_binary.serialize_items(build_items(saved, model, rows))
     settings = ["relative-paths: true", "models:", f"- {names[0]}", "vocabs:"]
     settings += [f"- {names[1]}", f"- {names[-1]}"]
     if lists is not None:
@@ -88,17 +74,14 @@ def export(
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    vocabularies = [folder / name for name in names[1:]]
-    imported = read_marian(folder / names[0], vocabularies, (None, None))
+    imported = read_marian(folder / names[0], [folder / name for name in names[1:]], (None, None))
     quantized = imported.to_saved().build()  # with our ids, and those that were added
 
-    def translate(
-        batch: Sequence[list[int]], beams: int, limit: int
-    ) -> list[tuple[list[int], float]]:
-        targets = search_as_theirs(quantized, batch, beams, limit)
-        return [*zip(targets, score_targets(quantized, batch, targets), strict=True)]
+    def translate(batch: Rows, beams: int, limit: int) -> Scored:
+        targets = agreement.search_as_theirs(quantized, batch, beams, limit)
+        return [*zip(targets, agreement.score_targets(quantized, batch, targets), strict=True)]
 
-    return compare_searches(model, translate, rows, beams=1)
+    return agreement.compare_searches(model, translate, rows, beams=1)
 
 
 def list_firefox_gaps(model: Transformer) -> list[str]:
@@ -107,38 +90,28 @@ def list_firefox_gaps(model: Transformer) -> list[str]:
     gaps = coverage.list_attention_gaps(model, find_firefox_gap, "mha, or decoder_attn=ssru")
     position, norm, feed = model.encoder_position, first.around_feed.norm, first.feed
     heads = {each.num_heads for each in model.attentions if not isinstance(each, SSRU)}
-    for holds, gap in (
-        (len(heads) < 2, "num_heads: it has one number of heads. Train with equal ones"),
-        (
-            isinstance(position, Sinusoidal) and position.endpoint,
-            "positions: it has sinusoids up to 10,000 alone. Train with position=sinusoidal "
-            "position.endpoint=true",
+    needed = {
+        "num_heads: it has one number of heads. Train with equal ones": len(heads) < 2,
+        "positions: it has sinusoids up to 10,000 alone. Train with position=sinusoidal "
+        "position.endpoint=true": isinstance(position, Sinusoidal) and position.endpoint,
+        f"norms: it has layer norms alone: model.norm=layernorm model.norm_eps={EPS}": (
+            isinstance(norm, nn.LayerNorm) and norm.eps == EPS
         ),
-        (
-            isinstance(norm, nn.LayerNorm) and norm.eps == EPS,
-            f"norms: it has layer norms alone: model.norm=layernorm model.norm_eps={EPS}",
+        "feed-forward: it has relu alone: model.activation=relu": (
+            feed.gate is None and coverage.activation_name(feed) == "relu"
         ),
-        (
-            feed.gate is None and coverage.activation_name(feed) == "relu",
-            "feed-forward: it has relu alone: model.activation=relu",
+        "output: it has the matrix of the target's embeddings: model.tie=all or target": (
+            embeddings.output.weight is embeddings.target.weight
         ),
-        (
-            embeddings.output.weight is embeddings.target.weight,
-            "output: it has the matrix of the target's embeddings: model.tie=all or target",
+        "embeddings: it multiplies them: model.scale=true": embeddings.scale != 1.0,
+        "decoder: it begins with a zero vector. Train with model.zero_start=true": (
+            not embeddings.target.weight[BOS].any()
         ),
-        (embeddings.scale != 1.0, "embeddings: it multiplies them: model.scale=true"),
-        (
-            not embeddings.target.weight[BOS].any(),
-            "decoder: it begins with a zero vector. Train with model.zero_start=true",
+        f"widths: its products have multiples of {DEPTH} inputs: model.dim, model.ffn_dim": (
+            embeddings.dim % DEPTH == 0 and feed.up.out_features % DEPTH == 0
         ),
-        (
-            embeddings.dim % DEPTH == 0 and feed.up.out_features % DEPTH == 0,
-            f"widths: its products have multiples of {DEPTH} inputs: model.dim, model.ffn_dim",
-        ),
-    ):
-        if not holds:
-            gaps.append(gap)
-    return gaps
+    }
+    return gaps + [gap for gap, holds in needed.items() if not holds]
 
 
 def list_text_gaps(saved: Saved) -> list[str]:
@@ -162,15 +135,8 @@ def find_firefox_gap(attention: Any) -> str | None:
     return None if type(attention) is SSRU else find_marian_gap(attention)
 
 
-def vocabulary_files(saved: Saved, pair: str) -> dict[str, Tokenizer]:
-    """The names of the vocabularies, and the tokenizers that they describe."""
-    if saved.source is saved.target:
-        return {f"vocab.{pair}.spm": saved.source}
-    return {f"srcvocab.{pair}.spm": saved.source, f"trgvocab.{pair}.spm": saved.target}
-
-
 def build_piece_model(tokenizer: Tokenizer) -> piece_model.PieceModel:
-    """The vocabulary with their ids. Raises: ConfigError if SentencePiece has no such pieces."""
+    """The vocabulary in Marian's order. Raises: ConfigError if SentencePiece has no such pieces."""
     model = sentencepiece.piece_model_of(tokenizer)
     symbols = [Piece(NAMES[EOS], 0.0, CONTROL), Piece(NAMES[UNK], 0.0, UNKNOWN)]
     pieces = [*symbols, *model.pieces[3:]]  # without <unk>, <s>, </s>
@@ -179,8 +145,8 @@ def build_piece_model(tokenizer: Tokenizer) -> piece_model.PieceModel:
 
 
 def reorder(table: Tensor, added: float) -> np.ndarray:
-    """The rows of a table over a vocabulary in their order, with `added` in those that are none of
-    ours.
+    """The rows of a table over a vocabulary in Marian's order, and `added` in the rows that fill it
+    up.
     """
     rows = table.detach()[[EOS, UNK, *range(len(NAMES), len(table))]].float().numpy()
     shape = (-len(rows) % WIDTH, *rows.shape[1:])
@@ -188,8 +154,8 @@ def reorder(table: Tensor, added: float) -> np.ndarray:
 
 
 def order_lists(lists: Shortlist, target_size: int) -> list[np.ndarray]:
-    """The lists with their ids. What may stand anywhere is on the list of `</s>`, which every
-    source has.
+    """The lists with Marian's ids. Pieces that may occur in any translation are on the list of
+    `</s>`, which every source has.
     """
     size = len(lists.offsets) - 2
     places = np.zeros(target_size, np.int64)
@@ -199,9 +165,7 @@ def order_lists(lists: Shortlist, target_size: int) -> list[np.ndarray]:
     return [*(places[ids] for ids in lists.lists_of(ordered)), *empty]
 
 
-def build_items(
-    saved: Saved, model: Transformer, rows: Sequence[list[int]]
-) -> Iterator[BinaryItem]:
+def build_items(saved: Saved, model: Transformer, rows: Rows) -> Iterator[marian_binary.BinaryItem]:
     """The items of the model, sorted by name as Marian has them."""
     weights = marian_weights(saved.config, model)
     maxima = {
@@ -209,22 +173,24 @@ def build_items(
         for name, largest in input_maxima(model, rows).items()
     }
     for name, weight in sorted(weights.items()):
-        store = quantize if name in maxima or EMBEDDING in name else of_floats
+        store = (
+            marian_binary.quantize
+            if name in maxima or EMBEDDING in name
+            else marian_binary.of_floats
+        )
         yield store(name, weight)
     for name, largest in sorted(maxima.items()):
         multiplier = np.array([LARGEST / (largest or LARGEST)])
         if EMBEDDING in name:  # in both ways in which engines look for that of the output
-            yield of_floats(f"none{INPUT_MULTIPLIER}", multiplier)
-            yield quantize(f"{name}{INPUT_MULTIPLIER}", multiplier)
+            yield marian_binary.of_floats(f"none{INPUT_MULTIPLIER}", multiplier)
+            yield marian_binary.quantize(f"{name}{INPUT_MULTIPLIER}", multiplier)
         else:
-            yield of_floats(f"{name}{INPUT_MULTIPLIER}", multiplier)
-    yield describe(DESCRIPTION, OPTIONS + describe_architecture(model, saved))
+            yield marian_binary.of_floats(f"{name}{INPUT_MULTIPLIER}", multiplier)
+    yield marian_binary.describe(DESCRIPTION, OPTIONS + describe_architecture(model, saved))
 
 
 def marian_weights(config: Mapping[str, Any], model: Transformer) -> dict[str, np.ndarray]:
-    """The parameters under their names: matrices of maps (K, N), vectors (1, N). A missing bias is
-    zero.
-    """
+    """The parameters under Marian's names: matrices of maps (K, N), vectors (1, N)."""
     named: dict[str, np.ndarray] = {}
     embeddings = model.embeddings
     bias = embeddings.output.bias.detach().clone()
@@ -236,19 +202,16 @@ def marian_weights(config: Mapping[str, Any], model: Transformer) -> dict[str, n
     ):
         theirs = candidate_names(config, f"embeddings.{name}")[0]
         named[theirs] = np.atleast_2d(reorder(table, added))
-    for name, module in model.named_modules():
-        if name.startswith("embeddings") or not isinstance(module, nn.Linear | nn.LayerNorm):
-            continue
-        matrix = module.weight.detach().float().numpy()
-        named[candidate_names(config, f"{name}.weight")[0]] = np.atleast_2d(matrix.T)
-        if module.bias is not None or not name.endswith("attention.x"):  # SSRU has one bias
-            vector = torch.zeros(len(matrix)) if module.bias is None else module.bias.detach()
+    for name, weight, vector in coverage.maps_and_norms(model):
+        theirs = candidate_names(config, f"{name}.weight")[0]
+        named[theirs] = np.atleast_2d(weight.float().numpy().T)
+        if not name.endswith("attention.x"):  # SSRU has one bias
             named[candidate_names(config, f"{name}.bias")[0]] = vector.float().numpy()[None]
     return named
 
 
 def describe_architecture(model: Transformer, saved: Saved) -> str:
-    """The options of this model, a line each."""
+    """The options that describe this model, one per line."""
     first, embeddings = model.encoder[0], model.embeddings
     pre = first.around_feed.pre
     [(before, after, top)] = [key for key, order in ORDERS.items() if (order == "pre") == pre]

@@ -13,14 +13,7 @@ from seq2seq.base.symbols import EOS, NAMES, PAD
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import imported
 from seq2seq.interchange.files import WEIGHTS, Folder, read_safetensors, read_torch_tensors
-from seq2seq.interchange.imported import (
-    ImportedModel,
-    SideVocabulary,
-    Tensors,
-    check_numbering,
-    read_integer,
-    shorten,
-)
+from seq2seq.interchange.imported import ImportedModel, SideVocabulary, read_integer, shorten
 from seq2seq.text.tokenization import piece_model
 
 PARTS = {
@@ -91,7 +84,7 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
         nodes | imported.build_other_nodes(sides, longest, beams, penalty),
         vocabularies,
         find_start_ids(vocabularies, configs, str(path)),
-        Tensors(str(path), without_positions(read_weights(folder), str(path))),
+        imported.Tensors(str(path), without_positions(read_weights(folder), str(path))),
         partial(list_huggingface_names, nodes),
         folder.read,
     )
@@ -102,7 +95,7 @@ def read_vocabularies(folder: Folder) -> list[SideVocabulary]:
     names = ["vocab.json", "target_vocab.json" if "target_vocab.json" in folder else "vocab.json"]
     sides = []
     for side, name in zip(("source", "target"), names, strict=True):
-        ids = check_numbering(folder.json(name), f"{folder.path}/{name}")
+        ids = imported.check_numbering(folder.json(name), f"{folder.path}/{name}")
         path = folder.find(f"{side}.spm")
         sides.append(SideVocabulary(piece_model.read_piece_model(path), path.read_bytes(), ids))
     return sides
@@ -175,9 +168,9 @@ def find_start_ids(
     """The ids of `<pad>` in source and target; with the latter the decoder begins.
 
     Args:
-        sides: source and target.
-        configs: config.json and those beside it, by their names.
-        where: the folder, in messages.
+        sides: vocabularies of source and target.
+        configs: contents of config.json and of those beside it, by name.
+        where: folder, for messages.
 
     Raises: DataError if a configuration gives another id to one of the symbols.
     """

@@ -8,7 +8,7 @@ probability, without which beams would be ranked in another way.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from seq2seq.checkpoint import Saved
 from seq2seq.data.batches.padding import pad_rows
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import coverage
+from seq2seq.interchange.agreement import Rows, Scored
 from seq2seq.interchange.huggingface import huggingface_name
 from seq2seq.models.layers.positions import Sinusoidal
 from seq2seq.models.transformer import Transformer
@@ -37,33 +38,33 @@ def export(saved: Saved, folder: Path) -> None:
     longest = max(POSITIONS, saved.config["data"]["max_length"])
     save_file(dict(rename_weights(model, longest)), folder / "model.safetensors", {"format": "pt"})
     decode, places = saved.config["decode"], their_ids(model, saved.target.size).tolist()
-    write_json(folder / "config.json", build_config(model, longest))
-    write_json(
-        folder / "generation_config.json",
-        {
-            **symbol_ids(model),
-            "num_beams": decode.get("beam_size", 1),
-            "length_penalty": decode.get("length_penalty", 1.0),
-            "early_stopping": decode.get("beam_size", 1) > 1,
-            "max_length": longest,
-            "bad_words_ids": [[i] for i in dict.fromkeys(places[s] for s in NEVER_GENERATED)],
-        },
-    )
-    sides = {"tokenizer": saved.source, "target_tokenizer": saved.target}
-    for name, tokenizer in sides.items():
-        write_json(folder / f"{name}.json", renumber_tokenizer(tokenizer, model))
-    write_json(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "eos_token": NAMES[EOS],
-            "unk_token": NAMES[UNK],
-            "pad_token": NAMES[PAD],
-            "model_max_length": longest,
-            "split_special_tokens": True,  # "<s>" in a sentence is text
-            "clean_up_tokenization_spaces": False,
-        },
-    )
+    generation = {
+        **symbol_ids(model),
+        "num_beams": decode.get("beam_size", 1),
+        "length_penalty": decode.get("length_penalty", 1.0),
+        "early_stopping": decode.get("beam_size", 1) > 1,
+        "max_length": longest,
+        "bad_words_ids": [[i] for i in dict.fromkeys(places[s] for s in NEVER_GENERATED)],
+    }
+    tokenization = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": NAMES[EOS],
+        "unk_token": NAMES[UNK],
+        "pad_token": NAMES[PAD],
+        "model_max_length": longest,
+        "split_special_tokens": True,  # "<s>" in a sentence is text
+        "clean_up_tokenization_spaces": False,
+    }
+    contents = {
+        "config": build_config(model, longest),
+        "generation_config": generation,
+        "tokenizer": renumber_tokenizer(saved.source, model),
+        "target_tokenizer": renumber_tokenizer(saved.target, model),
+        "tokenizer_config": tokenization,
+    }
+    for name, content in contents.items():
+        text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 def list_marian_gaps(model: Transformer) -> list[str]:
@@ -97,19 +98,19 @@ def is_joint(model: Transformer) -> bool:
 
 
 def is_merged(model: Transformer) -> bool:
-    """Are `<pad>` and `<s>` one row, as an import makes them?"""
+    """True if `<pad>` and `<s>` have one embedding, as in an imported model."""
     weight = model.embeddings.target.weight
     return torch.equal(weight[PAD], weight[BOS])
 
 
 def our_ids(model: Transformer, size: int) -> list[int]:
-    """Our ids in their order. Symbols have equal ids in two vocabularies, and are last in one."""
+    """Our ids in the order of the library: symbols first with two vocabularies, last with one."""
     symbols, rest = [BOS] if is_merged(model) else [PAD, BOS], list(range(len(NAMES), size))
     return [EOS, UNK, *rest, *symbols] if is_joint(model) else [EOS, UNK, *symbols, *rest]
 
 
 def their_ids(model: Transformer, size: int) -> Tensor:
-    """Their id of each of ours."""
+    """The library's id for each of our ids."""
     place = {ours: theirs for theirs, ours in enumerate(our_ids(model, size))}
     return torch.tensor([place.get(i, place[BOS]) for i in range(size)])
 
@@ -154,8 +155,8 @@ def build_config(model: Transformer, longest: int) -> dict[str, Any]:
 
 
 def rename_weights(model: Transformer, longest: int) -> Iterator[tuple[str, Tensor]]:
-    """Our parameters under their names; a missing bias is zero. What Pegasus adds to positions is
-    among them, since it reports what is missing, though it would compute the same.
+    """Our parameters under the names of the library. Pegasus computes its table of positions, and
+    yet reports one that is missing, so it is among them.
     """
     embeddings = model.embeddings
     if is_joint(model):
@@ -172,21 +173,18 @@ def rename_weights(model: Transformer, longest: int) -> Iterator[tuple[str, Tens
     if is_merged(model):
         bias[BOS] = torch.logaddexp(bias[PAD], bias[BOS])
     yield "final_logits_bias", reorder_rows(model, bias)[None]
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Linear | nn.LayerNorm) and not name.startswith("embeddings"):
-            weight = module.weight.detach()
-            bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
-            yield huggingface_name(f"{name}.weight"), weight.contiguous()
-            yield huggingface_name(f"{name}.bias"), bias.detach().contiguous()
+    for name, weight, bias in coverage.maps_and_norms(model):
+        yield huggingface_name(f"{name}.weight"), weight.contiguous()
+        yield huggingface_name(f"{name}.bias"), bias.contiguous()
 
 
 def reorder_rows(model: Transformer, table: Tensor) -> Tensor:
-    """The rows of a table over a vocabulary, in their order."""
+    """The rows of a table over a vocabulary, in the order of `our_ids`."""
     return table.detach()[our_ids(model, len(table))].contiguous()
 
 
 def renumber_tokenizer(tokenizer: Tokenizer, network: Transformer) -> dict[str, Any]:
-    """The description of a tokenizer with the ids of `our_ids`, and `</s>` after a text."""
+    """A tokenizer that numbers pieces in the order of `our_ids` and puts `</s>` after a text."""
     content: dict[str, Any] = json.loads(tokenizer.to_json())
     names, model = tokenizer.symbols(), content["model"]
     names[PAD], names[BOS] = names[BOS], names[PAD]
@@ -212,10 +210,6 @@ def renumber_tokenizer(tokenizer: Tokenizer, network: Transformer) -> dict[str, 
     return content
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
 class HuggingFace:
     """An exported folder in the library. Raises: ConfigError if that is not installed."""
 
@@ -229,10 +223,8 @@ class HuggingFace:
         self.places = [their_ids(model, each.size) for each in (saved.source, saved.target)]
 
     @torch.no_grad()
-    def translate(
-        self, batch: Sequence[list[int]], beams: int, limit: int
-    ) -> list[tuple[list[int], float]]:
-        """See `agreement.Translate`."""
+    def translate(self, batch: Rows, beams: int, limit: int) -> Scored:
+        """Translate as `agreement.Translate` says."""
         ours = pad_rows([[*row, EOS] for row in batch])
         source, mask = self.places[0][ours], ours != PAD
         found = self.model.generate(

@@ -23,12 +23,12 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
 
 class VocabularyMap(NamedTuple):
-    """The rows of their tables of embeddings that make up ours.
+    """The rows of another program's tables of embeddings that make up ours.
 
     Attributes:
-        ids: their id of each of ours; the four symbols come first.
-        names: of ours, after the four symbols.
-        missing: how many at the end have no id of their own there.
+        ids: id in their vocabulary of each of our pieces; the four symbols come first.
+        names: our pieces, without the four symbols.
+        missing: number of pieces at the end that have no id of their own there.
     """
 
     ids: list[int]
@@ -54,12 +54,12 @@ class SideVocabulary(NamedTuple):
     ids: Mapping[str, int]  # of the pieces
 
     def map_rows(self, start: int) -> VocabularyMap:
-        """Their id of each of ours.
+        """Map our pieces to the ids of the other program.
 
         A piece of the SentencePiece model that has no number is read as the unknown symbol is.
 
         Args:
-            start: their id for `<pad>` and for `<s>`, which the decoder reads first.
+            start: id there of `<pad>` and of `<s>`, which the decoder reads first.
         """
         symbols = [start, start, self.ids[NAMES[EOS]], self.ids[NAMES[UNK]]]
         rest = sorted((i, name) for name, i in self.ids.items() if i not in symbols)
@@ -139,17 +139,19 @@ def assemble(
     """A model from its description, its vocabularies and its weights.
 
     Args:
-        config: the nodes of our configuration.
-        sides: the vocabularies of source and target, one object if they share one.
+        config: nodes of our configuration.
+        sides: vocabularies of source and target, one object if they share one.
         starts: their ids for `<pad>` and `<s>`, see `SideVocabulary.map_rows`.
-        tensors: theirs, shaped as ours.
-        their_names: the names that a parameter of ours may have there.
+        tensors: weights of theirs, shaped as ours.
+        their_names: function that returns the names that a parameter of ours may have there.
         files: name -> SHA-256 of all that was read.
 
     Raises: DataError naming what is wrong.
     """
     maps = [side.map_rows(start) for side, start in zip(sides, starts, strict=True)]
-    maps = merge_if_shared(sides, maps)
+    if sides[0].ids == sides[1].ids:  # each side has the pieces of the other, too
+        both = maps[0].extend([n for n in maps[1].names if n not in set(maps[0].names)])
+        maps = [both, both]
     source = build_side_tokenizer(sides[0], maps[0])
     target = source if sides[0] is sides[1] else build_side_tokenizer(sides[1], maps[1])
     weights = build_state_dict(config, maps, tensors, their_names)
@@ -196,9 +198,9 @@ def build_model_nodes(
     """The nodes `model`, `position` and `attention` of a Transformer with multi-head attention.
 
     Args:
-        heads: of encoder and decoder.
-        endpoint: see `Sinusoidal`.
-        model: the options that differ from those of conf/model/transformer.yaml.
+        heads: numbers of heads of encoder and decoder.
+        endpoint: option of `Sinusoidal`.
+        model: options that differ from those of conf/model/transformer.yaml.
     """
     shared = {
         "name": "multihead",
@@ -254,16 +256,6 @@ def shorten(value: Any) -> str:
     """A value of a description in a message; lists of lists may be endless."""
     plain = isinstance(value, str | int | float | None)
     return f"{value!r:.60}" if plain else f"a {type(value).__name__}"
-
-
-def merge_if_shared(
-    sides: Sequence[SideVocabulary], maps: list[VocabularyMap]
-) -> list[VocabularyMap]:
-    """Over a shared vocabulary, each side has the pieces of the other, too."""
-    if sides[0].ids != sides[1].ids:
-        return maps
-    both = maps[0].extend([n for n in maps[1].names if n not in set(maps[0].names)])
-    return [both, both]
 
 
 def build_side_tokenizer(side: SideVocabulary, rows: VocabularyMap) -> Tokenizer:

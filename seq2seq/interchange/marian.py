@@ -16,16 +16,9 @@ from torch import Tensor
 
 from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import NAMES, UNK
+from seq2seq.interchange import imported
 from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, read_npz
-from seq2seq.interchange.imported import (
-    NEVER,
-    ImportedModel,
-    SideVocabulary,
-    Tensors,
-    assemble,
-    check_numbering,
-    read_yaml_ids,
-)
+from seq2seq.interchange.imported import NEVER, ImportedModel, SideVocabulary
 from seq2seq.interchange.marian_binary import INPUT_MULTIPLIER, is_binary, read_binary
 from seq2seq.interchange.marian_options import convert_options
 from seq2seq.text.tokenization import piece_model
@@ -52,12 +45,11 @@ def read_marian(
     config = {k: v for k, v in read_description(arrays, where).items() if v is not None}
     sizes = [len(side.ids) for side in sides]
     nodes = convert_options(config, sizes, languages, where)
-    tensors = Tensors(str(path), convert_weights(arrays, path))
+    tensors = imported.Tensors(str(path), convert_weights(arrays, path))
     # They have neither pad nor a start symbol: the decoder begins with zeros, which stand behind
     # the last row.
-    return assemble(
-        nodes, sides, sizes, tensors, partial(candidate_names, nodes), folder.read | files
-    )
+    names = partial(candidate_names, nodes)
+    return imported.assemble(nodes, sides, sizes, tensors, names, folder.read | files)
 
 
 def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary], dict[str, str]]:
@@ -75,22 +67,19 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary
         folder = Folder(path.parent)
         data = folder.find(path.name, TEXT).read_bytes()
         model = piece_model.read_piece_model(path)
-        ids = number_pieces(model, str(path))
+        # The places of pieces are their ids, unless a file numbers them.
+        names = [
+            NAMES[UNK] if kind == piece_model.UNKNOWN else text for text, _, kind in model.pieces
+        ]
+        ids = imported.check_numbering({name: i for i, name in enumerate(names)}, str(path))
         if numbered:
             beside = numbered[min(place, len(numbered) - 1)]
             of_yaml = Folder(beside.parent)
-            ids = read_yaml_ids(of_yaml, beside.name)
+            ids = imported.read_yaml_ids(of_yaml, beside.name)
             files |= of_yaml.read
         sides.append(SideVocabulary(model, data, ids))
         files |= folder.read
     return [sides[0], sides[-1]], files
-
-
-def number_pieces(model: piece_model.PieceModel, where: str) -> Mapping[str, int]:
-    """The places of all pieces, which are ids in Marian, too."""
-    unknown = piece_model.UNKNOWN
-    names = [NAMES[UNK] if kind == unknown else text for text, _, kind in model.pieces]
-    return check_numbering({name: i for i, name in enumerate(names)}, where)
 
 
 def read_description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, Any]:

@@ -63,10 +63,10 @@ def convert_options(
     """The nodes of our configuration that say the same as their options.
 
     Args:
-        config: options without those that are null.
-        sizes: of the vocabularies of source and target.
-        languages: of source and target, if they are known.
-        where: the file, in messages.
+        config: options that are not null.
+        sizes: sizes of the vocabularies of source and target.
+        languages: source and target language, if known.
+        where: file, for messages.
 
     Raises: DataError naming every option that is not supported, or not known.
     """

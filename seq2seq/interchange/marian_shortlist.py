@@ -32,7 +32,7 @@ def read_marian_shortlist(path: Path, maps: Sequence[VocabularyMap]) -> Shortlis
     """A shortlist over our ids.
 
     Args:
-        maps: of source and target, one object if they share a vocabulary.
+        maps: maps of source and target, one object if they share a vocabulary.
 
     Raises: DataError for a file that is damaged, or of another vocabulary.
     """

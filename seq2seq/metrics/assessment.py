@@ -43,11 +43,11 @@ class Assessor:
     """Assesses systems on one test set.
 
     Args:
-        source: its sentences.
-        references: their references, see `References`; the first is there for every sentence.
-        kinds: the scores.
-        languages: of source and target, None if unknown.
-        resamples: for the intervals; 0 for none.
+        source: source sentences.
+        references: references of the sentences; the first one must exist for each.
+        kinds: scores to compute.
+        languages: languages of source and target; None if unknown.
+        resamples: number of resamples for the intervals; 0 for none.
     """
 
     source: Sequence[str]
@@ -67,7 +67,7 @@ class Assessor:
         return Assessment(scores, length_unit(language), lengths)
 
     def _first(self, hypotheses: list[str], references: References) -> float:
-        """The first of the scores, of some of the sentences."""
+        """The first of the scores, for some of the sentences."""
         metrics = build_metrics(self.kinds[:1], references, self.languages[1])
         return corpus_scores(hypotheses, metrics)[0].value
 
@@ -87,8 +87,8 @@ def score_by_length(
     """A score for the sentences of each range of source lengths that occurs.
 
     Args:
-        score: of hypotheses and references.
-        language: of the source: characters are counted where no spaces separate words.
+        score: function of hypotheses and references.
+        language: language of the source; characters are counted where no spaces separate words.
     """
     spaceless = is_spaceless(language)
     lengths = [len("".join(s.split())) if spaceless else len(s.split()) for s in source]

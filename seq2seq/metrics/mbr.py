@@ -28,7 +28,7 @@ def minimum_bayes_risk(hypotheses: Sequence[str]) -> Decision:
     """The hypothesis with the highest mean chrF against all hypotheses, itself included.
 
     Args:
-        hypotheses: of one sentence; one that occurs n times weighs n.
+        hypotheses: translations of one sentence; one that occurs n times weighs n.
 
     Raises: ValueError if there are no hypotheses.
     """

@@ -25,7 +25,7 @@ Streams = Sequence[Sequence[str]]
 
 
 class MetricKind(NamedTuple):
-    """A score one can ask for."""
+    """A score that a user can ask for."""
 
     label: str  # its name in what is printed
     build: Callable[[Streams, str | None], Metric]  # from references and the target language
@@ -38,7 +38,7 @@ def build_bleu(
     `char` for other languages that put no spaces between words, else 13a.
 
     Args:
-        tokenize: another of sacreBLEU's tokenizers, instead of the language's.
+        tokenize: name of a tokenizer of sacreBLEU to use instead of the language's.
     """
     tokenizer = BLEU.TOKENIZER_DEFAULT
     if read_language(language).script in ("Hans", "Hant", "Hani"):
@@ -82,7 +82,7 @@ def build_metrics(
     """The metrics by their labels, with what they need of the references computed once.
 
     Args:
-        language: of the target; see `bleu`.
+        language: target language; see `build_bleu`.
     """
     streams = cast(Streams, references)
     return {kind.label: kind.build(streams, language) for kind in kinds}

@@ -74,7 +74,7 @@ def corpus_scores(
 
     Args:
         hypotheses: one output for each sentence of the references.
-        metrics: from `build_metrics`.
+        metrics: result of `build_metrics`.
         resamples: test sets drawn with replacement for the interval; 0 for none. The seed is
             sacreBLEU's, or SACREBLEU_SEED in the environment.
 
@@ -159,9 +159,9 @@ def compare_systems(
     good. It says nothing about the size of the difference.
 
     Args:
-        systems: the outputs of each by its name, all for the same sentences.
-        metrics: from `build_metrics`.
-        test: `bootstrap`, or `randomization`, which assumes less and takes longer.
+        systems: outputs of each system by its name, all for the same sentences.
+        metrics: result of `build_metrics`.
+        test: name of a test: `bootstrap`, or `randomization`, which assumes less and takes longer.
 
     Source: Koehn 2004 (W04-3250); Riezler and Maxwell 2005 (W05-0908).
     """

@@ -38,7 +38,7 @@ def read_pairs(
     """Pairs of texts in windows of at most `look_ahead`, read as they are needed.
 
     Args:
-        limit: maximum pieces of either side, end included. An empty side is refused, too.
+        limit: maximum pieces of either side, end included; an empty side is refused too.
     """
     clean = ((clean_line(source), clean_line(target)) for source, target in texts)
     for window in windows(clean, look_ahead, lambda pair: len(pair[0]) + len(pair[1])):

@@ -1,4 +1,4 @@
-"""Does a text look tokenized, or spaceless? Then its scores are easily misread."""
+"""Checks for text that looks tokenized or spaceless, whose scores are easily misread."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ SHARE_TOKENIZED = 0.2  # of the lines; in raw text it is hardly one in a hundred
 
 
 def looks_tokenized(lines: Iterable[str]) -> bool:
-    """Are punctuation and endings split off in many of the lines?"""
+    """True if punctuation and endings are split off in many of the lines."""
     marked = [bool(TOKENIZED.search(line)) for line in lines if line.strip()]
     return bool(marked) and sum(marked) > SHARE_TOKENIZED * len(marked)
 
 
 def looks_spaceless(lines: Iterable[str]) -> bool:
-    """Are most letters of a script without white space between words?"""
+    """True if most letters belong to scripts without white space between words."""
     text = "".join(lines)
     others = len(letters_outside(SPACELESS_SCRIPTS).findall(text))
     return sum(map(str.isalpha, text)) > 2 * others
@@ -38,8 +38,8 @@ def cautions(
     """Cautions for readers who compare these scores with others; a sentence each.
 
     Args:
-        systems: the outputs of each by its name.
-        language: of the references, as BLEU is told.
+        systems: outputs of each system by its name.
+        language: language of the references, as given to BLEU.
     """
     notes = []
     if looks_spaceless(references) and not is_spaceless(language):

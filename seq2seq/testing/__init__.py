@@ -23,7 +23,7 @@ def always(subject: Subject) -> bool:
 
 
 def reads_source(subject: Subject) -> bool:
-    """Does it attend to a sequence that may be padded?"""
+    """True if it attends to a sequence that may be padded."""
     return subject.role is not Role.DECODER
 
 
@@ -43,7 +43,7 @@ def joins_rows(subject: Subject) -> bool:
     return in_decoder(subject) and subject.mechanism.can_merge
 
 
-# The sentences, and where they hold.
+# The sentences of the contract, and the subjects that each holds for.
 CONTRACT: dict[Check, Callable[[Subject], bool]] = {
     contract.check_declarations: always,
     contract.check_shapes: always,
@@ -78,8 +78,8 @@ def check_mechanism(mechanism: type[Attention[Any]], **options: Any) -> None:
         check_mechanism(Nearby, num_heads=4, radius=2)
 
     Args:
-        options: of the class; its width is 32, which num_heads should divide. The defaults of the
-            class are taken for the others.
+        options: options of the class, which has defaults for the others; its width is 32, which
+            num_heads should divide.
 
     Raises: AssertionError with every sentence of the contract that does not hold, and where;
         ConfigError for options that the class refuses.
@@ -151,7 +151,7 @@ def with_values(subject: Placed, name: str, values: Iterable[Any]) -> list[Place
 
 
 def is_possible(subject: Placed) -> bool:
-    """Do its options allow this scheme of positions, this kernel?"""
+    """True if its options allow this scheme of positions and this kernel."""
     try:
         subject.build()
     except ConfigError:

@@ -225,7 +225,7 @@ def check_kernels(subjects: Sequence[Subject]) -> None:
     """Every kernel computes the same, forward and backward.
 
     Args:
-        subjects: that differ in their kernel only.
+        subjects: mechanisms that differ in their kernel only.
     """
     x, source, mask, real = given = make_inputs(subjects[0], 65)
     results: list[tuple[Tensor, ...]] = []
@@ -249,7 +249,7 @@ def check_option(subjects: Sequence[Subject]) -> None:
     """Every value of an option that is accepted has an answer of its own.
 
     Args:
-        subjects: that differ in one option only.
+        subjects: mechanisms that differ in one option only.
     """
     found = zip(subjects, answers_of(subjects), strict=True)
     for (_, first), (other, second) in itertools.combinations(found, 2):
@@ -262,7 +262,7 @@ def check_dropout(subjects: Sequence[Subject]) -> None:
     """Dropout changes the answers in training, at random, and at no other time.
 
     Args:
-        subjects: one without dropout, then the same with it.
+        subjects: a mechanism without dropout, then the same with it.
     """
     without, idle = answers_of(subjects, 65)
     assert_equal(idle, without)
@@ -278,7 +278,7 @@ def check_positions(subjects: Sequence[Subject]) -> None:
     tokens. One that reads tokens in their order anyway may do without.
 
     Args:
-        subjects: one without positions, then the same with a scheme.
+        subjects: a mechanism without positions, then the same with a scheme.
     """
     plain, placed = subjects
     without, given = answers_of(subjects)
@@ -288,7 +288,7 @@ def check_positions(subjects: Sequence[Subject]) -> None:
 
 
 def effects_of_order(subject: Subject) -> list[bool]:
-    """For each exchange of two neighbours: does it change what a later token is answered?"""
+    """For each exchange of two neighbours, True if it changes the answer to a later token."""
     attention, x = subject.build(), randn(1, 7, DIM)
     orders = ([*range(i), i + 1, i, *range(i + 2, 7)] for i in range(5))
     last = attention(x).out[:, -1]

@@ -30,10 +30,10 @@ class Subject(Protocol):
 
     @property
     def options(self) -> dict[str, Any]:
-        """As in a preset, `name` included."""
+        """Options as in a preset, `name` included."""
 
     def build(self, seed: int = 0) -> Attention[Any]:
-        """With random parameters in float64, in evaluation mode."""
+        """The mechanism with random parameters in float64, in evaluation mode."""
 
 
 class Placed(NamedTuple):

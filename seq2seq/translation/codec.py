@@ -26,14 +26,14 @@ class TextCodec:
     """From texts to sentences to decode, and back.
 
     Attributes:
-        tokenizers: the model's.
+        tokenizers: tokenizers of the model.
         limit: maximum pieces of a part, with its end and without its tag.
         max_length: maximum pieces that the model can write, the end included; None = no limit.
-        between: what stands between the translations of two parts.
-        vocabulary: of the target.
-        rules: the requirements of all translations; None = none.
-        shortlist: do translations consist of the pieces of a shortlist?
-        spaceless: does the source language write no spaces between words?
+        between: text between the translations of two parts.
+        vocabulary: vocabulary of the target.
+        rules: requirements of all translations; None = none.
+        shortlist: whether translations consist of the pieces of a shortlist.
+        spaceless: whether the source language writes no spaces between words.
     """
 
     tokenizers: Tokenizers
@@ -50,10 +50,10 @@ class TextCodec:
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
 
     def endless_words(self, text: str, ids: Sequence[int]) -> dict[str, int]:
-        """The words of a text that have more than `LONGEST_WORD` pieces, and how many they have.
+        """The words of a text with more than `LONGEST_WORD` pieces, and how many each has.
 
         Args:
-            ids: the pieces of the text.
+            ids: pieces of the text.
         """
         if self.spaceless or len(ids) <= LONGEST_WORD:
             return {}
@@ -64,7 +64,7 @@ class TextCodec:
         return {word: count for word, count in counts.items() if count > LONGEST_WORD}
 
     def requirements_of(self, request: TranslationRequest) -> Requirements | None:
-        """The requirements of the translation of a text, if there are any.
+        """The requirements that the translation of a text has to meet, if any.
 
         Raises: as `Requirements`.
         """
@@ -88,7 +88,7 @@ class TextCodec:
         it; none if it is blank, or there are only such words. Sets what is `copied`.
 
         Args:
-            ids: from `encode`; None = not known yet.
+            ids: pieces from `encode`; None = not known yet.
         """
         source, text = self.tokenizers.source, clean_line(request.text)
         rows = [ids if ids is not None else self.encode([text])[0]]
@@ -131,7 +131,7 @@ class TextCodec:
         not finite are left out.
 
         Args:
-            copied: as of `join`.
+            copied: argument of `join`.
         """
         finite = [[h for h in part if math.isfinite(h.score)] for part in parts]
         ranks = list(zip(*finite, strict=False))[: MOST_JOINED if len(parts) > 1 else None]
@@ -152,7 +152,7 @@ class TextCodec:
         """The translation of a text from those of its parts, without spaces around it.
 
         Args:
-            copied: what stands before each of them and after the last, between spaces.
+            copied: texts before each of them and after the last, put between spaces.
         """
         rows = (text.strip() for row in zip_longest(copied, texts, fillvalue="") for text in row)
         return (" " if copied else self.between).join(filter(None, rows))

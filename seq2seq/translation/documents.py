@@ -16,8 +16,8 @@ def requests_of(
     """The requests for the sentences of a document.
 
     Args:
-        links: of how many translations of a sentence with tags inside the words are linked.
-        copies: can the search see to it that translations contain what is copied?
+        links: number of translations that get linked words, for sentences with tags inside.
+        copies: whether the search can force what is copied into translations.
         wishes: fields of every request; `checked`, unless they say otherwise.
     """
     return [
@@ -32,7 +32,7 @@ def request_sentence(
     """The request for a sentence of a document; other arguments as of `requests_of`.
 
     Args:
-        copied: the texts in it that are not translated; None if there are no tags inside.
+        copied: texts in it that are not translated; None if there are no tags inside.
     """
     request = TranslationRequest(sentence, **({"checked": True} | wishes))
     if copied is not None:
@@ -47,7 +47,7 @@ def add_alignments(
     """Add alignments to translations, except to those that cannot be aligned, such as long ones.
 
     Args:
-        portion: requests of equal units, each with the rank of one of its translations.
+        portion: requests with equal units, each with the rank of one of its translations.
         align: `Translator.alignments`.
     """
     if not portion:
@@ -67,8 +67,8 @@ def join_translations(
     """A document with translations of its sentences, which are aligned where there are tags inside.
 
     Args:
-        choice: the weights that link words.
-        target: the language.
+        choice: attention weights that link words.
+        target: target language.
     """
     links = [links_of(each, choice) for each in translations]
     return document.join([each.text for each in translations], target, links)

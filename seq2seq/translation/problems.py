@@ -1,4 +1,4 @@
-"""The problems of texts, told to people."""
+"""Warnings about the problems of texts."""
 
 import warnings
 from collections.abc import Callable, Generator, Iterable
@@ -15,12 +15,12 @@ def warn_of_problems(
     lenient: bool = False,
     warn: Callable[[str], object] = warn_of_input,
 ) -> Generator[TranslationRequest, None, None]:
-    """Pass requests on that have ended, in order, and warn of their problems by their places; at
-    the end, of those whose best translation the length limit cut off.
+    """Pass finished requests on, in order, and warn of their problems, naming their places. At the
+    end, warn of all translations that the length limit cut off.
 
     Args:
-        lenient: is a text that is refused a problem like any other, not an error?
-        warn: gets each message.
+        lenient: whether a refused text is a problem like any other, not an error.
+        warn: function that is given each message.
 
     Raises: the error of a request that has failed for no problem with its text.
     """
@@ -46,7 +46,7 @@ def warn_of_problems(
 
 
 def join_places(places: list[str]) -> str:
-    """Places that end in numbers, such as `line 1, 3`: what is before a number is named once."""
+    """Join places that end in numbers, naming what precedes the numbers once: `line 1, 3`."""
     parts = [place.rpartition(" ") for place in places]
     earlier = [None, *(before for before, _, _ in parts)]
     return ", ".join(

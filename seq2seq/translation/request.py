@@ -44,10 +44,10 @@ class Translation(NamedTuple):
         return math.exp(sum(self.token_logp) / max(len(self.token_logp), 1))
 
     def to_json(self, labels: Sequence[str]) -> dict[str, Any]:
-        """For JSON: the text, its quality, and its pieces with their log-probabilities.
+        """An object for JSON: the text, its quality, and its pieces with their log-probabilities.
 
         Args:
-            labels: the text of each piece, by id.
+            labels: text of each piece, by id.
         """
         pieces = [NAMES[EOS] if i == EOS else labels[i] for i in self.ids]
         return {
@@ -62,7 +62,7 @@ class Translation(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A trouble with a text. The message goes on after the name of its place.
+    """A problem with a text. The message continues the name of its place.
 
     Kinds: `unreadable` (nobody could read it), `refused` (it cannot be answered), `copied` (it or
     a word of it was not translated, since no language has it), `parts` (it is long, and was
@@ -92,7 +92,7 @@ class Result(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Is there no translation, though the text is not blank?"""
+        """True if there is no translation, though the text is not blank."""
         kinds = {problem.kind for problem in self.problems}
         return not kinds.isdisjoint(("unreadable", "refused", "diverged"))
 
@@ -158,14 +158,14 @@ class TranslationRequest(Request):
 
     @property
     def is_flawed(self) -> bool:
-        """Is there no translation, or one without what a program needs, or the text itself?"""
+        """True if there is no translation, or one that a program cannot use."""
         return bool(self.error) or any(p.kind in ("copied", "lost") for p in self.result.problems)
 
     def __post_init__(self) -> None:
         self.must, self.must_not = check_request(self.text, self.prefix, self.must, self.must_not)
 
     def finish(self, translations: Sequence[Translation]) -> None:
-        """For its engine: it has these translations, best first."""
+        """Set the translations, best first; called by the engine."""
         if self.sentences and not translations:
             message = f"has no translation of finite probability: {DIVERGED}"
             self.fail(Seq2SeqError(f"the text {message}"), Problem("diverged", message))
@@ -195,11 +195,11 @@ class TranslationRequest(Request):
         return [*lost, *missing] if self.checked else lost
 
     def copy(self) -> None:
-        """For its engine, and for whoever reads texts: it is its own translation."""
+        """Make the text its own translation; called by the engine and by readers of texts."""
         self.finish([Translation(self.text.strip(), 0.0)])
 
     def refuse(self, error: Exception) -> None:
-        """For its engine, and for whoever reads texts: it can never be answered."""
+        """Fail a text that can never be answered; called by the engine and by readers of texts."""
         self.fail(error, Problem("refused", str(error)))
 
     def fail(self, error: Exception, problem: Problem | None = None) -> None:

@@ -16,12 +16,12 @@ Step = Callable[[TranslationRequest], None]
 
 
 class TextEngine(RequestEngine[TranslationRequest]):
-    """Translates texts, each in one sentence or in parts. What a translation must contain and
-    cannot is named in its result, and left out.
+    """Translates texts, each as one sentence or in parts. Requirements that cannot be met are
+    dropped and reported.
 
     Args:
-        engine: decodes the sentences. It may have other callers.
-        codec: the model's.
+        engine: engine that decodes the sentences; it may have other callers.
+        codec: codec of the model.
     """
 
     def __init__(self, engine: SentenceEngine, codec: TextCodec):
@@ -87,7 +87,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
             request.result.problems.append(Problem("parts", message))
 
     def _divide(self, request: TranslationRequest, sentences: list[SentenceRequest]) -> None:
-        """Let a text have these sentences next. Raises: ConfigError as `SentenceEngine.check`."""
+        """Set the next sentences of a text. Raises: ConfigError as `SentenceEngine.check`."""
         for sentence in sentences:
             self.engine.check(sentence)
             sentence.on_end = partial(self._moved.append, request)
@@ -130,7 +130,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         return ended
 
     def _move(self, request: TranslationRequest) -> None:
-        """Do what follows if all sentences of a text have ended, or one has failed."""
+        """Take the next step of a text whose sentences have all ended, or one has failed."""
         if error := next((each.error for each in request.sentences if each.error), None):
             self.engine.cancel(request.sentences)
             request.fail(error)

@@ -1,4 +1,4 @@
-"""A trained model for people: text in, text out."""
+"""A trained model as people use it: text in, text out."""
 
 import sys
 import warnings
@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from seq2seq import checkpoint
+from seq2seq import checkpoint, decoding
 from seq2seq.alignment.choice import SHIFTS, Alignment, Choice, Units, best_known_choice
 from seq2seq.alignment.links import Span, Word, spans_to_words, words, words_and_marks
 from seq2seq.alignment.projection import word_weights
@@ -21,16 +21,7 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_range, options_of
 from seq2seq.base.symbols import EOS, NAMES
 from seq2seq.checkpoint.folder import find_checkpoint
-from seq2seq.decoding import (
-    SEARCHES,
-    Engine,
-    Search,
-    build_engine,
-    build_search,
-    check_coverage,
-    choose_search,
-    engine_options,
-)
+from seq2seq.decoding import Engine, Search
 from seq2seq.decoding.constraints.lexical import Vocabulary
 from seq2seq.decoding.constraints.request import Rules
 from seq2seq.decoding.precision import is_native, with_precision
@@ -38,13 +29,8 @@ from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.shortlist.file import read_shortlist
 from seq2seq.decoding.workers import Workers
-from seq2seq.metrics.scoring import (
-    Pair,
-    TranslationScore,
-    cross_weights,
-    log_probabilities,
-    read_pairs,
-)
+from seq2seq.metrics import scoring
+from seq2seq.metrics.scoring import Pair, TranslationScore
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
 from seq2seq.text.languages import is_spaceless, space_between
@@ -108,8 +94,8 @@ class Translator:
         The configured search is that of the first.
 
         Args:
-            paths: as in `load`.
-            weights, mean: as in `Ensemble`.
+            paths: paths as in `load`.
+            weights, mean: arguments of `Ensemble`.
 
         Raises: as `load`; ConfigError for models that cannot be joined, and as `Ensemble`.
         """
@@ -131,9 +117,9 @@ class Translator:
         """The best translation of each text, in order; an empty string for an empty text.
 
         Args:
-            prefixes: what the translations must begin with: one for all, or one for each text.
-            workers: as in `engine`.
-            options: of the search: `beam_size=4`, `length_penalty=0.6`; see `search`.
+            prefixes: beginnings of the translations: one for all, or one for each text.
+            workers: number of processes, as in `engine`.
+            options: options of the search: `beam_size=4`, `length_penalty=0.6`; see `search`.
         """
         engine = self.engine(self.search(**options), workers=workers)
         results = self.stream(texts, engine, prefixes)
@@ -145,18 +131,18 @@ class Translator:
         Args:
             name: `greedy`, `beam`, ...; None = the configured one if it has all these options, else
                 the first that has them.
-            options: of conf/decode; None = as configured.
+            options: options of conf/decode; None = as configured.
 
         Raises: ConfigError for invalid values, and for a beam of more hypotheses than the target
             has pieces.
         """
         configured = self.config["decode"]
         changed = {key: value for key, value in options.items() if value is not None}
-        name = choose_search(self.config, changed) if name is None else name
-        accepted = options_of(SEARCHES.find(name))
+        name = decoding.choose_search(self.config, changed) if name is None else name
+        accepted = options_of(decoding.SEARCHES.find(name))
         kept = {key: value for key, value in configured.items() if key in accepted}
-        search = build_search({**kept, **changed, "name": name})
-        check_coverage(search, self.model)
+        search = decoding.build_search({**kept, **changed, "name": name})
+        decoding.check_coverage(search, self.model)
         if search.beams > self.target.size:
             what = "samples" if name == "sample" else "beams"
             raise ConfigError(
@@ -176,15 +162,15 @@ class Translator:
         """The engine that runs a search over any number of sentences, for `stream`.
 
         Args:
-            search: from `search`; None = the configured one.
+            search: result of `search`; None = the configured one.
             batch_size: maximum sentences decoded at once by each process; None = as `rows` says.
-            shortlist: of which translations consist: a file, or the folder of a run that has one;
-                None = of any pieces.
-            options: of conf/decode; None = as configured. `cache`: `auto`, `dense` or `paged`;
-                `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`, `bfloat16` or
-                `int8`; `workers`: maximum number of processes, one thread each; `auto` is one per
-                CPU core, and none for a few sentences. None are started with 1, on a GPU, or on
-                another system than Linux.
+            shortlist: pieces that translations consist of: a file, or the folder of a run that has
+                one; None = any pieces.
+            options: options of conf/decode; None = as configured. `cache`: `auto`, `dense` or
+                `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`,
+                `bfloat16` or `int8`; `workers`: maximum number of processes, one thread each;
+                `auto` is one per CPU core, and none for a few sentences. None are started with 1,
+                on a GPU, or on another system than Linux.
 
         Raises: ConfigError for invalid values; DataError for a shortlist of another model.
         """
@@ -195,7 +181,7 @@ class Translator:
         if batch_size is not None:
             check_range("batch_size", batch_size, 1, maximum=10_000)
             changed["rows"] = batch_size * search.beams
-        values = engine_options({**self.config["decode"], **changed})
+        values = decoding.engine_options({**self.config["decode"], **changed})
         workers, precision = values.pop("workers"), values.pop("precision")
         guide = self.vocabulary.guide
         model = self.convert(precision)
@@ -206,7 +192,9 @@ class Translator:
         if is_native(model):  # as it is, so that all processes share it
             build = partial(Engine, model, search, guide, shortlist, **values)
         else:
-            build = partial(build_engine, self.model, precision, search, guide, shortlist, **values)
+            build = partial(
+                decoding.build_engine, self.model, precision, search, guide, shortlist, **values
+            )
         return Workers(engine, build, count, min_requests=minimum)
 
     def convert(self, precision: str) -> Seq2Seq:
@@ -300,9 +288,9 @@ class Translator:
         piece, each to its end; best first.
 
         Args:
-            beginning: of the translation; the last word may be completed unless a space follows.
-            count: maximum number of them.
-            engine: that completes them, as in `stream`; None = the configured search.
+            beginning: text that they begin with; its last word may go on unless a space follows.
+            count: maximum number of translations.
+            engine: engine that completes them, as in `stream`; None = the configured search.
 
         Raises: ConfigError for a text of several parts, or none, and as `stream`.
         """
@@ -330,7 +318,7 @@ class Translator:
         ((pair,),) = self._pairs([(source, target)])
         if not pair.source.strip() or not pair.target.strip():
             raise ConfigError("there is nothing to align: one of the two texts is empty")
-        (weights,) = cross_weights(self.model, [pair])
+        (weights,) = scoring.cross_weights(self.model, [pair])
         if not weights.isfinite().all():
             raise ConfigError(f"there is nothing to align: {DIVERGED}")
         return self._alignment(pair, weights, units)
@@ -348,7 +336,7 @@ class Translator:
         self._check_weights()
         line_no = 0
         for window in self._pairs(pairs):
-            maps = iter(cross_weights(self.model, [p for p in window if p.refusal is None]))
+            maps = iter(scoring.cross_weights(self.model, [p for p in window if p.refusal is None]))
             for pair in window:
                 line_no += 1
                 weights = next(maps) if pair.refusal is None else None
@@ -364,7 +352,7 @@ class Translator:
         has none.
 
         Args:
-            path: of the checkpoint, or the folder of a run: the choice is kept beside it.
+            path: checkpoint, or folder of a run; the choice is kept beside it.
 
         Raises: DataError if it is damaged.
         """
@@ -388,7 +376,9 @@ class Translator:
         memory: `look_ahead` at a time, in batches of similar lengths.
         """
         for window in self._pairs(pairs, look_ahead):
-            logps = iter(log_probabilities(self.model, [p for p in window if p.refusal is None]))
+            logps = iter(
+                scoring.log_probabilities(self.model, [p for p in window if p.refusal is None])
+            )
             for pair in window:
                 if pair.refusal is None:
                     pieces = [*self.target.pieces(pair.target), NAMES[EOS]]
@@ -400,7 +390,7 @@ class Translator:
         self, texts: Iterable[tuple[str, str]], look_ahead: int = 2000
     ) -> Iterator[list[Pair]]:
         tokenizers = Tokenizers(self.source, self.target)
-        return read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
+        return scoring.read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
 
     def _check_weights(self) -> None:
         if isinstance(self.model, Ensemble):
@@ -432,7 +422,7 @@ class Translator:
         return words(text) if units == "words" else words_and_marks(text)
 
     def by_piece(self, side: str, units: Units) -> bool:
-        """Is this side, `source` or `target`, aligned by pieces, not by words between spaces?"""
+        """True if this side, `source` or `target`, is aligned by pieces instead of words."""
         return units == "subwords" or is_spaceless(self.config["data"][side])
 
 

@@ -10,6 +10,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 import pytest
 import torch
 from helpers.builders import SMALL, position_scheme, presets, randomised, small
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import without_elsewhere
@@ -160,3 +163,21 @@ def every(*conditions: Condition) -> Callable[[Test], Test]:
 def by_default_kernel(case: Case) -> bool:
     """For sentences about what lies around the kernel."""
     return case.kernel == kernels(case)[0]
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the size of the largest new tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for x in tree_leaves(out):
+            if isinstance(x, Tensor):
+                size = x.untyped_storage().nbytes() // x.element_size()
+                self.elements = max(self.elements, size)
+        return out

@@ -6,6 +6,7 @@ import pytest
 import torch
 from cases import DIM, randn
 from helpers.builders import assert_equal, gradients, mask_of, position_scheme, randomised
+from helpers.gradients import held_for_the_gradient
 from torch import Tensor
 
 from seq2seq.attention import Attention, Place, Role, build_attention
@@ -265,16 +266,7 @@ def test_sums_stay_wide_in_a_narrow_model() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_memory_for_the_gradient_grows_as_the_length(name: str) -> None:
     def held(size: int) -> int:
-        attention, total = built(name, Role.DECODER).float(), 0
-
-        def pack(x: Tensor) -> Tensor:
-            nonlocal total
-            total += x.numel()
-            return x
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-            out = attention(torch.randn(1, size, DIM)).out
-        assert out.requires_grad
-        return total
+        attention = built(name, Role.DECODER).float()
+        return sum(held_for_the_gradient(lambda: attention(torch.randn(1, size, DIM)).out))
 
     assert held(1024) < 2.1 * held(512)

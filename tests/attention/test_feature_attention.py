@@ -7,10 +7,9 @@ from helpers.builders import assert_equal, mask_of, randomised
 
 from seq2seq.attention import Place, Role, build_attention
 from seq2seq.attention.base import Encoded, positions_of
-from seq2seq.base.errors import ConfigError
 from seq2seq.functional.features import log_features
 from seq2seq.functional.positions import rotate
-from seq2seq.models.layers.positions import ALiBi, Rotary
+from seq2seq.models.layers.positions import Rotary
 
 NAMES = ("linear", "performer", "efficient")
 HEADS, WIDTH = 4, DIM // 4
@@ -92,17 +91,3 @@ def test_performer_s_features_are_saved_and_those_of_two_models_differ() -> None
     assert "w" not in dict(first.named_parameters())
     few = build_attention({"name": "performer", "num_heads": HEADS, "num_features": 3}, place)
     assert few.w.shape == (3, WIDTH)
-    with pytest.raises(ConfigError, match="attn.num_features=0 should be at least 1"):
-        build_attention({"name": "performer", "num_heads": HEADS, "num_features": 0}, place)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_positions_that_act_on_scores_are_refused_with_what_to_take(name: str) -> None:
-    schemes = (
-        [ALiBi(False, DIM)] if name == "performer" else [ALiBi(False, DIM), Rotary(False, DIM)]
-    )
-    for scheme in schemes:
-        with pytest.raises(ConfigError, match="position=sinusoidal"):
-            build_attention(
-                {"name": name, "num_heads": HEADS}, Place(Role.ENCODER, DIM, DIM, scheme)
-            )

@@ -31,10 +31,3 @@ def test_pooling_follows_the_model_unless_it_is_chosen(project: bool, pooled: An
     chosen = randomised(Fixed(place, project=project, pool="mean"))
     expected = chosen.out(mean_state(source, mask))[:, None].expand(2, 5, DIM)
     assert_equal(chosen(randn(2, 5, DIM), source, mask).out, expected)
-
-
-def test_every_query_gets_the_same_answer() -> None:
-    fixed = randomised(Fixed(Place(Role.CROSS, DIM, 20)))
-    out = fixed(randn(2, 5, DIM), randn(2, 7, 20)).out
-    assert out.shape == (2, 5, DIM)
-    assert torch.equal(out, out[:, :1].expand_as(out))

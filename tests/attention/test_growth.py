@@ -1,14 +1,8 @@
 """What claims to cost less than T x S never holds T x S elements, in training or in decoding."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 import torch
-from cases import BUILT, DIM, Case, kernels
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from cases import BUILT, DIM, Case, Largest, kernels
 
 from seq2seq.attention import Role, build_attention
 from seq2seq.testing.subject import make_inputs
@@ -23,26 +17,6 @@ def grows_with_the_length_alone(case: Case) -> bool:
 
 
 CASES = [case for case in BUILT if grows_with_the_length_alone(case)]
-
-
-class Largest(TorchDispatchMode):
-    """Remembers the size of the largest new tensor."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        sizes = [x.untyped_storage().nbytes() // x.element_size() for x in tensors(out)]
-        self.elements = max([self.elements, *sizes])
-        return out
-
-
-def tensors(values: Any) -> Iterator[Tensor]:
-    return (x for x in tree_leaves(values) if isinstance(x, Tensor))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from cases import DIM, randn
 from helpers.builders import assert_equal, gradients, mask_of, position_scheme, randomised
+from helpers.gradients import assert_same
 from torch import Tensor
 
 from seq2seq.attention import Place, Role
@@ -71,11 +72,7 @@ def test_it_is_the_formula_of_the_paper(role: Role, position: str, query_dim: in
     out = attention(x, source if cross else None).out
     rows = [slowly(attention, a, b, role is Role.DECODER) for a, b in zip(x, source, strict=True)]
     expected = torch.stack(rows)
-    assert_equal(out, expected)
-    leaves, slope = (x, source, *attention.parameters()), torch.randn_like(out)
-    assert_equal(
-        gradients((out * slope).sum(), *leaves), gradients((expected * slope).sum(), *leaves)
-    )
+    assert_same(out, expected, x, source, *attention.parameters())
 
 
 @pytest.mark.parametrize("kernel", ["explicit", "fused"])
@@ -179,16 +176,6 @@ def test_projections_start_as_xavier_and_the_gains_at_one() -> None:
         else:
             outputs, inputs = parameter.shape
             assert parameter.var().item() == pytest.approx(2 / (inputs + outputs), rel=0.1)
-
-
-@pytest.mark.parametrize("kernel", ["auto", "explicit", "fused"])
-def test_dropout_is_on_the_weights_in_training_only(kernel: Any) -> None:
-    attention, x = latent(Role.ENCODER, dropout=0.5, kernel=kernel), randn(2, 9, DIM)
-    plain = latent(Role.ENCODER, kernel=kernel)
-    plain.load_state_dict(attention.state_dict())
-    assert_equal(attention(x).out, plain(x).out)
-    attention.train()
-    assert not torch.allclose(attention(x).out, plain(x).out)
 
 
 @pytest.mark.parametrize("position", ["rope", "none"])

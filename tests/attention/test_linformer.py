@@ -87,14 +87,6 @@ def test_it_mixes_positions_so_their_order_matters() -> None:
     assert not torch.allclose(layer(x, source).out, layer(x, source.flip(1)).out)
 
 
-def test_dropout_acts_in_training_only() -> None:
-    layer, x, source = build(dropout=0.5), randn(2, 5, DIM), randn(2, 7, DIM)
-    quiet = layer(x, source).out
-    assert torch.equal(layer(x, source).out, quiet)
-    layer.train()
-    assert not torch.allclose(layer(x, source).out, quiet)
-
-
 def test_a_sequence_as_long_as_the_matrices_is_read_and_a_longer_one_refused() -> None:
     layer, x = build(), randn(2, 5, DIM)
     assert layer.max_length == 9

@@ -3,13 +3,14 @@
 import pytest
 import torch
 from cases import DIM, randn
-from helpers.builders import assert_equal, gradients, mask_of, position_scheme, randomised
+from helpers.builders import assert_equal, mask_of, position_scheme, randomised
+from helpers.gradients import assert_same
 from torch import Tensor, nn
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.longformer import Longformer
 from seq2seq.attention.multihead import MultiHead
-from seq2seq.base.errors import ConfigError
+from seq2seq.testing.contract_of_memories import advance
 
 ENCODER, DECODER = Place(Role.ENCODER, DIM, DIM), Place(Role.DECODER, DIM, DIM)
 HEADS, WIDTH = 4, DIM // 4
@@ -42,13 +43,7 @@ def test_local_and_global_queries_follow_the_formula(num_global: int) -> None:
     out = attention(x, mask=mask_of(lengths, 20)).out
     answers = [out[row, :length] for row, length in enumerate(lengths)]
     expected = [by_loops(attention, x[row, :length]) for row, length in enumerate(lengths)]
-    assert_equal(answers, expected)
-    leaves = (x, *attention.parameters())
-    actual, wanted = (
-        gradients(sum(answer.square().sum() for answer in some), *leaves)
-        for some in (answers, expected)
-    )
-    assert_equal(actual, wanted)
+    assert_same(answers, expected, x, *attention.parameters())
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
@@ -90,21 +85,10 @@ def test_a_ring_and_the_global_tokens_decode_like_the_whole_in_any_pieces(num_gl
     x = randn(2, 80, DIM)
     expected = attention(x).out
     for pieces in ([1] * 80, [4] * 20, [2, 1, 70, 3, 4], [40, 40]):
-        memory, start = attention.new_memory(), 0
-        for piece in x.split(pieces, dim=1):
-            end = start + piece.shape[1]
-            out = attention.advance(piece, memory, torch.arange(start, end))
-            assert_equal(out, expected[:, start:end])
-            start = end
+        memory = attention.new_memory()
+        assert_equal(advance(attention, x, memory, 0, pieces), expected)
         # keys and values, in float64, of the window and of the global tokens
         assert memory.nbytes == 2 * 2 * DIM * 8 * (3 + num_global)
-
-
-@pytest.mark.parametrize("option, value", [("window", 0), ("num_global", -1), ("dropout", 1.0)])
-def test_values_out_of_range_are_refused_as_typed(option: str, value: float) -> None:
-    options = {option: value}
-    with pytest.raises(ConfigError, match=f"attn.{option}={value} should be"):
-        Longformer(ENCODER, num_heads=HEADS, **options)  # type: ignore[arg-type]
 
 
 def test_what_a_global_query_learns_changes_no_other() -> None:

@@ -12,7 +12,6 @@ from seq2seq.attention.base import Encoded
 from seq2seq.attention.luong_local import LocalMonotonic, LocalPredictive
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import SCORES
-from seq2seq.base.errors import ConfigError
 from seq2seq.functional.luong_local import predict_centres
 
 CROSS = Place(Role.CROSS, DIM, DIM)
@@ -128,9 +127,3 @@ def test_dropout_acts_in_training_only(kind: Any) -> None:
 def test_in_a_recurrent_model_the_values_are_the_states() -> None:
     names = {n for n, _ in small_model("rnn_luong", "attn=local_p").cross.named_parameters()}
     assert names == {"centre.wp", "centre.vp", "score.weight"}
-
-
-def test_a_window_of_nothing_is_refused() -> None:
-    for kind in (LocalMonotonic, LocalPredictive):
-        with pytest.raises(ConfigError, match=r"attn\.radius=0 should be at least 1"):
-            kind(CROSS, num_heads=H, radius=0)

@@ -100,16 +100,6 @@ def test_an_index_that_its_owner_writes_again_is_not_kept() -> None:
     assert_equal(memory.read()[0], {name: x[[1, 1]] for name, x in given.items()}, 0)
 
 
-def test_a_dense_memory_of_a_whole_sequence_keeps_its_mask() -> None:
-    given, mask = streams(3, 7), mask_of([7, 4, 2], 7)
-    memory = DenseMemory.of(given, mask)
-    assert memory.rows == 3 and memory.length == 7
-    memory.keep(torch.tensor([0, 2]))
-    read, kept = memory.read()
-    assert_equal(read, {name: x[[0, 2]] for name, x in given.items()}, 0)
-    assert kept is not None and torch.equal(kept, mask[[0, 2]])
-
-
 def test_a_whole_sequence_is_not_copied() -> None:
     given = streams(2, 7)
     read, _ = DenseMemory.of(given, None).read()
@@ -131,15 +121,6 @@ def test_bytes_are_those_of_what_is_remembered_not_of_the_room_for_more() -> Non
     # three rows of seven tokens: two heads of width three and one of five, in float32
     assert memory.nbytes == 3 * 7 * (2 * 3 + 5) * 4
     assert StateMemory(sums=torch.zeros(3, 5), count=torch.zeros(3)).nbytes == 3 * 6 * 4
-
-
-def test_a_fork_leaves_rows_that_do_not_share_their_future() -> None:
-    memory = DenseMemory()
-    memory.append(streams(1, 3))
-    memory.fork(torch.tensor([0, 0]))
-    new = streams(2, 1)
-    memory.append(new)
-    assert_equal(memory.read()[0]["k"][:, 3:], new["k"], 0)
 
 
 def test_a_state_memory_moves_all_its_tensors_together() -> None:

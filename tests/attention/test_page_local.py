@@ -1,6 +1,5 @@
 """What is particular to page-local attention: absolute borders, and a ring of pages."""
 
-import copy
 from typing import Literal
 
 import pytest
@@ -11,7 +10,7 @@ from helpers.builders import assert_equal, position_scheme, randomised
 from seq2seq.attention import Place, Role
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
-from seq2seq.base.errors import ConfigError
+from seq2seq.testing.contract_of_memories import advance
 
 ENCODER, DECODER = Place(Role.ENCODER, DIM, DIM), Place(Role.DECODER, DIM, DIM)
 
@@ -40,10 +39,8 @@ def test_a_shift_moves_all_borders_unless_it_is_by_whole_pages() -> None:
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
 def test_one_page_for_all_is_multi_head_attention(role: Role) -> None:
-    place, x = (
-        Place(role, DIM, DIM, position_scheme("t5", role is Role.DECODER)),
-        randn(2, 9, DIM),
-    )
+    x, scheme = randn(2, 9, DIM), position_scheme("t5", role is Role.DECODER)
+    place = Place(role, DIM, DIM, scheme)
     full = randomised(MultiHead(place, num_heads=4, num_kv_heads=4))
     for options in ({"page": 9, "radius": 0}, {"page": 2, "radius": 4}):
         paged = PageLocal(place, num_heads=4, **options).double()
@@ -61,12 +58,8 @@ def test_a_ring_of_pages_decodes_like_the_whole_in_any_pieces(
     x = randn(2, 40, DIM)
     expected = attention(x).out
     for pieces in ([1] * 40, [5] * 8, [2, 1, 30, 3, 4], [9, 9, 9, 9, 4]):
-        memory, start = attention.new_memory(), 0
-        for piece in x.split(pieces, dim=1):
-            end = start + piece.shape[1]
-            out = attention.advance(piece, memory, torch.arange(start, end))
-            assert_equal(out, expected[:, start:end])
-            start = end
+        memory = attention.new_memory()
+        assert_equal(advance(attention, x, memory, 0, pieces), expected)
         assert memory.read().k.shape[2] == 9  # three pages of three, of forty tokens
 
 
@@ -76,18 +69,3 @@ def test_per_page_weights_sum_to_one_for_each_page_that_is_read() -> None:
     assert weights is not None and not attention.sums_to_one
     pages = torch.tensor([2.0] * 3 + [3.0] * 6 + [2.0], dtype=torch.float64)
     assert_equal(weights.sum(-1), pages.expand(1, 4, 10))
-
-
-def test_a_copy_in_evaluation_drops_nothing() -> None:
-    attention = randomised(PageLocal(ENCODER, num_heads=4, page=3, dropout=0.5))
-    x = randn(1, 10, DIM)
-    training = copy.deepcopy(attention).train()
-    assert torch.equal(attention(x).out, attention(x).out)
-    assert not torch.allclose(training(x).out, attention(x).out)
-
-
-@pytest.mark.parametrize("option, value", [("page", 0), ("radius", -1), ("dropout", 1.0)])
-def test_values_out_of_range_are_refused_as_typed(option: str, value: float) -> None:
-    options = {option: value}
-    with pytest.raises(ConfigError, match=f"attn.{option}={value} should be"):
-        PageLocal(ENCODER, num_heads=4, **options)  # type: ignore[arg-type]

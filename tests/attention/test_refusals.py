@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from cases import BUILT, DIM, REFUSED, UNDEFINED, Case
@@ -107,6 +107,33 @@ def test_an_unknown_mechanism_is_refused_with_the_nearest_name() -> None:
     for name in ATTENTION:
         with pytest.raises(ConfigError):
             build_attention({"name": name, "no_such_option": 1}, place)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("longformer", {"window": 0}, "attn.window=0 should be"),
+        ("longformer", {"num_global": -1}, "attn.num_global=-1 should be"),
+        ("longformer", {"dropout": 1.0}, "attn.dropout=1.0 should be"),
+        ("page_local", {"page": 0}, "attn.page=0 should be"),
+        ("page_local", {"radius": -1}, "attn.radius=-1 should be"),
+        ("local_m", {"radius": 0}, "attn.radius=0 should be at least 1"),
+        ("local_p", {"radius": 0}, "attn.radius=0 should be at least 1"),
+        ("performer", {"num_features": 0}, "attn.num_features=0 should be at least 1"),
+        ("reformer", {"num_buckets": 7}, "attn.num_buckets=7 .* even.*: attn.num_buckets=8"),
+        ("reformer", {"num_buckets": 0}, "attn.num_buckets=0 should be at least 2"),
+        ("reformer", {"chunk": 0}, "attn.chunk=0 should be at least 1"),
+        ("reformer", {"rounds": 0}, "attn.rounds=0 should be at least 1"),
+        ("reformer", {"dropout": 1.0}, "attn.dropout=1.0 should be in"),
+        ("reformer", {"num_heads": 5}, "num_heads=5 does not divide dim=32"),
+    ],
+)
+def test_values_out_of_range_are_refused_with_what_to_type(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    place = Place(min(ATTENTION[name].roles), DIM, DIM)
+    with pytest.raises(ConfigError, match=message):
+        build_attention({"name": name, "num_heads": 4, **options}, place)
 
 
 def test_the_cases_cover_the_zoo() -> None:

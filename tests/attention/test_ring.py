@@ -60,15 +60,6 @@ def test_a_ring_takes_the_same_room_however_long_the_text() -> None:
         assert sum(held) == 3 * min(4, memory.length) * (2 * 3 + 5) * 4
 
 
-def test_a_fork_leaves_rows_that_do_not_share_their_future() -> None:
-    memory = RingMemory(size=4)
-    memory.append(streams(1, 3))
-    memory.fork(torch.tensor([0, 0]))
-    new = streams(2, 1)
-    memory.append(new)
-    assert_equal(memory.read().k[:, :, 3:], new["k"], 0)
-
-
 def test_a_whole_sequence_keeps_its_mask_and_is_not_copied() -> None:
     given, mask = streams(3, 7), mask_of([7, 4, 2], 7)
     memory = RingMemory.of(given, mask, first=3)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from cases import DIM, randn
 from helpers.builders import assert_equal, gradients, position_scheme, randomised
+from helpers.gradients import assert_same
 from torch import Tensor
 
 from seq2seq.attention import Place, Role
@@ -20,22 +21,25 @@ def module(name: str, key_width: int = D, projected: bool = True) -> Score:
     return randomised(SCORES.find(name)(Widths(H, D, key_width, projected)))
 
 
-def formula(score: Score, q: Tensor, k: Tensor) -> Tensor:
-    """The pure function of `functional.scores`, with the parameters of a module."""
-    of = dict(score.named_parameters())
-    name = next(name for name, known in SCORES.items() if type(score) is known)
+def formula(name: str, score: Score, q: Tensor, k: Tensor) -> Tensor:
+    """The formula of a score, for every query beside every key."""
+    of, keys = dict(score.named_parameters()), k.repeat_interleave(H // k.shape[1], dim=1)
+    queries, beside = q[:, :, :, None], keys[:, :, None]
+    T, S = q.shape[2], k.shape[2]
+    both = torch.cat((queries.expand(-1, -1, -1, S, -1), beside.expand(-1, -1, T, -1, -1)), -1)
     if name in ("dot", "scaled_dot"):
-        return scores.dot(q, k, 1.0 if name == "dot" else D**-0.5)
-    if name == "additive":
-        weight = torch.cat((of["wq"], of["wk"]), dim=2)
-        # The bias of the hidden layer, as an extra element of the key, always 1.
-        weight = torch.cat((weight, of["b"][:, :, None]), dim=2)
-        return scores.concat(
-            q, torch.cat((k, torch.ones_like(k[..., :1])), dim=-1), weight, of["u"]
-        )
+        return (queries * beside).sum(-1) * (1.0 if name == "dot" else D**-0.5)
     if name == "gaussian":
-        return scores.gaussian(q, k, of["log_w"].exp())
-    return getattr(scores, name)(q, k, *of.values())
+        return -of["log_w"].exp()[:, None, None] / 2 * (queries - beside).square().sum(-1)
+    if name == "general":
+        return torch.einsum("bhtd,hdc,bhsc->bhts", q, of["weight"], keys)
+    if name == "concat_linear":
+        return torch.einsum("hc,bhtsc->bhts", of["weight"], both)
+    weight = of["weight"] if name == "concat" else torch.cat((of["wq"], of["wk"]), dim=2)
+    hidden = torch.einsum("hac,bhtsc->bhtsa", weight, both)
+    if name == "additive":
+        hidden = hidden + of["b"][:, None, None]
+    return torch.einsum("ha,bhtsa->bhts", of["u"], hidden.tanh())
 
 
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
@@ -45,7 +49,7 @@ def test_a_score_in_two_steps_is_its_formula(name: str, groups: int) -> None:
     score, q = module(name, C if wide else D), randn(2, H, 3, D)
     k = randn(2, groups, 5, C if wide else D)
     remembered = score.keys(k.transpose(1, 2)).transpose(1, 2)
-    assert_equal(score(score.queries(q), remembered), formula(score, q, k))
+    assert_equal(score(score.queries(q), remembered), formula(name, score, q, k))
 
 
 @pytest.mark.parametrize("name", [name for name in SCORES if SCORES[name].is_dot])
@@ -57,11 +61,7 @@ def test_a_score_as_a_dot_product_has_the_same_softmax_and_gradients(name: str) 
     actual = scores.dot(dotted.query, k, dotted.scale)
     actual = (actual if dotted.bias is None else actual + dotted.bias).softmax(-1)
     expected = score(score.queries(q), k).softmax(-1)
-    assert_equal(actual, expected)
-    slope, leaves = torch.randn_like(actual), (q, k, *score.parameters())
-    assert_equal(
-        gradients((actual * slope).sum(), *leaves), gradients((expected * slope).sum(), *leaves)
-    )
+    assert_same(actual, expected, q, k, *score.parameters())
 
 
 def test_general_starts_as_the_dot_product_after_projections_and_at_random_without() -> None:

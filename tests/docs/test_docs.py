@@ -1,7 +1,9 @@
 """What the documents say is where they say, and what they print works as printed."""
 
+import pkgutil
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ from helpers.pages_of_docs import CODE, ROOT
 from hydra import compose, initialize_config_dir
 from torch import Tensor
 
+import seq2seq
 from seq2seq.attention import ATTENTION, Attention, Role
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.base.symbols import BOS, EOS, PAD
@@ -52,6 +55,20 @@ def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", prose(document))
     local = [link for link in links if "://" not in link]
     assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+def test_the_package_offers_what_the_page_of_python_lists() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    public = {path.rpartition(".")[2]: path for path in re.findall("^::: (.+)$", page, re.M)}
+    assert {*seq2seq.__all__} == {*public, "__version__"}
+    for name, path in public.items():
+        assert getattr(seq2seq, name) is pkgutil.resolve_name(path)
+
+
+def test_importing_the_package_imports_no_torch() -> None:
+    code = "import seq2seq, sys; print('torch' in sys.modules)"
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "False\n"
 
 
 def commands() -> list[tuple[str, str]]:

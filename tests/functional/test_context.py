@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from helpers.builders import assert_equal, gradients, mask_of
+from helpers.builders import assert_equal, mask_of
+from helpers.gradients import assert_same
 from torch import Tensor
 
 from seq2seq.functional.context import gate, group_means, modulate, prefix_means, row_means
@@ -38,9 +39,7 @@ def test_means_of_groups_are_those_of_a_loop(size: int, causal: bool) -> None:
     # Scattered groups with arbitrary ids.
     for groups in (torch.randint(-2, 3, (4, size)), torch.arange(size).expand(4, size) // 3 + 100):
         actual, expected = group_means(x, groups, mask, causal), loop(x, groups, mask, causal)
-        assert_equal(actual, expected)
-        slope = torch.randn_like(expected)
-        assert_equal(gradients((actual * slope).sum(), x), gradients((expected * slope).sum(), x))
+        assert_same(actual, expected, x)
 
 
 @pytest.mark.parametrize("size", [1, 7, 33])
@@ -53,10 +52,8 @@ def test_one_group_is_the_row_and_its_causal_mean_is_the_prefix(size: int) -> No
         (row_means(x).expand_as(x), group_means(x, one)),
         (prefix_means(x)[0], group_means(x, one, causal=True)),
     ]
-    slope = randn(3, size, 3).detach()
     for actual, expected in pairs:
-        assert_equal(actual, expected)
-        assert_equal(gradients((actual * slope).sum(), x), gradients((expected * slope).sum(), x))
+        assert_same(actual, expected, x)
 
 
 def test_means_of_prefixes_on_paper() -> None:
@@ -121,11 +118,7 @@ def test_a_gate_mixes_by_one_share_a_head() -> None:
                 share = 1 / (1 + (-(x[n, t, h] @ a[h]) - c[n, 0, h] @ b[h]).exp())
                 expected.append((1 - share) * x[n, t, h] + share * c[n, 0, h])
     actual, wanted = gate(x, c, a, b), torch.stack(expected).view(2, 3, 4, 5)
-    assert_equal(actual, wanted)
-    slope, leaves = torch.randn_like(wanted), (x, c, a, b)
-    assert_equal(
-        gradients((actual * slope).sum(), *leaves), gradients((wanted * slope).sum(), *leaves)
-    )
+    assert_same(actual, wanted, x, c, a, b)
     assert_equal(gate(x, c, a * 0, b * 0), (x + c) / 2)
 
 

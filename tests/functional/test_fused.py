@@ -1,51 +1,32 @@
 """The fused kernel is the written-out formula, gradients included."""
 
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 import torch
 from helpers.builders import assert_equal, gradients
+from helpers.gradients import assert_same
+from softmax_cases import visible, with_past, written_out
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from seq2seq.functional import causal_mask, explicit_attention, fused_attention
+from seq2seq.functional import explicit_attention, fused_attention
 from seq2seq.functional.scores import dot
 
 B, H, D, M = 2, 4, 6, 6
 SCALE = D**-0.5
 
 
-class Inputs(NamedTuple):
-    q: Tensor
-    k: Tensor
-    v: Tensor
-
-
-def inputs(queries: int, keys: int, groups: int, dtype: torch.dtype = torch.float64) -> Inputs:
+def inputs(
+    queries: int, keys: int, groups: int, dtype: torch.dtype = torch.float64
+) -> list[Tensor]:
     shapes = (B, H, queries, D), (B, groups, keys, D), (B, groups, keys, M)
-    return Inputs(*(torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes))
+    return [torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes]
 
 
-def explicit(given: Inputs, mask: Tensor | None, causal: bool) -> Tensor:
-    """The reference: the queries are the last T of S positions if causal."""
-    if causal:
-        T, S = given.q.shape[2], given.k.shape[2]
-        past = causal_mask(T, S, S - T)
-        mask = past if mask is None else mask & past
-    return explicit_attention(dot(given.q, given.k, SCALE), given.v, mask=mask)[0]
-
-
-def visible(kind: str, queries: int, keys: int) -> Tensor | None:
-    """Masks: of padding, of anything, and with rows that may attend to nothing."""
-    if kind == "none":
-        return None
-    if kind == "padding":
-        return (torch.arange(keys) < torch.tensor([[keys], [keys // 2 + 1]]))[:, None, None]
-    mask = torch.rand(B, 1, queries, keys) < 0.6
-    mask[0, :, -1] = False
-    if kind == "empty":
-        mask[1] = False
-    return mask
+def explicit(given: list[Tensor], *options: Any) -> Tensor:
+    q, k, v = given
+    return written_out(dot(q, k, SCALE), v, *options)
 
 
 @pytest.mark.parametrize("mask", ["none", "padding", "any", "empty"])
@@ -55,22 +36,20 @@ def visible(kind: str, queries: int, keys: int) -> Tensor | None:
 def test_fused_equals_explicit_with_gradients(
     sizes: tuple[int, int], groups: int, causal: bool, mask: str
 ) -> None:
-    given, allowed = inputs(*sizes, groups), visible(mask, *sizes)
+    given, allowed = inputs(*sizes, groups), visible(mask, (B, H, *sizes))
     fused = fused_attention(*given, scale=SCALE, mask=allowed, causal=causal)
     expected = explicit(given, allowed, causal)
-    assert_equal(fused, expected)
-    slope = torch.randn_like(fused)
-    assert_equal(
-        gradients((fused * slope).sum(), *given), gradients((expected * slope).sum(), *given)
-    )
+    assert_same(fused, expected, *given)
 
 
-def test_a_fused_query_without_any_key_gets_zeros_and_finite_gradients() -> None:
-    given = inputs(3, 5, 2)
+@pytest.mark.parametrize("bias", [None, torch.randn(H, 3, 5).double()], ids=["plain", "biased"])
+def test_a_query_without_any_key_gets_zeros_and_finite_gradients(bias: Tensor | None) -> None:
+    given, causal = inputs(3, 5, 2), bias is None
+    leaves = given if bias is None else [*given, bias.requires_grad_()]
     mask = torch.zeros(B, 1, 1, 5, dtype=torch.bool)
-    out = fused_attention(*given, scale=SCALE, mask=mask, causal=True)
+    out = fused_attention(*given, scale=SCALE, mask=mask, bias=bias, causal=causal)
     assert not out.any()
-    for slope in gradients(out.sum(), *given):
+    for slope in gradients(out.sum(), *leaves):
         assert not slope.any()
 
 
@@ -80,9 +59,9 @@ def test_fused_equals_explicit_in_bfloat16_under_autocast(
     causal: bool, with_gradient: bool
 ) -> None:
     given = inputs(5, 9, 2, torch.float32)
-    low = Inputs(*(x.bfloat16() for x in given))
-    mask = visible("any", 5, 9)
-    reference = explicit(Inputs(*(x.float() for x in low)), mask, causal)
+    low = [x.bfloat16() for x in given]
+    mask = visible("any", (B, H, 5, 9))
+    reference = explicit([x.float() for x in low], mask, causal)
     with torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(with_gradient):
         fused = fused_attention(*low, scale=SCALE, mask=mask, causal=causal)
         written = explicit(low, mask, causal)
@@ -129,32 +108,16 @@ def test_a_bias_is_added_to_the_scores_of_the_fused_kernel(
     leading: tuple[int, ...],
 ) -> None:
     T, S = sizes
-    given, allowed = inputs(T, S, 2), visible(mask, T, S)
+    given, allowed = inputs(T, S, 2), visible(mask, (B, H, T, S))
     shape = (*leading, 1 if of_keys else T, S)
     bias = torch.randn(shape, dtype=torch.float64, requires_grad=learned)
     fused = fused_attention(*given, scale=SCALE, mask=allowed, bias=bias, causal=causal)
-    if causal:
-        past = causal_mask(T, S, S - T)
-        allowed = past if allowed is None else allowed & past
-    written = explicit_attention(dot(given.q, given.k, SCALE) + bias, given.v, mask=allowed)[0]
-    scores = dot(given.q, given.k, SCALE)
-    beside = explicit_attention(scores, given.v, mask=allowed, bias=bias)[0]
-    assert_equal(fused, written)
-    assert_equal(beside, written)
-    leaves = (*given, bias) if learned else given
-    slope = torch.randn_like(fused)
-    expected = gradients((written * slope).sum(), *leaves)
-    assert_equal(gradients((fused * slope).sum(), *leaves), expected)
-    assert_equal(gradients((beside * slope).sum(), *leaves), expected)
-
-
-def test_a_query_without_any_key_gets_zeros_with_a_bias_too() -> None:
-    given, bias = inputs(3, 5, 2), torch.randn(H, 3, 5, dtype=torch.float64, requires_grad=True)
-    mask = torch.zeros(B, 1, 1, 5, dtype=torch.bool)
-    out = fused_attention(*given, scale=SCALE, mask=mask, bias=bias)
-    assert not out.any()
-    for slope in gradients(out.sum(), *given, bias):
-        assert not slope.any()
+    q, k, v = given
+    allowed = with_past(allowed, causal, T, S)
+    written = explicit_attention(dot(q, k, SCALE) + bias, v, mask=allowed)[0]
+    beside = explicit_attention(dot(q, k, SCALE), v, mask=allowed, bias=bias)[0]
+    leaves = [*given, bias] if learned else given
+    assert_same((fused, beside), (written, written), *leaves)
 
 
 @pytest.mark.parametrize("width", [2, 9])
@@ -166,8 +129,4 @@ def test_values_of_another_width_than_keys_stay_on_the_flash_kernel(
     v = torch.randn(B, groups, 9, width, dtype=torch.float64, requires_grad=True)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         fused = fused_attention(q, k, v, scale=SCALE, causal=True)
-        slope = torch.randn_like(fused)
-        slopes = gradients((fused * slope).sum(), q, k, v)
-    expected = explicit(Inputs(q, k, v), None, causal=True)
-    assert_equal(fused, expected)
-    assert_equal(slopes, gradients((expected * slope).sum(), q, k, v))
+        assert_same(fused, explicit([q, k, v], None, True), q, k, v)

@@ -2,10 +2,12 @@
 
 import itertools
 import math
+from functools import partial
 
 import pytest
 import torch
 from helpers.builders import assert_equal, gradients
+from helpers.gradients import assert_same, held_for_the_gradient
 from torch import Tensor
 
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
@@ -75,34 +77,22 @@ def test_every_form_is_the_formula_with_its_gradients(form: str, kind: str, turn
         *leaves, absorbed=absorbed, fused=fused, mask=mask, bias=bias, causal=causal
     )
     expected, expected_weights = slowly(*leaves, visible, bias)
-    assert_equal(out, expected)
-    slope = torch.randn_like(out)
-    assert_equal(
-        gradients((out * slope).sum(), *leaves, bias),
-        gradients((expected * slope).sum(), *leaves, bias),
-    )
+    assert_same(out, expected, *leaves, bias)
     assert (weights is None) == fused
     if weights is not None:
         assert_equal(weights, expected_weights)
 
 
 def test_the_absorbed_form_holds_no_keys_and_values_of_heads() -> None:
-    kept: list[int] = []
-
-    def note(x: Tensor) -> Tensor:
-        kept.append(x.numel())
-        return x
-
     keys = 50
     q, latent = randn(1, 8, 1, 16), randn(1, 1, keys, 12)
     wk, wv = randn(8, 16, 12), randn(8, 16, 12)
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
-        latent_attention(q, latent, wk, wv, absorbed=False)
-        expanded = max(kept)
-        kept.clear()
-        latent_attention(q, latent, wk, wv, absorbed=True)
+    expanded, absorbed = (
+        max(held_for_the_gradient(partial(latent_attention, q, latent, wk, wv, absorbed=form)))
+        for form in (False, True)
+    )
     assert expanded == 8 * keys * 16
-    assert max(kept) == max(keys * 12, wk.numel())
+    assert absorbed == max(keys * 12, wk.numel())
 
 
 def test_the_cheaper_form_is_counted_right() -> None:

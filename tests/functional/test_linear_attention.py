@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.builders import assert_equal, gradients, mask_of
+from helpers.gradients import assert_same, held_for_the_gradient
 from torch import Tensor
 
 from seq2seq.functional import linear
@@ -73,11 +74,7 @@ def test_all_keys_at_once_are_the_sums_by_hand(name: str) -> None:
     mask = mask_of([6, 2], 6)
     out = linear_attention(phi, q, key_sums(phi, k, v, mask))
     expected = by_hand(formula, phi.eps, q, k, v, mask, causal=False)
-    assert_equal(out, expected)
-    slope = torch.randn_like(out)
-    assert_equal(
-        gradients((out * slope).sum(), q, k, v), gradients((expected * slope).sum(), q, k, v)
-    )
+    assert_same(out, expected, q, k, v)
     assert_equal(linear_weights(phi, q, k, mask) @ v, out)
 
 
@@ -93,12 +90,8 @@ def test_the_causal_form_is_the_sums_by_hand_for_any_size_of_its_parts(
     mask[1, :2] = mask[1, 5] = False  # two queries of this row see nothing
     out, sums = causal_linear_attention(phi, q, k, v, mask)
     expected = by_hand(formula, phi.eps, q, k, v, mask, causal=True)
-    assert_equal(out, expected)
+    assert_same(out, expected, q, k, v)
     assert not out[1, :, :2].any()
-    slope = torch.randn_like(out)
-    assert_equal(
-        gradients((out * slope).sum(), q, k, v), gradients((expected * slope).sum(), q, k, v)
-    )
     assert_equal(sums, key_sums(phi, k, v, mask))
     assert_equal(linear_weights(phi, q, k, mask, causal=True) @ v, out)
 
@@ -150,18 +143,13 @@ def test_what_is_held_for_the_gradient_grows_with_the_length_only(name: str, cau
     held = []
     for T in (2048, 4096):
         q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, 1, T, D, dtype=torch.float64))
-        storages: dict[int, int] = {}
 
-        def pack(x: Tensor, storages: dict[int, int] = storages) -> Tensor:
-            storages[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes() // 8
-            return x
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        def attend(q: Tensor = q, k: Tensor = k, v: Tensor = v) -> object:
             if causal:
-                causal_linear_attention(phi, q, k, v)
-            else:
-                linear_attention(phi, q, key_sums(phi, k, v))
-        held.append(sum(storages.values()))
+                return causal_linear_attention(phi, q, k, v)
+            return linear_attention(phi, q, key_sums(phi, k, v))
+
+        held.append(sum(held_for_the_gradient(attend)))
     # Besides q, k and v: sums of every 1024 tokens, no features, nothing of T x T.
     assert held[1] <= 2.2 * held[0] and held[1] < 8 * 4096 * D
 
@@ -178,11 +166,7 @@ def test_efficient_attention_is_its_two_softmaxes_by_hand() -> None:
             mix = q[b, h].exp() / q[b, h].exp().sum(-1, keepdim=True)
             rows.append(sum(mix[:, d : d + 1] * means[d] for d in range(D)))
     expected = torch.stack(rows).view(B, H, 3, M)
-    assert_equal(out, expected)
-    slope = torch.randn_like(out)
-    assert_equal(
-        gradients((out * slope).sum(), q, k, v), gradients((expected * slope).sum(), q, k, v)
-    )
+    assert_same(out, expected, q, k, v)
     weights = efficient_weights(q, k, mask)
     assert_equal(weights @ v, out)
     assert_equal(weights.sum(-1), torch.ones(B, H, 3, dtype=torch.float64))

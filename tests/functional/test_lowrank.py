@@ -1,10 +1,12 @@
 """Linformer against loops over single elements, and what it holds for the backward pass."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 from helpers.builders import assert_equal, gradients, mask_of
+from helpers.gradients import held_for_the_gradient
 from torch import Tensor
 
 from seq2seq.functional import fused_attention
@@ -107,15 +109,7 @@ def test_what_training_holds_grows_with_the_length_and_not_its_square(heads: int
     def held(S: int) -> int:
         q, k, v = (randn(1, 4, S, 8) for _ in range(3))
         e, f = randn(heads, 5, S), randn(heads, 5, S)
-        storages: dict[int, int] = {}
-
-        def pack(x: Tensor) -> Tensor:
-            storages[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
-            return x
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-            loss = linformer(q, k, v, e, f, scale=1.0, mask=mask_of([S - 1], S)).sum()
-        loss.backward()
-        return sum(storages.values())
+        attend = partial(linformer, q, k, v, e, f, scale=1.0, mask=mask_of([S - 1], S))
+        return sum(held_for_the_gradient(attend))
 
     assert 1.8 < held(4000) / held(2000) < 2.1

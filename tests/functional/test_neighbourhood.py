@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from helpers.builders import assert_equal, gradients, mask_of
+from helpers.builders import assert_equal, mask_of
+from helpers.gradients import assert_same, held_for_the_gradient
 from torch import Tensor
 
 from seq2seq.functional.local import (
@@ -64,16 +65,6 @@ def by_loops(
     return whole @ keys.v, whole
 
 
-def assert_same_with_gradients(actual: Any, expected: Any, *leaves: Tensor) -> None:
-    assert_equal(actual, expected)
-    slopes = [torch.randn_like(x) for x in expected]
-    actual, wanted = (
-        gradients(sum((x * s).sum() for x, s in zip(pair, slopes, strict=True)), *leaves)
-        for pair in (actual, expected)
-    )
-    assert_equal(actual, wanted)
-
-
 class Learnt:
     """A bias that is learnt for each distance up to 80, as T5's is for each class of distances."""
 
@@ -107,7 +98,7 @@ def test_a_window_is_full_attention_with_its_mask(
     shown = how._replace(need_weights=True)
     actual = window_attention(q, whole, head, shown, **options)
     expected = by_loops(q, whole, visible, bias)
-    assert_same_with_gradients(actual, expected, q, k, v, bias.table)
+    assert_same(actual, expected, q, k, v, bias.table)
     assert_equal(window_attention(q, whole, head, how, **options), (actual[0], None))
 
 
@@ -130,7 +121,7 @@ def test_pages_are_full_attention_with_their_mask(
     actual = page_local_attention(q, whole, how._replace(need_weights=True), **options)
     alone = None if form == "joint" else page
     expected = by_loops(q, whole, visible, bias, alone, divided=form == "mean")
-    assert_same_with_gradients(actual, expected, q, k, v, bias.table)
+    assert_same(actual, expected, q, k, v, bias.table)
     assert_equal(page_local_attention(q, whole, how, **options), (actual[0], None))
 
 
@@ -191,20 +182,6 @@ def test_dropout_drops_weights_and_enlarges_the_others() -> None:
         assert 0.3 < dropped.sum() / (weights > 0).sum() < 0.5
 
 
-def saved_for_backward(compute: Callable[[], Any]) -> int:
-    """Bytes that are held between the forward and the backward pass, each storage once."""
-    held: dict[int, Tensor] = {}
-
-    def hold(x: Tensor) -> Tensor:
-        held[x.untyped_storage().data_ptr()] = x
-        return x
-
-    with torch.autograd.graph.saved_tensors_hooks(hold, lambda x: x):
-        out = compute()
-    assert out[0].requires_grad
-    return sum(x.untyped_storage().nbytes() for x in held.values())
-
-
 @pytest.mark.parametrize("causal", [False, True])
 def test_memory_grows_with_the_length_and_not_with_its_square(causal: bool) -> None:
     def measure(size: int) -> tuple[int, int, int]:
@@ -214,7 +191,7 @@ def test_memory_grows_with_the_length_and_not_with_its_square(causal: bool) -> N
         shared: dict[str, Any] = {"how": SoftmaxOptions(SCALE, bias), "causal": causal}
         pages = partial(page_local_attention, q, keys, page=4, radius=1, **shared)
         window = partial(window_attention, q, keys, head, radius=4, **shared)
-        return saved_for_backward(pages), saved_for_backward(window), bias.asked
+        return sum(held_for_the_gradient(pages)), sum(held_for_the_gradient(window)), bias.asked
 
     for short, long in zip(measure(512), measure(2048), strict=True):
         assert long <= 4.1 * short

@@ -13,12 +13,11 @@ from helpers.interchange_models import marian_folder, texts_of
 from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.data.batches.padding import pad_rows
-from seq2seq.decoding import build_search, decode
 from seq2seq.functional.positions import sinusoid
+from seq2seq.interchange.agreement import search_as_theirs
 from seq2seq.interchange.files import Folder
 from seq2seq.interchange.huggingface import read_folder, read_vocabularies
-from seq2seq.interchange.imported import ImportedModel, build_side_tokenizer, merge_if_shared
-from seq2seq.models import Seq2Seq
+from seq2seq.interchange.imported import ImportedModel, build_side_tokenizer
 
 pytest.importorskip("transformers", reason="pip install transformers")
 pytest.importorskip("safetensors", reason="pip install safetensors")
@@ -45,17 +44,13 @@ some_searches = pytest.mark.parametrize(
 )
 
 
-def their_ids(imported: ImportedModel, folder: Path) -> list[torch.Tensor]:
-    """Of each side, their id of each of ours."""
-    vocabularies = read_vocabularies(Folder(folder))
-    rows = [each.map_rows(each.ids["<pad>"]) for each in vocabularies]
-    rows = merge_if_shared(vocabularies, rows)
-    return [torch.tensor(each.ids) for each in rows]
+def their_ids(imported: ImportedModel) -> list[torch.Tensor]:
+    """For each side, their id of each of ours."""
+    return [torch.tensor(each.ids) for each in imported.maps]
 
 
-def sources(imported: ImportedModel, count: int) -> torch.Tensor:
-    rows = imported.source.encode_batch(texts_of(3, count))
-    return pad_rows([[*row, EOS] for row in rows])
+def sources(imported: ImportedModel, count: int) -> list[list[int]]:
+    return imported.source.encode_batch(texts_of(3, count))
 
 
 @every_configuration
@@ -63,8 +58,8 @@ def sources(imported: ImportedModel, count: int) -> torch.Tensor:
 def test_states_and_logits_are_theirs(changes: dict[str, Any], tmp_path: Path) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
-    model, ids = imported.to_saved().build(), their_ids(imported, tmp_path / "hf")
-    source = sources(imported, 20)
+    model, ids = imported.to_saved().build(), their_ids(imported)
+    source = pad_rows([[*row, EOS] for row in sources(imported, 20)])
     target = torch.cat((torch.full((20, 1), BOS), torch.randint(4, len(ids[1]), (20, 12))), 1)
     mask = source != PAD
     out = theirs(ids[0][source], attention_mask=mask, decoder_input_ids=ids[1][target])
@@ -77,23 +72,14 @@ def test_states_and_logits_are_theirs(changes: dict[str, Any], tmp_path: Path) -
     assert (logits[..., BOS] < -9000).all()
 
 
-def ours(model: Seq2Seq, source: torch.Tensor, beams: int, limit: int) -> list[list[int]]:
-    options: dict[str, Any] = {"name": "greedy", "length_ratio": 0.0, "length_extra": limit}
-    if beams > 1:
-        options |= {"name": "beam", "beam_size": beams, "length_penalty": 1.0, "stopping": "count"}
-    best = [
-        max(found, key=lambda h: h.score) for found in decode(model, source, build_search(options))
-    ]
-    return [each.ids for each in best]
-
-
 @some_searches
 @torch.no_grad()
 def test_they_find_the_same_hypotheses(changes: dict[str, Any], beams: int, tmp_path: Path) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
-    model, ids = imported.to_saved().build(), their_ids(imported, tmp_path / "hf")
-    source, lengths = sources(imported, 200), set()
+    model, ids = imported.to_saved().build(), their_ids(imported)
+    rows, lengths = sources(imported, 200), set()
+    source = pad_rows([[*row, EOS] for row in rows])
     never = [[int(ids[1][symbol])] for symbol in (PAD, UNK)]
     found = theirs.generate(
         ids[0][source],
@@ -106,8 +92,9 @@ def test_they_find_the_same_hypotheses(changes: dict[str, Any], beams: int, tmp_
         do_sample=False,
         bad_words_ids=never,
     )
-    for row, mine in zip(found[:, 1:].tolist(), ours(model, source, beams, 20), strict=True):
-        their = row[: row.index(0)] if 0 in row else row
+    ours = search_as_theirs(model, rows, beams, 20)
+    for row, mine in zip(found[:, 1:].tolist(), ours, strict=True):
+        their = row[: row.index(0) + 1] if 0 in row else row
         assert their == ids[1][torch.tensor(mine, dtype=torch.int64)].tolist()
         lengths.add(len(mine))
     assert len(lengths) > 2
@@ -212,15 +199,15 @@ def test_ids_are_those_of_their_tokenizer(folder: Path) -> None:
     theirs = MarianTokenizer(
         source_spm=files["source"], target_spm=files["target"], vocab=str(folder / "vocab.json")
     )
-    side = read_vocabularies(Folder(folder))
-    rows = merge_if_shared(side, [each.map_rows(ids["<pad>"]) for each in side])
-    tokenizer, chance, found = build_side_tokenizer(side[0], rows[0]), random.Random(1), set()
+    source, _ = read_vocabularies(Folder(folder))
+    rows = source.map_rows(ids["<pad>"])
+    tokenizer, chance, found = build_side_tokenizer(source, rows), random.Random(1), set()
     letters = "abcdefgh" * 2 + "\u4e2d\u6587\u03b1\u00e9!z?"
     for _ in range(500):
         words = ("".join(chance.choices(letters, k=chance.randint(1, 4))) for _ in range(5))
         text = " ".join(words)
         [row] = tokenizer.encode_batch([text])
-        mine = [rows[0].ids[i] for i in row]
+        mine = [rows.ids[i] for i in row]
         assert mine == theirs(text)["input_ids"][:-1], text
         found |= {*mine}
     assert {ids[name] for name in more[:4]} <= found

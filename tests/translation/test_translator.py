@@ -161,19 +161,30 @@ def test_white_space_that_fills_a_part_is_not_translated(translator: Translator)
     assert translations[0].text == " ".join(part.strip() for part in translator.translate(real))
 
 
-def test_a_source_longer_than_the_learnt_positions_is_cut_whatever_is_asked_for(
-    tmp_path: Path,
+RNN = "model=rnn", "model.dim=32"
+MIXED = "attn@cross_attn=linformer", "cross_attn.rank=4"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        (*TINY_MODEL, "position=learned", "position.length=30"),
+        (*TINY_MODEL, *MIXED),
+        (*RNN, *MIXED),
+    ],
+    ids=["positions", "attention", "rnn"],
+)
+def test_a_source_longer_than_a_model_can_read_is_cut_whatever_is_asked_for(
+    tmp_path: Path, typed: tuple[str, ...]
 ) -> None:
-    chosen = "position=learned", "position.length=30", "data.max_length=30"
-    save_model(tmp_path / "best.ckpt", *TINY_MODEL, *chosen)
-    short = Translator.load(tmp_path, device="cpu")
+    save_model(tmp_path / "best.ckpt", *typed, "data.max_length=30")
+    short, text = Translator.load(tmp_path, device="cpu"), " ".join(SENTENCES[:4])
     with pytest.warns(UserWarning, match="line 1 is longer than 30 pieces"):
-        ((translations, _),) = short.stream(
-            [" ".join(SENTENCES[:4])], short.search(), max_source=1000
-        )
+        ((translations, _),) = short.stream([text], short.search(), max_source=1000)
     assert len(translations) == 1
-    with pytest.raises(ConfigError, match="longer than the 30 positions"):
-        short.align(" ".join(SENTENCES[:4]), "A dog.")
+    if "position=learned" in typed:
+        with pytest.raises(ConfigError, match="longer than the 30 positions"):
+            short.align(text, "A dog.")
 
 
 class Echo(SentenceEngine):
@@ -442,17 +453,3 @@ def test_a_device_that_cannot_be_used_is_refused_by_name() -> None:
 def test_a_path_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError):
         Translator.load(tmp_path)
-
-
-@pytest.mark.parametrize("model", [TINY_MODEL, ("model=rnn", "model.dim=32")], ids=["tf", "rnn"])
-def test_a_source_longer_than_its_attention_can_read_is_cut(
-    tmp_path: Path, model: tuple[str, ...]
-) -> None:
-    chosen = "attn@cross_attn=linformer", "cross_attn.rank=4", "data.max_length=30"
-    save_model(tmp_path / "best.ckpt", *model, *chosen)
-    short = Translator.load(tmp_path, device="cpu")
-    with pytest.warns(UserWarning, match="line 1 is longer than 30 pieces"):
-        ((translations, _),) = short.stream(
-            [" ".join(SENTENCES[:4])], short.search(), max_source=1000
-        )
-    assert len(translations) == 1

@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from seq2seq.functional.flash import FlashSlopes
+from seq2seq.functional.online_softmax import Outputs
 from seq2seq.functional.triton.blocks import Rows, load, product, rows_of, store
 from seq2seq.functional.triton.launch import Sizes
 from seq2seq.functional.triton.scores import (
@@ -137,27 +139,17 @@ def slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes):
     return p * factors, p * (dp - delta)
 
 
-class Slopes(NamedTuple):
-    """The gradients of what attention is computed from."""
-
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    u: Tensor | None
-    bias: Tensor | None
-
-
 def differentiate_blocks(
     score: ScoreArguments,
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    outputs: tuple[Tensor, Tensor, Tensor],
+    outputs: Outputs,
     tiles: TileArguments,
     bias: Tensor | None,
     sizes: Sizes,
-) -> Slopes:
-    """The gradients, from out, lse and dout; of a bias that is given here in the type of sums."""
+) -> FlashSlopes:
+    """The gradients; `bias` is the one that learns, if any."""
     out, lse, dout = outputs
     B, H, T, D = q.shape
     delta = (dout.to(lse.dtype) * out).sum(-1, keepdim=True)
@@ -174,4 +166,4 @@ def differentiate_blocks(
         N, heads, rows, width = bias.shape
         grid = N * heads, triton.cdiv(rows, sizes.Q.value), triton.cdiv(width, sizes.K.value)
         bias_kernel[grid](score, *given, rows_of(dbias), B // N, sizes)
-    return Slopes(dq, dk, dv, None if du is None else du.sum((0, 2)), dbias)
+    return FlashSlopes(dq, dk, dv, None if du is None else du.sum((0, 2)), dbias)

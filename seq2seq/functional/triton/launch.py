@@ -15,7 +15,7 @@ INSTEAD = "Take kernel=auto; or TRITON_INTERPRET=1 for a slow check of the kerne
 
 
 def is_interpreted() -> bool:
-    """Are kernels run by Triton's interpreter? It is chosen when they are first imported."""
+    """True if Triton's interpreter runs the kernels; chosen when they are first imported."""
     return os.environ.get("TRITON_INTERPRET", "0").lower() in {"1", "true", "on", "yes"}
 
 
@@ -86,6 +86,7 @@ class Sizes(NamedTuple):
 
 # Queries and keys of a block by the widest of its columns, for 16 bits and for more. Not measured.
 DOT_BLOCKS = {64: (64, 32), 128: (64, 32), 256: (32, 16)}
+# With a hidden layer, that of a tile is in registers: queries and keys by the same.
 ADDITIVE_BLOCKS = {32: (16, 16), 64: (16, 8), 128: (8, 8), 256: (8, 4), 512: (4, 4)}
 
 
@@ -94,18 +95,10 @@ def sizes_of(q: Tensor, v: Tensor, is_additive: bool) -> Sizes:
     import triton.language as tl
 
     types, columns = types_of(q.dtype), [round_up(x.shape[3]) for x in (q, v)]
-    if is_additive:
-        # The hidden layer of a tile is in registers.
-        block = next(
-            (size for width, size in ADDITIVE_BLOCKS.items() if max(columns) <= width), (2, 2)
-        )
-    elif is_interpreted():
-        block = (16, 16)
-    else:
-        sizes = next(
-            (size for width, size in DOT_BLOCKS.items() if max(columns) <= width), (16, 16)
-        )
-        block = (sizes[types.product is types.sum],) * 2
+    known, widest = (ADDITIVE_BLOCKS, (2, 2)) if is_additive else (DOT_BLOCKS, (16, 16))
+    block = next((size for width, size in known.items() if max(columns) <= width), widest)
+    if not is_additive:
+        block = (16 if is_interpreted() else block[types.product is types.sum],) * 2
     return Sizes(*(tl.constexpr(x) for x in (*block, *columns, types.sum, types.product)))
 
 

@@ -45,7 +45,7 @@ def paged_attention(
         lengths: (N,), how many tokens; the slots after them are not read.
         scale: factor of the scores.
         mask: bool, broadcastable to (N, H, T, S); True = may attend.
-        bias: added to the scores, broadcastable to (N, H, T, S).
+        bias: terms added to the scores, broadcastable to (N, H, T, S).
         split: keys of a partial sum, a multiple of the block; the result depends on it by rounding.
         block: keys read at once, a power of two, at least 16; None = what fits the widths.
 

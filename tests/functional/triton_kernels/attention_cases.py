@@ -1,9 +1,11 @@
 """Ragged cases of attention for its kernels, with the reference that they are compared with."""
 
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
+from helpers.builders import assert_equal, gradients
 from torch import Tensor
 
 from seq2seq.functional import explicit_attention
@@ -13,6 +15,13 @@ from seq2seq.functional.scores import dot
 from seq2seq.functional.softmax import causal_mask
 
 SCALE = 0.4
+# Sums run in float32; the inputs are the rounded ones of the reference, answers are rounded once.
+TOLERANCES = {
+    torch.float64: 1e-12,
+    torch.float32: 1e-5,
+    torch.float16: 1e-2,
+    torch.bfloat16: 0.12,  # the interpreter does not round to it, but cuts off
+}
 
 
 class Case(NamedTuple):
@@ -55,6 +64,9 @@ def cases(count: int) -> Iterator[Case]:
         mask = (None, "padding", "any", "empty")[n % 4]
         dropout = (0.0, 0.0, 0.25)[n % 3]
         yield Case(B, H, G, T, S, choose(1, 4, 6), choose(3, 4, 17), mask, bias, n % 5 > 2, dropout)
+
+
+CASES = list(cases(60))
 
 
 def draw(case: Case, additive: bool, dtype: torch.dtype, device: torch.device) -> Given:
@@ -116,3 +128,34 @@ def reference(case: Case, additive: bool, given: Given) -> Tensor:
         columns = torch.arange(case.S, device=q.device)
         weights = weights * keep_factors_at(seed, rows, columns, case.dropout, weights)
     return weights @ v.repeat_interleave(case.H // case.G, dim=1)
+
+
+def check_case(
+    case: Case,
+    additive: bool,
+    dtype: torch.dtype,
+    device: torch.device,
+    functions: ModuleType,
+) -> None:
+    """Compare the output and the gradients of a module of kernels with those of the reference."""
+    given = draw(case, additive, dtype, device)
+    attend = functions.triton_additive_attention if additive else functions.triton_attention
+    scale = {} if additive else {"scale": SCALE}
+    count = 4 if additive else 3
+    q, k, *others = given.leaves[:count]
+    ordered = (q, k, *reversed(others))  # u stands before the values
+    torch.default_generator.manual_seed(3)
+    out = attend(*ordered, **scale, **options_of(case, given))
+    torch.default_generator.manual_seed(3)
+    expected = reference(case, additive, given)
+    assert out.dtype is dtype
+    tolerance = TOLERANCES[dtype]
+    assert_equal(out.double(), expected, tolerance)
+    actual = gradients((out * given.slope).sum(), *given.leaves)
+    wanted = gradients((expected * given.slope.double()).sum(), *given.leaves)
+    for slope, right in zip(actual, wanted, strict=True):
+        assert slope.dtype is dtype
+        # Rounding adds up over the queries that a number is summed over, and the sum may be zero.
+        summed = max(1, case.B * case.H * case.T // right[..., 0].numel())
+        size = max(summed**0.5, float(right.abs().max()))
+        assert_equal(slope.double() / size, right.double() / size, tolerance)

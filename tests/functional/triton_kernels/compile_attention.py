@@ -9,6 +9,8 @@ from itertools import product
 import torch
 from compile_only import compile_only
 
+from seq2seq.functional.flash import FlashInputs
+from seq2seq.functional.online_softmax import Outputs
 from seq2seq.functional.tiles import TileSize, Tiling
 from seq2seq.functional.triton.backward import differentiate_blocks
 from seq2seq.functional.triton.forward import attend_blocks
@@ -26,10 +28,11 @@ def compile_attention(dtype: torch.dtype, width: int, additive: bool, rich: bool
     bias = torch.empty(1, H, T, S, dtype=dtype) if rich else None
     mask = torch.empty(B, 1, 1, S, dtype=torch.bool) if rich else None
     tiling = Tiling(0.1, rich, 0.1 * rich, 1 << 40, TileSize(B, T, S))
-    sizes, tiles = sizes_of(q, v, additive), tiles_in_kernels(q, k, mask, bias, tiling)
+    given = FlashInputs(tiling, q, k, v, u, bias, mask)
+    sizes, tiles = sizes_of(q, v, additive), tiles_in_kernels(given)
     score = score_arguments(tiling.scale, u)
     out, lse = attend_blocks(score, q, k, v, tiles, sizes)
-    differentiate_blocks(score, q, k, v, (out, lse, out), tiles, bias, sizes)
+    differentiate_blocks(score, q, k, v, Outputs(out, lse, out), tiles, bias, sizes)
 
 
 def main(capability: int, dtype: torch.dtype, widths: list[int]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import SCALE, Case, draw
+from attention_cases import CASES, SCALE, TOLERANCES, Case, check_case, draw
 from helpers.builders import assert_equal, gradients
 from torch import Tensor
 
@@ -10,16 +10,8 @@ pytest.importorskip(
     "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
-from helpers.kernel_cases import CASES, TOLERANCES, check_case
-
-from seq2seq.functional import (
-    flash_additive_attention,
-    flash_attention,
-)
-from seq2seq.functional.triton_flash import (
-    triton_additive_attention,
-    triton_attention,
-)
+from seq2seq.functional import flash_additive_attention, flash_attention, triton_flash
+from seq2seq.functional.triton_flash import triton_additive_attention, triton_attention
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
@@ -28,7 +20,7 @@ from seq2seq.functional.triton_flash import (
 def test_kernels_compute_the_formula_and_its_gradients(
     number: int, additive: bool, dtype: torch.dtype, device: torch.device
 ) -> None:
-    check_case(CASES[number], additive, dtype, device)
+    check_case(CASES[number], additive, dtype, device, triton_flash)
 
 
 @pytest.mark.parametrize("additive", [False, True], ids=["dot", "additive"])

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from attention_cases import CASES, check_case
 
 pytest.importorskip(
     "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
-from helpers.kernel_cases import CASES, check_case
 from triton.runtime.errors import InterpreterError
 
 import seq2seq
@@ -46,7 +46,7 @@ class Kernel(NamedTuple):
     name: str
 
     def lie(self, old: str, new: str, additive: bool = False) -> Lie:
-        text = (PACKAGE / "kernels" / self.file).read_text(encoding="utf-8")
+        text = (PACKAGE / "functional" / "triton" / self.file).read_text(encoding="utf-8")
         (body,) = re.findall(rf"def {self.name}\(.*?(?=\n\n\n)", text, re.DOTALL)
         assert body.count(old) == 1, (old, body)
         return Lie(self.file, body, body.replace(old, new), additive)
@@ -147,7 +147,9 @@ LIES = {
 def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the kernels, and of their functions, that can be changed and imported."""
     folder = tmp_path / "changed_kernels"
-    shutil.copytree(PACKAGE / "kernels", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        PACKAGE / "functional" / "triton", folder, ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copy(PACKAGE / "functional" / "triton_flash.py", folder)
     for path in folder.glob("*.py"):
         text = path.read_text(encoding="utf-8")
