@@ -103,8 +103,9 @@ def serve_models(arguments: Namespace, models: dict[str, Path]) -> None:
 
     from seq2seq.serving.model_worker import ModelWorker
     from seq2seq.serving.server import build_server, open_socket, serve
-    from seq2seq.serving.service import Limits, Service
+    from seq2seq.serving.service import Service
     from seq2seq.serving.storage import Storage
+    from seq2seq.serving.validation import Limits
 
     torch.set_num_threads(1)  # the matrices of a step are too small to split
     search = {"beam_size": arguments.beam_size}

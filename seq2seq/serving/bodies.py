@@ -11,7 +11,6 @@ from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.validation import FORM, KEY_NAMES, PARTS, media_type, parse_form, parse_parts
 
 PREFIX = 2**16  # bytes in which the key of a body with a file must be
-BYTES = 12  # of a character, at most, as forms and JSON may write it
 ROOM = (2**24, 2**27)  # bytes of all bodies that are read, before and after the key is known
 JSON_KEY = re.compile(rb'"(?:%s)"\s*:\s*("(?:[^"\\]|\\.)*")' % "|".join(KEY_NAMES).encode())
 

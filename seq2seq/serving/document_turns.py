@@ -8,7 +8,7 @@ from typing import Any
 
 from seq2seq.base.errors import format_count
 from seq2seq.serving.errors import HTTPError, retrieve_error
-from seq2seq.serving.off_loop import Value
+from seq2seq.serving.event_loop import Value
 
 AT_ONCE = 4  # documents of a client
 TOGETHER = 32  # of all clients; from half of it on, a client may have one

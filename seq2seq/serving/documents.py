@@ -14,15 +14,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.serving.client_request import ClientRequest
+from seq2seq.serving.client_request import ClientRequest, wait_for_answer
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.glossaries import build_glossary, require_phrases
+from seq2seq.serving.event_loop import Value, run_off_loop
+from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.off_loop import Value, run_off_loop
-from seq2seq.serving.service import Service, Terms, foreign_text, wait_for_answer
+from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
+from seq2seq.serving.texts import foreign_text
 from seq2seq.serving.validation import AUTO, Entry, UploadedFile
 from seq2seq.translation.documents import links_of, request_sentence
 from seq2seq.translation.request import Translation, TranslationRequest
@@ -88,7 +89,8 @@ class ClientDocument:
         self.model = models[0]
         if source == AUTO:
             sample, _ = await self.handle.ask("sample")
-            detected = detect(sample["sample"], [each.source for each in models])
+            sources = [each.source for each in models]
+            detected = await asyncio.to_thread(detect, sample["sample"], sources)
             matching = [each for each in models if each.source == detected.language]
             if not matching:
                 raise foreign_text(self.handle.name, detected, models)

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from seq2seq.base.text_stream import without_marks
@@ -20,6 +20,7 @@ COLUMNS = {"tsv": (2,), "csv": (2, 4)}
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 Entries = Mapping[str, str]  # terms of the source, and their translations
+Terms = Sequence[tuple[str, str]]  # each with its translation; several of a term are alternatives
 
 
 def parse_entries(text: str, kind: str, pair: str) -> dict[str, str]:
@@ -74,12 +75,12 @@ def format_entries(entries: Entries) -> str:
     return "\n".join(f"{term}\t{translation}" for term, translation in entries.items())
 
 
-def build_glossary(entries: Iterable[tuple[str, str]], language: str) -> Glossary:
+def build_glossary(terms: Terms, language: str) -> Glossary:
     """The glossary of some terms, each with a translation, for texts in a language. A term with
     several is translated by one of them.
     """
     phrases: dict[str, tuple[str, ...]] = {}
-    for pair in entries:
+    for pair in terms:
         term, translation = map(without_marks, pair)
         phrases[term] = (*phrases.get(term, ()), translation)
     return Glossary(list(phrases.items()), spaceless=is_spaceless(language))

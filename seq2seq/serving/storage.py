@@ -195,13 +195,23 @@ class Storage:
             remove_record(folder / oldest.id)
 
     def _folder(self, kind: Kind, client: str) -> Path:
-        return self.folder / kind.name / hashlib.sha256(client.encode()).hexdigest()
+        return self.folder / kind.name / client_digest(client)
 
     def _find(self, kind: Kind, client: str, record_id: str) -> Path:
         path = self._folder(kind, client) / record_id
         if not ID.fullmatch(record_id) or has_expired(kind, path):
             raise UnknownRecordError(f"{record_id[:50]!r} is none of your {kind.name}")
         return path
+
+
+def client_digest(client: str) -> str:
+    """The name of a client's folders, which does not tell its key."""
+    return hashlib.sha256(client.encode()).hexdigest()
+
+
+def short_digest(client: str) -> str:
+    """The beginning of the digest, for logs and metrics."""
+    return client_digest(client)[:12]
 
 
 def record_paths(folder: Path) -> list[Path]:

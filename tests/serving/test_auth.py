@@ -12,13 +12,13 @@ import pytest
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("uvicorn")
 
-from helpers.keyed_service import FORM, LOCAL, access, running, send
-from starlette.testclient import TestClient
+from helpers.services import LOCAL, access, client_of, running, send
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.serving.auth import Access
-from seq2seq.serving.routes import GET, KEY_IN_BODY, POST, build_app
-from seq2seq.serving.service import Limits, Service
+from seq2seq.serving.routes import KEY_IN_BODY, PATHS, SERVED
+from seq2seq.serving.service import Service
+from seq2seq.serving.validation import FORM, Limits
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -128,7 +128,7 @@ def test_a_server_for_this_machine_answers_only_as_this_machine() -> None:
 def test_names_of_the_server_are_given(
     words: tuple[str, ...], answered: list[str], refused: list[str]
 ) -> None:
-    with TestClient(build_app(Service({}), access(*words))) as client:
+    with client_of(Service({}), access(*words)) as client:
         for hosts, codes in ((answered, {200}), (refused, {400, 421})):
             for host in hosts:
                 answer = client.get("/health/live", headers={"host": host})
@@ -157,12 +157,12 @@ def test_names_and_addresses_that_are_none_are_refused(words: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("kind", [FORM, "text/plain", "application/json"])
-@pytest.mark.parametrize("path", POST)
+@pytest.mark.parametrize("path", PATHS["POST"])
 def test_pages_elsewhere_cost_nothing(path: str, kind: str) -> None:
     def codes(access: Access, **headers: str) -> int:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         named["content-type"] = kind
-        with TestClient(build_app(Service({}), access), base_url="http://localhost:8000") as client:
+        with client_of(Service({}), access, base_url="http://localhost:8000") as client:
             return client.post(path, content=b"q=a&source=de&target=en", headers=named).status_code
 
     for headers in (
@@ -197,7 +197,7 @@ def test_a_key_is_checked_before_a_body_is_read() -> None:
 
     async def ask() -> None:
         async with running(access("--keys", "FILE"), keys=[b"key"]) as (_, port):
-            for path in POST:
+            for path in PATHS["POST"]:
                 for key in ("Bearer wrong", "DeepL-Auth-Key wrong", "Bearer ke", None):
                     if key is None and path in KEY_IN_BODY:
                         continue  # the key may be in the body: see test_bodies.py
@@ -289,7 +289,7 @@ def test_connections_that_uvicorn_does_not_show_stay(caplog: pytest.LogCaptureFi
 
 
 def test_every_path_is_guarded() -> None:
-    with TestClient(build_app(Service({}), LOCAL), base_url="http://evil.example") as client:
-        for path in (*POST, *GET, "/", "/page.js", "/openapi.yaml", "/metrics", "/nowhere"):
+    with client_of(Service({}), LOCAL, base_url="http://evil.example") as client:
+        for path in (*SERVED, "/", "/page.js", "/openapi.yaml", "/metrics", "/nowhere"):
             for method in ("GET", "POST", "HEAD", "OPTIONS", "DELETE"):
                 assert client.request(method, path).status_code == 421, (method, path)

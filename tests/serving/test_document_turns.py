@@ -12,7 +12,8 @@ pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 from seq2seq.serving import document_turns
 from seq2seq.serving.document_turns import AT_ONCE, TOGETHER, DocumentTurns
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.load import LOOKS, Lag, client_digest
+from seq2seq.serving.event_loop import TICKS, Lag
+from seq2seq.serving.storage import short_digest
 
 
 def test_a_client_and_all_of_them_have_so_many() -> None:
@@ -93,7 +94,7 @@ def test_the_end_waits_for_what_is_in_time_and_cancels_the_rest() -> None:
 def test_the_lag_is_the_worst_of_a_while() -> None:
     lag = Lag()
     assert lag.seconds == 0
-    lag.delays += [0.5, *[0.1] * (LOOKS - 1)]
+    lag.delays += [0.5, *[0.1] * (TICKS - 1)]
     assert lag.seconds == 0.5
     lag.delays.append(0.1)
     assert lag.seconds == 0.1
@@ -113,6 +114,6 @@ def test_a_loop_that_is_held_up_is_late() -> None:
 
 
 def test_a_digest_does_not_tell_the_key() -> None:
-    assert client_digest("key") == client_digest("key") != client_digest("yek")
-    assert "key" not in client_digest("key")
+    assert short_digest("key") == short_digest("key") != short_digest("yek")
+    assert "key" not in short_digest("key")
     assert document_turns.AT_ONCE * 2 <= TOGETHER

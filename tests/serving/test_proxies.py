@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("uvicorn", reason="pip install -e '.[serve]'")
 pytestmark = pytest.mark.serving
@@ -39,15 +39,17 @@ def replaced(text: str, changes: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[int], list[Path]]]:
+def servers(
+    trained: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[list[int], list[Path]]]:
     """The ports and logs of two servers that were started as the page says."""
     assert f"`seq2seq serve RUN {OPTIONS}`" in PAGE
-    run, folder = demo_run(tmp_path_factory.getbasetemp()), tmp_path_factory.mktemp("logs")
+    folder = tmp_path_factory.mktemp("logs")
     ports, logs, processes = [], [], []
     for n in range(2):
         ports.append(free_port())
         logs.append(folder / str(n))
-        words = ["serve", str(run), *OPTIONS.split(), "--port", str(ports[-1])]
+        words = ["serve", str(trained), *OPTIONS.split(), "--port", str(ports[-1])]
         with logs[-1].open("w") as log:
             command = [sys.executable, "-m", "seq2seq", *words]
             processes.append(subprocess.Popen(command, stderr=log))

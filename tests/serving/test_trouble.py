@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
 
+from helpers.services import client_of, demo_service, loadless_twin
 from starlette.testclient import TestClient
 
 from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.serving import routes
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.queue import Speed
-from seq2seq.serving.service import Limits, Service
+from seq2seq.serving.service import Service
+from seq2seq.serving.validation import Limits
 from seq2seq.serving.word_links import MAX_PADDED
 
 TEXTS = demo_lines("test", "de", 20)
@@ -27,22 +29,8 @@ LIMITS = Limits(queue=1536, characters=40_000)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo_run(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
 def service(trained: Path) -> Service:
-    return Service({"demo": lambda: ModelWorker("demo", trained, "cpu")}, LIMITS)
-
-
-@pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[TestClient]:
-    with TestClient(routes.build_app(service)) as client:
-        assert client.portal
-        client.portal.call(service.load)
-        yield client
-        client.portal.call(service.drain)
+    return demo_service(trained, LIMITS)
 
 
 @pytest.fixture
@@ -78,7 +66,7 @@ def busy(client: TestClient, model: ModelWorker) -> Iterator[threading.Event]:
     """The engine waits until the event is set."""
     go, thread = threading.Event(), model.thread
     assert client.portal
-    client.portal.call(lambda: [thread.call(thread.compute, go.wait)])
+    client.portal.call(lambda: [thread.compute(go.wait)])
     yield go
     go.set()
 
@@ -328,13 +316,12 @@ def test_a_load_reads_the_keys_again_and_keeps_them_if_it_cannot(
     file = tmp_path / "keys"
     file.write_bytes(b"first\r\n\n\t second  third\n")
     assert read_keys(file) == [b"first", b"second", b"third"]
-    guarded = Service({}, LIMITS, read_keys(file), file)
-    guarded.models = service.models
+    guarded = loadless_twin(service, keys=read_keys(file), keys_file=file)
 
     def codes(*keys: str) -> list[int]:
-        with TestClient(routes.build_app(guarded)) as client:
-            headers = [{"authorization": f"Bearer {key}"} for key in keys]
-            return [client.get("/v1/models", headers=each).status_code for each in headers]
+        headers = [{"authorization": f"Bearer {key}"} for key in keys]
+        client = client_of(guarded)
+        return [client.get("/v1/models", headers=each).status_code for each in headers]
 
     def load() -> None:
         with pytest.raises(Seq2SeqError):

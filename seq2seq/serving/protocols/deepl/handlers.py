@@ -1,15 +1,17 @@
 """The protocol of DeepL, which translation tools and office programs speak."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from seq2seq.serving.languages import english_name
-from seq2seq.serving.off_loop import run_off_loop
-from seq2seq.serving.protocols.deepl_glossaries import read_terms
-from seq2seq.serving.service import ClientText, Service
+from seq2seq.serving.protocols.deepl import documents, glossaries
+from seq2seq.serving.protocols.deepl.glossaries import read_terms
+from seq2seq.serving.service import Routes, Service
+from seq2seq.serving.texts import ClientText, answer_texts, split_texts
 from seq2seq.serving.validation import Entry
 from seq2seq.text.documents.document import Split
 from seq2seq.text.documents.html_markup import read_html
@@ -22,20 +24,19 @@ TRUE = (True, "1", "true")  # the number 1 equals True
 
 
 async def translate(service: Service, request: Request, entry: Entry) -> Any:
-    """Translate texts. Wishes that are no more than preferences change nothing."""
+    """Translate texts. Wishes that are only preferences change nothing."""
     languages = entry["source_lang"], entry["target_lang"]
     wishes = {"read": reader_of(entry), "split": SPLITS[entry["split_sentences"]]}
     terms = await read_terms(service, request, entry)
-    texts = await service.split(entry["text"], *languages, terms=terms, **wishes)
-    await (await service.submit(texts, request))
+    texts = await split_texts(service, entry["text"], *languages, terms=terms, **wishes)
     is_billed = entry.get("show_billed_characters", False) in TRUE
-    size = sum(map(len, entry["text"]))
-    return await run_off_loop(size, to_deepl, texts, entry["text"], is_billed)
+    write = partial(to_deepl, originals=entry["text"], is_billed=is_billed)
+    return await answer_texts(service, request, texts, write)
 
 
 def to_deepl(texts: Sequence[ClientText], originals: Sequence[str], is_billed: bool) -> Response:
-    """The answer. A text in a language of no model stands as it was, with that language, and a
-    message. So has a text with a sentence that is copied.
+    """The answer. A text in a language that no model translates stays as it is, with its language
+    and a message. A text of which a sentence is copied has a message, too.
     """
     translations: list[dict[str, Any]] = []
     for text, original in zip(texts, originals, strict=True):
@@ -79,5 +80,14 @@ async def languages(service: Service, request: Request, entry: Entry) -> Any:
 
 
 async def usage(service: Service, request: Request) -> Any:
-    """Characters translated since the start; there is no limit."""
+    """The characters translated since the start; there is no limit."""
     return {"character_count": service.characters, "character_limit": NO_LIMIT}
+
+
+ROUTES: Routes = {
+    "POST /v2/translate": translate,
+    "POST /v2/languages": languages,
+    "GET /v2/languages": languages,
+    "GET /v2/usage": usage,
+}
+ROUTES |= documents.ROUTES | glossaries.ROUTES

@@ -1,4 +1,4 @@
-"""Documents of DeepL's protocol: sent, asked for until they are translated, fetched once."""
+"""Documents in DeepL's protocol: sent, asked for until they are translated, fetched once."""
 
 import asyncio
 import hmac
@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seq2seq.serving.documents import accept_document, find_record, send_document
-from seq2seq.serving.protocols.deepl_glossaries import read_terms
-from seq2seq.serving.service import Service
+from seq2seq.serving.protocols.deepl.glossaries import read_terms
+from seq2seq.serving.service import Routes, Service
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
 from seq2seq.serving.validation import Entry, UploadedFile
 
@@ -38,7 +38,7 @@ async def get_status(service: Service, request: Request, entry: Entry) -> Any:
 
 
 async def download(service: Service, request: Request, entry: Entry) -> Response:
-    """A document that is translated, and then no longer kept."""
+    """A translated document, which is then no longer kept."""
     record = await find_document(service, request, entry)
     response = send_document(record)
     storage, client = service.find_storage(), request.state.client
@@ -47,8 +47,15 @@ async def download(service: Service, request: Request, entry: Entry) -> Response
 
 
 async def find_document(service: Service, request: Request, entry: Entry) -> Record:
-    """Raises: UnknownRecordError if the document is not the client's, or the key not its own."""
+    """Raises: UnknownRecordError if the client has no such document, or the key is not its own."""
     record = await find_record(service, request)
     if not hmac.compare_digest(record.metadata["key"].encode(), entry["document_key"].encode()):
         raise UnknownRecordError("document_key is not that of this document")
     return record
+
+
+ROUTES: Routes = {
+    "POST /v2/document": upload,
+    "POST /v2/document/{document_id}": get_status,
+    "POST /v2/document/{document_id}/result": download,
+}

@@ -7,65 +7,54 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.glossaries import Entries, check_entry_count, format_entries, parse_entries
-from seq2seq.serving.off_loop import run_off_loop
-from seq2seq.serving.service import Service, Terms
+from seq2seq.serving.event_loop import run_off_loop
+from seq2seq.serving.glossaries import (
+    Entries,
+    Terms,
+    check_entry_count,
+    format_entries,
+    parse_entries,
+)
+from seq2seq.serving.service import Routes, Service
 from seq2seq.serving.storage import GLOSSARIES, Record
 from seq2seq.serving.validation import AUTO, Entry
 from seq2seq.text.languages import language_code
 
 Dictionaries = dict[str, Entries]  # by languages, such as `de-en`
+Description = Callable[[Record], dict[str, Any]]  # of a glossary, in one of the two versions
 
 
-async def create_bilingual(service: Service, request: Request, entry: Entry) -> Any:
-    """Keep a glossary of one pair of languages."""
-    return JSONResponse(bilingual_json(await create_glossary(service, request, entry)), 201)
-
-
-async def create_multilingual(service: Service, request: Request, entry: Entry) -> Any:
-    """Keep a glossary of several pairs of languages."""
-    return JSONResponse(multilingual_json(await create_glossary(service, request, entry)), 201)
-
-
-async def create_glossary(service: Service, request: Request, entry: Entry) -> Record:
+async def create_glossary(
+    describe: Description, service: Service, request: Request, entry: Entry
+) -> Response:
+    """Keep a glossary: of several pairs of languages, or of the one in `entry`."""
     dictionaries = await parse_dictionaries(service, entry.get("dictionaries", [entry]))
     keep, packed = service.find_storage().create, pack(entry["name"], dictionaries)
-    return await asyncio.to_thread(keep, GLOSSARIES, request.state.client, *packed)
+    record = await asyncio.to_thread(keep, GLOSSARIES, request.state.client, *packed)
+    return JSONResponse(describe(record), 201)
 
 
-async def list_bilingual(service: Service, request: Request) -> Any:
-    """The client's glossaries of one pair of languages, oldest first."""
-    records = await list_glossaries(service, request)
-    single = [record for record in records if len(record.metadata["counts"]) == 1]
-    return {"glossaries": list(map(bilingual_json, single))}
-
-
-async def list_multilingual(service: Service, request: Request) -> Any:
-    """All glossaries of the client, oldest first."""
-    return {"glossaries": list(map(multilingual_json, await list_glossaries(service, request)))}
-
-
-async def list_glossaries(service: Service, request: Request) -> list[Record]:
-    """The glossaries of a client; none where nothing is kept."""
+async def list_glossaries(describe: Description, service: Service, request: Request) -> Any:
+    """The client's glossaries that a version describes, oldest first; none if nothing is kept."""
     if service.storage is None:
-        return []
-    return await asyncio.to_thread(service.storage.list_records, GLOSSARIES, request.state.client)
+        return {"glossaries": []}
+    keep = service.storage
+    records = await asyncio.to_thread(keep.list_records, GLOSSARIES, request.state.client)
+    if describe is bilingual_json:
+        records = [record for record in records if len(record.metadata["counts"]) == 1]
+    return {"glossaries": list(map(describe, records))}
 
 
-async def get_bilingual(service: Service, request: Request) -> Any:
-    """A glossary of one pair of languages, without its entries."""
-    return bilingual_json(await call(service.find_storage().read, request))
-
-
-async def get_multilingual(service: Service, request: Request) -> Any:
+async def get_glossary(describe: Description, service: Service, request: Request) -> Any:
     """A glossary, without its entries."""
-    return multilingual_json(await call(service.find_storage().read, request))
+    return describe(await call(service.find_storage().read, request))
 
 
 async def get_bilingual_entries(service: Service, request: Request) -> Any:
@@ -141,8 +130,8 @@ async def language_pairs_of_glossaries(service: Service, request: Request) -> An
 async def read_terms(service: Service, request: Request, entry: Entry) -> Terms:
     """The terms of the glossaries of a request, of which the first takes precedence.
 
-    Raises: HTTPError if they are not for its languages; UnknownRecordError for one of nobody, or of
-        another client.
+    Raises: HTTPError if they are not for its languages; UnknownRecordError if the client has no
+        such glossary.
     """
     ids = entry.get("glossary_ids", entry.get("glossary_id")) or []
     if ids and entry["source_lang"] == AUTO:
@@ -156,8 +145,8 @@ async def read_terms(service: Service, request: Request, entry: Entry) -> Terms:
 
 
 async def parse_dictionaries(service: Service, described: list[Entry]) -> Dictionaries:
-    """The dictionaries of a request. Raises: HTTPError for entries that are none, and languages
-    that are not translated.
+    """The dictionaries of a request. Raises: HTTPError for damaged entries, and for languages that
+    are not translated.
     """
     dictionaries: Dictionaries = {}
     for each in described:
@@ -215,3 +204,23 @@ def bilingual_json(record: Record) -> dict[str, Any]:
     if len(dictionaries) != 1:
         raise HTTPError(400, "this glossary is not of one pair of languages: see /v3/glossaries")
     return {**glossary, **dictionaries[0], "ready": True}
+
+
+LIST, ONE = "/v2/glossaries", "/v2/glossaries/{glossary_id}"
+LIST_V3, ONE_V3 = "/v3/glossaries", "/v3/glossaries/{glossary_id}"
+ROUTES: Routes = {
+    f"POST {LIST}": partial(create_glossary, bilingual_json),
+    f"POST {LIST_V3}": partial(create_glossary, multilingual_json),
+    "GET /v2/glossary-language-pairs": language_pairs_of_glossaries,
+    f"GET {LIST}": partial(list_glossaries, bilingual_json),
+    f"GET {ONE}": partial(get_glossary, bilingual_json),
+    f"GET {ONE}/entries": get_bilingual_entries,
+    f"GET {LIST_V3}": partial(list_glossaries, multilingual_json),
+    f"GET {ONE_V3}": partial(get_glossary, multilingual_json),
+    f"GET {ONE_V3}/entries": get_multilingual_entries,
+    f"DELETE {ONE}": delete_glossary,
+    f"DELETE {ONE_V3}": delete_glossary,
+    f"DELETE {ONE_V3}/dictionaries": delete_dictionary,
+    f"PATCH {ONE_V3}": update_multilingual,
+    f"PUT {ONE_V3}/dictionaries": replace_dictionary,
+}
