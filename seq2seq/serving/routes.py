@@ -72,11 +72,10 @@ def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: 
     files["/"] = files.pop("/index.html")
     routes = [Route(path, partial(send_file, file)) for path, file in files.items()]
     routes.append(Route("/openapi.yaml", send_description))
-    for method, paths in PATHS.items():
-        for path in paths:
-            handler = ROUTES[f"{method} {path}"]
-            answer = partial(handle, service, path, handler, describe_body(path, method))
-            routes.append(Route(path, answer, methods=[method]))
+    for route, handler in ROUTES.items():
+        method, path = route.split()
+        answer = partial(handle, service, path, handler, describe_body(path, method))
+        routes.append(Route(path, answer, methods=[method]))
     starlette = Starlette(routes=routes, exception_handlers={HTTPException: handle_http_exception})
     starlette.state.registry = build_registry(service)
     app: ASGIApp = starlette

@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 
@@ -80,6 +82,16 @@ class ServerProcess:
         code = self.process.wait()
         self.reader.join()
         return code
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started, and those that these have started."""
+    found: list[int] = []
+    with suppress(OSError):  # it has just ended
+        for path in Path(f"/proc/{process}/task").glob("*/children"):
+            for child in map(int, path.read_text().split()):
+                found += [child, *children(child)]
+    return found
 
 
 def request_bytes(text: str) -> bytes:

@@ -46,50 +46,22 @@ def test_accepted_connections_send_at_once(
         raise
 
 
-HOSTS = [
-    # Of this machine, at any port.
-    ("localhost", 200),
-    ("localhost:8000", 200),
-    ("127.0.0.1", 200),
-    ("127.0.0.1:1", 200),
-    ("[::1]", 200),
-    ("[::1]:65535", 200),
-    ("LocalHost", 200),
-    ("localhost.", 200),
-    ("localhost.:80", 200),
-    ("localhost:", 200),
-    # Others.
-    ("evil.example", 421),
-    ("evil.example:8000", 421),
-    ("localhost.evil.example", 421),
-    ("evil.localhost", 421),
-    ("127.0.0.1.evil.example", 421),
-    ("127.0.0.2", 421),
-    ("0.0.0.0", 421),
-    ("[::2]", 421),
-    # None.
-    ("", 400),
-    (" ", 400),
-    (".", 400),
-    (":8000", 400),
-    ("localhost..", 400),
-    ("localhost:http", 400),
-    ("localhost:123456", 400),
-    ("localhost:1:2", 400),
-    ("user@localhost", 400),
-    ("localhost@evil.example", 400),
-    ("localhost/evil", 400),
-    ("localhost, evil.example", 400),
-    ("::1", 400),
-    ("[::1", 400),
-    ("löcalhost", 400),
-]
+HOSTS = {
+    200: "localhost localhost:8000 127.0.0.1 127.0.0.1:1 [::1] [::1]:65535 LocalHost localhost. "
+    "localhost.:80 localhost:",
+    421: "evil.example evil.example:8000 localhost.evil.example evil.localhost "
+    "127.0.0.1.evil.example 127.0.0.2 0.0.0.0 [::2]",
+    400: ". :8000 localhost.. localhost:http localhost:123456 localhost:1:2 user@localhost "
+    "localhost@evil.example localhost/evil ::1 [::1 löcalhost",
+}
+CODES = [(host, code) for code, hosts in HOSTS.items() for host in hosts.split()]
+CODES += [("", 400), (" ", 400), ("localhost, evil.example", 400)]
 
 
 def test_a_server_for_this_machine_answers_only_as_this_machine() -> None:
     async def ask() -> None:
         async with running() as (_, port):
-            for host, code in HOSTS:
+            for host, code in CODES:
                 for path in ("/health/live", "/", "/openapi.yaml", "/languages"):
                     found, answer = await send(port, f"GET {path} HTTP/1.1\nHost: {host}")
                     assert found == code, (host, path, answer)

@@ -9,11 +9,9 @@ import pytest
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
-from seq2seq.serving import document_turns
 from seq2seq.serving.document_turns import AT_ONCE, TOGETHER, DocumentTurns
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.event_loop import TICKS, Lag
-from seq2seq.serving.storage import short_digest
 
 
 def test_a_client_and_all_of_them_have_so_many() -> None:
@@ -111,9 +109,3 @@ def test_a_loop_that_is_held_up_is_late() -> None:
         return lag.seconds
 
     assert asyncio.run(run()) >= 0.35
-
-
-def test_a_digest_does_not_tell_the_key() -> None:
-    assert short_digest("key") == short_digest("key") != short_digest("yek")
-    assert "key" not in short_digest("key")
-    assert document_turns.AT_ONCE * 2 <= TOGETHER

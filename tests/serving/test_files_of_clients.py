@@ -18,7 +18,7 @@ from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
-from helpers.services import KEYS, client_of, keyed_service, loadless_twin, metrics_of
+from helpers.services import KEYS, keyed_service, metrics_of
 from starlette.testclient import TestClient
 
 from seq2seq.base.errors import ConfigError
@@ -26,7 +26,6 @@ from seq2seq.serving import document_process, document_turns, documents
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Storage
-from seq2seq.text.documents.files.formats import FORMATS
 
 LINES = demo_lines("test", "de", 40)
 MARKDOWN = f"# {LINES[0]}\r\n\r\n{LINES[1]} `code`\r\n"
@@ -128,16 +127,6 @@ def test_a_text_or_several_files_are_no_file(client: TestClient) -> None:
     assert client.post("/translate_file", json=PAIR).status_code == 415
 
 
-def test_without_a_folder_documents_are_refused(client: TestClient, service: Service) -> None:
-    keyless = client_of(loadless_twin(service, keys=None, storage=None))
-    answer = send(keyless, "a.txt", LINES[0])
-    assert answer.status_code == 400 and "--keep-in" in answer.json()["error"]
-    assert "--keep-in" in upload(keyless, "a.txt", LINES[0])["message"]
-    assert not keyless.get("/frontend/settings").json()["filesTranslation"]
-    settings = client.get("/frontend/settings").json()
-    assert settings["filesTranslation"] and settings["supportedFilesFormat"] == list(FORMATS)
-
-
 def test_a_key_may_be_in_the_form(client: TestClient) -> None:
     stranger: dict[str, Any] = {"headers": {"authorization": ""}}
     stranger["files"] = {"file": ("a.txt", LINES[0].encode())}
@@ -176,22 +165,6 @@ def test_what_goes_wrong_is_the_state_of_the_document(
     monkeypatch.setattr(documents, "SECONDS", 0.05)
     assert "within" in wait(client, upload(client, "a.txt", LINES[0]))["message"]
     assert not service.documents.count
-
-
-def test_a_document_of_word_comes_back(client: TestClient) -> None:
-    output = io.BytesIO()
-    xml = f'<w:d xmlns:w="{SPACE}"><w:p><w:r><w:t>{LINES[0]}</w:t></w:r></w:p></w:d>'
-    with zipfile.ZipFile(output, "w") as archive:
-        archive.writestr("word/document.xml", xml)
-    url = send(client, "a.docx", output.getvalue()).json()["translatedFileUrl"]
-    with zipfile.ZipFile(io.BytesIO(client.get(url).content)) as archive:
-        assert LINES[0] not in archive.read("word/document.xml").decode()
-
-
-def test_the_folder_has_no_names_of_clients(service: Service) -> None:
-    assert service.storage
-    paths = [str(path) for path in Path(service.storage.folder).rglob("*")]
-    assert not any("first" in path or "a.md" in path for path in paths)
 
 
 BOMB = "".join(f"<w:p id='{number}'/>" for number in range(250_000))

@@ -25,7 +25,7 @@ from helpers.services import client_of, demo_service, loadless_twin, metrics_of
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from seq2seq.base.errors import ConfigError, Seq2SeqError
+from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import EOS
 from seq2seq.cli import serve
 from seq2seq.cli.main import parse_arguments
@@ -298,7 +298,11 @@ def test_what_is_served_is_what_is_described(client: TestClient) -> None:
     for path in routes.PATHS["GET"]:
         assert client.get(path).status_code == (400 if "{" in path else 200)
     assert client.get("/v2/languages?type=all").status_code == 400
-    assert client.get("/nothing").json()["error"] and client.get("/translate").status_code == 405
+    for method, path in (("GET", "/nothing"), ("POST", "/v2/write/rephrase")):
+        answer = client.request(method, path, content=b"x" * 1000)
+        assert answer.status_code == 404
+        assert path in answer.json()["message"] and "/v2/translate" in answer.json()["message"]
+    assert client.get("/translate").status_code == 405
 
 
 def test_all_that_is_told_of_a_translation_is_described(client: TestClient) -> None:
@@ -383,41 +387,6 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
     assert model.backlog.pieces == 0 == model.sentences.active_rows == model.sentences.pages
     assert not (model.thread._active or model.backlog.requests or model.engine.busy)
     assert not model.thread._results
-
-
-def test_an_error_of_the_engine_is_told_and_the_next_request_is_answered(
-    service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: Any
-) -> None:
-    engine: Any = service.models["demo"].sentences
-    step = engine._step
-
-    def fail() -> None:
-        monkeypatch.setattr(engine, "_step", step)
-        raise RuntimeError(f"out of memory in {TEXTS[0]}")
-
-    monkeypatch.setattr(engine, "_step", fail)
-    answer = ask(client, "/translate")
-    assert answer.status_code == 500 and "log" in answer.json()["error"]
-    assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
-    assert ask(client, "/translate").status_code == 200
-
-
-def test_a_load_that_fails_changes_nothing(service: Service, client: TestClient) -> None:
-    before = dict(service.models)
-
-    def fail() -> ModelWorker:
-        raise ConfigError("damaged")
-
-    service.builders = {**service.builders, "other": fail}
-    assert client.portal
-    with pytest.raises(Seq2SeqError, match="damaged"):
-        client.portal.call(service.load)
-    assert service.models == before and ask(client, "/translate").status_code == 200
-    service.builders = {"demo": service.builders["demo"]}
-    client.portal.call(service.load)
-    assert service.models["demo"] is not before["demo"]
-    assert ask(client, "/translate").status_code == 200
-    assert not before["demo"].thread._thread.is_alive()
 
 
 def test_a_request_that_is_split_while_models_are_loaded_is_answered(
@@ -657,19 +626,3 @@ def test_the_side_of_deepls_languages_may_be_in_a_form(
     for form, code in ((b"type=all", 400), (b"side=target", 400), (b"a" * (LIMITS.body + 1), 413)):
         answer = client.request(method, path, content=form, headers={"content-type": FORM})
         assert answer.status_code == code and answer.json()["message"]
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/v2/write/rephrase"),
-        ("GET", "/v3/style_rules"),
-        ("GET", "/v3/translation_memories"),
-    ],
-)
-def test_calls_of_deepl_that_are_not_served_say_which_are(
-    client: TestClient, method: str, path: str
-) -> None:
-    answer = client.request(method, path, content=b"x" * 1000)
-    assert answer.status_code == 404
-    assert path in answer.json()["message"] and "/v2/translate" in answer.json()["message"]

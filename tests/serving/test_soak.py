@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.servers import ServerProcess, request_bytes
+from helpers.servers import ServerProcess, children, request_bytes
 from helpers.tiny_runs import demo_lines
 
 pytestmark = pytest.mark.serving
@@ -33,19 +33,6 @@ HOSTILE: list[tuple[Any, set[int]]] = [
     ({"text": 1}, {400}),
     ({"nonsense": []}, {400}),
 ]
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started, and these in turn."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(path.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == pid:
-            found += [int(path.parent.name), *children(int(path.parent.name))]
-    return found
 
 
 def workers_of(server: ServerProcess) -> list[int]:

@@ -191,11 +191,15 @@ def test_an_error_of_a_call_or_a_slice_belongs_to_its_request(
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError(f"cannot do {TEXTS[0]}")
 
-    for owner, name in ((model.engine, "submit"), (model.translator, "alignments")):
+    for owner, name in (
+        (model.sentences, "_step"),
+        (model.engine, "submit"),
+        (model.translator, "alignments"),
+    ):
         caplog.clear()
         monkeypatch.setattr(owner, name, fail)
         answer = ask(client, links=True)
-        assert answer.status_code == 500, name
+        assert answer.status_code == 500 and "log" in answer.json()["error"], name
         assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
         monkeypatch.undo()
         assert ask(client, links=True).status_code == 200

@@ -23,7 +23,7 @@ from seq2seq.serving.glossaries import (
     parse_entries,
 )
 from seq2seq.serving.service import Routes, Service
-from seq2seq.serving.storage import GLOSSARIES, Record
+from seq2seq.serving.storage import GLOSSARIES, Kind, Record
 from seq2seq.serving.validation import AUTO, Entry
 from seq2seq.text.languages import language_code
 
@@ -54,20 +54,19 @@ async def list_glossaries(describe: Description, service: Service, request: Requ
 
 async def get_glossary(describe: Description, service: Service, request: Request) -> Any:
     """A glossary, without its entries."""
-    return describe(await call(service.find_storage().read, request))
+    return describe(await read_glossary(service, request))
 
 
 async def get_bilingual_entries(service: Service, request: Request) -> Any:
     """The entries of a glossary of one pair of languages, as lines with tabs."""
-    record = await call(service.find_storage().read, request)
+    record = await read_glossary(service, request)
     text = format_entries(find_dictionary(record, pair_of(bilingual_json(record))))
     return PlainTextResponse(text, media_type="text/tab-separated-values")
 
 
 async def get_multilingual_entries(service: Service, request: Request, entry: Entry) -> Any:
     """The entries of a glossary for a pair of languages."""
-    record = await call(service.find_storage().read, request)
-    entries = format_entries(find_dictionary(record, pair_of(entry)))
+    entries = format_entries(find_dictionary(await read_glossary(service, request), pair_of(entry)))
     return {"dictionaries": [{**entry, "entries": entries, "entries_format": "tsv"}]}
 
 
@@ -75,49 +74,61 @@ async def update_multilingual(service: Service, request: Request, entry: Entry) 
     """Give a glossary another name, or further entries, which replace those of the same terms."""
     added = await parse_dictionaries(service, entry["dictionaries"])
 
-    def merge(record: Record) -> tuple[dict[str, Any], bytes]:
-        known = json.loads(record.content)
-        merged = {pair: known.get(pair, {}) | entries for pair, entries in added.items()}
-        return pack(entry.get("name", record.metadata["name"]), known | merged)
+    def merge(known: Dictionaries) -> Dictionaries:
+        return known | {pair: {**known.get(pair, {}), **added[pair]} for pair in added}
 
-    return multilingual_json(await call(service.find_storage().update, request, merge))
+    return multilingual_json(await change_glossary(service, request, merge, entry.get("name")))
 
 
 async def replace_dictionary(service: Service, request: Request, entry: Entry) -> Any:
     """Replace the entries of a glossary for a pair of languages."""
     new = await parse_dictionaries(service, [entry])
-
-    def replace(record: Record) -> tuple[dict[str, Any], bytes]:
-        return pack(record.metadata["name"], json.loads(record.content) | new)
-
-    record = await call(service.find_storage().update, request, replace)
+    record = await change_glossary(service, request, lambda known: known | new)
     return dictionary_json(record, pair_of(entry))
 
 
 async def delete_dictionary(service: Service, request: Request, entry: Entry) -> Any:
     """Delete the entries of a glossary for a pair of languages."""
     pair = pair_of(entry)
+    find_dictionary(await read_glossary(service, request), pair)
 
-    def remove(record: Record) -> tuple[dict[str, Any], bytes]:
-        find_dictionary(record, pair)
-        known = json.loads(record.content)
-        return pack(record.metadata["name"], {each: known[each] for each in known if each != pair})
+    def remove(known: Dictionaries) -> Dictionaries:
+        return {each: entries for each, entries in known.items() if each != pair}
 
-    await call(service.find_storage().update, request, remove)
+    await change_glossary(service, request, remove)
     return Response(status_code=204)
 
 
 async def delete_glossary(service: Service, request: Request) -> Any:
     """Delete a glossary."""
-    await call(service.find_storage().delete, request)
+    await asyncio.to_thread(service.find_storage().delete, *place_of(request))
     return Response(status_code=204)
 
 
-async def call(method: Callable[..., Any], request: Request, *arguments: Any) -> Any:
-    """The result of a method of the storage for the glossary that the path of a request names."""
-    glossary_id = request.path_params["glossary_id"]
-    client = request.state.client
-    return await asyncio.to_thread(method, GLOSSARIES, client, glossary_id, *arguments)
+async def read_glossary(service: Service, request: Request) -> Record:
+    """The glossary that the path of a request names."""
+    return await asyncio.to_thread(service.find_storage().read, *place_of(request))
+
+
+async def change_glossary(
+    service: Service,
+    request: Request,
+    change: Callable[[Dictionaries], Dictionaries],
+    name: str | None = None,
+) -> Record:
+    """Change the dictionaries of the glossary that the path of a request names, and its name if
+    another is given.
+    """
+
+    def repack(record: Record) -> tuple[dict[str, Any], bytes]:
+        return pack(name or record.metadata["name"], change(json.loads(record.content)))
+
+    return await asyncio.to_thread(service.find_storage().update, *place_of(request), repack)
+
+
+def place_of(request: Request) -> tuple[Kind, str, str]:
+    """The place in the storage of the glossary that the path of a request names."""
+    return GLOSSARIES, request.state.client, request.path_params["glossary_id"]
 
 
 async def language_pairs_of_glossaries(service: Service, request: Request) -> Any:
