@@ -42,6 +42,7 @@ REPEATED = {
 LIMITS = {
     "queue": Option(positive, "N", "maximum pieces that wait (%(default)s)", 40_960),
     "deadline": Option(positive, "S", "seconds to wait (%(default)s)", 30),
+    "characters": Option(positive, "N", "characters of a request's texts (%(default)s)", 20_000),
     "grace": Option(natural_number, "S", "seconds for documents after SIGTERM (%(default)s)", 8),
     "connections": Option(positive, "N", "open connections, and requests (%(default)s)", 512),
 }
@@ -114,7 +115,12 @@ def serve_models(arguments: Namespace, models: dict[str, Path]) -> None:
         name: partial(ModelWorker, name, path, arguments.device, search, engine)
         for name, path in models.items()
     }
-    limits = Limits(arguments.queue, arguments.deadline, connections=arguments.connections)
+    limits = Limits(
+        queue=arguments.queue,
+        deadline=arguments.deadline,
+        characters=arguments.characters,
+        connections=arguments.connections,
+    )
     storage = Storage(arguments.keep_in) if arguments.keep_in else None
     service = Service(builders, limits, keys, arguments.keys, storage, arguments.grace)
     listening = open_socket(arguments.host, arguments.port)

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from seq2seq.serving.event_loop import count_waiting_calls
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Service
-from seq2seq.serving.storage import short_digest
+from seq2seq.serving.storage import client_digest
 
 # Of each model: its gauges, and its counters since it was loaded.
 GAUGES: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
@@ -63,7 +63,7 @@ class LoadCollector(Collector):
         documents = GaugeMetricFamily("seq2seq_documents", text, labels=["client", "state"])
         for client in self.service.documents.count:
             for state, count in self.service.documents.counts(client).items():
-                documents.add_metric([short_digest(client), state], count)
+                documents.add_metric([client_digest(client)[:12], state], count)
         yield documents
         calls = GaugeMetricFamily("seq2seq_pool_queue", "Calls without a thread.", labels=["pool"])
         for name, count in count_waiting_calls().items():

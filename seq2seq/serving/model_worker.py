@@ -38,7 +38,7 @@ SMALL = 512  # pieces of a request that is tried, however slow others were, if i
 
 
 class Arithmetic(NamedTuple):
-    """How a model computes; `str()` describes it in the log.
+    """A model's way to compute; `str()` describes it in the log.
 
     Attributes:
         precision: As for `Translator.engine`.

@@ -21,7 +21,7 @@ from seq2seq.serving.event_loop import count_waiting_calls
 from seq2seq.serving.metrics import REQUESTS, SECONDS
 from seq2seq.serving.routes import SERVED, build_app
 from seq2seq.serving.service import Service
-from seq2seq.serving.storage import short_digest
+from seq2seq.serving.storage import client_digest
 
 log = logging.getLogger("seq2seq.serving")
 access_log = logging.getLogger("seq2seq.access")
@@ -170,7 +170,7 @@ class AccessMiddleware:
             access_log.info("%s %.1f ms %s", what, 1000 * seconds, load)
 
     def _describe_load(self, state: Mapping[str, Any]) -> str:
-        """What a request has needed, and the load when it ended.
+        """Part of a log line: the times of a request, and the load when it ended.
 
         Args:
             state: State of the request: its client and the parts of its work, if it got so far.
@@ -179,7 +179,7 @@ class AccessMiddleware:
         load = [f"pool={sum(count_waiting_calls().values())} lag={lag:.1f} memory={memory:.0f}"]
         if client := state.get("client"):
             counts = self.service.documents.counts(client).values()
-            load += [f"key={short_digest(client)}", f"documents={'+'.join(map(str, counts))}"]
+            load += [f"key={client_digest(client)[:12]}", f"documents={'+'.join(map(str, counts))}"]
         if times := [part.seconds for part in state.get("parts", ())]:
             queued, decoded = map(max, zip(*times, strict=True))
             load.append(f"queue={1000 * queued:.1f} decode={1000 * decoded:.1f}")

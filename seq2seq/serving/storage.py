@@ -205,13 +205,10 @@ class Storage:
 
 
 def client_digest(client: str) -> str:
-    """The name of a client's folders, which does not tell its key."""
+    """The name of a client's folders, which does not reveal its key; logs and metrics have its
+    first 12 characters.
+    """
     return hashlib.sha256(client.encode()).hexdigest()
-
-
-def short_digest(client: str) -> str:
-    """The beginning of the digest, for logs and metrics."""
-    return client_digest(client)[:12]
 
 
 def record_paths(folder: Path) -> list[Path]:
