@@ -60,7 +60,7 @@ class Limits:
     @property
     def body(self) -> int:
         """Bytes of a body without a file: 1 MiB, or more if texts may be longer than usual."""
-        return max(2**20, self.text)
+        return max(2**20, self.text + 2**16)
 
 
 class UploadedFile(str):

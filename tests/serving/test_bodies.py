@@ -21,7 +21,7 @@ from seq2seq.serving.bodies import PREFIX, find_key_in
 from seq2seq.serving.routes import KEEPING, KEY_IN_BODY, WITH_FILE
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import Storage
-from seq2seq.serving.validation import FORM, parse_parts
+from seq2seq.serving.validation import FORM, Limits, parse_parts
 
 JSON, PARTS = "application/json", "multipart/form-data; boundary=xyz"
 LONG = "a" * 2 * PREFIX
@@ -139,6 +139,15 @@ def test_a_key_opens_after_the_longest_text(kind: str, letter: str) -> None:
                 header = {"authorization": f"Bearer {key}".encode(), "content-type": kind.encode()}
                 answer = client.post("/translate", content=body_of(kind, *fields), headers=header)
                 assert answer.status_code == code
+
+
+def test_a_body_has_room_for_the_longest_text_however_it_is_written() -> None:
+    limits = Limits(characters=200_000)
+    text = "\U0001f600" * limits.characters
+    for kind in (JSON, FORM, PARTS):
+        content = body_of(kind, ("q", text), ("source", "de"), ("target", "en"))
+        assert Limits().body < len(content) or kind == PARTS
+        assert len(content) < limits.body
 
 
 def test_a_body_in_parts_leaves_nothing_behind() -> None:
