@@ -62,9 +62,9 @@ def parse_hosts(names: Sequence[str]) -> frozenset[str]:
 
 
 def parse_proxies(texts: Sequence[str]) -> list[str]:
-    """The addresses and networks of a list of texts, each of which may name several.
+    """The addresses and networks in a list of texts, separated by commas.
 
-    Raises: ConfigError if one is neither.
+    Raises: ConfigError for anything else.
     """
     proxies = [each.strip() for text in texts for each in text.split(",")]
     for proxy in proxies:
@@ -174,7 +174,7 @@ def read_keys(path: Path) -> list[bytes]:
 def authorize(keys: Collection[bytes] | None, key: str, request: Request) -> str:
     """The client that a request comes from: its key, or its address if no key is needed.
 
-    Raises: HTTPError if a key is needed, and this is none of the keys.
+    Raises: HTTPError if a key is needed and this one is unknown.
     """
     if keys is None:
         return request.client.host if request.client else ""

@@ -16,12 +16,12 @@ JSON_KEY = re.compile(rb'"(?:%s)"\s*:\s*("(?:[^"\\]|\\.)*")' % "|".join(KEY_NAME
 
 
 class Body:
-    """The body of a request, of which no more is read than is asked for. Call `release` when it is
+    """The body of a request, read only as far as its methods are asked to. Call `release` when it is
     no longer needed.
 
     Args:
-        seconds: from now on, in which all of it must arrive.
-        used: the bytes that all requests hold now, before and after their keys are known.
+        seconds: Seconds from now on until all of it must have arrived.
+        used: Bytes that all requests hold now, before and after their keys are known.
     """
 
     def __init__(self, request: Request, seconds: float, used: list[int]):
@@ -41,8 +41,8 @@ class Body:
         return find_key_in(bytes(self._data[: limit + 1]), self.headers, limit)
 
     async def read(self, limit: int) -> bytes:
-        """All of it. A body that is too long is not kept, but read to its end, so that the client
-        comes to read the answer.
+        """The whole body. One that is too long is not kept, but read to its end, so that the client
+        gets to read the answer.
 
         Raises: HTTPError if it is longer than `limit` or too slow, or there is no room for it.
         """
@@ -56,7 +56,7 @@ class Body:
         return bytes(self._data)
 
     def release(self) -> None:
-        """Forget it, and make room for others."""
+        """Forget the body, and make room for others."""
         self._data.clear()
         for known in (False, True):
             self._used[known] -= self._held[known]

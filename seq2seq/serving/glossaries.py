@@ -27,10 +27,10 @@ def parse_entries(text: str, kind: str, pair: str) -> dict[str, str]:
     """The entries of a text of lines.
 
     Args:
-        kind: `tsv`, or `csv`, in which the codes of the languages may follow.
-        pair: these codes, such as `de-en`.
+        kind: Either `tsv`, or `csv`, in which the codes of the languages may follow.
+        pair: Codes of the languages, such as `de-en`.
 
-    Raises: HTTPError with the line that is none, and for too many.
+    Raises: HTTPError that names a line without an entry, and for too many entries.
     """
     plain: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     layout = plain if kind == "tsv" else {"strict": True}

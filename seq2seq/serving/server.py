@@ -51,7 +51,7 @@ class Server(uvicorn.Server):
     drains it, and the second ends it.
 
     Attributes:
-        failure: the error of the first load, which ends the server.
+        failure: Error of the first load, which ends the server.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service):
@@ -114,8 +114,8 @@ class Server(uvicorn.Server):
         """Close connections without a request, if there are more connections than may be open.
 
         Args:
-            late: also close those from which no request, or only half of one, has come since this
-                was true before; those that wait for their next request stay open.
+            late: Whether to close also those from which no request, or only half of one, has come
+                since this was last true; those that wait for their next request stay open.
         """
         connections: set[Any] = self.server_state.connections
         surplus = max(0, len(connections) - self.service.limits.connections)
@@ -202,8 +202,8 @@ def build_server(
     """The server of a service.
 
     Args:
-        access: from where requests are answered.
-        tls: a certificate and its private key, for https.
+        access: Where requests may come from.
+        tls: Certificate and its private key, for https.
     """
     config = uvicorn.Config(
         AccessMiddleware(build_app(service, access), service),

@@ -86,12 +86,12 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 
 def read_entry(request: Request, body: bytes, description: Any) -> Entry:
-    """The fields of a request, with defaults for those that it lacks. The query of a form has
-    fields, too, which take precedence. Keys are none of them. A language that is to be detected is
-    `auto`, however the client writes it.
+    """The fields of a request, with defaults for missing ones and without keys. Fields in the query
+    take precedence over those of a form. A language that is to be detected is `auto`, however the
+    client writes it.
 
     Args:
-        description: of `describe_body`.
+        description: Description of the body, from `describe_body`.
 
     Raises: HTTPError unless they are as described.
     """
@@ -128,7 +128,7 @@ def read_entry(request: Request, body: bytes, description: Any) -> Entry:
 
 
 def parse_json(text: str) -> Any:
-    """Raises: ValueError unless a text is JSON; HTTPError if it would take too long to read."""
+    """Parse JSON. Raises: ValueError for other texts; HTTPError if it would take too long."""
     brackets = text.count("[") + text.count("{")
     if brackets > MAX_BRACKETS:
         raise HTTPError(413, f"the body has {brackets:,} brackets; at most {MAX_BRACKETS:,}")
@@ -149,8 +149,8 @@ def parse_parts(headers: Headers, body: bytes, max_files: int, is_whole: bool = 
     """The values of each field of a body in parts.
 
     Args:
-        max_files: how many parts may be files.
-        is_whole: False for the beginning of a body, of which only complete parts are read.
+        max_files: Number of parts that may be files.
+        is_whole: Whether the body is complete; else only its complete parts are read.
 
     Raises: ValueError if it cannot be read.
     """
@@ -255,7 +255,7 @@ def validate_fields(entry: Entry, schema: Any) -> Entry:
 
 
 def validate_text(value: str, schema: Any, name: str) -> None:
-    """Raises: HTTPError if a text is no Unicode, or none of those that are allowed."""
+    """Raises: HTTPError if a text is not valid Unicode, or not one of those that are allowed."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
