@@ -16,8 +16,8 @@ JSON_KEY = re.compile(rb'"(?:%s)"\s*:\s*("(?:[^"\\]|\\.)*")' % "|".join(KEY_NAME
 
 
 class Body:
-    """The body of a request, read only as far as its methods are asked to. Call `release` when it is
-    no longer needed.
+    """The body of a request, of which only what its methods need is read. Call `release` when the
+    body is no longer needed.
 
     Args:
         seconds: Seconds from now on until all of it must have arrived.

@@ -60,7 +60,7 @@ class DocumentReader:
         self.translations: list[tuple[str, WordLinks | None]] = []
 
     def sample(self) -> Message:
-        """A sample of the text, for detecting its language. Raises: DataError if the file cannot be read."""
+        """A sample for detecting the language. Raises: DataError if the file cannot be read."""
         documents = open_file(self.name, self.data, Cutter(None)).documents[:100]
         return {"sample": " ".join(" ".join(each.sentences) for each in documents)[:SAMPLE]}, b""
 

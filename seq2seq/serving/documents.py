@@ -85,8 +85,8 @@ class ClientDocument:
     async def read(self, source: str, models: Sequence[ModelWorker]) -> int:
         """Let the process read the file. Returns: the number of its characters.
 
-        Raises: HTTPError for too many, and for a file in a language that no model translates; others
-            as for `DocumentHandle.ask`.
+        Raises: HTTPError for too many, and for a language that no model translates; others as for
+            `DocumentHandle.ask`.
         """
         self.model = models[0]
         if source == AUTO:

@@ -1,8 +1,9 @@
 """Services in this process: behind a test client, or behind a socket."""
 
 import asyncio
+import threading
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -100,6 +101,16 @@ async def send(port: int, head: str, body: bytes = b"") -> tuple[int, str]:
             answer += await asyncio.wait_for(reader.read(10_000), 10)
     writer.close()
     return int(answer.split()[1]), answer.decode()
+
+
+def later(
+    function: Callable[[], Any], results: list[Any] | None = None
+) -> tuple[threading.Thread, list[Any]]:
+    """Call a function in another thread. Returns: the thread, and the list that gets the result."""
+    found = [] if results is None else results
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    return thread, found
 
 
 def metrics_of(client: TestClient) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,15 @@ def client(service: Any) -> Iterator[Any]:
 
     with loaded_client(service, headers=KEYS[0] if service.keys else {}) as client:
         yield client
+
+
+@pytest.fixture
+def busy(service: Any, client: Any) -> Iterator[threading.Event]:
+    """The engine waits until the event is set."""
+    go, thread = threading.Event(), service.models["demo"].thread
+    client.portal.call(lambda: [thread.compute(go.wait)])
+    yield go
+    go.set()
 
 
 @pytest.fixture(scope="session")

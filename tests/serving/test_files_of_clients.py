@@ -18,7 +18,7 @@ from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
-from helpers.services import KEYS, keyed_service, metrics_of
+from helpers.services import KEYS, keyed_service, later, metrics_of
 from starlette.testclient import TestClient
 
 from seq2seq.base.errors import ConfigError
@@ -135,9 +135,12 @@ def test_a_key_may_be_in_the_form(client: TestClient) -> None:
     assert client.post("/translate_file", data=data, **stranger).status_code == 200
 
 
-def test_a_long_document_lets_others_pass(client: TestClient, service: Service) -> None:
+def test_a_long_document_lets_others_pass(
+    client: TestClient, service: Service, busy: threading.Event
+) -> None:
     long = [upload(client, "a.txt", "\n".join(LINES) * 8) for _ in range(document_turns.AT_ONCE)]
     assert "wait until one" in upload(client, "a.txt", LINES[0])["message"]
+    busy.set()
     model = service.models["demo"]
     for _ in range(3):
         body = {**PAIR, "q": LINES[0]}
@@ -306,11 +309,7 @@ def test_a_server_that_stops_gives_documents_a_while(
     monkeypatch.setattr(service, "draining", False)
     long = upload(client, "long.txt", "\n".join(LINES) * 20)
     short = upload(client, "short.txt", LINES[0])
-    answers: list[Any] = []
-    waiting = threading.Thread(
-        target=lambda: answers.append(send(client, "long.txt", "\n".join(LINES) * 20))
-    )
-    waiting.start()
+    waiting, answers = later(lambda: send(client, "long.txt", "\n".join(LINES) * 20))
     while service.documents.count["first"] < 2 or wait(client, short)["status"] != "done":
         time.sleep(0.02)
     assert client.portal

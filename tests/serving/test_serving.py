@@ -21,7 +21,7 @@ from helpers.tiny_runs import demo_lines
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
 
-from helpers.services import client_of, demo_service, loadless_twin, metrics_of
+from helpers.services import client_of, demo_service, later, loadless_twin, metrics_of
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
@@ -313,16 +313,6 @@ def test_all_that_is_told_of_a_translation_is_described(client: TestClient) -> N
     assert {"unmet", "shortlist"} <= set(told) <= set(known)
 
 
-@pytest.fixture
-def busy(service: Service, client: TestClient) -> Iterator[threading.Event]:
-    """The engine waits until the event is set."""
-    assert client.portal
-    go, thread = threading.Event(), service.models["demo"].thread
-    client.portal.call(lambda: [thread.compute(go.wait)])
-    yield go
-    go.set()
-
-
 def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
     service: Service, client: TestClient, busy: threading.Event
 ) -> None:
@@ -330,12 +320,7 @@ def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
     late = ask(client, "/v1/translate", deadline=0.1)
     assert late.status_code == 504 and model.backlog.pieces == 0
     answers: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(ask(client, "/translate", q=TEXTS)))
-        for _ in range(6)
-    ]
-    for thread in threads:
-        thread.start()
+    threads = [later(lambda: ask(client, "/translate", q=TEXTS), answers)[0] for _ in range(6)]
     accepted = max(1, LIMITS.queue // sum(len(ids) for ids in model.engine.codec.encode(TEXTS)))
     while len(answers) < 6 - accepted:
         time.sleep(0.01)
@@ -402,9 +387,7 @@ def test_a_request_that_is_split_while_models_are_loaded_is_answered(
         return split_now
 
     monkeypatch.setattr(texts, "split_now", split_later)
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(ask(client, "/translate")))
-    thread.start()
+    thread, answers = later(lambda: ask(client, "/translate"))
     while not begun:
         time.sleep(0.01)
     assert client.portal

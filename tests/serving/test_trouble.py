@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from helpers.tiny_runs import demo_lines
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
 
-from helpers.services import client_of, demo_service, loadless_twin
+from helpers.services import client_of, demo_service, later, loadless_twin
 from starlette.testclient import TestClient
 
 from seq2seq.base.errors import ConfigError, Seq2SeqError
@@ -45,30 +45,12 @@ def ask(client: TestClient, **entry: Any) -> Any:
     return client.post("/v1/translate", json={"text": TEXTS[0], **entry})
 
 
-def later(function: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
-    """Call a function in another thread. Returns: the thread, and where the result goes."""
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(function()))
-    thread.start()
-    return thread, results
-
-
 def wait_for(condition: Callable[[], Any]) -> None:
     for _ in range(30_000):
         if condition():
             return
         time.sleep(0.002)
     raise AssertionError("waited in vain")
-
-
-@pytest.fixture
-def busy(client: TestClient, model: ModelWorker) -> Iterator[threading.Event]:
-    """The engine waits until the event is set."""
-    go, thread = threading.Event(), model.thread
-    assert client.portal
-    client.portal.call(lambda: [thread.compute(go.wait)])
-    yield go
-    go.set()
 
 
 @pytest.mark.parametrize("whole", [True, False])
