@@ -88,7 +88,8 @@ async def send_file(file: Path, request: Request) -> Response:
     return FileResponse(file)
 
 
-async def send_description(request: Request) -> Response:
+def send_description(request: Request) -> Response:
+    """The description of the service; Starlette calls this in a thread."""
     return Response(format_description(), media_type="application/yaml")
 
 
