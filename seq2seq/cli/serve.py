@@ -62,6 +62,7 @@ class LimitOptions:
 
     queue: int = value("maximum pieces that wait (%(default)s)", "N", default=40_960)
     deadline: int = value("seconds to wait (%(default)s)", "S", default=30)
+    characters: int = value("characters of a request's texts (%(default)s)", "N", default=20_000)
     grace: int = value(GRACE, "S", default=8, type=natural_number)
     connections: int = value("open connections, and requests (%(default)s)", "N", default=512)
 
@@ -114,8 +115,9 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
 
     from seq2seq.serving.model_worker import ModelWorker
     from seq2seq.serving.server import build_server, open_socket, serve
-    from seq2seq.serving.service import Limits, Service
+    from seq2seq.serving.service import Service
     from seq2seq.serving.storage import Storage
+    from seq2seq.serving.validation import Limits
 
     torch.set_num_threads(1)  # the matrices of a step are too small to split
     engine = {**options.engine, "workers": options.workers}
@@ -123,7 +125,12 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
         name: partial(ModelWorker, name, path, options.device, options.search, engine)
         for name, path in models.items()
     }
-    most = Limits(limits.queue, limits.deadline, connections=limits.connections)
+    most = Limits(
+        queue=limits.queue,
+        deadline=limits.deadline,
+        characters=limits.characters,
+        connections=limits.connections,
+    )
     storage = Storage(options.keep_in) if options.keep_in else None
     service = Service(builders, most, keys, given.keys, storage, limits.grace)
     listening = open_socket(given.host, given.port)

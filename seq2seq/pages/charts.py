@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from seq2seq.pages.labels import to_label
@@ -39,10 +40,10 @@ class Axes(NamedTuple):
     y: Sequence[float]
 
     def across(self, value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * share_along(value, self.x)
+        return float(np.interp(value, (self.x[0], self.x[-1]), (LEFT, WIDTH - RIGHT)))
 
     def up(self, value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share_along(value, self.y)
+        return float(np.interp(value, (self.y[0], self.y[-1]), (HEIGHT - BOTTOM, TOP)))
 
 
 def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str:
@@ -60,21 +61,24 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str
         drawn.append(f'<polyline class="line {kind}" points="{line}">{title}</polyline>')
         if each.best:
             step, value = each.best
-            label = f"{each.name} {value:.4g}, {x} {step:,g}"
-            drawn.append(draw_dot(axes, each.best, kind, label))
+            label = escape(f"{each.name} {value:.4g}, {x} {step:,g}")
+            place = f'cx="{axes.across(step):.1f}" cy="{axes.up(value):.1f}"'
+            dot = f'<circle class="dot {kind}" {place} r="3.5"><title>{label}</title></circle>'
+            drawn.append(dot)
         if named:
             drawn.append(draw_label(WIDTH - RIGHT + 7, height + 4, name, f"name {kind}"))
-    return chart_svg(drawn, axes, x, y)
+    drawn.append(draw_label(LEFT - 7, 12, y, "caption"))
+    drawn.append(draw_label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 5, x, "caption middle"))
+    return (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(f"{y} by {x}")}">{"".join(drawn)}</svg>'
+    )
 
 
 def series_class(n: int) -> str:
     """The classes of a line: its hue, and its dashes where the hues have been used."""
     dashes = f" d{n // HUES}" if n >= HUES else ""
     return f"s{n % HUES}{dashes}"
-
-
-def share_along(value: float, ticks: Sequence[float]) -> float:
-    return (value - ticks[0]) / (ticks[-1] - ticks[0])
 
 
 def round_ticks(values: Sequence[float]) -> list[float]:
@@ -105,28 +109,8 @@ def draw_rules_and_ticks(axes: Axes) -> list[str]:
     return [*drawn, *ticks]
 
 
-def draw_dot(axes: Axes, point: Point, kind: str, title: str) -> str:
-    x, y = axes.across(point[0]), axes.up(point[1])
-    return (
-        f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
-        f"<title>{escape(title)}</title></circle>"
-    )
-
-
 def draw_label(x: float, y: float, text: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
-
-
-def chart_svg(drawn: Sequence[str], axes: Axes, x: str, y: str) -> str:
-    title = escape(f"{y} by {x}")
-    captions = draw_label(LEFT - 7, 12, y, "caption") + draw_label(
-        (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 5, x, "caption middle"
-    )
-    inside = "".join(drawn)
-    return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">'
-        f"{inside}{captions}</svg>"
-    )
 
 
 def learning_curves(rows: Sequence[Mapping[str, str]]) -> str:

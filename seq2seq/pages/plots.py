@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -161,7 +162,7 @@ def draw_all(weights: np.ndarray, source: list[str], target: list[str], heads: l
         if head < layout.columns:
             label_source(axes, source, layout)
         if head % layout.columns == 0:
-            label_target(axes, target, layout)
+            label_axis(axes.yaxis, target, layout, pad=4)
         if heads:
             axes.set_xlabel(heads[head], color=QUIET, fontsize=8, labelpad=4, parse_math=False)
     draw_scale(figure, layout)
@@ -184,9 +185,7 @@ def draw_map(axes: Axes, grid: np.ndarray, layout: MapLayout) -> None:
 
 def label_source(axes: Axes, words: Sequence[str], layout: MapLayout) -> None:
     axes.xaxis.tick_top()
-    shown = range(0, len(words), layout.step)
-    axes.set_xticks([i + 0.5 for i in shown], [words[i] for i in shown], parse_math=False)
-    axes.tick_params("x", length=0, pad=3, labelsize=layout.font, labelcolor=INK)
+    label_axis(axes.xaxis, words, layout, pad=3)
     labels = axes.get_xticklabels()
     widest = max(label.get_window_extent().width for label in labels) / axes.figure.dpi
     if widest > 0.9 * layout.cell * layout.step:
@@ -196,10 +195,11 @@ def label_source(axes: Axes, words: Sequence[str], layout: MapLayout) -> None:
             label.set(rotation=turn, ha=side, va="bottom", rotation_mode="anchor")
 
 
-def label_target(axes: Axes, words: Sequence[str], layout: MapLayout) -> None:
+def label_axis(axis: Axis, words: Sequence[str], layout: MapLayout, pad: int) -> None:
+    """Write words beside the rows or columns of a map, `pad` points away."""
     shown = range(0, len(words), layout.step)
-    axes.set_yticks([j + 0.5 for j in shown], [words[j] for j in shown], parse_math=False)
-    axes.tick_params("y", length=0, pad=4, labelsize=layout.font, labelcolor=INK)
+    axis.set_ticks([n + 0.5 for n in shown], [words[n] for n in shown], parse_math=False)
+    axis.set_tick_params(length=0, pad=pad, labelsize=layout.font, labelcolor=INK)
 
 
 def draw_scale(figure: Figure, layout: MapLayout) -> None:

@@ -10,13 +10,24 @@ from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.serving.errors import HTTPError
 
 # A name, which may end with a dot, or an address; then a port. No user, no path.
 HOST = re.compile(r"([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])\.?(?::[0-9]{0,5})?")
+CONTENT_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    b"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", CONTENT_POLICY),
+    (b"cache-control", b"no-store"),
+]
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -25,9 +36,9 @@ class Access:
     """From where requests are answered.
 
     Attributes:
-        hosts: names of the server in the Host of a request, in lower case; None = any.
-        origins: of other pages that may send requests from browsers; `*` means all.
-        proxies: addresses and networks of proxies, whose X-Forwarded-For is believed.
+        hosts: Names of the server in the Host of a request, in lower case; None = any.
+        origins: Origins of other pages that may send requests from browsers; `*` means all.
+        proxies: Addresses and networks of proxies whose X-Forwarded-For is believed.
     """
 
     hosts: frozenset[str] | None = None
@@ -51,9 +62,9 @@ def parse_hosts(names: Sequence[str]) -> frozenset[str]:
 
 
 def parse_proxies(texts: Sequence[str]) -> list[str]:
-    """The addresses and networks of a list of texts, each of which may name several.
+    """The addresses and networks in a list of texts, separated by commas.
 
-    Raises: ConfigError if one is neither.
+    Raises: ConfigError for anything else.
     """
     proxies = [each.strip() for text in texts for each in text.split(",")]
     for proxy in proxies:
@@ -68,10 +79,12 @@ def parse_proxies(texts: Sequence[str]) -> list[str]:
 
 
 class GuardMiddleware:
-    """Refuses requests by their heads, before the application sees them.
+    """Refuses requests by their heads, before the application sees them, and adds headers to all
+    answers that tell browsers what not to do with them.
 
     Args:
-        max_requests: answered at once; beyond it, only those for the health of the server are.
+        max_requests: Requests that are answered at the same time; more are only answered if they
+            ask for the health of the server.
     """
 
     def __init__(self, app: ASGIApp, access: Access, max_requests: int):
@@ -79,13 +92,18 @@ class GuardMiddleware:
         self.requests = 0  # that are being answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
         self.requests += 1
         try:
             if scope["type"] == "http":
                 self._check(scope)
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, send_with_headers)
         except HTTPError as error:
-            await error.response()(scope, receive, send)
+            await error.response()(scope, receive, send_with_headers)
         finally:
             self.requests -= 1
 
@@ -106,7 +124,7 @@ def check_host(headers: Headers, hosts: Collection[str] | None) -> None:
     rebinding), and then read what this server answers. The browser still sends that name.
 
     Args:
-        hosts: names of the server, in lower case; None = any.
+        hosts: Names of the server, in lower case; None = any.
 
     Raises: HTTPError for another host, for none, and for more than one.
     """
@@ -128,7 +146,7 @@ def check_origin(headers: Headers, origins: Collection[str]) -> None:
     or, if it is old or does not trust the server, in Origin alone. Programs send neither.
 
     Args:
-        origins: whose pages may send requests; `*` means all.
+        origins: Origins whose pages may send requests; `*` means all.
 
     Raises: HTTPError for a page of another origin than the server's own and these.
     """
@@ -156,7 +174,7 @@ def read_keys(path: Path) -> list[bytes]:
 def authorize(keys: Collection[bytes] | None, key: str, request: Request) -> str:
     """The client that a request comes from: its key, or its address if no key is needed.
 
-    Raises: HTTPError if a key is needed, and this is none of the keys.
+    Raises: HTTPError if a key is needed and this one is unknown.
     """
     if keys is None:
         return request.client.host if request.client else ""

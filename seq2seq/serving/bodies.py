@@ -11,18 +11,17 @@ from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.validation import FORM, KEY_NAMES, PARTS, media_type, parse_form, parse_parts
 
 PREFIX = 2**16  # bytes in which the key of a body with a file must be
-BYTES = 12  # of a character, at most, as forms and JSON may write it
 ROOM = (2**24, 2**27)  # bytes of all bodies that are read, before and after the key is known
 JSON_KEY = re.compile(rb'"(?:%s)"\s*:\s*("(?:[^"\\]|\\.)*")' % "|".join(KEY_NAMES).encode())
 
 
 class Body:
-    """The body of a request, of which no more is read than is asked for. Call `release` when it is
-    no longer needed.
+    """The body of a request, of which only what its methods need is read. Call `release` when the
+    body is no longer needed.
 
     Args:
-        seconds: from now on, in which all of it must arrive.
-        used: the bytes that all requests hold now, before and after their keys are known.
+        seconds: Seconds from now on until all of it must have arrived.
+        used: Bytes that all requests hold now, before and after their keys are known.
     """
 
     def __init__(self, request: Request, seconds: float, used: list[int]):
@@ -42,8 +41,8 @@ class Body:
         return find_key_in(bytes(self._data[: limit + 1]), self.headers, limit)
 
     async def read(self, limit: int) -> bytes:
-        """All of it. A body that is too long is not kept, but read to its end, so that the client
-        comes to read the answer.
+        """The whole body. One that is too long is not kept, but read to its end, so that the client
+        gets to read the answer.
 
         Raises: HTTPError if it is longer than `limit` or too slow, or there is no room for it.
         """
@@ -57,7 +56,7 @@ class Body:
         return bytes(self._data)
 
     def release(self) -> None:
-        """Forget it, and make room for others."""
+        """Forget the body, and make room for others."""
         self._data.clear()
         for known in (False, True):
             self._used[known] -= self._held[known]

@@ -1,9 +1,14 @@
-"""A request of a client, as its model sees it."""
+"""A request of a client, as its model sees it, and the wait for its answer."""
 
 import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from seq2seq.serving.errors import HTTPError
 from seq2seq.translation.request import TranslationRequest
 
 
@@ -12,14 +17,14 @@ class ClientRequest:
     """Sentences that a model translates for a client, and that are answered together.
 
     Attributes:
-        client: a key or an address; clients take turns.
-        sentences: each with its size in the queue: its pieces, times the work that they need.
-        pieces: the size of what is not answered yet, in the queue.
-        translated: count of sentences.
-        rows: hypotheses of its sentences that the engine has.
-        accepted_at, started_at, ended_at: seconds of `time.monotonic`; 0 = not yet. It starts when
-            the engine gets its first sentence, and ends when it is answered or dropped.
-        answer: ends when all sentences have; of the engine's thread.
+        client: A key or an address; clients take turns.
+        sentences: Each sentence with its size in the queue, its pieces times the work they need.
+        pieces: Size in the queue of what is not answered yet.
+        translated: Number of sentences that are translated.
+        rows: Hypotheses of its sentences that the engine has.
+        accepted_at, started_at, ended_at: Seconds of `time.monotonic`; 0 = not yet. A request
+            starts when the engine gets its first sentence, and ends when it is answered or dropped.
+        answer: A future that ends when all sentences have; for the engine's thread.
     """
 
     client: str
@@ -40,8 +45,31 @@ class ClientRequest:
         return started_at - self.accepted_at, ended_at - started_at
 
     def finish(self, sentence: TranslationRequest) -> bool:
-        """Note that a sentence is translated. Returns: are all of them?"""
+        """Note that a sentence is translated. Returns: whether all of them are."""
         self.translated += 1
         if not sentence.links:  # there is more to do for it
             self.pieces -= self.sentences[sentence]
         return self.translated == len(self.sentences)
+
+
+async def wait_for_answer(answer: "asyncio.Future[Any]", receive: Receive, seconds: float) -> None:
+    """Wait for an answer, which is cancelled when the client disconnects or the time is over.
+
+    Raises: ClientDisconnect or HTTPError in these cases, and whatever the answer raises.
+    """
+    disconnect = asyncio.ensure_future(wait_for_disconnect(receive))
+    try:
+        either = asyncio.FIRST_COMPLETED
+        await asyncio.wait((answer, disconnect), timeout=seconds, return_when=either)
+        late = HTTPError(504, f"not translated within {seconds:g} seconds")
+        if not answer.done():
+            raise ClientDisconnect if disconnect.done() else late
+        answer.result()
+    finally:
+        disconnect.cancel()
+        answer.cancel()
+
+
+async def wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -19,8 +19,8 @@ class DocumentHandle:
     """Starts the process of a file when it is entered, and kills it when it is left.
 
     Args:
-        name: of the file.
-        data: its content.
+        name: Name of the file.
+        data: Content of the file.
     """
 
     def __init__(self, name: str, data: bytes):
@@ -47,8 +47,8 @@ class DocumentHandle:
     async def ask(self, verb: str, **arguments: Any) -> Message:
         """The answer to a message.
 
-        Raises: HTTPError if there is none: the file cannot be read, or takes more time or memory
-            than a file of its size may.
+        Raises: HTTPError if the file cannot be read, or takes more time or memory than a file of
+            its size may.
         """
         self._pipe.write(pack_message({"verb": verb, **arguments}))
         entry, data = await self._receive(verb)

@@ -48,11 +48,11 @@ def pack_message(entry: dict[str, Any], data: bytes = b"") -> bytes:
 
 
 class DocumentReader:
-    """A file that is read, and what it does for each message.
+    """Reads and writes a file; each message of the service calls one of its methods.
 
     Attributes:
-        contents: of the file, once it is open.
-        translations: of the sentences so far, each with the links of its words.
+        contents: Contents of the file, once it is open.
+        translations: Translations of the sentences so far, each with the links of its words.
     """
 
     def __init__(self, name: str, data: bytes):
@@ -60,7 +60,7 @@ class DocumentReader:
         self.translations: list[tuple[str, WordLinks | None]] = []
 
     def sample(self) -> Message:
-        """Some text, for detecting its language. Raises: DataError if the file cannot be read."""
+        """A sample for detecting the language. Raises: DataError if the file cannot be read."""
         documents = open_file(self.name, self.data, Cutter(None)).documents[:100]
         return {"sample": " ".join(" ".join(each.sentences) for each in documents)[:SAMPLE]}, b""
 
@@ -75,7 +75,8 @@ class DocumentReader:
         """The next sentences; none after the last.
 
         Args:
-            translations: of those that were sent before, with the fields of `WordLinks`.
+            translations: Translations of the sentences that were sent before, with the fields of
+                `WordLinks`.
         """
         self.translations += [
             (text, links and parse_word_links(links)) for text, links in translations
@@ -127,7 +128,7 @@ def count_unpacked(data: bytes) -> int:
 
 
 def limit_own_memory(data: bytes) -> None:
-    """Let the process take no more memory than a file may need, where the system can do so."""
+    """Limit the memory of this process to what a file may need, where the system can do so."""
     with suppress(OSError, ValueError):
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         limit = taken + MEMORY + MEMORY_PER_BYTE * count_unpacked(data)
@@ -166,7 +167,7 @@ def receive(stream: BinaryIO) -> Message | None:
 
 
 def main() -> None:
-    """Answer until the service sends no more."""
+    """Answer messages until the service closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service decides when to end
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -8,7 +8,7 @@ from typing import Any
 
 from seq2seq.base.errors import format_count
 from seq2seq.serving.errors import HTTPError, retrieve_error
-from seq2seq.serving.off_loop import Value
+from seq2seq.serving.event_loop import Value
 
 AT_ONCE = 4  # documents of a client
 TOGETHER = 32  # of all clients; from half of it on, a client may have one
@@ -18,10 +18,10 @@ class DocumentTurns:
     """Counts the documents of each client, and lets one at a time be read or written.
 
     Attributes:
-        count: documents of each client.
-        waiting: those of them that wait to be read or written.
-        tasks: that work on them.
-        records: ids of those that are being translated.
+        count: Number of documents of each client.
+        waiting: Number of its documents that wait to be read or written.
+        tasks: Tasks that work on documents.
+        records: Ids of documents that are being translated.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class DocumentTurns:
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
         """Wait until this client's document may be read or written. Clients take turns, so that one
-        waits for no more than one document of each other client.
+        waits for at most one document of each other client.
         """
         self.waiting[client] += 1
         async with AsyncExitStack() as stack:

@@ -14,15 +14,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.serving.client_request import ClientRequest
+from seq2seq.serving.client_request import ClientRequest, wait_for_answer
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.glossaries import build_glossary, require_phrases
+from seq2seq.serving.event_loop import Value, run_off_loop
+from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.off_loop import Value, run_off_loop
-from seq2seq.serving.service import Service, Terms, foreign_text, wait_for_answer
+from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
+from seq2seq.serving.texts import foreign_text
 from seq2seq.serving.validation import AUTO, Entry, UploadedFile
 from seq2seq.translation.documents import links_of, request_sentence
 from seq2seq.translation.request import Translation, TranslationRequest
@@ -43,9 +44,11 @@ class ClientDocument:
     finished, which is to translate it and to keep the translation.
 
     Attributes:
-        record, model, glossary: once it is open.
-        turns: ends its process, and lets the client send the next document; once it is open.
-        problems: messages about its translation.
+        record, model, glossary: Its record, the model that translates it, and the client's terms;
+            once it is open.
+        turns: Context that ends its process and lets the client send the next document; once it is
+            open.
+        problems: Messages about its translation.
     """
 
     def __init__(self, service: Service, client: str, file: UploadedFile):
@@ -54,7 +57,7 @@ class ClientDocument:
         self.problems: list[str] = []
 
     async def open(self, source: str, models: Sequence[ModelWorker], terms: Terms) -> None:
-        """Read the file, for the first of some models that has its language."""
+        """Read the file, for the first of some models that translates its language."""
         async with AsyncExitStack() as turns:
             turns.enter_context(self.service.documents.admit(self.client))
             with ExitStack() as candidates:
@@ -80,15 +83,16 @@ class ClientDocument:
             self.turns = turns.pop_all()
 
     async def read(self, source: str, models: Sequence[ModelWorker]) -> int:
-        """Let the process read the file. Returns: its characters.
+        """Let the process read the file. Returns: the number of its characters.
 
-        Raises: HTTPError for too many, and for a file in a language of none of the models; others
-            as `DocumentHandle.ask`.
+        Raises: HTTPError for too many, and for a language that no model translates; others as for
+            `DocumentHandle.ask`.
         """
         self.model = models[0]
         if source == AUTO:
             sample, _ = await self.handle.ask("sample")
-            detected = detect(sample["sample"], [each.source for each in models])
+            sources = [each.source for each in models]
+            detected = await asyncio.to_thread(detect, sample["sample"], sources)
             matching = [each for each in models if each.source == detected.language]
             if not matching:
                 raise foreign_text(self.handle.name, detected, models)
@@ -104,8 +108,8 @@ class ClientDocument:
         return characters
 
     async def finish(self) -> Record:
-        """Translate it, and keep that, or the reason why it is not; nothing for a client that has
-        left. Raises: HTTPError.
+        """Translate it, and keep the translation or the reason why there is none; nothing for a
+        client that has left. Raises: HTTPError if it cannot be translated or kept.
         """
         try:
             return await explain_end(self.service, self.translate_and_keep())
@@ -190,9 +194,9 @@ async def accept_document(
     """Begin to translate a file.
 
     Args:
-        entry: with the file.
-        languages: source and target, as of `Service.find_models`.
-        terms: with their translations.
+        entry: Fields of the request, with the file.
+        languages: Source and target, as for `Service.find_models`.
+        terms: Terms with their translations.
 
     Returns: its record, and the work on it, whose result is the record of the translation; cancel
         it to drop the document.
@@ -226,7 +230,7 @@ async def find_record(service: Service, request: Request) -> Record:
     """The document that the path of a request names. It has an error if the server that was to
     translate it has ended.
 
-    Raises: UnknownRecordError if it is none of the client's.
+    Raises: UnknownRecordError if the client has no such document.
     """
     storage, place = service.find_storage(), (DOCUMENTS, request.state.client)
     for _ in range(2):  # it may have been finished while the server was looked for

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -15,25 +16,23 @@ from seq2seq.translation.text_engine import TextEngine
 
 log = logging.getLogger("seq2seq.serving")
 
-Call = tuple[Callable[..., None], tuple[Any, ...]]
-
 
 class EngineThread:
-    """Advances an engine, and between two steps does what the front calls it for.
+    """Advances an engine, and between two steps does what the front asks for.
 
     The front is a thread with an event loop. An error is the answer to the requests that it belongs
     to, and this thread goes on; if it cannot, it answers all of them with an error.
 
-        await thread.call(thread.translate, request)
-        result = await thread.call(thread.compute, function, argument)
+        await thread.translate(request)
+        result = await thread.compute(function, argument)
 
     Args:
-        engine: that nobody else uses from now on.
-        sentences: may make it wait for other processes.
-        name: of the model.
+        engine: Engine that nobody else uses from now on.
+        sentences: The engine of its sentences, which may wait for other processes.
+        name: Name of the model.
 
     Attributes:
-        alive: is it able to work?
+        alive: Whether it is able to work.
     """
 
     def __init__(self, engine: TextEngine, sentences: SentenceEngine, name: str):
@@ -44,7 +43,7 @@ class EngineThread:
             "start the server again"
         )
         self._active: set[ClientRequest] = set()  # the engine has sentences of them
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._results: set[asyncio.Future[Any]] = set()  # of calls, not known yet
         self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._run, name=f"engine of {name}", daemon=True)
@@ -57,38 +56,51 @@ class EngineThread:
         self._thread.start()
 
     async def stop(self) -> None:
-        """Take no more calls, and wait until it has carried out all others, and has ended."""
+        """Take no more calls, carry out all others, and wait until the thread has ended."""
         self.alive, self._end = False, "is no longer in use: send the request again"
         self._calls.put(None)
         if self._thread.ident is not None:
             await asyncio.to_thread(self._thread.join)
 
-    def call(self, method: Callable[..., None], *arguments: Any) -> "asyncio.Future[Any]":
-        """Call one of the methods below in this thread.
+    def translate(self, request: ClientRequest) -> "asyncio.Future[None]":
+        """Translate the sentences of a request; errors as for `compute`.
 
-        Returns: its result, or the error that it meets.
+        Returns: ends when all are translated, or with the error of the first that fails.
+        """
+        return self._call(self._translate, request)
+
+    def cancel(self, request: ClientRequest) -> None:
+        """Drop the sentences of a request that are not translated yet; errors as for `compute`."""
+        self.compute(self._drop, request)
+
+    def compute(self, work: Callable[..., Any], *given: Any) -> "asyncio.Future[Any]":
+        """Call a function in this thread.
+
+        Returns: its result, or the error that it raises.
         Raises: HTTPError if the thread has ended.
         """
+        return self._call(self._compute, work, *given)
+
+    def crash_error(self) -> HTTPError:
+        """The error for every request after the thread has ended."""
+        return HTTPError(503, f"model {self.name!r} {self._end}", {"retry-after": "30"})
+
+    def _call(self, method: Callable[..., None], *given: Any) -> "asyncio.Future[Any]":
         if not self.alive:
-            raise self.death()
+            raise self.crash_error()
         result = self._loop.create_future()
         self._results.add(result)
         result.add_done_callback(self._results.discard)
-        self._calls.put((method, (result, *arguments)))
+        self._calls.put(partial(method, result, *given))
         self.sentences.wake()
         return result
 
-    def death(self) -> HTTPError:
-        """The answer to all requests after the thread has ended."""
-        return HTTPError(503, f"model {self.name!r} {self._end}", {"retry-after": "30"})
-
     def _end_calls(self) -> None:
-        set_results([(result, self.death()) for result in self._results])
+        set_results([(result, self.crash_error()) for result in self._results])
 
-    # For `call`.
+    # The thread itself.
 
-    def translate(self, answer: "asyncio.Future[None]", request: ClientRequest) -> None:
-        """Translate the sentences of a request. The answer comes when all are translated."""
+    def _translate(self, answer: "asyncio.Future[None]", request: ClientRequest) -> None:
         request.answer = answer
         self._active.add(request)
         try:
@@ -96,21 +108,15 @@ class EngineThread:
         except Exception as error:
             self._fail(request, error)
 
-    def cancel(self, result: "asyncio.Future[None]", request: ClientRequest) -> None:
-        """Drop the sentences of a request that are not translated yet."""
-        self._drop(request)
-        self._tell([(result, None)])
-
-    def compute(self, result: "asyncio.Future[Any]", work: Callable[..., Any], *given: Any) -> None:
-        """Call a function."""
+    def _compute(
+        self, result: "asyncio.Future[Any]", work: Callable[..., Any], *given: Any
+    ) -> None:
         if not result.done():
             try:
                 value = work(*given)
             except Exception as error:
                 value = error
             self._tell([(result, value)])
-
-    # The thread itself.
 
     def _run(self) -> None:
         try:
@@ -123,13 +129,15 @@ class EngineThread:
             self._loop.call_soon_threadsafe(self._end_calls)
 
     def _carry_out_calls(self) -> bool:
-        """Carry out all calls; wait for one if the engine has nothing to do. False at the end."""
+        """Carry out all calls; wait for one if the engine has nothing to do.
+
+        Returns: False at the end.
+        """
         while not (self.engine.busy and self._calls.empty()):
             call = self._calls.get()
             if call is None:
                 return False
-            method, arguments = call
-            method(*arguments)
+            call()
         return True
 
     def _advance(self) -> None:

@@ -18,7 +18,7 @@ class HTTPError(Exception):
     """A request that is answered with an error.
 
     Args:
-        headers: of the response, beside the usual ones.
+        headers: Headers of the response, in addition to the usual ones.
     """
 
     def __init__(self, status: int, message: str, headers: dict[str, str] | None = None):
@@ -27,8 +27,8 @@ class HTTPError(Exception):
 
     @classmethod
     def from_exception(cls, error: Exception) -> "HTTPError":
-        """The error that a client is told. If it is a bug of the server, the log says where, but
-        not the message, which may contain the client's text.
+        """The error that a client is told. The log says where a bug of the server is, but not its
+        message, which may contain the client's text.
         """
         match error:
             case HTTPError():

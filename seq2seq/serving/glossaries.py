@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from seq2seq.base.text_stream import without_marks
@@ -20,16 +20,17 @@ COLUMNS = {"tsv": (2,), "csv": (2, 4)}
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 Entries = Mapping[str, str]  # terms of the source, and their translations
+Terms = Sequence[tuple[str, str]]  # each with its translation; several of a term are alternatives
 
 
 def parse_entries(text: str, kind: str, pair: str) -> dict[str, str]:
     """The entries of a text of lines.
 
     Args:
-        kind: `tsv`, or `csv`, in which the codes of the languages may follow.
-        pair: these codes, such as `de-en`.
+        kind: Either `tsv`, or `csv`, in which the codes of the languages may follow.
+        pair: Codes of the languages, such as `de-en`.
 
-    Raises: HTTPError with the line that is none, and for too many.
+    Raises: HTTPError that names a line without an entry, and for too many entries.
     """
     plain: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     layout = plain if kind == "tsv" else {"strict": True}
@@ -74,12 +75,12 @@ def format_entries(entries: Entries) -> str:
     return "\n".join(f"{term}\t{translation}" for term, translation in entries.items())
 
 
-def build_glossary(entries: Iterable[tuple[str, str]], language: str) -> Glossary:
+def build_glossary(terms: Terms, language: str) -> Glossary:
     """The glossary of some terms, each with a translation, for texts in a language. A term with
     several is translated by one of them.
     """
     phrases: dict[str, tuple[str, ...]] = {}
-    for pair in entries:
+    for pair in terms:
         term, translation = map(without_marks, pair)
         phrases[term] = (*phrases.get(term, ()), translation)
     return Glossary(list(phrases.items()), spaceless=is_spaceless(language))

@@ -50,8 +50,8 @@ def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> Detec
     the case for short or ambiguous texts.
 
     Args:
-        candidates: codes of languages.
-        html: the text has tags, which are ignored.
+        candidates: Codes of languages.
+        html: Whether the text has tags, which are ignored.
 
     Raises: ConfigError if there are several candidates and no detector is installed, or it knows
         none of them.

@@ -38,14 +38,14 @@ SMALL = 512  # pieces of a request that is tried, however slow others were, if i
 
 
 class Arithmetic(NamedTuple):
-    """The way in which a model computes; `str()` is for people.
+    """A model's way to compute; `str()` describes it in the log.
 
     Attributes:
-        precision: as in `Translator.engine`.
-        beam_size: of requests that do not name theirs.
-        threads: of all processes together.
+        precision: As for `Translator.engine`.
+        beam_size: Beams of requests that do not name their own number.
+        threads: Threads of all processes together.
         decoder: `c` or `torch`.
-        reason: why it is torch; empty for C.
+        reason: Reason why it is torch; empty for C.
     """
 
     precision: str
@@ -65,21 +65,22 @@ class ModelWorker:
     are for the front, a single thread with an event loop.
 
     Args:
-        name: that clients use.
-        path: of the checkpoint, or the folder of a run.
-        device: as in `Translator.load`.
-        search: options of the search; None = as configured.
-        engine: options of the engine.
+        name: Name that clients use.
+        path: Checkpoint, or folder of a run.
+        device: As for `Translator.load`.
+        search: Options of the search; None = as configured.
+        engine: Options of the engine.
 
     Attributes:
-        arithmetic: the way in which it computes.
-        sentences, queue, engine: decode sentences, in an order that is fair; for whole texts.
-        choice: the weights that link words; None if none can.
-        backlog: what is accepted and not answered yet.
-        documents: how many need it until they are finished.
-        document_turn: held while a portion of a document is translated. Many at a time would make
-            steps longer for those who wait for a sentence, and documents hardly faster.
-        queue_seconds, decode_seconds: of all requests that were answered or dropped.
+        arithmetic: How it computes.
+        sentences, queue, engine: Engines of sentences, of sentences in a fair order, and of texts.
+        choice: Weights that link words; None if no weights do.
+        backlog: Requests that are accepted and not answered yet.
+        documents: Number of documents that need it until they are finished.
+        document_turn: Semaphore held while a portion of a document is translated. Many portions at
+            a time would make steps longer for those who wait for a sentence, and documents hardly
+            faster.
+        queue_seconds, decode_seconds: Times of all requests that were answered or dropped.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class ModelWorker:
             self.documents -= 1
 
     def add(self, request: ClientRequest, texts: Sequence[TranslationRequest], beams: int) -> None:
-        """Add sentences to a request: encoded, and with a search of at least so many beams."""
+        """Encode sentences and add them to a request, for a search with at least `beams` beams."""
         rows = self.engine.codec.encode([sentence.text for sentence in texts])
         for sentence, ids in zip(texts, rows, strict=True):
             search = self._search(sentence, beams)
@@ -170,13 +171,13 @@ class ModelWorker:
         """Check that a request can be translated, has room in the queue, and time.
 
         Args:
-            limit: pieces that may wait.
-            seconds: in which it is to be answered.
+            limit: Pieces that may wait.
+            seconds: Seconds until the answer must be there.
 
         Raises: HTTPError otherwise.
         """
         if not self.thread.alive:
-            raise self.thread.death()
+            raise self.thread.crash_error()
         client, pieces = request.client, request.pieces
         if pieces <= SMALL and not self.backlog.requests:
             return  # it is alone
@@ -195,8 +196,8 @@ class ModelWorker:
             )
 
     def submit(self, request: ClientRequest) -> "asyncio.Future[None]":
-        """Accept a request. Returns: ends when it is answered; cancel it to drop the request."""
-        answer = self.thread.call(self.thread.translate, request)
+        """Accept a request. Returns: ends when it is answered; cancelling it drops the request."""
+        answer = self.thread.translate(request)
         if any(sentence.links for sentence in request.sentences):
             answer = asyncio.ensure_future(self._link_words(request, answer))
         self.backlog.requests[request] = None
@@ -210,7 +211,7 @@ class ModelWorker:
         self.queue_seconds += queued
         self.decode_seconds += decoded
         if answer.cancelled() and self.thread.alive:
-            self.thread.call(self.thread.cancel, request)
+            self.thread.cancel(request)
 
     async def _link_words(self, request: ClientRequest, answer: "asyncio.Future[None]") -> None:
         """Wait until a request is translated, and link its words, a few between two steps. That
@@ -221,7 +222,7 @@ class ModelWorker:
             async with self._linking:
                 started_at = time.monotonic()
                 align = self.translator.alignments
-                await self.thread.call(self.thread.compute, add_alignments, portion, align)
+                await self.thread.compute(add_alignments, portion, align)
                 if self.sentences.count == 1 and len(self.backlog.requests) > 1:
                     await asyncio.sleep(time.monotonic() - started_at)
 
@@ -232,4 +233,4 @@ class ModelWorker:
             found = sentence.result.translations
             return found[0].text if found else self.engine.best_so_far(sentence)
 
-        return self.thread.call(self.thread.compute, list, map(best, sentences))
+        return self.thread.compute(list, map(best, sentences))

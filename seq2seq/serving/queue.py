@@ -13,7 +13,7 @@ from seq2seq.serving.client_request import ClientRequest
 QUANTUM = 64  # pieces that a client may start before it is the turn of the next: 2 or 3 sentences
 MEASURED = 2.0  # seconds of a full engine that are enough to judge its speed by
 REMEMBERED = 20.0  # seconds of a full engine after which older ones count half
-VALID = 60.0  # seconds after which a speed must be measured anew
+VALID = 60.0  # seconds after which a speed must be measured again
 
 QUEUE_FULL = "too much waits to be translated: try again a little later"
 CLIENT_QUEUE_FULL = "your other texts take all the room you may have: wait until they are done"
@@ -107,7 +107,7 @@ class FairQueue:
         """Take out the next sentence; None if there is no other.
 
         Args:
-            skipped: a request whose sentences stay.
+            skipped: Request whose sentences stay.
         """
         while self._clients:
             client, requests = next(iter(self._clients.items()))
@@ -158,11 +158,11 @@ class Speed:
 
 
 class StartedSentence(NamedTuple):
-    """The circumstances in which the engine got a sentence."""
+    """Time and load at which the engine accepted a sentence."""
 
     time: float
-    beams: int  # its hypotheses
-    rows: int  # hypotheses that the engine then had
+    beams: int  # hypotheses of the sentence
+    rows: int  # hypotheses of all sentences that the engine had then
 
 
 class QueuedEngine(SentenceEngine):
@@ -173,11 +173,11 @@ class QueuedEngine(SentenceEngine):
     of the next one need not wait until some of its own are translated.
 
     Args:
-        engine: has no other caller.
-        clock: in seconds.
+        engine: Engine without another caller.
+        clock: Time in seconds.
 
     Attributes:
-        speed: of the engine.
+        speed: Speed of the engine.
     """
 
     def __init__(self, engine: SentenceEngine, clock: Callable[[], float] = time.perf_counter):

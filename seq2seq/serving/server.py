@@ -1,23 +1,30 @@
-"""The process of the service: it listens, loads and reloads models, drains, and ends."""
+"""The process of the service: it listens, logs requests, loads and reloads models, drains, ends."""
 
 import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
+from resource import getpagesize
 from types import FrameType
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.serving.auth import Access
-from seq2seq.serving.routes import build_app
+from seq2seq.serving.event_loop import count_waiting_calls
+from seq2seq.serving.metrics import REQUESTS, SECONDS
+from seq2seq.serving.routes import SERVED, build_app
 from seq2seq.serving.service import Service
+from seq2seq.serving.storage import client_digest
 
 log = logging.getLogger("seq2seq.serving")
+access_log = logging.getLogger("seq2seq.access")
 
 PATIENCE = 10  # seconds in which the head of a request must arrive
 EXPIRY = 60  # seconds between two removals of records that are too old
@@ -44,7 +51,7 @@ class Server(uvicorn.Server):
     drains it, and the second ends it.
 
     Attributes:
-        failure: the error of the first load, which ends the server.
+        failure: Error of the first load, which ends the server.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service):
@@ -107,8 +114,8 @@ class Server(uvicorn.Server):
         """Close connections without a request, if there are more connections than may be open.
 
         Args:
-            late: also close those from which no request, or only half of one, has come since this
-                was true before; those that wait for their next request stay open.
+            late: Whether to close also those from which no request, or only half of one, has come
+                since this was last true; those that wait for their next request stay open.
         """
         connections: set[Any] = self.server_state.connections
         surplus = max(0, len(connections) - self.service.limits.connections)
@@ -125,6 +132,68 @@ class Server(uvicorn.Server):
             each.transport.close()
 
 
+class AccessMiddleware:
+    """Counts and logs the requests of an application. The log contains only existing paths, codes,
+    times, the load and a digest of the key: no text, no query, no ids.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service):
+        self.app, self.service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started_at = time.perf_counter()
+        code = 499  # of a client that disconnects before the answer
+
+        async def send_and_see(message: Message) -> None:
+            nonlocal code
+            code = message.get("status", code)
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_and_see)
+        finally:
+            seconds = time.perf_counter() - started_at
+            path = scope["path"]
+            for name, value in scope.get("path_params", {}).items():
+                path = path.replace(value, f"{{{name}}}")
+            path = path if path in {*SERVED, "/"} else "other"
+            REQUESTS.labels(path, code).inc()
+            SECONDS.labels(path).observe(seconds)
+            client, load = (
+                (scope.get("client") or "-")[0],
+                self._describe_load(scope.get("state", {})),
+            )
+            what = f"{client} {scope['method']} {path} {code}"
+            access_log.info("%s %.1f ms %s", what, 1000 * seconds, load)
+
+    def _describe_load(self, state: Mapping[str, Any]) -> str:
+        """Part of a log line: the times of a request, and the load when it ended.
+
+        Args:
+            state: State of the request: its client and the parts of its work, if it got so far.
+        """
+        lag, memory = 1000 * self.service.lag.seconds, resident_memory() / 2**20
+        load = [f"pool={sum(count_waiting_calls().values())} lag={lag:.1f} memory={memory:.0f}"]
+        if client := state.get("client"):
+            counts = self.service.documents.counts(client).values()
+            load += [f"key={client_digest(client)[:12]}", f"documents={'+'.join(map(str, counts))}"]
+        if times := [part.seconds for part in state.get("parts", ())]:
+            queued, decoded = map(max, zip(*times, strict=True))
+            load.append(f"queue={1000 * queued:.1f} decode={1000 * decoded:.1f}")
+        return " ".join(load)
+
+
+def resident_memory() -> int:
+    """Bytes of memory of this process; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+    except OSError:
+        return 0
+
+
 def build_server(
     service: Service,
     access: Access = Access(),  # noqa: B008
@@ -133,11 +202,11 @@ def build_server(
     """The server of a service.
 
     Args:
-        access: from where requests are answered.
-        tls: a certificate and its private key, for https.
+        access: Where requests may come from.
+        tls: Certificate and its private key, for https.
     """
     config = uvicorn.Config(
-        build_app(service, access),
+        AccessMiddleware(build_app(service, access), service),
         log_config=None,
         access_log=False,
         server_header=False,

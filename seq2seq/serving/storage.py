@@ -35,10 +35,10 @@ class Kind(NamedTuple):
     """A kind of records.
 
     Attributes:
-        name: a plural, the name of its folder.
-        records: of a client, at most; the oldest with an error makes room for a new one.
-        size: of a record in bytes, at most.
-        seconds: without a change, after which a record is removed; None = never.
+        name: Name of its folder, a plural.
+        records: Largest number for a client; the oldest with an error makes room for a new one.
+        size: Largest size of a record in bytes.
+        seconds: Seconds without a change after which a record is removed; None = never.
     """
 
     name: str
@@ -57,9 +57,9 @@ class Record(NamedTuple):
     """Bytes that are kept under an id, and the facts about them.
 
     Attributes:
-        created_at: seconds of `time.time`.
-        metadata: the facts, as JSON says them.
-        content: empty where only the metadata were read.
+        created_at: Seconds of `time.time`.
+        metadata: Facts about it, as values of JSON.
+        content: Its bytes; empty if only the metadata were read.
     """
 
     id: str
@@ -76,17 +76,17 @@ class UnknownRecordError(Seq2SeqError):
 
 
 class NoRoomError(ConfigError):
-    """So many records are kept that no more are."""
+    """There is no room for another record."""
 
 
 class Storage:
     """The records of all clients.
 
     Args:
-        folder: is made if it is not there, for the own user alone.
+        folder: Folder, made for the server's own user alone if it does not exist.
 
     Attributes:
-        own_id: of this server; empty before `server_id` is called.
+        own_id: Id of this server; empty before `server_id` is called.
     """
 
     def __init__(self, folder: Path):
@@ -112,7 +112,7 @@ class Storage:
         return self.own_id
 
     def is_running(self, server_id: str) -> bool:
-        """Does a server of this id run? True if the disk has no locks, since nobody knows."""
+        """Does the server with this id run? True if the disk has no locks, since nobody knows."""
         try:
             with (self.folder / SERVERS / server_id).open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -146,11 +146,11 @@ class Storage:
         return record
 
     def read(self, kind: Kind, client: str, record_id: str) -> Record:
-        """Raises: UnknownRecordError if the client has none of this id, or it has expired."""
+        """Read a record. Raises: UnknownRecordError if the client has no record with this id."""
         return read_record(self._find(kind, client, record_id))
 
     def delete(self, kind: Kind, client: str, record_id: str) -> None:
-        """Raises: as `read`."""
+        """Delete a record; errors as for `read`."""
         with self._lock:
             remove_record(self._find(kind, client, record_id))
 
@@ -195,13 +195,20 @@ class Storage:
             remove_record(folder / oldest.id)
 
     def _folder(self, kind: Kind, client: str) -> Path:
-        return self.folder / kind.name / hashlib.sha256(client.encode()).hexdigest()
+        return self.folder / kind.name / client_digest(client)
 
     def _find(self, kind: Kind, client: str, record_id: str) -> Path:
         path = self._folder(kind, client) / record_id
         if not ID.fullmatch(record_id) or has_expired(kind, path):
             raise UnknownRecordError(f"{record_id[:50]!r} is none of your {kind.name}")
         return path
+
+
+def client_digest(client: str) -> str:
+    """The name of a client's folders, which does not reveal its key; logs and metrics have its
+    first 12 characters.
+    """
+    return hashlib.sha256(client.encode()).hexdigest()
 
 
 def record_paths(folder: Path) -> list[Path]:
@@ -220,9 +227,9 @@ def has_expired(kind: Kind, path: Path) -> bool:
 
 
 def read_record(path: Path, limit: int = -1) -> Record:
-    """A record, with so many bytes of its content; -1 = all.
+    """Read a record with the first `limit` bytes of its content; -1 = all.
 
-    Raises: DataError if it is none; OSError if it cannot be read.
+    Raises: DataError if the file is not a record; OSError if it cannot be read.
     """
     with path.open("rb") as file:
         try:
@@ -233,7 +240,7 @@ def read_record(path: Path, limit: int = -1) -> Record:
 
 
 def save_record(kind: Kind, path: Path, record: Record) -> None:
-    """Raises: ConfigError if it is too large; OSError if it cannot be written."""
+    """Write a record. Raises: ConfigError if it is too large; OSError if it cannot be written."""
     head = {"created_at": record.created_at, "metadata": record.metadata}
     line = json.dumps(head, ensure_ascii=False).encode() + b"\n"
     size = len(line) + len(record.content)

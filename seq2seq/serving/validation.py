@@ -1,15 +1,13 @@
-"""Requests: read, and validated against openapi.yaml."""
+"""Requests: their limits, and their fields, validated against the description of the service."""
 
 import codecs
 import json
 import re
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-import yaml  # type: ignore[import-untyped]
 from python_multipart.multipart import FormParser, parse_options_header
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -17,9 +15,9 @@ from starlette.requests import Request
 from seq2seq.serving.errors import HTTPError
 from seq2seq.text.languages import language_code
 
-DESCRIPTION = Path(__file__).parent / "openapi.yaml"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 PARTS = "multipart/form-data"
+BYTES = 12  # of a character, at most, as forms and JSON may write it
 MAX_FIELDS = 200  # of a form, and of a query
 MAX_BRACKETS = 2**16  # of a body of JSON: reading this many lists takes a tenth of a second
 
@@ -28,6 +26,41 @@ AUTO = "auto"  # as a source language
 
 Entry = dict[str, Any]  # the fields of a request
 Fields = dict[str, list[str]]  # of a form
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on the requests of clients.
+
+    Attributes:
+        queue: Pieces of all texts that a model has accepted and not answered. A single client may
+            have half of them while others wait; the default leaves a client room for a text with
+            the default number of `characters`.
+        deadline: Seconds until an answer, unless the client names its own deadline.
+        characters: Characters of all texts of a request, and of a sentence of a document.
+        beam_size: Beams, and alternatives, of a request.
+        file: Bytes of a body that contains a file.
+        patience: Seconds until a body must have arrived.
+        connections: Open connections, and requests that are answered at the same time.
+    """
+
+    queue: int = 40_960
+    deadline: float = 30.0
+    characters: int = 20_000
+    beam_size: int = 10
+    file: int = 2**23
+    patience: float = 10.0
+    connections: int = 512
+
+    @property
+    def text(self) -> int:
+        """Bytes of the longest text, as forms and JSON may write it."""
+        return BYTES * self.characters
+
+    @property
+    def body(self) -> int:
+        """Bytes of a body without a file: 1 MiB, or more if texts may be longer than usual."""
+        return max(2**20, self.text + 2**16)
 
 
 class UploadedFile(str):
@@ -52,50 +85,13 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-@cache
-def load_description() -> Any:
-    """The content of openapi.yaml, with schemas in place of references to them, and the defaults
-    of their fields.
-    """
-    description = yaml.safe_load(DESCRIPTION.read_text(encoding="utf-8"))  # takes 0.1 s
-    return insert_schemas(description, description["components"]["schemas"])
-
-
-def insert_schemas(node: Any, schemas: Any) -> Any:
-    """A part of the description, with schemas in place of references to them."""
-    if isinstance(node, list):
-        return [insert_schemas(each, schemas) for each in node]
-    if not isinstance(node, dict):
-        return node
-    node = schemas.get(node.get("$ref", "").rpartition("/")[2], node)
-    node = {name: insert_schemas(each, schemas) for name, each in node.items()}
-    if fields := node.get("properties"):
-        node["defaults"] = {n: each["default"] for n, each in fields.items() if "default" in each}
-    return node
-
-
-def describe_body(path: str, method: str) -> Any:
-    """The description of the body of a request; without one, its query as an empty form; None if
-    neither is read.
-    """
-    operation = load_description()["paths"][path][method.lower()]
-    query = [each for each in operation.get("parameters", ()) if each["in"] == "query"]
-    if "requestBody" in operation or not query:
-        return operation.get("requestBody")
-    required = [each["name"] for each in query if each["required"]]
-    properties = {each["name"]: each["schema"] for each in query}
-    schema = {"type": "object", "required": required, "properties": properties}
-    schema["x-ignored"] = operation.get("x-ignored", [])
-    return {"required": False, "content": {FORM: {"schema": schema}}}
-
-
 def read_entry(request: Request, body: bytes, description: Any) -> Entry:
-    """The fields of a request, with defaults for those that it lacks. The query of a form has
-    fields, too, which take precedence. Keys are none of them. A language that is to be detected is
-    `auto`, however the client writes it.
+    """The fields of a request, with defaults for missing ones and without keys. Fields in the query
+    take precedence over those of a form. A language that is to be detected is `auto`, however the
+    client writes it.
 
     Args:
-        description: of `describe_body`.
+        description: Description of the body, from `describe_body`.
 
     Raises: HTTPError unless they are as described.
     """
@@ -132,7 +128,7 @@ def read_entry(request: Request, body: bytes, description: Any) -> Entry:
 
 
 def parse_json(text: str) -> Any:
-    """Raises: ValueError unless a text is JSON; HTTPError if it would take too long to read."""
+    """Parse JSON. Raises: ValueError for other texts; HTTPError if it would take too long."""
     brackets = text.count("[") + text.count("{")
     if brackets > MAX_BRACKETS:
         raise HTTPError(413, f"the body has {brackets:,} brackets; at most {MAX_BRACKETS:,}")
@@ -153,8 +149,8 @@ def parse_parts(headers: Headers, body: bytes, max_files: int, is_whole: bool = 
     """The values of each field of a body in parts.
 
     Args:
-        max_files: how many parts may be files.
-        is_whole: False for the beginning of a body, of which only complete parts are read.
+        max_files: Number of parts that may be files.
+        is_whole: Whether the body is complete; else only its complete parts are read.
 
     Raises: ValueError if it cannot be read.
     """
@@ -250,13 +246,16 @@ def validate_fields(entry: Entry, schema: Any) -> Entry:
         raise HTTPError(400, f"{unknown[0][:50]!r} is not supported. Supported: {', '.join(known)}")
     if missing := sorted(set(schema["required"]) - entry.keys()):
         raise HTTPError(400, f"{missing[0]} is missing")
-    defaults: Entry = schema.get("defaults", {})
-    kept = {name: value for name, value in entry.items() if name not in ignored}
-    return defaults | {name: validate(value, known[name], name) for name, value in kept.items()}
+    defaults = {name: each["default"] for name, each in known.items() if "default" in each}
+    return defaults | {
+        name: validate(value, known[name], name)
+        for name, value in entry.items()
+        if name not in ignored
+    }
 
 
 def validate_text(value: str, schema: Any, name: str) -> None:
-    """Raises: HTTPError if a text is no Unicode, or none of those that are allowed."""
+    """Raises: HTTPError if a text is not valid Unicode, or not one of those that are allowed."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:

@@ -21,6 +21,8 @@ import pytest
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars")
 PATIENCE = 60  # seconds for one answer
+NAMES_OF_KEYS = "Backspace Tab Enter Escape End Home ArrowLeft ArrowUp ArrowRight ArrowDown z"
+KEYS = dict(zip(NAMES_OF_KEYS.split(), (8, 9, 13, 27, 35, 36, 37, 38, 39, 40, 90), strict=True))
 
 
 def executable() -> str:
@@ -128,27 +130,8 @@ class Browser:
     def press(self, key: str, modifiers: int = 0) -> None:
         """Press and release a key, with Alt (1), Control (2) or Shift (8)."""
         for kind in ("rawKeyDown", "keyUp"):
-            code = {
-                "z": 90,
-                "Backspace": 8,
-                "Tab": 9,
-                "Enter": 13,
-                "Escape": 27,
-                "ArrowLeft": 37,
-                "ArrowUp": 38,
-                "ArrowRight": 39,
-                "ArrowDown": 40,
-                "Home": 36,
-                "End": 35,
-            }[key]
-            self.call(
-                "Input.dispatchKeyEvent",
-                type=kind,
-                key=key,
-                code=key,
-                windowsVirtualKeyCode=code,
-                modifiers=modifiers,
-            )
+            named = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
+            self.call("Input.dispatchKeyEvent", type=kind, modifiers=modifiers, **named)
         self.settle()
 
     def resize(self, width: int, height: int = 900) -> None:
@@ -195,16 +178,10 @@ def browser(profile: Path) -> Iterator[Browser]:
     log = os.open(os.devnull, os.O_WRONLY)
     # The descriptors may be 3 and 4 themselves: they are first moved out of the way.
     moves = [(their_read, 103), (their_write, 104), (103, 3), (104, 4), (log, 1), (log, 2)]
-    words = [
-        program,
-        *FLAGS,
-        f"--user-data-dir={profile}",
-        "--remote-debugging-pipe",
-        "about:blank",
-    ]
+    options = [*FLAGS, f"--user-data-dir={profile}", "--remote-debugging-pipe"]
     process = os.posix_spawn(
         program,
-        words,
+        [program, *options, "about:blank"],
         dict(os.environ),
         file_actions=[(os.POSIX_SPAWN_DUP2, *move) for move in moves],
         setpgroup=0,

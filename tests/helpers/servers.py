@@ -1,4 +1,4 @@
-"""A server in a process of its own."""
+"""Servers in processes of their own."""
 
 import http.client
 import json
@@ -9,15 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
 
-from helpers.tiny_runs import demo_run
-
-
-class Running:
+class ServerProcess:
     """`seq2seq serve`, at a free port."""
 
     def __init__(self, *arguments: Any):
@@ -41,19 +38,19 @@ class Running:
                     self.port = int(line.rsplit(":", 1)[1])
 
     def wait_for(self, condition: Callable[[], Any]) -> None:
-        """Wait until something is so. No test depends on how long that takes."""
+        """Wait until a condition holds, however long that takes."""
         while not condition():
             assert self.process.poll() is None, "".join(self.log)
             time.sleep(0.05)
 
-    def ready(self) -> "Running":
+    def ready(self) -> "ServerProcess":
         self.wait_for(lambda: self.ask("GET", "/health/ready")[0] == 200)
         return self
 
     def ask(
         self, method: str, path: str, entry: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Returns: the code, and the answer."""
+        """Send a request. Returns: the code and the content of the answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port)
         body = None if entry is None else json.dumps(entry)
         connection.request(method, path, body, headers or {})
@@ -71,13 +68,13 @@ class Running:
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name + "{"))
 
     def send(self, data: bytes) -> socket.socket:
-        """Open a connection, and send something."""
+        """Open a connection, and send bytes."""
         connection = socket.create_connection(("127.0.0.1", self.port))
         connection.sendall(data)
         return connection
 
     def end(self) -> int:
-        """Returns: its exit code."""
+        """End the server with SIGTERM. Returns: its exit code."""
         self.process.terminate()
         return self.wait()
 
@@ -87,12 +84,18 @@ class Running:
         return code
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo_run(tmp_path_factory.getbasetemp())
+def children(process: int) -> list[int]:
+    """The processes that a process has started, and those that these have started."""
+    found: list[int] = []
+    with suppress(OSError):  # it has just ended
+        for path in Path(f"/proc/{process}/task").glob("*/children"):
+            for child in map(int, path.read_text().split()):
+                found += [child, *children(child)]
+    return found
 
 
-def post(text: str) -> bytes:
+def request_bytes(text: str) -> bytes:
+    """A request to translate a text, as it is sent."""
     body = json.dumps({"text": text}).encode()
     head = f"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body

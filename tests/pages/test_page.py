@@ -240,16 +240,17 @@ def test_text_stands_out_from_its_paper_by_day_and_by_night(shown: Browser, dark
     shown.dark(dark)
     try:
         colours = shown.run(
-            "['--ink', '--quiet', '--paper'].map(name => "
+            "['--ink', '--quiet', '--hue', '--paper'].map(name => "
             "getComputedStyle(document.documentElement).getPropertyValue(name))"
         )
     finally:
         shown.dark(False)
-    ink, quiet, paper = ([int(c) / 255 for c in colour.split()] for colour in colours)
+    ink, quiet, hue, paper = ([int(c) / 255 for c in colour.split()] for colour in colours)
     assert (luminance(paper) < luminance(ink)) == dark
     # The minimal contrasts of text in WCAG 2.2 at levels AAA and AA.
     assert contrast(ink, paper) > 7
     assert contrast(quiet, paper) > 4.5
+    assert contrast(hue, paper) > 4.5
 
 
 def luminance(colour: list[float]) -> float:

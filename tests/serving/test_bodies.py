@@ -12,17 +12,16 @@ import pytest
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("uvicorn")
 
-from helpers.keyed_service import FORM, access, running, send
+from helpers.services import access, client_of, running, send
 from python_multipart.multipart import File, FormParser
 from starlette.datastructures import Headers
-from starlette.testclient import TestClient
 
 from seq2seq.serving import bodies
-from seq2seq.serving.bodies import BYTES, PREFIX, find_key_in
-from seq2seq.serving.routes import KEEPING, KEY_IN_BODY, POST, WITH_FILE, build_app
+from seq2seq.serving.bodies import PREFIX, find_key_in
+from seq2seq.serving.routes import KEEPING, KEY_IN_BODY, WITH_FILE
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import Storage
-from seq2seq.serving.validation import parse_parts
+from seq2seq.serving.validation import FORM, Limits, parse_parts
 
 JSON, PARTS = "application/json", "multipart/form-data; boundary=xyz"
 LONG = "a" * 2 * PREFIX
@@ -75,7 +74,7 @@ def test_a_key_is_found_in_the_beginning_of_a_body_only_when_it_is_complete(
     + [b'"api_key":"' * 6000, b'"api_key":' + b" " * 65_000, b"--xyz\r\n" * 9000, b"&=" * 33_000],
 )
 def test_rubbish_has_no_key_of_anybody(body: bytes) -> None:
-    with TestClient(build_app(Service({}, keys=[b"key"]))) as client:
+    with client_of(Service({}, keys=[b"key"])) as client:
         for kind in (JSON, FORM, PARTS, "multipart/form-data", "text/plain", ""):
             for path in ("/translate", "/translate_file", "/v2/translate"):
                 if path in KEEPING:
@@ -90,7 +89,7 @@ def test_a_key_opens_in_the_query_and_in_the_body_what_it_opens_in_a_header(
 ) -> None:
     """503 is said to one who may ask: there is no model."""
     service = Service({}, keys=[b"k y&"], storage=Storage(tmp_path))
-    with TestClient(build_app(service)) as client:
+    with client_of(service) as client:
         fields = [("q", "a"), ("source", "de"), ("target", "en")]
 
         def codes(name: str, key: str) -> set[int]:
@@ -128,7 +127,7 @@ def test_a_key_opens_after_the_longest_text(kind: str, letter: str) -> None:
     service = Service({}, keys=["schl\u00fcssel".encode()])
     text = letter * service.limits.characters
     fields = [("q", text), ("source", "de"), ("target", "en")]
-    with TestClient(build_app(service)) as client:
+    with client_of(service) as client:
         for mark in (b"", b"\xef\xbb\xbf"):
             for key, code in (("schl\u00fcssel", 503), ("wrong", 403)):
                 content = mark + body_of(kind, *fields, ("api_key", key))
@@ -140,6 +139,15 @@ def test_a_key_opens_after_the_longest_text(kind: str, letter: str) -> None:
                 header = {"authorization": f"Bearer {key}".encode(), "content-type": kind.encode()}
                 answer = client.post("/translate", content=body_of(kind, *fields), headers=header)
                 assert answer.status_code == code
+
+
+def test_a_body_has_room_for_the_longest_text_however_it_is_written() -> None:
+    limits = Limits(characters=200_000)
+    text = "\U0001f600" * limits.characters
+    for kind in (JSON, FORM, PARTS):
+        content = body_of(kind, ("q", text), ("source", "de"), ("target", "en"))
+        assert Limits().body < len(content) or kind == PARTS
+        assert len(content) < limits.body
 
 
 def test_a_body_in_parts_leaves_nothing_behind() -> None:
@@ -163,8 +171,8 @@ def test_without_a_key_no_more_than_the_beginning_of_a_body_is_read(tmp_path: Pa
     async def ask() -> None:
         async with running(access("--keys", "FILE"), keys=[b"key"]) as (server, port):
             server.service.storage = Storage(tmp_path)
-            for path in KEY_IN_BODY & POST.keys() - {"/v2/document/{document_id}"}:
-                size = PREFIX + (path not in WITH_FILE) * BYTES * server.service.limits.characters
+            for path in KEY_IN_BODY - {"/v2/document/{document_id}"}:
+                size = PREFIX + (path not in WITH_FILE) * server.service.limits.text
                 for kind, beginning in (
                     (FORM, b"q=" + b"a" * size),
                     (FORM, b"api_key=wrong&q=" + b"a" * size),
@@ -225,7 +233,7 @@ def test_what_strangers_send_is_bounded_for_all_of_them_together(
 def test_room_is_given_back_however_a_request_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "ROOM", (200_000, 200_000))
     service = Service({}, keys=[b"key"])
-    with TestClient(build_app(service)) as client:
+    with client_of(service) as client:
         for body, code in (
             (b'{"q": "a"}', 403),
             (b"{", 403),

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers.servers import Running
-from helpers.tiny_runs import demo_lines, demo_run
+from helpers.servers import ServerProcess
+from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("uvicorn", reason="pip install -e '.[serve]'")
 pytestmark = pytest.mark.serving
@@ -55,27 +55,22 @@ def deepl() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo_run(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
-def server(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("kept")
     keys = folder / "keys"
     keys.write_text("first\nsecond\n")
-    running = Running(path, "--keys", keys, "--keep-in", folder / "records").ready()
+    running = ServerProcess(trained, "--keys", keys, "--keep-in", folder / "records").ready()
     yield running
     assert running.end() == 0
     assert "rror" not in "".join(running.log)
 
 
 @pytest.fixture
-def client(server: Running, deepl: ModuleType) -> Any:
+def client(server: ServerProcess, deepl: ModuleType) -> Any:
     return deepl.DeepLClient("first", server_url=f"http://127.0.0.1:{server.port}")
 
 
-def translate_plainly(server: Running, text: str) -> Any:
+def translate_plainly(server: ServerProcess, text: str) -> Any:
     key = {"authorization": "Bearer first"}
     return server.ask("POST", "/v1/translate", {"text": text}, key)[1]["text"]
 
@@ -85,7 +80,7 @@ def test_every_method_of_deepls_client_is_known(deepl: ModuleType) -> None:
     assert methods == REFUSED | SERVED | LOCAL | ELSEWHERE
 
 
-def test_deepls_client_translates_with_each_option(server: Running, client: Any) -> None:
+def test_deepls_client_translates_with_each_option(server: ServerProcess, client: Any) -> None:
     expected = [translate_plainly(server, text) for text in TEXTS]
     found = client.translate_text(TEXTS, target_lang="EN-US")
     assert [each.text for each in found] == expected
@@ -129,7 +124,7 @@ def test_deepls_client_is_refused_options_that_nothing_here_does(
 
 
 def test_deepls_client_keeps_glossaries_of_two_languages(
-    server: Running, client: Any, deepl: ModuleType
+    server: ServerProcess, client: Any, deepl: ModuleType
 ) -> None:
     (pair,) = client.get_glossary_languages()
     assert (pair.source_lang, pair.target_lang) == ("de", "en")
@@ -242,14 +237,14 @@ def test_deepls_client_translates_documents(client: Any, deepl: ModuleType, tmp_
         client.translate_document_upload(b"a", target_lang="EN-US", filename="a.docx")
 
 
-def test_strangers_are_refused(server: Running, deepl: ModuleType) -> None:
+def test_strangers_are_refused(server: ServerProcess, deepl: ModuleType) -> None:
     stranger = deepl.DeepLClient("third", server_url=f"http://127.0.0.1:{server.port}")
     for refuse in (stranger.get_usage, stranger.get_target_languages, stranger.list_glossaries):
         with pytest.raises(deepl.AuthorizationException):
             refuse()
 
 
-def test_the_client_of_libretranslate_works(server: Running) -> None:
+def test_the_client_of_libretranslate_works(server: ServerProcess) -> None:
     module = pytest.importorskip("libretranslatepy", reason="pip install libretranslatepy")
     address = f"http://127.0.0.1:{server.port}/"
     client = module.LibreTranslateAPI(address, api_key="first")

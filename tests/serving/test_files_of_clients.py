@@ -9,49 +9,33 @@ import shutil
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
+from helpers.services import KEYS, keyed_service, later, metrics_of
 from starlette.testclient import TestClient
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.serving import document_process, document_turns, documents
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.routes import build_app
-from seq2seq.serving.service import Limits, Service
+from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Storage
-from seq2seq.text.documents.files.formats import FORMATS
 
 LINES = demo_lines("test", "de", 40)
 MARKDOWN = f"# {LINES[0]}\r\n\r\n{LINES[1]} `code`\r\n"
 SPACE = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 PAIR = {"source": "de", "target": "en"}
-KEYS = [{"authorization": f"Bearer {key}"} for key in ("first", "second")]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Service:
-    path = demo_run(tmp_path_factory.getbasetemp())
-    builders = {"demo": lambda: ModelWorker("demo", path, "cpu")}
-    storage = Storage(tmp_path_factory.mktemp("kept"))
-    return Service(builders, Limits(), [b"first", b"second"], storage=storage)
-
-
-@pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[TestClient]:
-    with TestClient(build_app(service), headers=KEYS[0]) as client:
-        assert client.portal
-        client.portal.call(service.load)
-        yield client
-        client.portal.call(service.drain)
+def service(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Service:
+    return keyed_service(trained, tmp_path_factory.mktemp("kept"))
 
 
 def send(client: TestClient, name: str, data: bytes | str, **fields: Any) -> Any:
@@ -143,20 +127,6 @@ def test_a_text_or_several_files_are_no_file(client: TestClient) -> None:
     assert client.post("/translate_file", json=PAIR).status_code == 415
 
 
-def test_without_a_folder_documents_are_refused(client: TestClient, service: Service) -> None:
-    other = Service(service.builders, service.limits)
-    with TestClient(build_app(other)) as keyless:
-        assert keyless.portal
-        keyless.portal.call(other.load)
-        answer = send(keyless, "a.txt", LINES[0])
-        assert answer.status_code == 400 and "--keep-in" in answer.json()["error"]
-        assert "--keep-in" in upload(keyless, "a.txt", LINES[0])["message"]
-        assert not keyless.get("/frontend/settings").json()["filesTranslation"]
-        keyless.portal.call(other.drain)
-    settings = client.get("/frontend/settings").json()
-    assert settings["filesTranslation"] and settings["supportedFilesFormat"] == list(FORMATS)
-
-
 def test_a_key_may_be_in_the_form(client: TestClient) -> None:
     stranger: dict[str, Any] = {"headers": {"authorization": ""}}
     stranger["files"] = {"file": ("a.txt", LINES[0].encode())}
@@ -165,9 +135,12 @@ def test_a_key_may_be_in_the_form(client: TestClient) -> None:
     assert client.post("/translate_file", data=data, **stranger).status_code == 200
 
 
-def test_a_long_document_lets_others_pass(client: TestClient, service: Service) -> None:
+def test_a_long_document_lets_others_pass(
+    client: TestClient, service: Service, busy: threading.Event
+) -> None:
     long = [upload(client, "a.txt", "\n".join(LINES) * 8) for _ in range(document_turns.AT_ONCE)]
     assert "wait until one" in upload(client, "a.txt", LINES[0])["message"]
+    busy.set()
     model = service.models["demo"]
     for _ in range(3):
         body = {**PAIR, "q": LINES[0]}
@@ -195,22 +168,6 @@ def test_what_goes_wrong_is_the_state_of_the_document(
     monkeypatch.setattr(documents, "SECONDS", 0.05)
     assert "within" in wait(client, upload(client, "a.txt", LINES[0]))["message"]
     assert not service.documents.count
-
-
-def test_a_document_of_word_comes_back(client: TestClient) -> None:
-    output = io.BytesIO()
-    xml = f'<w:d xmlns:w="{SPACE}"><w:p><w:r><w:t>{LINES[0]}</w:t></w:r></w:p></w:d>'
-    with zipfile.ZipFile(output, "w") as archive:
-        archive.writestr("word/document.xml", xml)
-    url = send(client, "a.docx", output.getvalue()).json()["translatedFileUrl"]
-    with zipfile.ZipFile(io.BytesIO(client.get(url).content)) as archive:
-        assert LINES[0] not in archive.read("word/document.xml").decode()
-
-
-def test_the_folder_has_no_names_of_clients(service: Service) -> None:
-    assert service.storage
-    paths = [str(path) for path in Path(service.storage.folder).rglob("*")]
-    assert not any("first" in path or "a.md" in path for path in paths)
 
 
 BOMB = "".join(f"<w:p id='{number}'/>" for number in range(250_000))
@@ -266,7 +223,7 @@ def test_a_document_goes_on_with_its_model_when_models_are_loaded_again(
     assert service.models["demo"] is not old and not old.documents
     assert wait(client, handle)["status"] == "done"
     with pytest.raises(HTTPError, match="send the request again"):
-        old.thread.call(old.thread.cancel)
+        old.thread.compute(len, "")
 
 
 @pytest.mark.parametrize(
@@ -352,11 +309,7 @@ def test_a_server_that_stops_gives_documents_a_while(
     monkeypatch.setattr(service, "draining", False)
     long = upload(client, "long.txt", "\n".join(LINES) * 20)
     short = upload(client, "short.txt", LINES[0])
-    answers: list[Any] = []
-    waiting = threading.Thread(
-        target=lambda: answers.append(send(client, "long.txt", "\n".join(LINES) * 20))
-    )
-    waiting.start()
+    waiting, answers = later(lambda: send(client, "long.txt", "\n".join(LINES) * 20))
     while service.documents.count["first"] < 2 or wait(client, short)["status"] != "done":
         time.sleep(0.02)
     assert client.portal
@@ -375,25 +328,21 @@ def test_the_load_is_shown_without_keys_and_texts(
 ) -> None:
     caplog.set_level(logging.INFO, logger="seq2seq.access")
     handles = [upload(client, "a.txt", "\n".join(LINES) * 12) for _ in range(2)]
-    shown = client.get("/metrics").text
+    before = metrics_of(client)
     digest = hashlib.sha256(b"first").hexdigest()[:12]
-    lines = dict(line.rsplit(" ", 1) for line in shown.splitlines() if line[0] != "#")
     states = [f'seq2seq_documents{{client="{digest}",state="{s}"}}' for s in ("working", "waiting")]
-    assert sum(float(lines[state]) for state in states) == 2
-    assert float(lines["process_resident_memory_bytes"]) > 2**20
-    assert float(lines['seq2seq_pool_queue{pool="default"}']) >= 0
-    assert float(lines["seq2seq_loop_lag_seconds"]) >= 0
+    assert sum(before[state] for state in states) == 2
+    assert before["process_resident_memory_bytes"] > 2**20
+    assert before['seq2seq_pool_queue{pool="default"}'] >= 0
+    assert before["seq2seq_loop_lag_seconds"] >= 0
     for handle in handles:
         assert wait(client, handle)["status"] == "done"
     assert client.post("/translate", json={**PAIR, "q": LINES[0]}).status_code == 200
-    times = ('queue_wait_seconds_total{model="demo"}', 'decode_seconds_total{model="demo"}')
-    after = dict(
-        line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if line[0] != "#"
-    )
-    before, now = (sum(float(each[f"seq2seq_{time}"]) for time in times) for each in (lines, after))
-    assert now > before
+    names = [f'seq2seq_{name}_seconds_total{{model="demo"}}' for name in ("queue_wait", "decode")]
+    after = metrics_of(client)
+    assert sum(after[name] for name in names) > sum(before[name] for name in names)
     (line,) = [line for line in caplog.messages if " /translate " in line]
     assert re.search(rf"key={digest} documents=0\+0 queue=\d+\.\d decode=\d+\.\d$", line)
     assert re.search(r" pool=\d+ lag=\d+\.\d memory=[1-9]\d+ ", line)
-    logged = caplog.text + shown
+    logged = caplog.text + "".join(before)
     assert "Bearer" not in logged and LINES[0] not in logged and "first" not in caplog.text

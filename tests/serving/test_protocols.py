@@ -1,56 +1,38 @@
 """Forms, queries and parts; glossaries and suggestions; each hostile one has an answer."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
+from helpers.services import KEYS, client_of, keyed_service, loadless_twin
 from starlette.testclient import TestClient
 
 from seq2seq.serving.glossaries import MAX_ENTRIES, first_groups
-from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.routes import METHODS, build_app
-from seq2seq.serving.service import Limits, Service
+from seq2seq.serving.routes import PATHS
+from seq2seq.serving.service import Service
 from seq2seq.serving.storage import GLOSSARIES, SUGGESTIONS, Storage
+from seq2seq.text.documents.files.formats import FORMATS
 
 TEXTS = demo_lines("test", "de", 4)
 TEXT = "Ein Mann und ein Hund laufen."
 PAIR = {"source_lang": "DE", "target_lang": "EN"}
 BASIC = {"q": TEXT, "source": "de", "target": "en"}
-KEYS = [{"authorization": f"Bearer {key}"} for key in ("first", "second")]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Service:
-    path = demo_run(tmp_path_factory.getbasetemp())
-    builders = {"demo": lambda: ModelWorker("demo", path, "cpu")}
-    storage = Storage(tmp_path_factory.mktemp("kept"))
-    return Service(builders, Limits(), [b"first", b"second"], storage=storage)
+def service(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Service:
+    return keyed_service(trained, tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[TestClient]:
-    with TestClient(build_app(service), headers=KEYS[0]) as client:
-        assert client.portal
-        client.portal.call(service.load)
-        yield client
-        client.portal.call(service.drain)
-
-
-@pytest.fixture(scope="module")
-def keyless(service: Service) -> Iterator[TestClient]:
+def keyless(service: Service, client: TestClient) -> TestClient:
     """A client of a server that keeps nothing and needs no key."""
-    other = Service(service.builders, service.limits)
-    with TestClient(build_app(other)) as keyless:
-        assert keyless.portal
-        keyless.portal.call(other.load)
-        yield keyless
-        keyless.portal.call(other.drain)
+    return client_of(loadless_twin(service, keys=None, storage=None))
 
 
 def test_arguments_may_be_in_json_a_form_parts_or_the_query(keyless: TestClient) -> None:
@@ -73,16 +55,6 @@ def test_arguments_may_be_in_json_a_form_parts_or_the_query(keyless: TestClient)
     for arguments in ({"params": query}, {"files": {"q": (None, TEXT)}}):
         assert keyless.post("/detect", **arguments).json()[0]["language"] == "de"
     assert keyless.get("/translate", params=BASIC).status_code == 405  # as LibreTranslate
-
-
-def test_a_key_may_be_in_parts_and_in_the_query(client: TestClient) -> None:
-    no_key = {"authorization": ""}
-    for path, fields in (("/translate", BASIC), ("/detect", {"q": TEXT})):
-        for key, code in (("second", 200), ("third", 403), ("", 403)):
-            entry = {**fields, "api_key": key}
-            assert client.post(path, params=entry, headers=no_key).status_code == code
-            in_parts = {name: (None, value) for name, value in entry.items()}
-            assert client.post(path, files=in_parts, headers=no_key).status_code == code
 
 
 def parts(count: int, value: bytes = b"a", more: bytes = b"") -> bytes:
@@ -299,7 +271,9 @@ def test_suggestions_are_kept_with_the_languages_of_a_model(
         ({"s": 1}, 400),
     ):
         assert client.post("/suggest", json={**entry, **changed}).status_code == code
-    assert client.get("/frontend/settings").json()["suggestions"] is True
+    settings = client.get("/frontend/settings").json()
+    assert settings["suggestions"] and settings["filesTranslation"]
+    assert settings["supportedFilesFormat"] == list(FORMATS)
 
 
 def test_without_a_folder_nothing_is_kept_and_the_option_is_named(keyless: TestClient) -> None:
@@ -312,15 +286,18 @@ def test_without_a_folder_nothing_is_kept_and_the_option_is_named(keyless: TestC
         keyless.get("/v2/glossaries/x"),
         keyless.delete("/v2/glossaries/x"),
         keyless.post("/v2/translate", json={"text": [TEXT], **PAIR, "glossary_id": "x"}),
+        keyless.post("/translate_file", files={"file": b"a"}, data=BASIC),
+        keyless.post("/v2/document", files={"file": b"a"}, data=PAIR),
     ):
         assert answer.status_code == 400 and "--keep-in FOLDER" in answer.json()["message"]
     assert keyless.get("/v2/glossaries").json() == {"glossaries": []}
-    assert keyless.get("/frontend/settings").json()["suggestions"] is False
+    settings = keyless.get("/frontend/settings").json()
+    assert not (settings["suggestions"] or settings["filesTranslation"])
 
 
 def test_pages_of_others_change_nothing(client: TestClient) -> None:
     headers = {"origin": "https://example.org"}
-    for method, paths in METHODS.items():
+    for method, paths in PATHS.items():
         for path in paths:
             answer = client.request(
                 method, path.format(glossary_id="x", document_id="x", name="x"), headers=headers

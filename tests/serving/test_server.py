@@ -5,14 +5,12 @@ import json
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.servers import Running, post
+from helpers.servers import ServerProcess, children, request_bytes
 from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("uvicorn", reason="pip install -e '.[serve]'")
@@ -23,12 +21,12 @@ LONG = " ".join(TEXTS[:5])
 
 
 @pytest.fixture(scope="module")
-def start() -> Iterator[Callable[..., Running]]:
+def start() -> Iterator[Callable[..., ServerProcess]]:
     """Starts servers, which are ended at the latest after all tests."""
-    started: list[Running] = []
+    started: list[ServerProcess] = []
 
-    def start(*arguments: Any) -> Running:
-        started.append(Running(*arguments))
+    def start(*arguments: Any) -> ServerProcess:
+        started.append(ServerProcess(*arguments))
         return started[-1].ready()
 
     yield start
@@ -38,15 +36,17 @@ def start() -> Iterator[Callable[..., Running]]:
 
 
 @pytest.fixture(scope="module")
-def server(path: Path, start: Callable[..., Running]) -> Iterator[Running]:
-    running = start(path)
+def server(trained: Path, start: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
+    running = start(trained)
     yield running
     assert running.end() == 0
     assert not any(text in line for line in running.log for text in TEXTS)
 
 
-def test_clients_that_misbehave_hold_nobody_up(server: Running) -> None:
-    halves = [server.send(post(TEXTS[0])[:size]) for size in (0, 5, 50, 90) for _ in range(5)]
+def test_clients_that_misbehave_hold_nobody_up(server: ServerProcess) -> None:
+    halves = [
+        server.send(request_bytes(TEXTS[0])[:size]) for size in (0, 5, 50, 90) for _ in range(5)
+    ]
     bombs = [
         server.send(b"GET / HTTP/1.1\r\n" + b"x: %s\r\n" % (b"y" * 1000) * 100),
         server.send(b"\x16\x03\x01 not HTTP\r\n\r\n"),
@@ -64,22 +64,11 @@ def test_clients_that_misbehave_hold_nobody_up(server: Running) -> None:
             assert content == b"" or b" 408 " in content
 
 
-def test_clients_that_leave_free_what_they_held(server: Running) -> None:
-    for turn in range(100):
-        connection = server.send(post(LONG))
-        if turn % 3 == 0:
-            time.sleep(0.01)
-        connection.close()
-    assert server.translate(TEXTS[0])[0] == 200
-    for name in ("seq2seq_queue_pieces", "seq2seq_rows", "seq2seq_pages"):
-        server.wait_for(lambda name=name: server.gauge(name) == 0)
-
-
 def test_what_was_accepted_is_answered_after_sigterm(
-    path: Path, start: Callable[..., Running]
+    trained: Path, start: Callable[..., ServerProcess]
 ) -> None:
-    server = start(path, "--queue", 10**6, "--deadline", 600)
-    connections = [server.send(post(text)) for text in TEXTS for _ in range(5)]
+    server = start(trained, "--queue", 10**6, "--deadline", 600)
+    connections = [server.send(request_bytes(text)) for text in TEXTS for _ in range(5)]
     server.wait_for(lambda: server.gauge("seq2seq_queue_pieces") > 0)
     server.process.send_signal(signal.SIGTERM)
     codes = []
@@ -94,7 +83,7 @@ def test_what_was_accepted_is_answered_after_sigterm(
 
 
 def request_document(
-    server: Running, path: str, lines: list[str], **fields: str
+    server: ServerProcess, path: str, lines: list[str], **fields: str
 ) -> http.client.HTTPConnection:
     """Send a document. Returns: the connection, on which the answer comes."""
     parts = "".join(
@@ -110,7 +99,7 @@ def request_document(
     return connection
 
 
-def upload(server: Running, lines: list[str]) -> tuple[str, dict[str, str]]:
+def upload(server: ServerProcess, lines: list[str]) -> tuple[str, dict[str, str]]:
     """Send a document as DeepL's client does. Returns: its path, and the key to ask for it."""
     fields = {"source_lang": "DE", "target_lang": "EN-US"}
     connection = request_document(server, "/v2/document", lines, **fields)
@@ -124,10 +113,10 @@ JSON = {"content-type": "application/json"}
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_a_document_of_a_server_that_ends_has_an_error_at_once(
-    path: Path, tmp_path: Path, start: Callable[..., Running], end: signal.Signals
+    trained: Path, tmp_path: Path, start: Callable[..., ServerProcess], end: signal.Signals
 ) -> None:
-    server = start(path, "--keep-in", tmp_path / "kept", "--grace", "1")
-    other = start(path, "--keep-in", tmp_path / "kept")
+    server = start(trained, "--keep-in", tmp_path / "kept", "--grace", "1")
+    other = start(trained, "--keep-in", tmp_path / "kept")
     handle = upload(server, TEXTS * 500)
     assert other.ask("POST", *handle, JSON)[1]["status"] == "translating"
     server.process.send_signal(end)
@@ -135,7 +124,7 @@ def test_a_document_of_a_server_that_ends_has_an_error_at_once(
     assert server.wait() == (-end if end == signal.SIGKILL else 0)
     status = other.ask("POST", *handle, JSON)[1]
     assert status["status"] == "error" and "the server stopped" in status["error_message"]
-    again = start(path, "--keep-in", tmp_path / "kept")
+    again = start(trained, "--keep-in", tmp_path / "kept")
     assert again.ask("POST", *handle, JSON)[1] == status
     if end == signal.SIGTERM:
         log = "".join(server.log)
@@ -145,34 +134,32 @@ def test_a_document_of_a_server_that_ends_has_an_error_at_once(
         assert each.end() == 0
 
 
-def children(process: int) -> list[str]:
-    """The commands of the processes that a process has started, and that have not ended."""
-    listed = " ".join(each.read_text() for each in Path(f"/proc/{process}/task").glob("*/children"))
-    return [Path(f"/proc/{child}/cmdline").read_text() for child in listed.split()]
+def reads_document(server: ServerProcess) -> bool:
+    """Does the server have a process that reads a document?"""
+    commands = [Path(f"/proc/{each}/cmdline").read_text() for each in children(server.process.pid)]
+    return any("document_process" in each for each in commands)
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="the system does not list processes")
 def test_a_client_that_leaves_ends_its_document(
-    path: Path, tmp_path: Path, start: Callable[..., Running]
+    trained: Path, tmp_path: Path, start: Callable[..., ServerProcess]
 ) -> None:
-    server = start(path, "--keep-in", tmp_path / "kept")
+    server = start(trained, "--keep-in", tmp_path / "kept")
     pair = {"source": "de", "target": "en"}
     connection = request_document(server, "/translate_file", TEXTS * 500, **pair)
     server.wait_for(lambda: server.gauge("seq2seq_documents"))
-    server.wait_for(
-        lambda: any("document_process" in each for each in children(server.process.pid))
-    )
+    server.wait_for(lambda: reads_document(server))
     connection.close()
     server.wait_for(lambda: not server.gauge("seq2seq_documents"))
-    assert not any("document_process" in each for each in children(server.process.pid))
+    assert not reads_document(server)
     assert server.end() == 0
 
 
 def test_a_document_in_time_is_finished_after_sigterm(
-    path: Path, tmp_path: Path, start: Callable[..., Running]
+    trained: Path, tmp_path: Path, start: Callable[..., ServerProcess]
 ) -> None:
-    server = start(path, "--keep-in", tmp_path / "kept", "--grace", "600")
-    other = start(path, "--keep-in", tmp_path / "kept")
+    server = start(trained, "--keep-in", tmp_path / "kept", "--grace", "600")
+    other = start(trained, "--keep-in", tmp_path / "kept")
     handle = upload(server, TEXTS * 3)
     assert server.end() == 0
     assert other.ask("POST", *handle, JSON)[1]["status"] == "done"
@@ -180,17 +167,17 @@ def test_a_document_in_time_is_finished_after_sigterm(
 
 
 def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(
-    path: Path, tmp_path: Path, start: Callable[..., Running]
+    trained: Path, tmp_path: Path, start: Callable[..., ServerProcess]
 ) -> None:
     own = tmp_path / "model.ckpt"
-    own.write_bytes((path / "best.ckpt").read_bytes())
+    own.write_bytes((trained / "best.ckpt").read_bytes())
     server = start("--model", f"own={own}")
     expected = server.translate(TEXTS[0])
     own.write_bytes(b"damaged")
     server.process.send_signal(signal.SIGHUP)
     server.wait_for(lambda: any("not loaded" in line for line in server.log))
     assert server.translate(TEXTS[0]) == expected
-    own.write_bytes((path / "best.ckpt").read_bytes())
+    own.write_bytes((trained / "best.ckpt").read_bytes())
     server.process.send_signal(signal.SIGHUP)
     while sum("ready: own" in line for line in server.log) < 2:
         assert server.translate(TEXTS[0]) == expected
@@ -200,25 +187,6 @@ def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(
     again = start("--model", f"own={own}")
     assert again.translate(TEXTS[0]) == expected
     assert again.end() == 0
-
-
-def test_worker_processes_serve_as_one_thread_does(
-    server: Running, path: Path, start: Callable[..., Running]
-) -> None:
-    several = start(path, "--workers", "2")
-    answers: dict[str, Any] = {}
-
-    def ask(text: str) -> None:
-        answers[text] = several.translate(text)
-
-    threads = [threading.Thread(target=ask, args=(text,)) for text in TEXTS]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == {text: server.translate(text) for text in TEXTS}
-    assert several.gauge("seq2seq_sentences_total") >= len(TEXTS)
-    assert several.end() == 0
 
 
 @pytest.mark.parametrize(
@@ -233,11 +201,11 @@ def test_worker_processes_serve_as_one_thread_does(
     ],
 )
 def test_mistakes_end_with_a_message(
-    path: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
+    trained: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     empty = tmp_path / "empty"
     empty.write_text("\n")
-    words = [word.format(path=path, empty=empty) for word in arguments]
+    words = [word.format(path=trained, empty=empty) for word in arguments]
     command = [sys.executable, "-m", "seq2seq", "serve", *words, "--port", "0"]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 2 and message in ended.stderr and "Traceback" not in ended.stderr

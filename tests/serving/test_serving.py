@@ -16,32 +16,33 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
-from helpers.tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
 
+from helpers.services import client_of, demo_service, later, loadless_twin, metrics_of
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from seq2seq.base.errors import ConfigError, Seq2SeqError
+from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import EOS
 from seq2seq.cli import serve
 from seq2seq.cli.main import parse_arguments
 from seq2seq.decoding.native import unavailable_reason
-from seq2seq.serving import languages, off_loop, validation
-from seq2seq.serving import routes as app
+from seq2seq.serving import event_loop, languages, routes, texts, validation
 from seq2seq.serving.auth import Access
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.service import Limits, Service
-from seq2seq.serving.validation import FORM
+from seq2seq.serving.service import Service
+from seq2seq.serving.texts import split_texts, submit_texts
+from seq2seq.serving.validation import FORM, Limits
 from seq2seq.translation.request import Translation
 from seq2seq.translation.translator import Translator
 
 TEXTS = demo_lines("test", "de", 6)
-LIMITS = Limits(queue=200, characters=1000, body=10_000)
+LIMITS = Limits(queue=200, characters=1000)
 POSTS = {
     "/v1/translate": {"text": TEXTS[0]},
     "/v1/alternatives": {"text": TEXTS[0]},
@@ -52,23 +53,18 @@ POSTS = {
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo_run(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
 def translator(trained: Path) -> Translator:
     return Translator.load(trained, device="cpu")
 
 
 @pytest.fixture(scope="module")
 def service(trained: Path) -> Service:
-    return Service({"demo": lambda: ModelWorker("demo", trained, "cpu")}, LIMITS)
+    return demo_service(trained, LIMITS)
 
 
 @pytest.fixture(scope="module")
 def client(service: Service) -> Iterator[TestClient]:
-    with TestClient(app.build_app(service)) as client:
+    with client_of(service) as client:
         assert client.portal
         assert client.get("/health/ready").status_code == 503
         assert ask(client, "/translate").status_code == 503
@@ -156,12 +152,12 @@ def test_what_is_done_in_threads_is_done_as_in_the_event_loop(
         raise AssertionError("a thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(off_loop.threads, "submit", refuse)
+        patch.setattr(event_loop.threads, "submit", refuse)
         expected = ask_all()
-    monkeypatch.setattr(off_loop, "SMALL", -1)
+    monkeypatch.setattr(event_loop, "SMALL", -1)
     assert ask_all() == expected
     with monkeypatch.context() as patch:
-        patch.setattr(off_loop.threads, "submit", refuse)
+        patch.setattr(event_loop.threads, "submit", refuse)
         assert ask(client, "/v1/translate").status_code == 500
 
 
@@ -234,7 +230,7 @@ def test_what_is_not_text_stays_as_it_is(client: TestClient) -> None:
         (b"%ff=%ff", "application/x-www-form-urlencoded", 400),
         (b"&".join([b"a=b"] * 300), "application/x-www-form-urlencoded", 400),
         (b"text", "multipart/form-data; boundary=x", 415),
-        (b" " * 10_001, "application/json", 413),
+        (b" " * (LIMITS.body + 1), "application/json", 413),
     ],
 )
 def test_a_body_that_is_none_is_refused(
@@ -294,15 +290,19 @@ def test_what_cannot_be_done_is_refused_with_what_can(
 def test_what_is_served_is_what_is_described(client: TestClient) -> None:
     described = yaml.safe_load(client.get("/openapi.yaml").text)
     paths = {(path, method) for path, methods in described["paths"].items() for method in methods}
-    served = {(path, name.lower()) for name, each in app.METHODS.items() for path in each}
+    served = {(path, name.lower()) for name, each in routes.PATHS.items() for path in each}
     assert paths == served
     for path, method in paths:
         known_codes = described["paths"][path][method]["responses"]
         assert {"200", "201", "204"} & set(known_codes)
-    for path in app.GET:
+    for path in routes.PATHS["GET"]:
         assert client.get(path).status_code == (400 if "{" in path else 200)
     assert client.get("/v2/languages?type=all").status_code == 400
-    assert client.get("/nothing").json()["error"] and client.get("/translate").status_code == 405
+    for method, path in (("GET", "/nothing"), ("POST", "/v2/write/rephrase")):
+        answer = client.request(method, path, content=b"x" * 1000)
+        assert answer.status_code == 404
+        assert path in answer.json()["message"] and "/v2/translate" in answer.json()["message"]
+    assert client.get("/translate").status_code == 405
 
 
 def test_all_that_is_told_of_a_translation_is_described(client: TestClient) -> None:
@@ -313,16 +313,6 @@ def test_all_that_is_told_of_a_translation_is_described(client: TestClient) -> N
     assert {"unmet", "shortlist"} <= set(told) <= set(known)
 
 
-@pytest.fixture
-def busy(service: Service, client: TestClient) -> Iterator[threading.Event]:
-    """The engine waits until the event is set."""
-    assert client.portal
-    go, thread = threading.Event(), service.models["demo"].thread
-    client.portal.call(lambda: [thread.call(thread.compute, go.wait)])
-    yield go
-    go.set()
-
-
 def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
     service: Service, client: TestClient, busy: threading.Event
 ) -> None:
@@ -330,12 +320,7 @@ def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
     late = ask(client, "/v1/translate", deadline=0.1)
     assert late.status_code == 504 and model.backlog.pieces == 0
     answers: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(ask(client, "/translate", q=TEXTS)))
-        for _ in range(6)
-    ]
-    for thread in threads:
-        thread.start()
+    threads = [later(lambda: ask(client, "/translate", q=TEXTS), answers)[0] for _ in range(6)]
     accepted = max(1, LIMITS.queue // sum(len(ids) for ids in model.engine.codec.encode(TEXTS)))
     while len(answers) < 6 - accepted:
         time.sleep(0.01)
@@ -343,11 +328,9 @@ def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
     # What is outside of the engine does not wait for it.
     assert client.get("/health/ready").status_code == 200
-    metrics = dict(
-        line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if line[0] != "#"
-    )
-    assert float(metrics['seq2seq_queue_pieces{model="demo"}']) == model.backlog.pieces > 0
-    assert float(metrics['seq2seq_queue_seconds{model="demo"}']) > 0
+    metrics = metrics_of(client)
+    assert metrics['seq2seq_queue_pieces{model="demo"}'] == model.backlog.pieces > 0
+    assert metrics['seq2seq_queue_seconds{model="demo"}'] > 0
     assert 'seq2seq_requests_total{code="504",path="/v1/translate"}' in metrics
     busy.set()
     for thread in threads:
@@ -368,12 +351,13 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
         answers = []
         for turn in range(60):
             ways = turn % 5 // 4 * 2
-            texts = await service.split(TEXTS[: turn % 3 + 1], "de", "en", alternatives=ways)
+            given = TEXTS[: turn % 3 + 1]
+            texts = await split_texts(service, given, "de", "en", alternatives=ways)
             request = Request({"type": "http", "state": {"client": "one"}}, silence)
             with suppress(HTTPError):
                 for sentence in (each for text in texts for each in text.sentences):
                     sentence.links = turn % 3
-                answer = await service.submit(texts, request)
+                answer = await submit_texts(service, request, texts)
                 answers.append(asyncio.ensure_future(answer))
             await asyncio.sleep(0.005 * (turn % 4))
             if turn % 7:
@@ -381,9 +365,7 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
         for each in answers:
             with suppress(asyncio.CancelledError):
                 await each
-        await model.thread.call(
-            model.thread.compute, lambda: None
-        )  # after all that was posted before
+        await model.thread.compute(len, "")  # after all that was posted before
 
     assert client.portal
     client.portal.call(leave)
@@ -392,57 +374,20 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
     assert not model.thread._results
 
 
-def test_an_error_of_the_engine_is_told_and_the_next_request_is_answered(
-    service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: Any
-) -> None:
-    engine: Any = service.models["demo"].sentences
-    step = engine._step
-
-    def fail() -> None:
-        monkeypatch.setattr(engine, "_step", step)
-        raise RuntimeError(f"out of memory in {TEXTS[0]}")
-
-    monkeypatch.setattr(engine, "_step", fail)
-    answer = ask(client, "/translate")
-    assert answer.status_code == 500 and "log" in answer.json()["error"]
-    assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
-    assert ask(client, "/translate").status_code == 200
-
-
-def test_a_load_that_fails_changes_nothing(service: Service, client: TestClient) -> None:
-    before = dict(service.models)
-
-    def fail() -> ModelWorker:
-        raise ConfigError("damaged")
-
-    service.builders = {**service.builders, "other": fail}
-    assert client.portal
-    with pytest.raises(Seq2SeqError, match="damaged"):
-        client.portal.call(service.load)
-    assert service.models == before and ask(client, "/translate").status_code == 200
-    service.builders = {"demo": service.builders["demo"]}
-    client.portal.call(service.load)
-    assert service.models["demo"] is not before["demo"]
-    assert ask(client, "/translate").status_code == 200
-    assert not before["demo"].thread._thread.is_alive()
-
-
 def test_a_request_that_is_split_while_models_are_loaded_is_answered(
     service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(off_loop, "SMALL", -1)
-    old, go, begun, split = service.models["demo"], threading.Event(), [], service.split_now
+    monkeypatch.setattr(event_loop, "SMALL", -1)
+    old, go, begun, split = service.models["demo"], threading.Event(), [], texts.split_now
 
     def split_later(*arguments: Any, **options: Any) -> Any:
-        texts = split(*arguments, **options)
-        begun.append(texts[0].model)
+        split_now = split(*arguments, **options)
+        begun.append(split_now[0].model)
         go.wait()
-        return texts
+        return split_now
 
-    monkeypatch.setattr(service, "split_now", split_later)
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(ask(client, "/translate")))
-    thread.start()
+    monkeypatch.setattr(texts, "split_now", split_later)
+    thread, answers = later(lambda: ask(client, "/translate"))
     while not begun:
         time.sleep(0.01)
     assert client.portal
@@ -457,9 +402,7 @@ def test_a_request_that_is_split_while_models_are_loaded_is_answered(
 
 
 def test_with_keys_each_protocol_wants_one_in_its_own_way(service: Service) -> None:
-    guarded = Service({}, LIMITS, [b"first", b"second"])
-    guarded.models = service.models
-    with TestClient(app.build_app(guarded)) as client:
+    with client_of(loadless_twin(service, keys=[b"first", b"second"])) as client:
         for path in (*POSTS, "/v1/models", "/v2/usage", "/v2/languages"):
             method = "POST" if path in POSTS else "GET"
             for header in (None, "Bearer ", "Bearer other", "DeepL-Auth-Key fir"):
@@ -476,7 +419,7 @@ def test_with_keys_each_protocol_wants_one_in_its_own_way(service: Service) -> N
 def test_pages_elsewhere_may_ask_only_if_they_are_named(service: Service) -> None:
     origin = {"origin": "https://example.org"}
     for origins, allowed in ((), None), (["https://example.org"], "https://example.org"):
-        with TestClient(app.build_app(service, Access(origins=origins))) as client:
+        with client_of(service, Access(origins=origins)) as client:
             answer = client.get("/languages", headers=origin)
             assert answer.headers.get("access-control-allow-origin") == allowed
             assert answer.headers["x-content-type-options"] == "nosniff"
@@ -663,22 +606,6 @@ def test_the_side_of_deepls_languages_may_be_in_a_form(
     assert codes("?type=target") == ["EN"] and codes("?type=source") == ["DE"]
     assert codes(form=b'{"type": "target"}', kind="application/json") == ["EN"]
     assert codes(kind="application/json") == ["DE"]
-    for form, code in ((b"type=all", 400), (b"side=target", 400), (b"a" * 10_001, 413)):
+    for form, code in ((b"type=all", 400), (b"side=target", 400), (b"a" * (LIMITS.body + 1), 413)):
         answer = client.request(method, path, content=form, headers={"content-type": FORM})
         assert answer.status_code == code and answer.json()["message"]
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/v2/write/rephrase"),
-        ("GET", "/v3/style_rules"),
-        ("GET", "/v3/translation_memories"),
-    ],
-)
-def test_calls_of_deepl_that_are_not_served_say_which_are(
-    client: TestClient, method: str, path: str
-) -> None:
-    answer = client.request(method, path, content=b"x" * 1000)
-    assert answer.status_code == 404
-    assert path in answer.json()["message"] and "/v2/translate" in answer.json()["message"]

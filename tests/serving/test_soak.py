@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.servers import Running, post
-from helpers.tiny_runs import demo_lines, demo_run
+from helpers.servers import ServerProcess, children, request_bytes
+from helpers.tiny_runs import demo_lines
 
 pytestmark = pytest.mark.serving
 
@@ -35,38 +35,25 @@ HOSTILE: list[tuple[Any, set[int]]] = [
 ]
 
 
-def children(pid: int) -> list[int]:
-    """The processes that a process has started, and these in turn."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(path.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == pid:
-            found += [int(path.parent.name), *children(int(path.parent.name))]
-    return found
-
-
-def workers_of(server: Running) -> list[int]:
+def workers_of(server: ServerProcess) -> list[int]:
     """The worker processes: what the server that forks them has started."""
     return [i for child in children(server.process.pid) for i in children(child)]
 
 
-def resident(server: Running) -> int:
+def resident(server: ServerProcess) -> int:
     """Bytes of the memory of the server's own process."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) * 1024
 
 
-def leave(server: Running, generator: random.Random) -> None:
-    connection = server.send(post(" ".join(generator.sample(TEXTS, 5))))
+def leave(server: ServerProcess, generator: random.Random) -> None:
+    connection = server.send(request_bytes(" ".join(generator.sample(TEXTS, 5))))
     time.sleep(generator.random() * 0.02)
     connection.close()
 
 
-def check_empty(server: Running) -> None:
+def check_empty(server: ServerProcess) -> None:
     for name in ("seq2seq_queue_pieces", "seq2seq_rows", "seq2seq_pages"):
         server.wait_for(lambda name=name: server.gauge(name) == 0)
 
@@ -82,10 +69,9 @@ def expected_texts(path: Path) -> dict[str, str]:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_soak(tmp_path_factory: pytest.TempPathFactory, workers: int) -> None:
-    path = demo_run(tmp_path_factory.getbasetemp())
-    expected = expected_texts(path)
-    server = Running(path, "--workers", workers, "--deadline", 120).ready()
+def test_a_soak(trained: Path, workers: int) -> None:
+    expected = expected_texts(trained)
+    server = ServerProcess(trained, "--workers", workers, "--deadline", 120).ready()
     codes: Counter[int] = Counter()
     wrong: list[Any] = []
     memory: list[int] = []
@@ -141,7 +127,7 @@ def test_a_soak(tmp_path_factory: pytest.TempPathFactory, workers: int) -> None:
         # What was accepted is answered after SIGTERM, and nothing stays.
         processes = children(server.process.pid)
         connection = socket.create_connection(("127.0.0.1", server.port))
-        connection.sendall(post(" ".join(TEXTS)))
+        connection.sendall(request_bytes(" ".join(TEXTS)))
         server.wait_for(lambda: server.gauge("seq2seq_queue_pieces") > 0)
         server.process.send_signal(signal.SIGTERM)
         with connection:

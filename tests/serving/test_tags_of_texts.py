@@ -3,32 +3,16 @@
 import html
 import random
 import re
-from collections.abc import Iterator
 
 import pytest
-from helpers.tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
 from starlette.testclient import TestClient
 
-from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.routes import build_app
-from seq2seq.serving.service import Service
-
 TAG = re.compile(r"</?[a-z][^<>]*>")
 TEXTS = demo_lines("test", "de", 8)
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    path = demo_run(tmp_path_factory.getbasetemp())
-    service = Service({"demo": lambda: ModelWorker("demo", path, "cpu")})
-    with TestClient(build_app(service)) as client:
-        assert client.portal
-        client.portal.call(service.load)
-        yield client
-        client.portal.call(service.drain)
 
 
 def with_tags(text: str, draw: random.Random) -> str:

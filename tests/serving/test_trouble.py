@@ -2,23 +2,25 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.tiny_runs import demo_lines, demo_run
+from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
 
+from helpers.services import client_of, demo_service, later, loadless_twin
 from starlette.testclient import TestClient
 
 from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.serving import routes
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.queue import Speed
-from seq2seq.serving.service import Limits, Service
+from seq2seq.serving.service import Service
+from seq2seq.serving.validation import Limits
 from seq2seq.serving.word_links import MAX_PADDED
 
 TEXTS = demo_lines("test", "de", 20)
@@ -27,22 +29,8 @@ LIMITS = Limits(queue=1536, characters=40_000)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo_run(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
 def service(trained: Path) -> Service:
-    return Service({"demo": lambda: ModelWorker("demo", trained, "cpu")}, LIMITS)
-
-
-@pytest.fixture(scope="module")
-def client(service: Service) -> Iterator[TestClient]:
-    with TestClient(routes.build_app(service)) as client:
-        assert client.portal
-        client.portal.call(service.load)
-        yield client
-        client.portal.call(service.drain)
+    return demo_service(trained, LIMITS)
 
 
 @pytest.fixture
@@ -57,30 +45,12 @@ def ask(client: TestClient, **entry: Any) -> Any:
     return client.post("/v1/translate", json={"text": TEXTS[0], **entry})
 
 
-def later(function: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
-    """Call a function in another thread. Returns: the thread, and where the result goes."""
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(function()))
-    thread.start()
-    return thread, results
-
-
 def wait_for(condition: Callable[[], Any]) -> None:
     for _ in range(30_000):
         if condition():
             return
         time.sleep(0.002)
     raise AssertionError("waited in vain")
-
-
-@pytest.fixture
-def busy(client: TestClient, model: ModelWorker) -> Iterator[threading.Event]:
-    """The engine waits until the event is set."""
-    go, thread = threading.Event(), model.thread
-    assert client.portal
-    client.portal.call(lambda: [thread.call(thread.compute, go.wait)])
-    yield go
-    go.set()
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -203,11 +173,15 @@ def test_an_error_of_a_call_or_a_slice_belongs_to_its_request(
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError(f"cannot do {TEXTS[0]}")
 
-    for owner, name in ((model.engine, "submit"), (model.translator, "alignments")):
+    for owner, name in (
+        (model.sentences, "_step"),
+        (model.engine, "submit"),
+        (model.translator, "alignments"),
+    ):
         caplog.clear()
         monkeypatch.setattr(owner, name, fail)
         answer = ask(client, links=True)
-        assert answer.status_code == 500, name
+        assert answer.status_code == 500 and "log" in answer.json()["error"], name
         assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
         monkeypatch.undo()
         assert ask(client, links=True).status_code == 200
@@ -328,13 +302,12 @@ def test_a_load_reads_the_keys_again_and_keeps_them_if_it_cannot(
     file = tmp_path / "keys"
     file.write_bytes(b"first\r\n\n\t second  third\n")
     assert read_keys(file) == [b"first", b"second", b"third"]
-    guarded = Service({}, LIMITS, read_keys(file), file)
-    guarded.models = service.models
+    guarded = loadless_twin(service, keys=read_keys(file), keys_file=file)
 
     def codes(*keys: str) -> list[int]:
-        with TestClient(routes.build_app(guarded)) as client:
-            headers = [{"authorization": f"Bearer {key}"} for key in keys]
-            return [client.get("/v1/models", headers=each).status_code for each in headers]
+        headers = [{"authorization": f"Bearer {key}"} for key in keys]
+        client = client_of(guarded)
+        return [client.get("/v1/models", headers=each).status_code for each in headers]
 
     def load() -> None:
         with pytest.raises(Seq2SeqError):

@@ -10,6 +10,7 @@ pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
 
 import torch
+from helpers.services import loaded_client
 from helpers.tiny_runs import save_model
 from starlette.testclient import TestClient
 
@@ -17,7 +18,6 @@ from seq2seq import checkpoint
 from seq2seq.base.errors import ConfigError
 from seq2seq.serving.languages import detect, english_name
 from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.routes import build_app
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import Storage
 
@@ -44,11 +44,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         builders[name] = lambda name=name, path=path: ModelWorker(name, path, "cpu")
     pytest.importorskip("py3langid", reason="pip install -e '.[detect]'")
     service = Service(builders, storage=Storage(folder / "kept"))
-    with TestClient(build_app(service)) as client:
-        assert client.portal
-        client.portal.call(service.load)
+    with loaded_client(service) as client:
         yield client
-        client.portal.call(service.drain)
 
 
 def translate(client: TestClient, source: str, target: str, text: str = "a") -> Any:

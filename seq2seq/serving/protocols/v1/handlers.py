@@ -1,9 +1,9 @@
-"""Our own protocol: all that a model knows of a translation."""
+"""Our own protocol: everything that a model knows about a translation."""
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -13,9 +13,10 @@ from starlette.responses import Response, StreamingResponse
 
 from seq2seq.decoding.constraints.placeholders import MAX_CHARACTERS
 from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.event_loop import run_off_loop
 from seq2seq.serving.languages import english_name
-from seq2seq.serving.off_loop import run_off_loop
-from seq2seq.serving.service import ClientText, Service
+from seq2seq.serving.service import Routes, Service
+from seq2seq.serving.texts import ClientText, answer_texts, split_texts, submit_texts
 from seq2seq.serving.validation import Entry
 from seq2seq.translation.request import Translation
 
@@ -57,12 +58,14 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     text = await split_text(service, entry, nbest, split=split, **wishes)
     if len(text.sentences) != 1 and (prefix or must):
         raise HTTPError(400, "prefix and must are for a text of one sentence; or add split=false")
-    answer = await service.submit([text], request, beams=beams, seconds=entry.get("deadline"))
+    options = {"beams": beams, "seconds": entry.get("deadline")}
+    write = partial(to_json, ranks=nbest, is_linked=entry["links"])
     if "text/event-stream" in request.headers.get("accept", ""):
-        events = send_events(text, asyncio.ensure_future(answer), nbest, entry["links"])
+        answer = asyncio.ensure_future(await submit_texts(service, request, [text], **options))
+        events = send_events(text, answer, write, nbest)
         return StreamingResponse(events, media_type="text/event-stream")
-    await answer
-    return await send_answer(text, nbest, entry["links"])
+    content = await answer_texts(service, request, [text], write, ranks=nbest, **options)
+    return Response(content, media_type="application/json")
 
 
 async def alternatives(service: Service, request: Request, entry: Entry) -> Any:
@@ -71,19 +74,22 @@ async def alternatives(service: Service, request: Request, entry: Entry) -> Any:
     text = await split_text(service, entry, count, split="none", alternatives=count)
     if not text.sentences:
         raise HTTPError(400, "the text is empty: give a sentence")
-    await (await service.submit([text], request, seconds=entry.get("deadline")))
-    return await send_answer(text, count, entry["links"])
+    write = partial(to_json, ranks=count, is_linked=entry["links"])
+    options = {"ranks": count, "seconds": entry.get("deadline")}
+    content = await answer_texts(service, request, [text], write, **options)
+    return Response(content, media_type="application/json")
 
 
 async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) -> ClientText:
-    """The text of a request; arguments and errors as in `Service.split`.
+    """The text of a request; arguments and errors as for `split_texts`.
 
     Args:
-        links: of how many of its translations the words are linked, if the client wants links.
+        links: Number of its translations whose words are linked, if the client wants links.
     """
     service.check_length(entry["prefix"])
     wishes |= {"name": entry["model"], "prefix": entry["prefix"]}
-    (text,) = await service.split([entry["text"]], entry["source"], entry["target"], **wishes)
+    languages = entry["source"], entry["target"]
+    (text,) = await split_texts(service, [entry["text"]], *languages, **wishes)
     for sentence in text.sentences:
         sentence.links = links if entry["links"] else 0
     if entry["links"] and text.model.choice is None:
@@ -92,10 +98,17 @@ async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) 
 
 
 async def send_events(
-    text: ClientText, answer: "asyncio.Future[None]", nbest: int, is_linked: bool
+    text: ClientText,
+    answer: "asyncio.Future[None]",
+    write: Callable[[Sequence[ClientText]], str],
+    ranks: int,
 ) -> AsyncIterator[str]:
     """The best translation so far whenever it has changed, and then the answer, as server-sent
     events.
+
+    Args:
+        answer: Ends when the text is translated.
+        write, ranks: As for `answer_texts`.
     """
     sent, wait = "", PARTIAL_SECONDS
     join = partial(text.document.join, target=text.model.target)
@@ -112,8 +125,7 @@ async def send_events(
             # Of the time that others may use, looking takes a tenth at most.
             wait = max(PARTIAL_SECONDS, 10 * (time.monotonic() - began_at))
         answer.result()
-        size = text.size * nbest
-        yield format_event("done", await run_off_loop(size, to_json, text, nbest, is_linked))
+        yield format_event("done", await run_off_loop(ranks * text.size, write, [text]))
     except ClientDisconnect:
         return
     except Exception as exception:
@@ -128,16 +140,11 @@ def format_event(name: str, data: str) -> str:
     return f"event: {name}\ndata: {data}\n\n"
 
 
-async def send_answer(text: ClientText, nbest: int, is_linked: bool) -> Response:
-    """The answer as a response."""
-    content = await run_off_loop(text.size * nbest, to_json, text, nbest, is_linked)
-    return Response(content, media_type="application/json")
-
-
-def to_json(text: ClientText, nbest: int, is_linked: bool) -> str:
-    """The answer, in JSON: all sentences with their translations. Each sentence is written for
-    itself, since nothing else can happen while JSON is written.
+def to_json(texts: Sequence[ClientText], ranks: int, is_linked: bool) -> str:
+    """The answer for a single text, in JSON: all sentences with their translations. Each sentence
+    is written separately, since nothing else can happen while JSON is written.
     """
+    (text,) = texts
     model = text.model
     answer: Entry = {"model": model.name, "source": model.source, "target": model.target}
     answer["text"] = text.translation()
@@ -148,7 +155,7 @@ def to_json(text: ClientText, nbest: int, is_linked: bool) -> str:
         answer["problems"] = text.problems
     write = partial(json.dumps, ensure_ascii=False, allow_nan=False)
     sentences = [
-        write(sentence_json(text, sentence.text, translations[:nbest], is_linked))
+        write(sentence_json(text, sentence.text, translations[:ranks], is_linked))
         for sentence, translations in zip(text.sentences, text.translations(), strict=True)
     ]
     return f'{write(answer)[:-1]}, "sentences": [{", ".join(sentences)}]}}'
@@ -167,3 +174,10 @@ def sentence_json(text: ClientText, source: str, best: list[Translation], is_lin
             entry["words"] = [word._asdict() for word in words]
             entry["links"] = sorted(alignment.links(model.choice)) if alignment else []
     return sentence
+
+
+ROUTES: Routes = {
+    "POST /v1/translate": translate,
+    "POST /v1/alternatives": alternatives,
+    "GET /v1/models": models,
+}

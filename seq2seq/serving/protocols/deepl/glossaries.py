@@ -7,78 +7,66 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.glossaries import Entries, check_entry_count, format_entries, parse_entries
-from seq2seq.serving.off_loop import run_off_loop
-from seq2seq.serving.service import Service, Terms
-from seq2seq.serving.storage import GLOSSARIES, Record
+from seq2seq.serving.event_loop import run_off_loop
+from seq2seq.serving.glossaries import (
+    Entries,
+    Terms,
+    check_entry_count,
+    format_entries,
+    parse_entries,
+)
+from seq2seq.serving.service import Routes, Service
+from seq2seq.serving.storage import GLOSSARIES, Kind, Record
 from seq2seq.serving.validation import AUTO, Entry
 from seq2seq.text.languages import language_code
 
 Dictionaries = dict[str, Entries]  # by languages, such as `de-en`
+Description = Callable[[Record], dict[str, Any]]  # of a glossary, in one of the two versions
 
 
-async def create_bilingual(service: Service, request: Request, entry: Entry) -> Any:
-    """Keep a glossary of one pair of languages."""
-    return JSONResponse(bilingual_json(await create_glossary(service, request, entry)), 201)
-
-
-async def create_multilingual(service: Service, request: Request, entry: Entry) -> Any:
-    """Keep a glossary of several pairs of languages."""
-    return JSONResponse(multilingual_json(await create_glossary(service, request, entry)), 201)
-
-
-async def create_glossary(service: Service, request: Request, entry: Entry) -> Record:
+async def create_glossary(
+    describe: Description, service: Service, request: Request, entry: Entry
+) -> Response:
+    """Keep a glossary: of several pairs of languages, or of the one in `entry`."""
     dictionaries = await parse_dictionaries(service, entry.get("dictionaries", [entry]))
     keep, packed = service.find_storage().create, pack(entry["name"], dictionaries)
-    return await asyncio.to_thread(keep, GLOSSARIES, request.state.client, *packed)
+    record = await asyncio.to_thread(keep, GLOSSARIES, request.state.client, *packed)
+    return JSONResponse(describe(record), 201)
 
 
-async def list_bilingual(service: Service, request: Request) -> Any:
-    """The client's glossaries of one pair of languages, oldest first."""
-    records = await list_glossaries(service, request)
-    single = [record for record in records if len(record.metadata["counts"]) == 1]
-    return {"glossaries": list(map(bilingual_json, single))}
-
-
-async def list_multilingual(service: Service, request: Request) -> Any:
-    """All glossaries of the client, oldest first."""
-    return {"glossaries": list(map(multilingual_json, await list_glossaries(service, request)))}
-
-
-async def list_glossaries(service: Service, request: Request) -> list[Record]:
-    """The glossaries of a client; none where nothing is kept."""
+async def list_glossaries(describe: Description, service: Service, request: Request) -> Any:
+    """The client's glossaries that a version describes, oldest first; none if nothing is kept."""
     if service.storage is None:
-        return []
-    return await asyncio.to_thread(service.storage.list_records, GLOSSARIES, request.state.client)
+        return {"glossaries": []}
+    keep = service.storage
+    records = await asyncio.to_thread(keep.list_records, GLOSSARIES, request.state.client)
+    if describe is bilingual_json:
+        records = [record for record in records if len(record.metadata["counts"]) == 1]
+    return {"glossaries": list(map(describe, records))}
 
 
-async def get_bilingual(service: Service, request: Request) -> Any:
-    """A glossary of one pair of languages, without its entries."""
-    return bilingual_json(await call(service.find_storage().read, request))
-
-
-async def get_multilingual(service: Service, request: Request) -> Any:
+async def get_glossary(describe: Description, service: Service, request: Request) -> Any:
     """A glossary, without its entries."""
-    return multilingual_json(await call(service.find_storage().read, request))
+    return describe(await read_glossary(service, request))
 
 
 async def get_bilingual_entries(service: Service, request: Request) -> Any:
     """The entries of a glossary of one pair of languages, as lines with tabs."""
-    record = await call(service.find_storage().read, request)
+    record = await read_glossary(service, request)
     text = format_entries(find_dictionary(record, pair_of(bilingual_json(record))))
     return PlainTextResponse(text, media_type="text/tab-separated-values")
 
 
 async def get_multilingual_entries(service: Service, request: Request, entry: Entry) -> Any:
     """The entries of a glossary for a pair of languages."""
-    record = await call(service.find_storage().read, request)
-    entries = format_entries(find_dictionary(record, pair_of(entry)))
+    entries = format_entries(find_dictionary(await read_glossary(service, request), pair_of(entry)))
     return {"dictionaries": [{**entry, "entries": entries, "entries_format": "tsv"}]}
 
 
@@ -86,49 +74,61 @@ async def update_multilingual(service: Service, request: Request, entry: Entry) 
     """Give a glossary another name, or further entries, which replace those of the same terms."""
     added = await parse_dictionaries(service, entry["dictionaries"])
 
-    def merge(record: Record) -> tuple[dict[str, Any], bytes]:
-        known = json.loads(record.content)
-        merged = {pair: known.get(pair, {}) | entries for pair, entries in added.items()}
-        return pack(entry.get("name", record.metadata["name"]), known | merged)
+    def merge(known: Dictionaries) -> Dictionaries:
+        return known | {pair: {**known.get(pair, {}), **added[pair]} for pair in added}
 
-    return multilingual_json(await call(service.find_storage().update, request, merge))
+    return multilingual_json(await change_glossary(service, request, merge, entry.get("name")))
 
 
 async def replace_dictionary(service: Service, request: Request, entry: Entry) -> Any:
     """Replace the entries of a glossary for a pair of languages."""
     new = await parse_dictionaries(service, [entry])
-
-    def replace(record: Record) -> tuple[dict[str, Any], bytes]:
-        return pack(record.metadata["name"], json.loads(record.content) | new)
-
-    record = await call(service.find_storage().update, request, replace)
+    record = await change_glossary(service, request, lambda known: known | new)
     return dictionary_json(record, pair_of(entry))
 
 
 async def delete_dictionary(service: Service, request: Request, entry: Entry) -> Any:
     """Delete the entries of a glossary for a pair of languages."""
     pair = pair_of(entry)
+    find_dictionary(await read_glossary(service, request), pair)
 
-    def remove(record: Record) -> tuple[dict[str, Any], bytes]:
-        find_dictionary(record, pair)
-        known = json.loads(record.content)
-        return pack(record.metadata["name"], {each: known[each] for each in known if each != pair})
+    def remove(known: Dictionaries) -> Dictionaries:
+        return {each: entries for each, entries in known.items() if each != pair}
 
-    await call(service.find_storage().update, request, remove)
+    await change_glossary(service, request, remove)
     return Response(status_code=204)
 
 
 async def delete_glossary(service: Service, request: Request) -> Any:
     """Delete a glossary."""
-    await call(service.find_storage().delete, request)
+    await asyncio.to_thread(service.find_storage().delete, *place_of(request))
     return Response(status_code=204)
 
 
-async def call(method: Callable[..., Any], request: Request, *arguments: Any) -> Any:
-    """The result of a method of the storage for the glossary that the path of a request names."""
-    glossary_id = request.path_params["glossary_id"]
-    client = request.state.client
-    return await asyncio.to_thread(method, GLOSSARIES, client, glossary_id, *arguments)
+async def read_glossary(service: Service, request: Request) -> Record:
+    """The glossary that the path of a request names."""
+    return await asyncio.to_thread(service.find_storage().read, *place_of(request))
+
+
+async def change_glossary(
+    service: Service,
+    request: Request,
+    change: Callable[[Dictionaries], Dictionaries],
+    name: str | None = None,
+) -> Record:
+    """Change the dictionaries of the glossary that the path of a request names, and its name if
+    another is given.
+    """
+
+    def repack(record: Record) -> tuple[dict[str, Any], bytes]:
+        return pack(name or record.metadata["name"], change(json.loads(record.content)))
+
+    return await asyncio.to_thread(service.find_storage().update, *place_of(request), repack)
+
+
+def place_of(request: Request) -> tuple[Kind, str, str]:
+    """The place in the storage of the glossary that the path of a request names."""
+    return GLOSSARIES, request.state.client, request.path_params["glossary_id"]
 
 
 async def language_pairs_of_glossaries(service: Service, request: Request) -> Any:
@@ -141,8 +141,8 @@ async def language_pairs_of_glossaries(service: Service, request: Request) -> An
 async def read_terms(service: Service, request: Request, entry: Entry) -> Terms:
     """The terms of the glossaries of a request, of which the first takes precedence.
 
-    Raises: HTTPError if they are not for its languages; UnknownRecordError for one of nobody, or of
-        another client.
+    Raises: HTTPError if they are not for its languages; UnknownRecordError if the client has no
+        such glossary.
     """
     ids = entry.get("glossary_ids", entry.get("glossary_id")) or []
     if ids and entry["source_lang"] == AUTO:
@@ -156,8 +156,8 @@ async def read_terms(service: Service, request: Request, entry: Entry) -> Terms:
 
 
 async def parse_dictionaries(service: Service, described: list[Entry]) -> Dictionaries:
-    """The dictionaries of a request. Raises: HTTPError for entries that are none, and languages
-    that are not translated.
+    """The dictionaries of a request. Raises: HTTPError for damaged entries, and for languages that
+    are not translated.
     """
     dictionaries: Dictionaries = {}
     for each in described:
@@ -215,3 +215,23 @@ def bilingual_json(record: Record) -> dict[str, Any]:
     if len(dictionaries) != 1:
         raise HTTPError(400, "this glossary is not of one pair of languages: see /v3/glossaries")
     return {**glossary, **dictionaries[0], "ready": True}
+
+
+LIST, ONE = "/v2/glossaries", "/v2/glossaries/{glossary_id}"
+LIST_V3, ONE_V3 = "/v3/glossaries", "/v3/glossaries/{glossary_id}"
+ROUTES: Routes = {
+    f"POST {LIST}": partial(create_glossary, bilingual_json),
+    f"POST {LIST_V3}": partial(create_glossary, multilingual_json),
+    "GET /v2/glossary-language-pairs": language_pairs_of_glossaries,
+    f"GET {LIST}": partial(list_glossaries, bilingual_json),
+    f"GET {ONE}": partial(get_glossary, bilingual_json),
+    f"GET {ONE}/entries": get_bilingual_entries,
+    f"GET {LIST_V3}": partial(list_glossaries, multilingual_json),
+    f"GET {ONE_V3}": partial(get_glossary, multilingual_json),
+    f"GET {ONE_V3}/entries": get_multilingual_entries,
+    f"DELETE {ONE}": delete_glossary,
+    f"DELETE {ONE_V3}": delete_glossary,
+    f"DELETE {ONE_V3}/dictionaries": delete_dictionary,
+    f"PATCH {ONE_V3}": update_multilingual,
+    f"PUT {ONE_V3}/dictionaries": replace_dictionary,
+}

@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from seq2seq.serving.client_request import wait_for_answer
 from seq2seq.serving.documents import SECONDS, accept_document, find_record, send_document
+from seq2seq.serving.event_loop import run_off_loop
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
-from seq2seq.serving.off_loop import run_off_loop
-from seq2seq.serving.service import ClientText, Service, wait_for_answer
+from seq2seq.serving.service import Routes, Service
 from seq2seq.serving.storage import SUGGESTIONS
+from seq2seq.serving.texts import ClientText, answer_texts, split_texts
 from seq2seq.serving.validation import AUTO, Entry
 from seq2seq.text.documents.files.formats import FORMATS
 from seq2seq.text.documents.html_markup import read_html
@@ -24,16 +27,16 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     originals = [q] if isinstance(q, str) else q
     languages = entry["source"], entry["target"]
     read = read_html if entry["format"] == "html" else None
-    texts = await service.split(originals, *languages, read=read, links=count + 1)
-    beams = min(count + 1, service.limits.beam_size)
-    await (await service.submit(texts, request, beams=beams))
-    size = sum(map(len, originals)) * (count + 1)
-    return await run_off_loop(size, to_libretranslate, texts, entry)
+    texts = await split_texts(service, originals, *languages, read=read, links=count + 1)
+    options = {"ranks": count + 1, "beams": min(count + 1, service.limits.beam_size)}
+    write = partial(to_libretranslate, entry=entry)
+    return await answer_texts(service, request, texts, write, **options)
 
 
 def to_libretranslate(texts: Sequence[ClientText], entry: Entry) -> Response:
-    """The answer, with lists if there was a list of texts. A text in a language of no model stands
-    as it was, with that language, and an error. So has a text with a sentence that is copied.
+    """The answer, with lists if there was a list of texts. A text in a language that no model
+    translates stays as it is, with its language and an error. A text of which a sentence is copied
+    has an error, too.
     """
     count = entry["alternatives"]
     answer: dict[str, Any] = {"translatedText": [text.translation() for text in texts]}
@@ -54,16 +57,16 @@ def language_json(detected: DetectedLanguage | None) -> dict[str, Any]:
 
 
 async def detect_language(service: Service, request: Request, entry: Entry) -> Any:
-    """The language of a text: if it is clear, also one that nothing is translated from."""
+    """The language of a text; also one that no model translates, if it is clear."""
     service.check_length(entry["q"])
     candidates = [model.source for model in service.find_models()]
-    return [language_json(detect(entry["q"], candidates))]
+    return [language_json(await run_off_loop(len(entry["q"]), detect, entry["q"], candidates))]
 
 
 async def suggest(service: Service, request: Request, entry: Entry) -> Any:
     """Keep a better translation of a text, in a language pair of a model."""
     storage = service.find_storage()
-    (text,) = await service.split([entry["q"]], entry["source"], entry["target"])
+    (text,) = await split_texts(service, [entry["q"]], entry["source"], entry["target"])
     facts = {"source": text.model.source, "target": text.model.target}
     facts |= {"text": entry["q"], "translation": entry["s"]}
     await asyncio.to_thread(storage.create, SUGGESTIONS, request.state.client, facts, b"")
@@ -111,3 +114,14 @@ async def settings(service: Service, request: Request) -> Any:
 def language_pairs(service: Service) -> list[tuple[str, str]]:
     """Source and target of the models, in their order, each pair once."""
     return list(dict.fromkeys((model.source, model.target) for model in service.models.values()))
+
+
+ROUTES: Routes = {
+    "POST /translate": translate,
+    "POST /detect": detect_language,
+    "POST /suggest": suggest,
+    "POST /translate_file": translate_file,
+    "GET /languages": languages,
+    "GET /frontend/settings": settings,
+    "GET /download_file/{document_id}/{name}": download_file,
+}

@@ -1,0 +1,81 @@
+"""The OpenAPI description of the service: its own part, and one of each protocol."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from seq2seq.serving.validation import FORM
+
+FOLDER = Path(__file__).parent
+PARTS = ("v1", "libretranslate", "deepl")
+
+
+@cache
+def load_description() -> dict[str, Any]:
+    """The description as it is served."""
+    files = [FOLDER / "protocols" / name / "openapi.yaml" for name in PARTS]
+    description: dict[str, Any] = {}
+    for file in (FOLDER / "openapi.yaml", *files):
+        merge_into(description, yaml.safe_load(file.read_text(encoding="utf-8")))
+    return description
+
+
+def merge_into(whole: dict[str, Any], part: dict[str, Any]) -> None:
+    """Add the entries of a part; objects that both have are merged."""
+    for name, value in part.items():
+        if name in whole:
+            merge_into(whole[name], value)
+        else:
+            whole[name] = value
+
+
+class Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks."""
+
+    def represent_text(self, text: str) -> yaml.Node:
+        style = "|" if "\n" in text else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+Dumper.add_representer(str, Dumper.represent_text)
+
+
+@cache
+def format_description() -> str:
+    """The description in YAML."""
+    text: str = yaml.dump(load_description(), Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    return text
+
+
+@cache
+def load_paths() -> Any:
+    """The paths of the description, with schemas in place of references to them."""
+    description = load_description()
+    return insert_schemas(description["paths"], description["components"]["schemas"])
+
+
+def insert_schemas(node: Any, schemas: Any) -> Any:
+    """A part of the description, with schemas in place of references to them."""
+    if isinstance(node, list):
+        return [insert_schemas(each, schemas) for each in node]
+    if not isinstance(node, dict):
+        return node
+    node = schemas.get(node.get("$ref", "").rpartition("/")[2], node)
+    return {name: insert_schemas(each, schemas) for name, each in node.items()}
+
+
+def describe_body(path: str, method: str) -> Any:
+    """The description of the body of a request. Without one, its query is described as an empty
+    form; None if neither is read.
+    """
+    operation = load_paths()[path][method.lower()]
+    query = [each for each in operation.get("parameters", ()) if each["in"] == "query"]
+    if "requestBody" in operation or not query:
+        return operation.get("requestBody")
+    required = [each["name"] for each in query if each["required"]]
+    properties = {each["name"]: each["schema"] for each in query}
+    schema = {"type": "object", "required": required, "properties": properties}
+    schema["x-ignored"] = operation.get("x-ignored", [])
+    return {"required": False, "content": {FORM: {"schema": schema}}}

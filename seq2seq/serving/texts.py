@@ -1,0 +1,209 @@
+"""The texts of a request: split into sentences, translated by their models, and joined again."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from starlette.requests import Request
+
+from seq2seq.base.symbols import EOS
+from seq2seq.serving.client_request import ClientRequest, wait_for_answer
+from seq2seq.serving.errors import HTTPError, retrieve_error
+from seq2seq.serving.event_loop import Value, run_off_loop
+from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
+from seq2seq.serving.languages import DetectedLanguage, detect, english_name
+from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.service import Service
+from seq2seq.serving.validation import AUTO
+from seq2seq.text.documents.document import Document, Split
+from seq2seq.text.documents.markup import Reader
+from seq2seq.translation.documents import join_translations, requests_of
+from seq2seq.translation.request import Translation, TranslationRequest
+
+EMPTY = Translation("", 0.0, [EOS], (0.0,))
+USUAL_PROBLEMS = ("parts", "truncated")  # such sentences are translated all the same
+
+
+@dataclass
+class ClientText:
+    """A text of a client's request, and the translations of its sentences.
+
+    Attributes:
+        detected: Its language, if the client did not name it.
+        refusal: The reason why it is answered unchanged, if no model translates its language.
+    """
+
+    model: ModelWorker
+    document: Document
+    sentences: list[TranslationRequest]
+    detected: DetectedLanguage | None
+    refusal: HTTPError | None = None
+
+    @property
+    def source(self) -> str:
+        """Its language."""
+        return self.detected.language if self.refusal and self.detected else self.model.source
+
+    @property
+    def problems(self) -> list[str]:
+        """Messages: the reason of the refusal, or what is wrong with translations of sentences."""
+        if self.refusal:
+            return [str(self.refusal)]
+        return [
+            problem.at(f"sentence {number:,}")
+            for number, sentence in enumerate(self.sentences, start=1)
+            for problem in sentence.result.problems
+            if problem.kind not in USUAL_PROBLEMS
+        ]
+
+    @property
+    def size(self) -> int:
+        """Characters of its sentences."""
+        return sum(len(each.text) for each in self.sentences)
+
+    def translations(self) -> list[list[Translation]]:
+        """The translations of each sentence: an empty one for a sentence without pieces."""
+        return [each.result.translations or [EMPTY] for each in self.sentences]
+
+    def translation(self, rank: int = 0) -> str:
+        """The text of the translations of a rank, or of the last one if a sentence has fewer."""
+        chosen = [each[min(rank, len(each) - 1)] for each in self.translations()]
+        return join_translations(self.document, chosen, self.model.choice, self.model.target)
+
+    def alternatives(self, count: int) -> list[str]:
+        """The texts of the next ranks, at most `count`, without duplicates."""
+        ranks = range(1, min(count + 1, max(map(len, self.translations()), default=0)))
+        return list(dict.fromkeys(map(self.translation, ranks)))
+
+
+async def split_texts(
+    service: Service, texts: Sequence[str], *languages: str, **more: Any
+) -> list[ClientText]:
+    """Split texts off the event loop; arguments and errors as for `split_now`."""
+    size = sum(map(len, texts)) + 100 * len(more.get("terms", ()))
+    return await service.prepare(size, split_now, service, texts, *languages, **more)
+
+
+def split_now(
+    service: Service,
+    texts: Sequence[str],
+    source: str,
+    target: str,
+    *,
+    name: str = "",
+    read: Reader | None = None,
+    split: Split | None = None,
+    terms: Terms = (),
+    **wishes: Any,
+) -> list[ClientText]:
+    """Split texts into sentences, each text for the first model that has its languages. A text in
+    a language that no model translates has no sentences and a refusal, if other texts have a model.
+
+    Args:
+        source: A language, or `auto`.
+        target: A language; empty = any.
+        name: Name of the model; empty = any.
+        read, split: As for `Document.of`.
+        terms: Terms with their translations.
+        wishes: As for `requests_of`.
+
+    Raises: HTTPError if there is no such model, for too many characters, and if no model translates
+        the language of any text, unless the model is named; ConfigError if a language cannot be
+        detected.
+    """
+    service.check_length(*texts)
+    models = service.find_models(source, target, name)
+    glossary = cache(partial(build_glossary, terms))  # by language
+    client_texts: list[ClientText] = []
+    for text_no, text in enumerate(texts, start=1):
+        model, detected = models[0], None
+        if source == AUTO:
+            detected = detect(text, [each.source for each in models], html=read is not None)
+            matching = [each for each in models if each.source == detected.language]
+            if not (matching or name):
+                refusal = foreign_text(f"text {text_no}", detected, models)
+                untouched = Document([], [], [], [text], False)
+                client_texts.append(ClientText(model, untouched, [], detected, refusal))
+                continue
+            model = (matching or models)[0]
+        whole = model.choice is not None
+        document = Document.of(text, model.source, read=read, split=split, whole=whole)
+        sentences = requests_of(document, **wishes)
+        if terms:
+            require_phrases(sentences, glossary(model.source))
+        client_texts.append(ClientText(model, document, sentences, detected))
+    refusals = [each.refusal for each in client_texts if each.refusal]
+    if refusals and len(refusals) == len(texts):
+        raise refusals[0]
+    return client_texts
+
+
+def foreign_text(what: str, detected: DetectedLanguage, models: Sequence[ModelWorker]) -> HTTPError:
+    """The refusal of a text in a language that none of the models translates from."""
+    supported = ", ".join(dict.fromkeys(each.source for each in models))
+    return HTTPError(
+        400,
+        f"{what} seems to be {english_name(detected.language)}, from which nothing is "
+        f"translated here. Supported: {supported}. If it is one of these, name the source language "
+        "instead of auto",
+    )
+
+
+async def submit_texts(
+    service: Service,
+    request: Request,
+    texts: Sequence[ClientText],
+    *,
+    beams: int = 1,
+    seconds: float | None = None,
+) -> Coroutine[Any, Any, None]:
+    """Accept a request, and begin to translate its texts.
+
+    Args:
+        beams: Smallest number of beams.
+        seconds: Seconds until the answer must be there; None = the limit of the service.
+
+    Returns: ends when all texts are translated, or with an error; cancels the request if the client
+        disconnects or the time is over.
+    Raises: HTTPError if there is no room, or too little time.
+    """
+    seconds = seconds or service.limits.deadline
+    size = sum(text.size for text in texts)
+    parts = {text.model: ClientRequest(request.state.client) for text in texts}
+
+    def add_sentences() -> None:
+        for text in texts:
+            text.model.add(parts[text.model], text.sentences, beams)
+
+    await service.prepare(size, add_sentences)
+    for model, part in parts.items():
+        model.check_room(part, service.limits.queue, seconds)
+    service.characters += size
+    request.state.parts = list(parts.values())
+    answer = asyncio.gather(*(m.submit(part) for m, part in parts.items() if part.sentences))
+    answer.add_done_callback(retrieve_error)
+    return wait_for_answer(answer, request.receive, seconds)
+
+
+async def answer_texts(
+    service: Service,
+    request: Request,
+    texts: Sequence[ClientText],
+    write: Callable[[Sequence[ClientText]], Value],
+    *,
+    ranks: int = 1,
+    **options: Any,
+) -> Value:
+    """Translate texts.
+
+    Args:
+        write: Writes the answer when all texts are translated; off the event loop.
+        ranks: Translations of each sentence that it writes.
+        options: As for `submit_texts`.
+
+    Returns: the answer.
+    """
+    await (await submit_texts(service, request, texts, **options))
+    return await run_off_loop(ranks * sum(text.size for text in texts), write, texts)
