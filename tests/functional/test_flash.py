@@ -196,7 +196,7 @@ def factors(tiling: Tiling, shape: tuple[int, int, int, int]) -> Tensor:
         *((DOT, (B, *block)) for block in ((4, 7), (128, 512))),
         *((ADDITIVE, size) for size in ((1, 9, 1), (1, 9, 5), (2, 9, 23))),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_forward_and_backward_drop_the_same_weights(
     kind: Kind, size: tuple[int, int, int], groups: int
