@@ -115,11 +115,6 @@ class SampleOptions(SearchOptions):
     seed: int = option(1, "equal seeds draw equal translations, in any batch", "N", 0, 2**32 - 1)
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ConfigError(
-                f"decode.temperature={self.temperature} should be above 0. "
-                "For the most probable piece at each step: decode=greedy"
-            )
         super().__post_init__()
         if not 0 < self.top_p <= 1:
             raise ConfigError(

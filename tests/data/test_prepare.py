@@ -239,7 +239,7 @@ def test_an_option_of_the_data_out_of_range_is_refused(
 @pytest.mark.parametrize("train", ["my/train", "my/train.tsv", "my/train.jsonl.gz"])
 def test_one_column_as_source_and_target_is_refused(train: str, options: Options) -> None:
     for spec in (train, {"news": {"path": train}}):
-        with pytest.raises(ConfigError, match=r"data\.source=de and data\.target=de .*own trans"):
+        with pytest.raises(ConfigError, match=r"source de and target de .*own trans"):
             prepare(options(target="de", train=spec), BPE)
 
 

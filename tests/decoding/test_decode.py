@@ -163,25 +163,31 @@ def test_searches_are_built_from_plain_values() -> None:
         ({"name": "beam", "beam_size": 10**9}, r"beam_size=1000000000 should .* at most 1,000"),
         ({"name": "greedy", "length_ratio": 1e9}, r"length_ratio=1000000000\.0 .* at most 1,000"),
         ({"name": "greedy", "length_extra": 10**9}, r"length_extra=10+ .* at most 1,000,000"),
-        ({"name": "sample", "temperature": 0.0}, r"temperature=0\.0 .* above 0\. .*decode=greedy"),
-        ({"name": "sample", "temperature": math.nan}, r"decode\.temperature=nan should be above 0"),
-        ({"name": "sample", "top_p": 0.0}, r"decode\.top_p=0\.0 should be above 0 and at most 1"),
-        ({"name": "sample", "top_p": 1.1}, r"decode\.top_p=1\.1 should be above 0 and at most 1"),
+        (
+            {"name": "sample", "temperature": 0.0},
+            r"decode\.temperature=0\.0 should be at least 0\.001",
+        ),
+        (
+            {"name": "sample", "temperature": math.nan},
+            r"decode\.temperature=nan should be at least 0\.001",
+        ),
+        ({"name": "sample", "top_p": 0.0}, r"top_p=0\.0 should be above 0 and at most 1"),
+        ({"name": "sample", "top_p": 1.1}, r"top_p=1\.1 should be above 0 and at most 1"),
         ({"name": "beam", "no_repeat_ngram": -1}, r"no_repeat_ngram=-1 should be at least 0"),
         ({"name": "sample", "epsilon": 1.5}, r"decode\.epsilon=1\.5 should be .* at most 1"),
         ({"name": "sample", "min_p": -0.1}, r"decode\.min_p=-0\.1 should be at least 0"),
         ({"name": "sample", "min_p": math.nan}, r"decode\.min_p=nan should be at least 0"),
         (
             {"name": "beam", "min_length_ratio": 2.0},
-            r"decode\.min_length_ratio=2\.0 should be at most decode\.length_ratio=1\.5",
+            r"min_length_ratio=2\.0 should be at most length_ratio=1\.5",
         ),
         (
             {"name": "greedy", "min_length_extra": 11},
-            r"decode\.min_length_extra=11 should be at most decode\.length_extra=10",
+            r"min_length_extra=11 should be at most length_extra=10",
         ),
         (
             {"name": "greedy", "min_length_extra": 5, "max_length": 4},
-            r"decode\.min_length_extra=5 should be at most decode\.max_length=4",
+            r"min_length_extra=5 should be at most max_length=4",
         ),
     ],
 )

@@ -309,8 +309,10 @@ def test_metrics_and_the_log_have_no_ids(client: TestClient, caplog: Any) -> Non
     caplog.set_level("INFO", logger="seq2seq.access")
     client.get("/v2/glossaries/secret/entries?a=secret")
     client.get("/v3/secret")
-    assert "secret" not in caplog.text and "secret" not in client.get("/metrics").text
-    assert "GET /v2/glossaries/{glossary_id}/entries 404" in caplog.text
+    # The client of the test may log its own requests.
+    log = [record.getMessage() for record in caplog.records if record.name == "seq2seq.access"]
+    assert "secret" not in "".join(log) + client.get("/metrics").text
+    assert "GET /v2/glossaries/{glossary_id}/entries 404" in log[0]
 
 
 def test_what_is_kept_says_nothing_of_keys_and_survives_a_restart(
