@@ -22,7 +22,6 @@ from typing import cast
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.text_stream import Readable
 from seq2seq.cli import status
-from seq2seq.cli.documents import check_documents, translate_documents
 from seq2seq.cli.files import STDIN, check_input, check_written, inputs_of, warn_of_files
 from seq2seq.cli.lines import InputLines, as_utf8, write_line
 from seq2seq.cli.models import Opened, choose_shortlist, open_engine
@@ -32,6 +31,8 @@ HELP = "translate texts, or stdin to stdout"
 
 
 def run(options: TranslateOptions) -> int:
+    from seq2seq.cli.documents import check_documents, translate_documents  # imports every format
+
     document = check_documents(options)
     check_streams(options, document)
     texts = (

@@ -28,7 +28,6 @@ from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, DataError, format_count
 from seq2seq.base.text_stream import check_text
 from seq2seq.cli import shards, status
-from seq2seq.cli.documents import check_lines_of_text
 from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.models import Opened, choose_shortlist, open_engine
 from seq2seq.cli.options import argument, flag, value
@@ -126,6 +125,8 @@ def check_folders(options: TranslateFilesOptions) -> None:
     not text.
     """
     folder, output = options.folder, options.output_dir
+    from seq2seq.cli.documents import check_lines_of_text  # imports every format
+
     if not folder.is_dir():
         wrong = "is a file: give its folder" if folder.exists() else "there is no such folder"
         raise ConfigError(f"{folder}: {wrong}")
