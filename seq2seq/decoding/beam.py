@@ -170,7 +170,7 @@ class BeamState(SearchState):
         return select_continuations(self.total, gains, ids, self.greedy, self.guides)
 
     def _finish_ended(self, selected: Continuations) -> None:
-        """Finish those of the first K continuations, and of greedy search, that end here."""
+        """Finish continuations that end here: the first K, and the output of greedy search."""
         if not np.count_nonzero(selected.ended):
             return
         K = self.search.beams

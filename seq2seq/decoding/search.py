@@ -385,7 +385,7 @@ def find_repeats(tokens: Tensor, length: Tensor, sizes: Tensor) -> Tensor:
     """
     length, sizes = length[:, None], sizes[:, None]
     place = torch.arange(tokens.shape[1], device=tokens.device)
-    # Does the n-gram that ends here begin with the last n - 1 tokens of its row?
+    # True where the n-gram that ends here begins with the last n - 1 tokens of its row.
     again = (place < length) & (place >= sizes - 1) & (sizes > 0)
     for back in range(1, min(int(sizes.max()), tokens.shape[1])):
         last = tokens.gather(1, (length - back).clamp(min=0))

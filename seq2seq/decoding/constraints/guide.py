@@ -41,7 +41,7 @@ class Guide(Protocol):
         """True if anything may follow from now on."""
 
     def progress(self, state: int) -> int:
-        """How much of the required text is present. Hypotheses of equal progress compete."""
+        """The amount of required text that is present. Hypotheses of equal progress compete."""
 
 
 class RowTokens(NamedTuple):

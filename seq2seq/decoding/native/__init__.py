@@ -12,7 +12,7 @@ from seq2seq.decoding.native.layout import open_library
 def load_library() -> CDLL:
     """The library of the native decoder, compiled if necessary.
 
-    Raises: UnavailableError if it is disabled or cannot be compiled.
+    Raises: UnavailableError if it is disabled or cannot be built.
     """
     found = "SEQ2SEQ_NATIVE=0" if os.environ.get("SEQ2SEQ_NATIVE") == "0" else load_once()
     if isinstance(found, str):
