@@ -166,7 +166,7 @@ class BeamState(SearchState):
         return StepChoice(parents, self.to_tensor(tokens.ravel()), decided | at_limit)
 
     def _select(self, gains: Array, ids: Array) -> Continuations:
-        """Select from candidates, (B, K, C)."""
+        """Select continuations from candidates, (B, K, C)."""
         return select_continuations(self.total, gains, ids, self.greedy, self.guides)
 
     def _finish_ended(self, selected: Continuations) -> None:
@@ -225,7 +225,7 @@ class BeamState(SearchState):
         self.coverage[..., :S] += attention[..., :S]
 
     def _finish(self, which: Array, beams: Array, totals: Array, last: Array | None = None) -> None:
-        """Record some hypotheses.
+        """Record the hypotheses that finish.
 
         Args:
             which: True for hypotheses that finish, bool, (B, R).

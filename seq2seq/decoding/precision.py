@@ -105,7 +105,7 @@ PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
 
 
 def is_native(model: Seq2Seq) -> bool:
-    """True if all steps of a converted model are native. Other processes can then share it."""
+    """True if all steps of a converted model are native, so that other processes can get it."""
     members = model.members if isinstance(model, Ensemble) else [model]
     return all(isinstance(member, NativeModel) for member in members)
 

@@ -30,8 +30,8 @@ class Hypothesis(NamedTuple):
     """One translation of one sentence."""
 
     ids: list[int]  # without bos and eos
-    score: float  # what a search ranks by: log-probability / length penalty; higher is better
-    log_probability: float  # of all tokens, eos included
+    score: float  # log-probability / length penalty, by which searches rank; higher is better
+    log_probability: float  # sum over all tokens, eos included
     truncated: bool = False  # stopped by the length limit, not by eos
     token_logp: Sequence[float] = ()  # of each token, eos included; their sum is log_probability
 
@@ -150,7 +150,7 @@ class SearchState:
     so they come and go independently, each with its own length.
 
     Attributes:
-        search: the kind of search.
+        search: kind of search.
         searches: search of each sentence, with its own options.
         length: tokens chosen so far, (B,).
         tokens, logp: chosen tokens and their log-probabilities, (B, K, room); only the first

@@ -107,7 +107,7 @@ class Vocabulary:
         return "a" if self.is_word(character) else " " if begins_word(character) else "."
 
     def normalize(self, text: str) -> str:
-        """A text as its pieces write it."""
+        """A text in the form in which pieces write it."""
         return self.spelling.bytes_of(text).decode("utf-8", "replace").strip(" ")
 
     def counts(self, terms: Sequence[Term], text: str) -> list[int]:

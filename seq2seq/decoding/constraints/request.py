@@ -128,7 +128,7 @@ class Requirements:
         return self._placeholders.find(self.text)
 
     def constraint(self, part: int = 0) -> Constraint | None:
-        """The constraint of the search for a part of the translation; None = none.
+        """The constraint of the search for a part of the translation; None = unconstrained.
 
         The prefix and all required phrases belong to the first part. Later parts must not repeat
         the placeholders that it copies.
