@@ -18,20 +18,20 @@ MIN_COVERAGE = float(np.finfo(np.float32).eps)
 
 
 class Continuations(NamedTuple):
-    """R continuations of each sentence: the 2K best, best first, then that of greedy search."""
+    """R continuations of each sentence: the 2K best, best first, then greedy search's."""
 
     values: Array  # (B, R) log-probabilities, -inf for the continuation of a dead beam
-    beams: Array  # (B, R) which is continued
+    beams: Array  # (B, R) the beam that is continued
     tokens: Array  # (B, R)
     gains: Array  # (B, R) log-probabilities of the tokens
-    greedy: Array  # (B, R) bool: is it the output of greedy search?
-    ended: Array  # (B, R) bool: does it end a hypothesis?
+    greedy: Array  # (B, R) bool: True if it is the output of greedy search
+    ended: Array  # (B, R) bool: True if it ends a hypothesis
 
     def best_open(self, K: int) -> "Continuations":
-        """The K best that do not end, (B, K). The last of them is replaced by the output of greedy
-        search if that is not among them.
+        """The K best open continuations, (B, K). The output of greedy search replaces the last of
+        them if it is not among them.
         """
-        # A stable sort puts those that go on first, in order.
+        # A stable sort puts open continuations first, in order.
         places = self.ended[:, :-1].argsort(axis=1, kind="stable")[:, :K]
         is_open = self.greedy & ~self.ended
         rows = np.arange(len(places))[:, None]
@@ -41,26 +41,26 @@ class Continuations(NamedTuple):
 
 
 def top_places(x: Array, count: int) -> Array:
-    """The places (B, count) of the largest of each row of (B, M), largest first; NaN is largest."""
-    # From the last to the first and back: of equal values, the first stays first.
+    """Indices (B, count) of the largest values of each row (B, M), descending; NaN is largest."""
+    # Reversed twice, so that of equal values the first stays first.
     order = x[:, ::-1].argsort(axis=1, kind="stable")[:, ::-1]
     places: Array = x.shape[1] - 1 - order[:, :count]
     return places
 
 
 def round_robin_order(values: Tensor, progress: Tensor) -> Tensor:
-    """The order of continuations in which those of each progress take turns: the best of each
-    progress, most progress first, then the second best of each, and so on.
+    """Order continuations so that levels of progress take turns: the best of each level, most
+    progress first, then the second best of each level, and so on.
 
-    This is dynamic beam allocation (Post and Vilar 2018, arXiv:1804.06609): a beam holds as many
-    hypotheses of each progress as there are, in equal shares. Where all have the same progress, it
-    is the order of their values.
+    This is dynamic beam allocation (Post and Vilar 2018, arXiv:1804.06609): the levels get equal
+    shares of the beams, as far as they have hypotheses. If all progress is equal, continuations are
+    ordered by value.
 
     Args:
         values: log-probabilities, (B, M).
-        progress: (B, M).
+        progress: progress of each continuation, (B, M).
 
-    Returns: indices (B, M).
+    Returns: indices, (B, M).
     """
     order = values.argsort(dim=1, descending=True, stable=True)
     p = progress.gather(1, order)
@@ -89,8 +89,8 @@ def select_continuations(
         total: log-probability of each beam, (B, K); -inf if it is not live.
         gains, ids: log-probabilities and tokens of its candidates, best first, (B, K, C).
         greedy: the beam that holds the output of greedy search, (B,); -1 if none does.
-        guides: by whose progress beams are allocated; None = by value alone.
-        bias: added to `gains` for the choice alone, that of greedy search too, (B, K, C).
+        guides: guides whose progress allocates the beams; None = by value alone.
+        bias: term added to `gains` for the choice only, also in greedy search, (B, K, C).
     """
     B, K, C = gains.shape
     values = (total[:, :, None] + gains).reshape(B, K * C)
@@ -120,12 +120,12 @@ class BeamState(SearchState):
     Attributes:
         total: log-probability of each beam, (B, K); -inf if it is not live.
         count: finished hypotheses, (B,).
-        best: the highest score of those, (B,); -inf if there is none.
-        greedy: the beam that holds the output of greedy search, (B,); -1 once that has ended.
+        best: highest score of the finished hypotheses, (B,); -inf before the first.
+        greedy: beam that holds the output of greedy search, (B,); -1 once that has ended.
         coverage: summed attention of each beam to each source piece, eos included, (B, K, S); S = 0
             if the search does not need it.
-        exponent: of the length penalty, (B,).
-        max_finished: the finished hypotheses after which no more are needed, (B,).
+        exponent: exponent of the length penalty, (B,).
+        max_finished: number of finished hypotheses after which no more are needed, (B,).
     """
 
     search: "Beam"
@@ -139,7 +139,7 @@ class BeamState(SearchState):
         self.total[:, :1] = 0.0
         self.count = np.zeros_like(self.length)
         self.best = np.full(B, -np.inf)
-        # No greedy search finds what is required, and it would not end without.
+        # Greedy search does not find required phrases, and could not end without them.
         self.greedy = np.zeros(B, dtype=np.int64) - (self.search.stopping == "count")
         self.greedy[[i for i, (guide, _) in self.guides.guided.items() if guide.requires]] = -1
         S = int(self.source_lengths.max()) + 1 if self.search.reads_weights else 0
@@ -160,17 +160,17 @@ class BeamState(SearchState):
         decided = self._find_decided()
         at_limit = ~decided & (self.length >= self.limits)
         if np.count_nonzero(at_limit):
-            # A dead beam gives no result; NaN, from a model that diverged, does.
+            # Dead beams give no result. Beams of NaN, from a model that diverged, do.
             beams = np.broadcast_to(np.arange(K), (B, K))
             self._finish(at_limit[:, None] & (self.total != -np.inf), beams, self.total)
         return StepChoice(parents, self.to_tensor(tokens.ravel()), decided | at_limit)
 
     def _select(self, gains: Array, ids: Array) -> Continuations:
-        """Select from candidates, (B, K, C)."""
+        """Select continuations from candidates, (B, K, C)."""
         return select_continuations(self.total, gains, ids, self.greedy, self.guides)
 
     def _finish_ended(self, selected: Continuations) -> None:
-        """Finish those of the first K, and the output of greedy search, that end here."""
+        """Finish continuations that end here: the first K, and the output of greedy search."""
         if not np.count_nonzero(selected.ended):
             return
         K = self.search.beams
@@ -197,7 +197,7 @@ class BeamState(SearchState):
         self.write(selected.tokens, selected.gains)
         if self.guides.guided:
             self.guides.advance(selected.beams, selected.tokens)
-        # As at first: a dead beam reads nothing, least of all what no dead beam has written.
+        # As in the first step, dead beams read pad.
         return parents, np.where(self.total == -np.inf, PAD, selected.tokens)
 
     def _find_decided(self) -> Array:
@@ -208,7 +208,7 @@ class BeamState(SearchState):
         enough = self.count >= self.max_finished
         if search.stopping == "count" or search.beam_size == 1 or not np.count_nonzero(enough):
             return enough
-        # Log-probabilities only fall. If the highest ended next:
+        # Log-probabilities only fall. The best possible score of a hypothesis that ends next:
         longer = np.minimum(self.length + 1, self.limits).astype(np.float64)
         beaten: Array = self.best >= self.total.max(1) / search.penalty(longer, self.exponent)
         # Greedy search is followed to its end if it could still be the best.
@@ -225,13 +225,13 @@ class BeamState(SearchState):
         self.coverage[..., :S] += attention[..., :S]
 
     def _finish(self, which: Array, beams: Array, totals: Array, last: Array | None = None) -> None:
-        """Record some hypotheses.
+        """Record the hypotheses that finish.
 
         Args:
-            which: bool, those that finish, (B, R).
-            beams: the beam that holds the tokens of each, (B, R).
-            totals: log-probability of each, (B, R).
-            last: log-probability of the eos that ends each, (B, R); None = they end without eos.
+            which: True for hypotheses that finish, bool, (B, R).
+            beams: beam that holds the tokens of each hypothesis, (B, R).
+            totals: log-probability of each hypothesis, (B, R).
+            last: log-probability of the final eos, (B, R); None = they end without eos.
         """
         if not np.count_nonzero(which):
             return
@@ -260,21 +260,21 @@ class BeamState(SearchState):
 
 @dataclass(frozen=True, kw_only=True)
 class Beam(BeamOptions, Search):
-    """K beams per sentence and 2K candidates per step, so that K go on even if K of them end.
+    """K beams per sentence and 2K candidates per step, so that K remain even if K of them end.
 
     1. At first only beam 0 is live. A candidate's value is the log-probability of its beam plus its
        own; the 2K best of the sentence are considered.
     2. An eos among the first K gives a finished hypothesis of n tokens, eos included. Its score is
        log-probability / penalty(n), plus the coverage.
-    3. The K best others go on; the last of them is replaced by the output of greedy search if that
-       is not among them. So no translation scores lower than that of greedy search, if greedy
-       search ends.
+    3. The K best other candidates continue; the output of greedy search replaces the last of them
+       if it is not among them. So no translation scores lower than the output of greedy search, if
+       greedy search ends.
     4. A sentence is done when patience * K hypotheses (rounded up) are finished and no open one
        can still win, or at its length limit, where live hypotheses finish as truncated. An open
-       hypothesis can win if its score would be the best with an eos of probability 1 next; that of
-       greedy search, if it would be with any number of tokens of probability 1. Without a length
-       penalty this is exact, since log-probabilities only fall. A beam of one stops at its first
-       eos: it is greedy search.
+       hypothesis can win if its score would be the best with an eos of probability 1 next; the
+       output of greedy search, if it would be the best after any number of tokens of probability 1.
+       Without a length penalty this is exact, since log-probabilities only fall. A beam of one
+       stops at its first eos: it is greedy search.
     5. The best score wins; of equal scores, the one that finished first, then the better rank.
        Truncated hypotheses come after all that ended.
 
@@ -282,9 +282,9 @@ class Beam(BeamOptions, Search):
     the `length_penalty` a, and b = `coverage`, which adds b * sum_s log(min(sum_t weight_ts, 1))
     over source pieces s (eos is one) to a score, with the cross-attention weights of step t,
     averaged over heads (Wu et al. 2016). `patience`: Kasai et al. 2022, arXiv:2204.05424. With
-    `stopping="count"`, a sentence is done as soon as patience * K are finished, whatever is open,
-    and no beam is kept for greedy search. Where eos is probable, that misses longer translations
-    that are better.
+    `stopping="count"`, a sentence is done as soon as patience * K hypotheses are finished, whatever
+    is open, and no beam is kept for greedy search. If eos is probable early, this misses longer
+    and better translations.
     """
 
     search_state: ClassVar[type[SearchState]] = BeamState
@@ -304,11 +304,11 @@ class Beam(BeamOptions, Search):
 
     @property
     def max_finished(self) -> int:
-        """Finished hypotheses after which a sentence needs no more."""
+        """The number of finished hypotheses after which a sentence needs no more."""
         return max(1, math.ceil(self.patience * self.beam_size))
 
     def penalty(self, n: Any, exponent: Any = None) -> Any:
-        """The divisor of the log-probability of n tokens, eos included.
+        """The divisor of a log-probability of n tokens, eos included.
 
         Args:
             n, exponent: numbers or arrays; an exponent of None is `length_penalty`.

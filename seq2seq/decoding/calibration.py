@@ -1,4 +1,4 @@
-"""The magnitudes of the inputs of linear maps, which fix scales of integers before decoding."""
+"""Calibration: the input magnitudes of linear maps, which fix int8 scales before decoding."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,14 +13,14 @@ from seq2seq.models import Seq2Seq
 
 
 def input_maxima(model: Seq2Seq, rows: Sequence[list[int]]) -> dict[str, float]:
-    """The largest magnitude that enters each linear map of a model while it translates.
+    """The largest input magnitude of each linear map of a model while it translates.
 
     Args:
-        model: in evaluation mode, computed by torch.
-        rows: sources as ids, without eos. Each is translated alone, greedily, so that no padding is
-            counted.
+        model: model in evaluation mode, computed by torch.
+        rows: sources as ids, without eos. Each is translated alone, greedily, so that padding does
+            not count.
 
-    Returns: maxima by the name of the map, such as `encoder.0.feed.up`; 0 for one that is not used.
+    Returns: maxima by name of the map, such as `encoder.0.feed.up`; 0 for unused maps.
     """
     maps = {name: each for name, each in model.named_modules() if isinstance(each, nn.Linear)}
     largest = dict.fromkeys(maps, 0.0)

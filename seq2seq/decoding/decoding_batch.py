@@ -1,6 +1,4 @@
-"""The decoding loop: the sentences that are decoded together, and the only place where a model and
-a search meet.
-"""
+"""The decoding loop of a batch: the only place where a model and a search meet."""
 
 from collections.abc import Container, Sequence
 from time import perf_counter_ns
@@ -19,7 +17,7 @@ from seq2seq.models.state import DecodeState
 
 CACHED = 2048  # padded source pieces whose activations fit in the caches of a CPU
 
-Results = list[tuple[int, list[Hypothesis]]]  # request ids, and hypotheses, best first
+Results = list[tuple[int, list[Hypothesis]]]  # request ids and their hypotheses, best first
 
 
 @torch.no_grad()
@@ -34,14 +32,14 @@ def decode(
     """Translate a batch. Sentences leave it when they are done.
 
     Args:
-        model: in evaluation mode, unless dropout is wanted.
+        model: model in evaluation mode, unless dropout is wanted.
         source: ids (B, S), each row ending in eos and padded at the right.
-        search: how hypotheses are chosen.
-        prefixes: the tokens that each translation must begin with.
-        draw_ids: numbers on which random draws depend; None = 0 to B - 1.
-        guides: guide of each sentence, if it has one.
+        search: rule that chooses the hypotheses.
+        prefixes: tokens that each translation must begin with.
+        draw_ids: numbers that random draws depend on; None = 0 to B - 1.
+        guides: guide of each sentence; None = no guide.
 
-    Returns: for each sentence, in order, its hypotheses, best first.
+    Returns: the hypotheses of each sentence, in order, best first.
     """
     if not len(source):
         return []
@@ -62,11 +60,11 @@ class DecodingBatch:
     later, when one sentence in eight is done.
 
     Args:
-        model: in evaluation mode.
-        search: how hypotheses are chosen.
-        pages: where tokens are remembered; None = in tensors of equal length, and then no sentence
-            can join others that have started.
-        stats: counter of what is done here.
+        model: model in evaluation mode.
+        search: rule that chooses the hypotheses.
+        pages: pool of pages that holds the cache; None = a dense cache, where no sentence can join
+            others that have started.
+        stats: counters to which this batch adds its work.
 
     Attributes:
         request_ids: ids of the sentences, in the order of the rows.
@@ -84,8 +82,8 @@ class DecodingBatch:
         self.request_ids: list[int] = []
         self._state: DecodeState
         self._search_state: SearchState
-        self._native_search: NativeSearch | None  # of `_search_state`, if it is covered
-        self._tokens: Tensor  # (N, 1) the last of every row
+        self._native_search: NativeSearch | None  # None if the search is not native
+        self._tokens: Tensor  # (N, 1) the last token of every row
         self._answered: set[int] = set()  # ids of answered sentences that are not dropped yet
 
     def __len__(self) -> int:
@@ -103,8 +101,8 @@ class DecodingBatch:
 
         Args:
             source: ids (B, S), each row ending in eos and padded at the right.
-            request_ids: ids by which `step` answers, B.
-            sentences: options of each sentence, B.
+            request_ids: B ids, under which `step` returns the results.
+            sentences: options of each of the B sentences.
         """
         start = perf_counter_ns()
         state = self.model.start(encode(self.model, source), self.search.beams, self.pages)
@@ -122,12 +120,12 @@ class DecodingBatch:
         self._native_search = native_search(self.model, self._search_state, self._state)
 
     def reserve(self) -> bool:
-        """Make room for one more token in every row. False if there is none."""
+        """Make room for one more token in every row. Returns: False if there is no room."""
         return self._state.reserve(1)
 
     def step(self) -> Results:
-        """Decode one more token of every hypothesis; where the whole search is native, a few,
-        while none ends. Returns: the results of sentences now done.
+        """Decode one more token of every hypothesis; in a native search several, as long as no
+        hypothesis ends. Returns: the results of the sentences that are now done.
         """
         stats, rows, start = self.stats, self.rows, perf_counter_ns()
         steps = 1
@@ -167,20 +165,20 @@ class DecodingBatch:
         ids = [self.request_ids[place] for place in places]
         results = list(zip(ids, self._search_state.results(places), strict=True))
         self._answered.update(ids)
-        # Without pages, dropping one sentence copies what is remembered of all others.
+        # Without pages, dropping one sentence copies the caches of all others.
         share = 8 if self.pages is None else len(self)
         if share * len(self._answered) >= len(self):
             self.keep(set(self.request_ids) - self._answered)
         return results
 
     def best_so_far(self, request_id: int) -> list[int]:
-        """The tokens of a sentence's best hypothesis that has not ended."""
+        """The tokens of a sentence's best open hypothesis."""
         return self._search_state.best_so_far(self.request_ids.index(request_id))
 
     def keep(self, ids: Container[int]) -> None:
-        """Drop the sentences with other ids."""
+        """Keep only the sentences with these ids."""
         kept = [place for place, i in enumerate(self.request_ids) if i in ids]
-        if not kept and self.pages is None:  # what is remembered has no use
+        if not kept and self.pages is None:  # the caches are no longer needed
             self.request_ids.clear()
             self._answered.clear()
             return
@@ -196,8 +194,8 @@ class DecodingBatch:
 
 
 def encode(model: Seq2Seq, source: Tensor) -> Encoded:
-    """`model.encode`; on a CPU in parts of similar lengths that its caches can hold: twice as fast
-    as all at once.
+    """Encode sources; on a CPU in parts of similar lengths that fit into its caches, which is twice
+    as fast as all at once.
     """
     S = source.shape[1]
     size = max(1, CACHED // S) if source.device.type == "cpu" else len(source)

@@ -1,4 +1,4 @@
-"""Diverse beam search: groups of beams, of which later ones avoid the tokens of earlier ones."""
+"""Diverse beam search: groups of beams, where later groups avoid the tokens of earlier ones."""
 
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -25,11 +25,11 @@ from seq2seq.decoding.search import (
 class DiverseState(BeamState):
     """Beams in groups, advanced as `DiverseBeam` describes.
 
-    To everything inherited, each group is a sentence with a beam search of its own: the G groups of
+    Inherited methods treat each group as a sentence with a beam search of its own: the G groups of
     sentence b are sentences b * G to b * G + G - 1, so their beams are the rows of sentence b.
 
     Attributes:
-        diversity_penalty: of each group, (B * G,).
+        diversity_penalty: penalty of each group, (B * G,).
     """
 
     search: "GroupBeam"
@@ -47,7 +47,7 @@ class DiverseState(BeamState):
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         choice = super().advance(logp, ids, weights)
-        # A group that is done finds no more while others go on.
+        # A group that is done finds no more hypotheses while others continue.
         self.total[choice.done] = -np.inf
         done = np.logical_and.reduce(choice.done.reshape(-1, self.search.groups), axis=1)
         return choice._replace(done=done)
@@ -81,7 +81,7 @@ class DiverseState(BeamState):
         super().keep((sentences[:, None] * len(groups) + groups).flatten())
 
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
-        """As in `SearchState`, of all groups together; what several have found, once."""
+        """As in `SearchState`, for all groups together, without duplicates."""
         G = self.search.groups
         results = []
         for first in (i * G for i in sentences):
@@ -94,7 +94,7 @@ class DiverseState(BeamState):
 
 
 def count_among(tokens: Array, others: Array) -> Array:
-    """The count of each token (B, ...) among others of its sentence, (B, M) -> (B, ...)."""
+    """The count of each token (B, ...) among the others (B, M) of its sentence, (B, ...)."""
     order = torch.from_numpy(np.sort(others, axis=1))
     flat = torch.from_numpy(np.ascontiguousarray(tokens).reshape(len(tokens), -1))
     counts = torch.searchsorted(order, flat, right=True) - torch.searchsorted(order, flat)
@@ -103,38 +103,38 @@ def count_among(tokens: Array, others: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupBeam(DiverseOptions, Beam):
-    """The search of one group: `beam_size` is that of the group."""
+    """The search of one group: `beam_size` is the size of the group."""
 
     of_sentence = (*Beam.of_sentence, "diversity_penalty")
 
     @property
     def groups(self) -> int:
-        """G."""
+        """The number of groups, G."""
         return self.beam_groups or self.beam_size
 
     @property
     def candidates(self) -> int:
-        # Of a beam's tokens, those of all beams of earlier groups may fall behind.
+        # The penalty may demote as many of a beam's tokens as earlier groups have beams.
         return (self.groups + 1) * self.beam_size
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiverseBeam(GroupBeam):
-    """G groups of K / G beams, of which later ones avoid the tokens of earlier ones (Vijayakumar et
+    """G groups of K / G beams, where later groups avoid the tokens of earlier ones (Vijayakumar et
     al. 2016, arXiv:1610.02424, with their Hamming diversity).
 
     1. At each step the groups choose one after the other. To choose, a group subtracts
        `diversity_penalty` from the log-probability of a token for each beam of an earlier group
-       that goes on with this token in this step. An eos is never penalised, since no beam goes on
-       with it.
-    2. Otherwise each group is a `Beam` of K / G, with its own end and its own place for the output
-       of greedy search, which chooses with the penalties too. The penalties are in no score.
-    3. A sentence is done when all its groups are; one that is done chooses nothing any more. The
-       finished hypotheses of all groups are ranked together, each of them once.
+       that continues with this token in this step. An eos is never penalised, since no beam
+       continues with it.
+    2. Otherwise each group is a `Beam` of K / G, which ends on its own and has its own place for
+       the output of greedy search, chosen with the penalties too. Scores contain no penalties.
+    3. A sentence is done when all its groups are; a group that is done chooses nothing any more.
+       The finished hypotheses of all groups are ranked together, without duplicates.
 
     K is `beam_size` and G `beam_groups`, a divisor of K. A group is done when patience * K / G
     hypotheses are finished. With one group this is `Beam`; with a penalty of 0 all groups find the
-    same.
+    same hypotheses.
 
     Raises: ConfigError for a value out of range, and for groups of different sizes.
     """

@@ -1,4 +1,4 @@
-"""Translates any number of sentences, as many at a time as is fast and fits in memory."""
+"""The engine: decodes any number of sentences, in batches that are fast and fit in memory."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -21,15 +21,15 @@ from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Seq2Seq
 
-# Default pool size in tokens: for each hypothesis, but with room for one long sentence.
+# Default pool size in tokens: per hypothesis, and a minimum with room for one long sentence.
 TOKENS_PER_ROW, MIN_TOKENS = 128, 2**14
 DROPPED = "the engine dropped all its work when another caller met an error"
-# Padded source pieces of the sentences that join in one step: more take memory, and no less time.
+# Padded source pieces of the sentences that join in one step: more need memory but save no time.
 MAX_JOINING = 2**12
 
 
 def check_required(search: Search) -> None:
-    """Raises: ConfigError if a search cannot find what a translation must contain."""
+    """Check that a search can find required phrases. Raises: ConfigError if it cannot."""
     if not (isinstance(search, Beam) and search.beams > 1):
         raise ConfigError(
             "a translation that must contain something is found by a search of several beams: "
@@ -38,26 +38,26 @@ def check_required(search: Search) -> None:
 
 
 class Engine(SentenceEngine):
-    """Translates sentences with one model, as many at a time as is fast.
+    """Translates sentences with one model, many at a time.
 
-    Sentences start in the order in which they arrive; those that are submitted together, longest
-    first, so that sentences of similar length are decoded together. Searches of one kind share a
-    batch (`Search.kind`); batches of several kinds take turns, step by step.
+    Sentences start in the order of their arrival; sentences submitted together start longest first,
+    so that sentences of similar length are decoded together. Searches of one kind share a batch
+    (`Search.kind`); batches of several kinds take turns, step by step.
 
-    With a dense cache, batches are filled and decoded to their end. With a paged cache sentences
-    take the places of finished ones (continuous batching), whenever an eighth of the places is
-    free. If the pages run out, the youngest sentence gives up its pages and starts again later; the
+    With a dense cache, batches are filled and decoded to their end. With a paged cache, sentences
+    take the places of finished ones (continuous batching) whenever an eighth of the places is free.
+    If the pages run out, the youngest sentence gives up its pages and starts again later; the
     oldest never does, so every sentence is answered. The hypotheses of a sentence do not depend on
-    which others are decoded with it.
+    the other sentences in its batch.
 
     Args:
-        model: in evaluation mode.
-        search: how hypotheses are chosen for requests that do not say it.
-        guide: makes a guide from a request's constraint; by default, that is one.
-        shortlist: the pieces that may translate those of a source; None = any.
-        cache, rows, pages, page_size: see `EngineOptions`. `rows` always has room for those of one
-            sentence, and the paged cache for 16,384 tokens by default. A model that cannot merge
-            (`Seq2Seq.can_merge`) is decoded with a dense cache.
+        model: model in evaluation mode.
+        search: search for requests without one of their own.
+        guide: function from a request's constraint to a guide; by default the constraint is one.
+        shortlist: target pieces that each source piece allows; None = any.
+        cache, rows, pages, page_size: see `EngineOptions`. A single sentence may exceed `rows`,
+            and the paged cache has room for at least 16,384 tokens by default. A model that cannot
+            merge (`Seq2Seq.can_merge`) is decoded with a dense cache.
 
     Attributes:
         stats: counts of the work done so far.
@@ -88,7 +88,7 @@ class Engine(SentenceEngine):
             self.pool = PagePool(pages or default, size, self.device)
         self.stats = Stats()
         self._draw_ids = count()
-        self._requests: dict[int, SentenceRequest] = {}  # by id, all that have not ended
+        self._requests: dict[int, SentenceRequest] = {}  # all that have not ended, by id
         self._queue: deque[SentenceRequest] = deque()  # to start; some may have ended
         self._batches: dict[Search, DecodingBatch] = {}
         self._started: dict[int, DecodingBatch] = {}  # by id, oldest first
@@ -137,7 +137,7 @@ class Engine(SentenceEngine):
     def cancel(self, requests: Iterable[SentenceRequest]) -> None:
         batches = set()
         for request in requests:
-            if mine := self._requests.pop(request.id, None):  # which `request` may be a copy of
+            if mine := self._requests.pop(request.id, None):  # `request` may be a copy
                 mine.status = Status.CANCELLED
             if batch := self._started.pop(request.id, None):
                 batches.add(batch)
@@ -231,8 +231,8 @@ class Engine(SentenceEngine):
         self.stats.admitted += len(ids)
 
     def _options_of(self, request: SentenceRequest) -> SentenceOptions:
-        """The options of a sentence. With a shortlist it may use the tokens of its own list, of its
-        prefix and of its constraint.
+        """The options of a sentence. A shortlist limits its tokens to its own list, its prefix and
+        the pieces of its guide.
         """
         guide = None if request.constraint is None else self.guide(request.constraint)
         tokens = NO_LIST
@@ -243,7 +243,7 @@ class Engine(SentenceEngine):
         return SentenceOptions(search, request.prefix, request.draw_id or 0, guide, tokens)
 
     def _reserve(self) -> None:
-        """Make room for the next tokens, if need be by sending the youngest back to the queue."""
+        """Make room for the next tokens, requeueing the youngest sentences if necessary."""
         for batch in list(self._batches.values()):
             while len(batch) and not batch.reserve():
                 youngest, its_batch = self._started.popitem()

@@ -27,9 +27,9 @@ class IndependentBeams(SearchState):
         """Choose a candidate for each row.
 
         Args:
-            logp, ids: of the candidates, best first, (N, C).
+            logp, ids: log-probabilities and ids of the candidates, best first, (N, C).
 
-        Returns: log-probability and id of those chosen, (N, 1) each.
+        Returns: log-probability and id of the chosen candidates, (N, 1) each.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""The options of searches and engines. They need no torch, so the command line starts quickly."""
+"""The options of searches and engines, without torch so that the command line starts quickly."""
 
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal

@@ -1,4 +1,4 @@
-"""Decoding in lower precision: which parts of a model are converted, and to what."""
+"""Conversion of models for inference: to native steps, bfloat16 or int8."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -21,21 +21,21 @@ from seq2seq.models import Ensemble, Seq2Seq
 
 
 def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
-    """The model in that precision, for inference only; the given one is not changed.
+    """A copy of a model in a precision, for inference only; the model itself is not changed.
 
     Args:
-        model: on the device where it will be used: the result must not be moved.
+        model: model on the device where it will be used, since the result must not be moved.
         precision: `float32`: the same values. On a CPU the matrices of linear maps are copied into
-            the layout that is fastest there, and all else is shared; elsewhere the model itself.
-            `bfloat16`: all parameters rounded to 8 significant bits, activations and memories too,
-            which then take half the bytes; a second model of half the size in memory, on a CPU with
-            its linear maps twice. `int8`: every `nn.Linear` (encoder, decoder, output) multiplies
-            integers, see `native.quantization`; all else stays in float32, and shares its
-            parameters with the given model: embeddings, even if tied to the output matrix, norms,
-            attention, and the cells of RNNs, which hold no `nn.Linear`.
+            the fastest layout, and all else is shared; on other devices the model itself.
+            `bfloat16`: all parameters, activations and memories rounded to 8 significant bits, in
+            half the bytes; a second model of half the size, on a CPU with its linear maps twice.
+            `int8`: every `nn.Linear` (encoder, decoder, output) multiplies integers; see
+            `native.quantization`. All else stays in float32 and shares its parameters with the
+            model: embeddings, even if tied to the output matrix, norms, attention, and the cells of
+            RNNs, which hold no `nn.Linear`.
 
-    Raises: ConfigError for an unknown precision, and for int8 on any device but a CPU, or of a
-        layer with too many inputs.
+    Raises: ConfigError for an unknown precision, for int8 on any device but a CPU, and for int8
+        with a layer that has too many inputs.
     """
     return PRECISIONS.find(precision)(model)
 
@@ -68,8 +68,8 @@ def to_int8(model: Seq2Seq) -> Seq2Seq:
 
 
 def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bool) -> Seq2Seq:
-    """The model with native steps if the native decoder runs here and covers them, and every other
-    linear map replaced by what `build` makes of it.
+    """The model with native steps, if the native decoder is available and covers it. Linear maps
+    that do not become native are replaced by `build`.
     """
     try:
         library = native.load_library()
@@ -89,7 +89,7 @@ def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bo
 
 
 def to_native(model: Seq2Seq, packer: Packer) -> NativeModel | None:
-    """The model with native steps, if the native decoder covers it."""
+    """The model with native steps; None if the native decoder does not cover it."""
     if any(x.dtype != torch.float32 or not x.is_cpu for x in model.parameters()):
         return None
     if is_covered(model):
@@ -105,13 +105,13 @@ PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
 
 
 def is_native(model: Seq2Seq) -> bool:
-    """Are all steps of a converted model native? Then it can be sent to other processes."""
+    """True if all steps of a converted model are native, so that other processes can get it."""
     members = model.members if isinstance(model, Ensemble) else [model]
     return all(isinstance(member, NativeModel) for member in members)
 
 
 def describe_backend(model: Seq2Seq) -> str:
-    """The backend of the steps of a converted model, for people: C, or torch and why."""
+    """A description of a converted model's backend: C, or torch and the reason."""
     if is_native(model):
         return "C"
     parameter = next(model.parameters())
@@ -121,8 +121,8 @@ def describe_backend(model: Seq2Seq) -> str:
 
 
 def to_column_major(linear: nn.Linear) -> nn.Linear:
-    """The same map with its matrix (O, K) stored by columns: a CPU multiplies the few rows of a
-    decoding step by it up to 1.7 times as fast.
+    """The same map with its matrix (O, K) stored by columns, which multiplies the few rows of a
+    decoding step up to 1.7 times as fast on a CPU.
     """
     matrix = linear.weight.detach().t().contiguous().t()
     turned = copy.copy(linear)
@@ -131,7 +131,7 @@ def to_column_major(linear: nn.Linear) -> nn.Linear:
 
 
 def copy_model(model: Seq2Seq, convert: Callable[[Tensor], Tensor] = lambda x: x) -> Seq2Seq:
-    """The model with each parameter and buffer converted once, so that tied ones stay tied."""
+    """A copy with each parameter and buffer converted once, so that tied ones stay tied."""
     memo: dict[int, Any] = {}
     for parameter in model.parameters():
         converted = convert(parameter.detach())
@@ -142,7 +142,7 @@ def copy_model(model: Seq2Seq, convert: Callable[[Tensor], Tensor] = lambda x: x
 
 
 def replace_linears(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module]) -> Seq2Seq:
-    """Replace each layer that is exactly an `nn.Linear`: a subclass may compute something else."""
+    """Replace every `nn.Linear`, except subclasses, which may compute something else."""
     built = {module: build(module) for module in model.modules() if type(module) is nn.Linear}
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
@@ -155,8 +155,8 @@ class PackedLinear(nn.Module):
     """A linear map in bfloat16, (..., K) -> (..., O), that does not reorder its matrix at every
     call as `nn.Linear` does. On a CPU only, without gradients; the packed matrix is not saved.
 
-    Raises: RuntimeError, NotImplementedError or AttributeError where PyTorch or the processor has
-    no such kernel.
+    Raises: RuntimeError, NotImplementedError or AttributeError if PyTorch or the processor lacks
+        the kernel.
     """
 
     def __init__(self, linear: nn.Linear):

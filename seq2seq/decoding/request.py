@@ -1,5 +1,5 @@
-"""A sentence to decode, and its life: the one object that everybody hands on, from whoever asks for
-its translation to the engine, and that tells all of them what has become of it.
+"""Requests: one object per sentence, passed from the caller to the engine, which also holds its
+status and its result.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,14 +29,14 @@ ENDED = (Status.DONE, Status.FAILED, Status.CANCELLED)
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """Work for an engine, and what has become of it. A request is submitted once.
+    """Work for an engine, with its status. A request is submitted once.
 
-    `dataclasses.replace(request)` is the same work as a new request.
+    `dataclasses.replace(request)` makes a new request for the same work.
 
     Attributes:
-        id: unique in this process, and the same in a worker process that the request is sent to.
-        status: set by the engine.
-        error: the reason, if it failed.
+        id: number that is unique in this process; a copy in a worker process has the same.
+        status: state, set by the engine.
+        error: reason for a failure.
     """
 
     id: int = field(default_factory=IDS.__next__, init=False)
@@ -45,30 +45,31 @@ class Request:
 
     @property
     def ended(self) -> bool:
-        """Is it done, failed or cancelled?"""
+        """True if it is done, failed or cancelled."""
         return self.status in ENDED
 
     @property
     def size(self) -> int:
-        """Characters that are in memory while it waits to be submitted."""
+        """The number of characters in memory until it is submitted."""
         return 0
 
 
 @dataclass(eq=False, slots=True)
 class SentenceRequest(Request):
-    """A sentence to decode, and its hypotheses when that is done.
+    """A sentence to decode, and its hypotheses once it is done.
 
     Attributes:
-        source: piece ids, the end last.
+        source: piece ids, ending in eos.
         prefix: ids that the translation begins with.
-        search: None = the engine's.
-        constraint: from which the engine makes a guide; None = no guide.
-        draw_id: random draws depend on it; None = the number of sentences that its engine was given
-            before.
-        owner: whose turn it needs, for a queue in front of an engine, which knows its type.
-        on_end: is called when it is done or has failed, within `SentenceEngine.advance`, and should
-            do no more than write that down.
-        hypotheses: if it is done, best first.
+        search: search for this sentence; None = the engine's.
+        constraint: constraint from which the engine makes a guide; None = no guide.
+        draw_id: number that random draws depend on; None = the number of sentences submitted to its
+            engine before.
+        owner: client that it belongs to, for a queue that serves clients in turn and knows its
+            type.
+        on_end: function called when it is done or has failed, within `SentenceEngine.advance`. It
+            should only record that.
+        hypotheses: results, best first; None until it is done.
     """
 
     source: list[int]
@@ -81,20 +82,20 @@ class SentenceRequest(Request):
     hypotheses: list[Hypothesis] | None = field(default=None, init=False)
 
     def finish(self, hypotheses: list[Hypothesis]) -> None:
-        """For its engine: it is done."""
+        """Store the hypotheses and mark it as done. Called by its engine."""
         self.status, self.hypotheses = Status.DONE, hypotheses
         if self.on_end:
             self.on_end()
-            self.on_end = None  # which may hold whatever holds this request
+            self.on_end = None  # it may refer to this request
 
     def fail(self, error: Exception) -> None:
-        """For its engine: it will never be done."""
+        """Mark it as failed. Called by its engine."""
         self.status, self.error = Status.FAILED, error
         if self.on_end:
             self.on_end()
             self.on_end = None
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """The fields for a worker process, which need not know who asks."""
+        """The fields for a worker process, without `owner` and `on_end`."""
         state = {each.name: getattr(self, each.name) for each in fields(self)}
         return None, {**state, "owner": None, "on_end": None}

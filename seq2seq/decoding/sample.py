@@ -15,8 +15,8 @@ from seq2seq.decoding.search import Array, Search
 class SampleState(IndependentBeams):
     """Beams that draw from the distribution of `Sample`.
 
-    A draw depends on the seed, the draw id of the sentence, the beam and the step, and on no other
-    beam or sentence.
+    A draw depends on the seed, the draw id of the sentence, the beam and the step, but not on
+    other beams or sentences.
     """
 
     def __init__(self, *arguments: Any):
@@ -32,8 +32,8 @@ class SampleState(IndependentBeams):
         temperature, top_p, epsilon, min_p = (self.per_row(x)[:, None] for x in options)
         p = (logp.double() / temperature).softmax(-1)
         mass = p.cumsum(-1)
-        # The smallest set of the best that has this mass: without its last one it has less. Each
-        # option leaves a number of the best, so all leave the smallest of these.
+        # top_p keeps the smallest set of best tokens with this mass: without its last token it has
+        # less. Each option keeps some number of the best; together they keep the smallest number.
         mask = (mass - p < top_p) & (p >= epsilon.maximum(min_p * p[:, :1]))
         count = mask.sum(1, keepdim=True).clamp(min=1)
         beams = torch.arange(K, device=logp.device)
@@ -49,7 +49,7 @@ class SampleState(IndependentBeams):
 class Sample(SampleOptions, Search):
     """Independent draws, one beam each. The score is log-probability / length, at temperature 1.
 
-    A token is drawn if top_k, top_p, epsilon and min_p all keep it; the best one always may be.
+    A token can be drawn if top_k, top_p, epsilon and min_p all keep it; the best one always can.
 
     temperature and top_k (Fan et al. 2018) come first, then top_p (Holtzman et al. 2020) and
     epsilon (Hewitt et al. 2022, arXiv:2210.15191). min_p, relative to the best token, follows the
@@ -69,9 +69,9 @@ class Sample(SampleOptions, Search):
 
 
 def uniform_draw(seed: Tensor, *counters: Tensor) -> Tensor:
-    """A random value in [0, 1) for each seed and tuple of counters, which are broadcast; float64.
+    """A random float64 in [0, 1) for each (broadcast) combination of seed and counters.
 
-    A hash, not a generator: its value does not depend on earlier draws. Each counter goes through
+    This is a hash, not a generator: it does not depend on earlier draws. Each counter goes through
     the finaliser of SplitMix64 (Steele, Lea, Flood 2014). Products wrap around 2^64.
     """
     state = mix_bits(seed)

@@ -1,8 +1,8 @@
-"""The base of all searches: options, the state of the sentences that are searched, and the
-hypotheses that result. No search calls a model; `DecodingBatch` does.
+"""The base of all searches: their options, their state, and the resulting hypotheses. No search
+calls a model; `DecodingBatch` does.
 
-The state is small and read in many short operations, so it is in NumPy, wherever the model is: on a
-few rows, an operation of torch takes two to ten times as long.
+The state is small and read in many short operations, so it is in NumPy, whatever the device of the
+model: on a few rows, an operation of torch takes two to ten times as long.
 """
 
 import math
@@ -30,25 +30,25 @@ class Hypothesis(NamedTuple):
     """One translation of one sentence."""
 
     ids: list[int]  # without bos and eos
-    score: float  # what a search ranks by: log-probability / length penalty; higher is better
-    log_probability: float  # of all tokens, eos included
+    score: float  # log-probability / length penalty, by which searches rank; higher is better
+    log_probability: float  # sum over all tokens, eos included
     truncated: bool = False  # stopped by the length limit, not by eos
     token_logp: Sequence[float] = ()  # of each token, eos included; their sum is log_probability
 
 
 FREE = -1  # in place of a forced token: the search chooses
-NO_LIST = np.zeros(0, dtype=np.int64)  # of tokens: all may be used
+NO_LIST = np.zeros(0, dtype=np.int64)  # an empty list of tokens: all may be used
 
 
 class SentenceOptions(NamedTuple):
     """The options of one sentence of a batch.
 
     Attributes:
-        search: of the batch's kind.
-        prefix: the tokens that its translation must begin with.
-        draw_id: random draws depend on it, and on nothing else of the batch.
-        guide: if it has one.
-        tokens: that it may use, ascending; none = all.
+        search: search of the batch's kind.
+        prefix: tokens that the translation must begin with.
+        draw_id: number that random draws depend on, so that they are the same in any batch.
+        guide: guide of its hypotheses; None = no guide.
+        tokens: tokens that it may use, ascending; empty = all.
     """
 
     search: "Search"
@@ -68,10 +68,10 @@ class StepChoice(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Search(SearchOptions):
-    """The rule by which hypotheses are chosen: options only, so it serves any number of states.
+    """The rule by which hypotheses are chosen. It holds options only, so many states can share it.
 
     Length limits depend only on the source of the sentence, so a translation does not change with
-    its batch. No forced prefix counts as a repeated n-gram.
+    its batch. The tokens of a forced prefix may repeat n-grams.
     """
 
     search_state: ClassVar[type["SearchState"]]
@@ -80,10 +80,10 @@ class Search(SearchOptions):
 
     @cached_property
     def kind(self) -> Self:
-        """This search without the options of single sentences: searches of one kind can share a
-        batch.
+        """This search with the options of single sentences at their defaults. Sentences whose
+        searches are of one kind can share a batch.
         """
-        kind = copy(self)  # whose options were checked
+        kind = copy(self)  # its options are checked already
         for field in fields(self):
             if field.name in self.of_sentence:
                 object.__setattr__(kind, field.name, field.default)
@@ -91,7 +91,7 @@ class Search(SearchOptions):
 
     @property
     def beams(self) -> int:
-        """Rows of each sentence, K."""
+        """The number of rows per sentence, K."""
         raise NotImplementedError
 
     @property
@@ -101,7 +101,7 @@ class Search(SearchOptions):
 
     @property
     def reads_weights(self) -> bool:
-        """Does `SearchState.advance` need the weights of cross-attention?"""
+        """True if `SearchState.advance` needs the weights of cross-attention."""
         return False
 
     def start(
@@ -113,7 +113,7 @@ class Search(SearchOptions):
         """The state of B new sentences with `source_lengths` pieces (B,), eos not counted.
 
         Args:
-            sentences: the options of each; None = this search, draw ids from 0 on, and no others.
+            sentences: options of each sentence; None = this search, and draw ids from 0.
             max_length: maximum tokens that the model can write, eos included; None = no limit.
 
         Raises: ValueError for a prefix that contains pad, bos or eos, or is too long for the model.
@@ -127,12 +127,12 @@ class Search(SearchOptions):
     def limit(self, source_length: int, model_limit: int | None = None, prefix: int = 0) -> int:
         """Maximum tokens of a translation, eos included.
 
-        A forced prefix longer than length_ratio * source_length replaces it, which leaves room to
-        continue the prefix.
+        If a forced prefix is longer than length_ratio * source_length, its length is used instead,
+        so that there is room to continue it.
 
         Args:
             model_limit: maximum tokens that the model can write; None = no limit.
-            prefix: forced tokens.
+            prefix: number of forced tokens.
         """
         limit = int(max(self.length_ratio * source_length, prefix) + self.length_extra)
         caps = [cap for cap in (model_limit, self.max_length) if cap is not None]
@@ -150,13 +150,13 @@ class SearchState:
     so they come and go independently, each with its own length.
 
     Attributes:
-        search: the kind of search.
-        searches: that of each sentence, with its options.
+        search: kind of search.
+        searches: search of each sentence, with its own options.
         length: tokens chosen so far, (B,).
         tokens, logp: chosen tokens and their log-probabilities, (B, K, room); only the first
             `length` are valid.
-        listed: the tokens that each sentence may use, (B, W), FREE after the last; W = 0: all.
-        device: where the model is.
+        listed: tokens that each sentence may use, (B, W), FREE after the last; W = 0: all.
+        device: device of the model.
     """
 
     ROOM = 32  # tokens at first; doubled when full
@@ -196,15 +196,15 @@ class SearchState:
 
     @property
     def has_constraints(self) -> bool:
-        """Is any token of any sentence banned, allowed or required, its prefix and end aside?"""
+        """True if a guide or `no_repeat_ngram` restricts the tokens of any sentence."""
         return bool(self.guides.guided or np.count_nonzero(self.no_repeat_ngram))
 
     def arrays(self) -> list[tuple[str, Array]]:
-        """All arrays by name, those of derived classes too."""
+        """All arrays by name, including the arrays of derived classes."""
         return [(name, x) for name, x in vars(self).items() if isinstance(x, np.ndarray)]
 
     def option_values(self, name: str, dtype: type = np.float64) -> Array:
-        """The value of a numeric option of each sentence, (B,)."""
+        """The values of a numeric option, one per sentence, (B,)."""
         return np.array([getattr(search, name) for search in self.searches], dtype=dtype)
 
     def to_tensor(self, x: Array) -> Tensor:
@@ -212,11 +212,11 @@ class SearchState:
         return torch.from_numpy(x).to(self.device)
 
     def per_row(self, x: Array) -> Tensor:
-        """Values of the sentences (B,), for each of their rows, (N,)."""
+        """Values of sentences (B,) repeated for each of their rows, (N,)."""
         return self.to_tensor(x.repeat(self.search.beams))
 
     def first_tokens(self) -> Tensor:
-        """The token that the first step reads in each row, (N,); pad if nothing comes of a row."""
+        """The token that the first step reads in each row, (N,); pad in rows that are not live."""
         return self.to_tensor(np.full(self.tokens[..., 0].size, BOS))
 
     def request(self) -> CandidateRequest:
@@ -240,7 +240,7 @@ class SearchState:
         return RowTokens(*(x if x is None else x.to(self.device) for x in tokens))
 
     def token_lists(self) -> tuple[TokenLists | None, Tensor | None]:
-        """The lists of the sentences, and the one of each row; None if all tokens may be used."""
+        """The token lists of the sentences, and the list index of each row; None = all tokens."""
         if not self.listed.shape[1]:
             return None, None
         self._token_lists = self._token_lists or TokenLists(self.listed)
@@ -262,13 +262,15 @@ class SearchState:
         """Choose the next tokens.
 
         Args:
-            logp, ids: log-probabilities (N, C) of candidates (N, C), best first, as `request` says.
-            weights: of cross-attention in this step, (L, N, H, 1, S), if the search reads them.
+            logp, ids: log-probabilities and ids of the candidates that `request` asked for, best
+                first, (N, C).
+            weights: cross-attention weights of this step, (L, N, H, 1, S), if the search reads
+                them.
         """
         raise NotImplementedError
 
     def keep(self, sentences: Tensor) -> None:
-        """Drop all other sentences and their results; indices (B',), ascending."""
+        """Keep only these sentences and their results; ascending indices (B',)."""
         chosen, index = sentences.tolist(), sentences.cpu().numpy()
         for name, array in self.arrays():
             setattr(self, name, array[index])
@@ -276,15 +278,15 @@ class SearchState:
         self.searches = [self.searches[i] for i in chosen]
         self.finished = [self.finished[i] for i in chosen]
         self.guides.keep(chosen)
-        # Without the longest, less room may do; all of it is copied when beams are reordered.
+        # The room may shrink with the longest sentence; reordering beams copies all of it.
         self._steps = int(self.length.max()) if self.finished else 0
         room = self.ROOM << (self._steps // self.ROOM).bit_length()
         self.tokens, self.logp = self.tokens[..., :room], self.logp[..., :room]
 
     def merge(self, other: Self) -> None:
-        """Append the other's sentences to these.
+        """Append the sentences of another state.
 
-        Raises: ValueError if the other belongs to another kind of search.
+        Raises: ValueError if the other state is of another kind of search.
         """
         if other.search != self.search:
             raise ValueError(
@@ -299,15 +301,16 @@ class SearchState:
         self._steps = max(self._steps, other._steps)
 
     def best_so_far(self, sentence: int) -> list[int]:
-        """The tokens of the best hypothesis that has not ended, of the sentence at this index."""
+        """The tokens of the best open hypothesis of the sentence at this index."""
         ids: list[int] = self.tokens[sentence, 0, : int(self.length[sentence])].tolist()
         return ids
 
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
         """The finished hypotheses of these sentences (by their current index), best first.
 
-        Those cut off at the source's limit come after all that ended: an endless repetition can
-        score higher. Those cut off at `max_length` may be good beginnings: only the score counts.
+        Hypotheses cut off at the limit that depends on the source come after all that ended, since
+        an endless repetition can score higher. Hypotheses cut off at `max_length` may be good
+        beginnings, so they are ranked by score alone.
         """
         return [rank_hypotheses(self.finished[i], self.searches[i].max_length) for i in sentences]
 
@@ -317,7 +320,7 @@ class SearchState:
         self.length = self.length + 1
 
     def make_room(self) -> bool:
-        """Have room for one more token in every row. Were the arrays of tokens made anew?"""
+        """Make room for one token per row. Returns: True if the arrays were reallocated."""
         room = self.tokens.shape[2]
         is_full = self._steps == room
         if is_full:
@@ -330,11 +333,11 @@ class SearchState:
 
     @property
     def spare_room(self) -> int:
-        """Tokens that fit in every row after those that were counted."""
+        """The number of further tokens that fit in every row."""
         return self.tokens.shape[2] - self._steps
 
     def count_steps(self, steps: int) -> None:
-        """Count further tokens that the C has written."""
+        """Count further tokens that the native decoder has written."""
         self._steps += steps
 
     def write(self, tokens: Array, logp: Array) -> None:
@@ -350,9 +353,9 @@ class SearchState:
         """Record M hypotheses that finish in this step.
 
         Args:
-            sentences: the sentence of each, (M,).
-            tokens, logp: of each, eos included, laid out as the attributes, (M, room).
-            scores: what they are ranked by, (M,); None = log-probability / length.
+            sentences: sentence of each hypothesis, (M,).
+            tokens, logp: tokens and log-probabilities, eos included, (M, room).
+            scores: scores that rank them, (M,); None = log-probability / length.
         """
         rows = [x.tolist() for x in (sentences, tokens, logp, self.length[sentences])]
         given = [None] * len(sentences) if scores is None else scores.tolist()
@@ -366,23 +369,23 @@ class SearchState:
 
 
 def rank_hypotheses(hypotheses: list[Hypothesis], max_length: int | None) -> list[Hypothesis]:
-    """Hypotheses of one sentence, best first, see `SearchState.results`."""
+    """The hypotheses of one sentence, best first; see `SearchState.results`."""
     return sorted(hypotheses, key=lambda h: (h.truncated and len(h.ids) != max_length, -h.score))
 
 
 def find_repeats(tokens: Tensor, length: Tensor, sizes: Tensor) -> Tensor:
-    """The tokens that would end an n-gram which their row has already.
+    """The tokens that would complete an n-gram that their row already contains.
 
     Args:
-        tokens: of N rows, (N, T).
-        length: how many of the T are valid, (N,).
-        sizes: n, (N,); 0 = repeat anything.
+        tokens: tokens of N rows, (N, T).
+        length: number of valid tokens in each row, (N,).
+        sizes: n of each row, (N,); 0 = anything may repeat.
 
-    Returns: pairs of a row and a token, (M, 2), some perhaps twice.
+    Returns: pairs of a row and a token, (M, 2), possibly with duplicates.
     """
     length, sizes = length[:, None], sizes[:, None]
     place = torch.arange(tokens.shape[1], device=tokens.device)
-    # Does the n-gram that ends here begin with the last n - 1 tokens of its row?
+    # True where the n-gram that ends here begins with the last n - 1 tokens of its row.
     again = (place < length) & (place >= sizes - 1) & (sizes > 0)
     for back in range(1, min(int(sizes.max()), tokens.shape[1])):
         last = tokens.gather(1, (length - back).clamp(min=0))
@@ -391,7 +394,7 @@ def find_repeats(tokens: Tensor, length: Tensor, sizes: Tensor) -> Tensor:
 
 
 def check_prefix(prefix: Sequence[int], max_length: int | None) -> None:
-    """Raises: ValueError for a prefix that no translation can begin with."""
+    """Check a forced prefix. Raises: ValueError if no translation can begin with it."""
     for symbol in {PAD, BOS, EOS}.intersection(prefix):
         raise ValueError(
             f"a prefix should not contain {NAMES[symbol]}, which no text contains: {prefix}"
@@ -420,6 +423,6 @@ def pad_lists(lists: Sequence[Array]) -> Array:
 
 
 def pad_width(x: Array, width: int) -> Array:
-    """The last axis padded to that width."""
+    """Pad the last axis to a width with FREE."""
     free = ((0, 0),) * (x.ndim - 1)
     return np.pad(x, (*free, (0, width - x.shape[-1])), constant_values=FREE)

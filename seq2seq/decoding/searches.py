@@ -34,18 +34,18 @@ def build_engine(
     shortlist: Shortlist | None = None,
     **options: Any,
 ) -> Engine:
-    """An engine for the model converted to `precision`; other options as in `Engine`.
+    """Build an engine for the model converted to `precision`; other options as in `Engine`.
 
     Raises: ConfigError if the device does not support the precision.
     """
     return Engine(with_precision(model, precision), search, guide, shortlist, **options)
 
 
-ENGINE_OPTIONS = tuple(options_of(EngineOptions))  # all others are the search's
+ENGINE_OPTIONS = tuple(options_of(EngineOptions))  # all others belong to the search
 
 
 def engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a conf/decode node that `Engine` takes, `precision` and `workers`.
+    """The options of a conf/decode node for `Engine`, and `precision` and `workers`.
 
     Raises: ConfigError for invalid values.
     """
@@ -59,8 +59,8 @@ def engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_search(options: Mapping[str, Any]) -> Search:
-    """The search that a conf/decode node describes: `name` and its options. Options of the engine
-    are ignored.
+    """The search that a conf/decode node describes by `name` and options. Options of the engine are
+    ignored.
 
     Raises: ConfigError for an unknown name or option, and for invalid values.
     """
@@ -71,11 +71,11 @@ def build_search(options: Mapping[str, Any]) -> Search:
 
 
 def choose_search(config: Mapping[str, Any], changed: Mapping[str, Any]) -> str:
-    """The name of a model's configured search, or if it lacks an option that is changed, of the
-    first that has them all.
+    """The name of a model's configured search; if that lacks a changed option, the name of the
+    first search that has them all.
 
-    Raises: ConfigError if the configured one is of a plug-in that is not installed, unless the
-        options belong to another.
+    Raises: ConfigError if the configured search belongs to a plug-in that is not installed, unless
+        the changed options belong to another search.
     """
     configured = config["decode"]["name"]
     has_plugin = SEARCHES.has(configured)
@@ -88,7 +88,10 @@ def choose_search(config: Mapping[str, Any], changed: Mapping[str, Any]) -> str:
 
 
 def check_coverage(search: Search, model: Seq2Seq) -> None:
-    """Raises: ConfigError if a search needs attention weights that the model does not have."""
+    """Check that a model has the attention weights that a search needs.
+
+    Raises: ConfigError if it does not.
+    """
     if not isinstance(search, Beam) or not search.reads_weights:
         return
     cross = model.cross_attentions

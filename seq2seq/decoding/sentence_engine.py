@@ -16,14 +16,14 @@ MAX_UNANSWERED = 2**16  # requests of a stream that wait for the first of them t
 
 
 class RequestEngine(ABC, Generic[R]):
-    """Works on the requests of any number of callers, each of which looks at its own.
+    """Works on the requests of any number of callers, each of which reads its own results.
 
     `translate` is for a file. A server submits a request whenever one arrives, calls `advance` as
-    long as the engine is `busy`, and `cancel` when a request is no longer wanted. All of them may
-    be mixed, and several streams be read in turn.
+    long as the engine is `busy`, and `cancel` when a request is no longer wanted. The two ways may
+    be mixed, and several streams may be read in turn.
 
     Attributes:
-        window: requests that `translate` reads and submits together.
+        window: number of requests that `translate` reads and submits together.
     """
 
     window: int
@@ -31,27 +31,27 @@ class RequestEngine(ABC, Generic[R]):
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """Is there a request that `advance` has something to do for?"""
+        """True if `advance` has work to do."""
 
     @property
     @abstractmethod
     def waiting(self) -> bool:
-        """Is there a request that has not been started?"""
+        """True if there is a request that has not been started."""
 
     @abstractmethod
     def submit(self, requests: Sequence[R]) -> None:
-        """Put requests at the end of the queue, arranged so that they are done fast."""
+        """Put requests at the end of the queue, in an order that is fast to decode."""
 
     @abstractmethod
     def cancel(self, requests: Iterable[R]) -> None:
-        """Drop requests that have not ended: what they hold is free at once."""
+        """Drop requests that have not ended, and free their memory at once."""
 
     @abstractmethod
     def advance(self) -> list[R]:
-        """Work a little, for all callers: one step of the decoder, if there is one here.
+        """Do a little work for all callers: one decoder step, if the decoder is in this process.
 
-        Returns: the requests that are now done or failed. After an error is raised, such as one for
-            lack of memory, all requests have failed.
+        Returns: the requests that are now done or failed. If this raises an error, such as running
+            out of memory, all requests have failed.
         """
 
     def translate(
@@ -61,18 +61,18 @@ class RequestEngine(ABC, Generic[R]):
         ready: Callable[[], bool] = lambda: True,
         max_unanswered: int = MAX_UNANSWERED,
     ) -> Iterator[R]:
-        """Each request when it has ended, in their order. They are read as they are needed.
+        """Yield each request when it has ended, in order. Requests are read as they are needed.
 
         When the caller stops iterating, requests that were read but have not ended are dropped.
 
         Args:
-            requests: that are not submitted yet.
-            ready: can another request, or the end, be read without waiting? If not, the caller gets
-                those already read first.
+            requests: requests that are not submitted yet.
+            ready: function that is True if another request, or the end, can be read without
+                waiting. If not, the requests read so far are answered first.
             max_unanswered: maximum requests that are read before the first of them has ended.
         """
         source = iter(requests)
-        order: deque[R] = deque()  # that the caller has not got
+        order: deque[R] = deque()  # not yielded yet
         more, exhausted = True, False
         try:
             while True:
@@ -99,14 +99,14 @@ class RequestEngine(ABC, Generic[R]):
 
 
 class SentenceEngine(RequestEngine[SentenceRequest]):
-    """Decodes sentences: an engine, a queue in front of one, or processes that have one each.
+    """Decodes sentences: an engine, a queue in front of one, or processes with one engine each.
 
-    A sentence should be one that `check` accepts. Whoever makes a request checks it, once.
+    Submitted sentences must pass `check`. The code that creates a request checks it, once.
 
     Attributes:
-        count: processes.
+        count: number of processes.
         max_rows: maximum number of hypotheses decoded at once.
-        shortlist: the pieces that may translate those of a source; None = any.
+        shortlist: target pieces that each source piece allows; None = any.
     """
 
     count = 1
@@ -116,23 +116,23 @@ class SentenceEngine(RequestEngine[SentenceRequest]):
     @property
     @abstractmethod
     def active_rows(self) -> int:
-        """Hypotheses that are decoded now; any thread may ask."""
+        """The number of hypotheses decoded now. Safe to read from any thread."""
 
     @abstractmethod
     def check(self, request: SentenceRequest) -> None:
         """Check that a request can be answered.
 
-        Raises: ConfigError if its pages would not fit in the pool even if it were alone, and for a
-            search that cannot find what it must contain; ValueError for a prefix that no
-            translation can begin with.
+        Raises: ConfigError if its pages would not fit in the pool even if it were alone, and if its
+            search cannot find its required phrases; ValueError for a prefix that no translation can
+            begin with.
         """
 
     def best_so_far(self, request: SentenceRequest) -> list[int]:
-        """The ids of the best translation so far, which may still change; none if unknown."""
+        """The ids of the best translation so far, which may still change; empty if unknown."""
         return []
 
     def close(self) -> None:
-        """End the processes that work for it, if there are any."""
+        """End the worker processes, if there are any."""
 
     def wake(self) -> None:
-        """Let an `advance` that waits for other processes return, from another thread."""
+        """Make an `advance` that waits for other processes return. For use from another thread."""

@@ -11,21 +11,21 @@ from seq2seq.decoding.search import Hypothesis
 
 @dataclass
 class Stats:
-    """Counted while an engine works; `str(stats)` is for people.
+    """Counters of an engine's work; `str(stats)` is a readable summary.
 
     Attributes:
-        sentences: answered.
-        tokens: of their best hypotheses, eos included.
+        sentences: answered sentences.
+        tokens: tokens of their best hypotheses, eos included.
         truncated: best hypotheses that the length limit cut off.
-        steps: of the decoder.
+        steps: decoder steps.
         rows: hypotheses per step, summed over the steps.
-        live: those of them whose sentences were not answered yet.
+        live: part of `rows` whose sentences were not answered yet.
         admitted: times that a sentence started.
-        preempted: times that one had to give up its pages, to start again later.
-        held, written: tokens that the pages in use have room for, and tokens in them, summed over
-            the steps.
-        high_water: the largest number of pages in use.
-        nanoseconds: of each stage.
+        preempted: times that a sentence gave up its pages, to start again later.
+        held, written: capacity of the pages in use, and tokens stored in them, both in tokens and
+            summed over the steps.
+        high_water: largest number of pages in use.
+        nanoseconds: time spent in each stage.
     """
 
     sentences: int = 0
@@ -42,7 +42,7 @@ class Stats:
     nanoseconds: Counter[str] = field(default_factory=Counter)
 
     def lap(self, stage: str, start: int) -> int:
-        """Add the time since `start` to that stage. Returns: the time now."""
+        """Add the time since `start` to a stage. Returns: the current time."""
         now = time.perf_counter_ns()
         self.nanoseconds[stage] += now - start
         return now
@@ -55,7 +55,7 @@ class Stats:
             self.truncated += hypotheses[0].truncated
 
     def __add__(self, other: Self) -> Self:
-        """The work of two engines together."""
+        """The summed work of two engines."""
         names = [entry.name for entry in fields(self)]
         return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
 

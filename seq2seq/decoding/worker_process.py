@@ -1,4 +1,4 @@
-"""A process with an engine of its own: how others see it, and what it does."""
+"""A worker process with its own engine, and its handle in the parent process."""
 
 import gc
 import multiprocessing
@@ -31,7 +31,7 @@ from seq2seq.decoding.stats import Stats
 
 
 class Command(NamedTuple):
-    """A message to a worker. The requests that it gets are copies with the same ids."""
+    """A message to a worker, which receives copies of the requests with the same ids."""
 
     submitted: Sequence[SentenceRequest] = ()
     cancelled: Sequence[SentenceRequest] = ()
@@ -42,25 +42,25 @@ class Reply(NamedTuple):
 
     answers: list[tuple[int, list[Hypothesis]]]  # ids of requests, and their hypotheses
     warnings: list[tuple[str, type[Warning]]]
-    stats: Stats  # of all its work so far
+    stats: Stats  # all its work so far
 
 
 class Died(Seq2SeqError):
-    """A worker process has ended during its work."""
+    """A worker process died during its work."""
 
 
 class Worker:
-    """A process with an engine, as the process sees it that has started it.
+    """The parent's handle of a process with an engine.
 
     Attributes:
-        unanswered: requests that it was sent, by id.
-        suspect: the id of a request that it works on, or did, without any other.
+        unanswered: requests sent to it and not answered yet, by id.
+        suspect: id of the last request that it was given to decode alone.
     """
 
     def __init__(self, build: Callable[[], Engine]):
         context = choose_context()
         self.connection, theirs = context.Pipe()
-        # Workers end when nobody can send: in one that is forked later this end must not be open.
+        # A worker ends when no process can send to it, so workers forked later close this end.
         register_after_fork(self.connection, Connection.close)
         self.process = context.Process(target=serve_engine, args=(theirs, build), daemon=True)
         with delay_interrupts():  # Ctrl-C is for this process, which ends the others
@@ -80,7 +80,7 @@ class Worker:
             self.connection.send(command)
 
     def receive(self) -> list[SentenceRequest]:
-        """Wait for the next requests that are done. Raises: whatever the engine raised."""
+        """Wait for the next finished requests. Raises: the exception that the engine raised."""
         with self._alive():
             reply: Reply | BaseException = self.connection.recv()
         if isinstance(reply, BaseException):
@@ -97,7 +97,7 @@ class Worker:
 
     @contextmanager
     def _alive(self) -> Iterator[None]:
-        """A broken pipe means that the process has ended: say how."""
+        """Turn a broken pipe into `Died`, with the exit code of the process."""
         try:
             yield
         except (EOFError, OSError) as error:
@@ -115,19 +115,19 @@ class Worker:
 
 
 def choose_context() -> ForkContext | ForkServerContext:
-    """The context that starts a process: as a copy of this one, which has imported torch and shares
-    its memory, or where this one has threads, which a copy would lack, by a server that imports
-    torch once for all of them.
+    """The context that starts processes: by a fork of this one, which has imported torch and shares
+    its memory, or if this one has threads, which a fork would lack, by a server process that
+    imports torch once for all workers.
 
-    Idle threads of native libraries do not count, since a worker computes with one, nor does the
-    one that shows progress.
+    Idle threads of native libraries do not count, since a worker computes with one thread. The
+    thread that shows progress does not count either.
     """
     here = threading.current_thread().name, progress.THREAD
     if all(thread.name in here for thread in threading.enumerate()):
         return multiprocessing.get_context("fork")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    # Processes inherit that Ctrl-C is deferred. The tracker's start would end the deferral.
+    # The server inherits the deferral of Ctrl-C. Starting the tracker would end it, so do it first.
     resource_tracker.ensure_running()
     with delay_interrupts():
         forkserver.ensure_running()
@@ -135,9 +135,9 @@ def choose_context() -> ForkContext | ForkServerContext:
 
 
 def serve_engine(connection: Connection, build: Callable[[], Engine]) -> None:
-    """A worker: builds its engine, then receives commands until the other side closes."""
-    gc.freeze()  # a collection would write to, and so copy, all objects that workers share
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which workers are ended
+    """Run a worker: build its engine, then carry out commands until the other side closes."""
+    gc.freeze()  # a collection would write to all objects that workers share, and so copy them
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # it ends workers
     torch.set_num_threads(1)
     keep_memory()
     engine = build()
@@ -149,8 +149,8 @@ def serve_engine(connection: Connection, build: Callable[[], Engine]) -> None:
 
 
 def receive_commands(connection: Connection, commands: "queue.SimpleQueue[Command | None]") -> None:
-    """Always ready to receive, so that neither side waits for the other to read; None at the
-    end.
+    """Put received commands into a queue; None at the end. Receiving in a separate thread keeps the
+    two sides from waiting for each other.
     """
     try:
         while True:
@@ -160,7 +160,7 @@ def receive_commands(connection: Connection, commands: "queue.SimpleQueue[Comman
 
 
 def work(engine: Engine, commands: "queue.SimpleQueue[Command | None]") -> Reply | Exception | None:
-    """Carry out commands until there are answers, or an error. None if no more will come."""
+    """Carry out commands until there are answers or an error. None = no more commands."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -185,12 +185,11 @@ def work(engine: Engine, commands: "queue.SimpleQueue[Command | None]") -> Reply
 
 
 class SharedFactory:
-    """A function that builds an engine, and shares one model between worker processes.
+    """A function that builds an engine and shares one model between worker processes.
 
-    A copy of this process has all that the function needs. For other processes the function is
-    written once, when it is pickled, into memory that has no name and no place on a disk; they map
-    the tensors there, so that a process that writes to one writes to its own copy. This is for
-    Linux: other systems have no such memory.
+    A forked process already has all that the function needs. For other processes the function is
+    saved once, when it is first pickled, to an anonymous file in memory. They map its tensors
+    copy-on-write. This works on Linux only.
     """
 
     def __init__(self, build: Callable[[], Any]):
@@ -208,13 +207,13 @@ class SharedFactory:
         return partial, (call_shared, DupFd(self._file))
 
     def close(self) -> None:
-        """Call it when all processes have been started."""
+        """Close the file, once all processes have been started."""
         if self._file is not None:
             os.close(self._file)
 
 
 def call_shared(handle: Any) -> Any:
-    """Call the function of a file that another process has written."""
+    """Load the function that another process saved, and call it."""
     file = handle.detach()
     try:
         # It holds functions as well as tensors, and comes from the parent process alone.

@@ -1,6 +1,6 @@
 """Processes that translate in parallel, one thread each: the way to use several CPU cores.
 
-The matrices of one decoding step are too small to split between threads; sentences are not.
+The matrices of one decoding step are too small to split between threads, so sentences are split.
 """
 
 import itertools
@@ -17,21 +17,22 @@ from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.decoding.stats import Stats
 from seq2seq.decoding.worker_process import Command, Died, SharedFactory, Worker
 
-SHARE = 512  # maximum requests that a worker has not answered
-DEATHS = 3  # of workers with one request, after which it fails
+SHARE = 512  # maximum unanswered requests of a worker
+DEATHS = 3  # deaths of workers with the same request, after which it fails
 
 
 class Workers(SentenceEngine):
     """Up to `count` engines, each in its own process, with the interface of one engine.
 
-    Processes are started when there is work for two, and stay until `close`. They are copies of
-    this one, or where it has threads, which a copy would lack, of a server process, whose start
-    takes about as long as importing torch; so a program that uses them keeps its top-level code
-    under `if __name__ == "__main__":`. Requests are dealt in turn: all take about the same time.
+    Processes are started when there is work for two, and stay until `close`. They are forked from
+    this process, or if it has other threads, which a fork would lack, from a server process that
+    takes about as long to start as importing torch. A program that uses `Workers` therefore keeps
+    its top-level code under `if __name__ == "__main__":`. Requests are dealt in turn, since all
+    take about the same time.
 
-    When a process dies, others try again what it was working on, and another is started in its
-    place. A request whose processes have died twice is alone in the next one, and fails when that
-    dies, too: what it harms is then known.
+    When a process dies, its requests are queued again, and another process replaces it. A request
+    that was in two processes that died is then decoded alone, and fails if that process dies, too:
+    so the request that kills processes is found.
 
     Args:
         engine: local engine, used when starting processes is not worth it.
@@ -51,21 +52,21 @@ class Workers(SentenceEngine):
         self.window, self.max_rows = 2 * SHARE * count, engine.max_rows * count
         self._draw_ids = itertools.count()
         self._backlog: deque[SentenceRequest] = deque()
-        self._suspects: deque[SentenceRequest] = deque()  # which must be alone
-        self._deaths: Counter[int] = Counter()  # of workers, by the id of a request
+        self._suspects: deque[SentenceRequest] = deque()  # to be decoded alone
+        self._deaths: Counter[int] = Counter()  # deaths of workers, by request id
         self._failed: list[SentenceRequest] = []  # for the next `advance`
         self._workers: list[Worker] = []
         self._woken, self._waker = multiprocessing.Pipe(duplex=False)
-        self._wakes = False  # is something in that pipe, which has little room?
+        self._wakes = False  # True if the pipe, which has little room, holds a message
 
     @property
     def stats(self) -> Stats:
-        """The work of this process's engine and those of the current workers."""
+        """The summed work of the local engine and of the current workers."""
         return sum((worker.stats for worker in self._workers), self.engine.stats)
 
     @property
     def active_rows(self) -> int:
-        """Hypotheses that are decoded now, or wait in a process for others."""
+        """Hypotheses that are decoded now, or wait in a worker."""
         given = sum(len(worker.unanswered) for worker in list(self._workers))
         return self.engine.active_rows + given * self.engine.search.beams
 
@@ -107,7 +108,7 @@ class Workers(SentenceEngine):
                 self._send(worker, Command(cancelled=theirs))
 
     def advance(self) -> list[SentenceRequest]:
-        """Deal requests out, and wait for answers, if there is work."""
+        """Deal requests out and wait for answers, if there is work."""
         try:
             if self.waiting:
                 self._deal()
@@ -127,7 +128,7 @@ class Workers(SentenceEngine):
             self._waker.send_bytes(b"!")
 
     def close(self) -> None:
-        """End the processes; all requests fail. They also end with this one, however it ends."""
+        """End the processes and fail all requests. The processes also end when this one does."""
         failed = [*self._backlog, *self._suspects]
         for worker in self._workers:
             worker.end()
@@ -144,7 +145,7 @@ class Workers(SentenceEngine):
             self._requeue(worker, error)
 
     def _requeue(self, worker: Worker, error: Died) -> None:
-        """Queue the work of a dead process again, and fail what has ended too many of them."""
+        """Requeue the requests of a dead process; fail those that have killed too many."""
         self._workers.remove(worker)
         worker.end()
         for request in worker.unanswered.values():
@@ -161,11 +162,11 @@ class Workers(SentenceEngine):
                 self._failed.append(request)
 
     def _deal(self) -> None:
-        """Give each worker as many requests as it may have, or all to the engine of this process
-        if they are too few to start any.
+        """Give each worker as many requests as it may have, or all of them to the local engine if
+        they are too few for starting processes.
         """
         wanted = min(self.count, len(self._backlog) // self.min_requests)
-        if self._deaths:  # what ended a worker must not end this process
+        if self._deaths:  # a request that killed a worker must not kill this process
             wanted = self.count
         if wanted < 2 and not self._workers:
             self.engine.submit(list(self._backlog))
@@ -183,7 +184,7 @@ class Workers(SentenceEngine):
                 self._send(worker, Command(portion))
 
     def _without_suspects(self) -> list[Worker]:
-        """The workers for all other requests: one of them works on suspects, one at a time."""
+        """The workers for ordinary requests. One worker gets suspects, one at a time."""
         busy = [worker for worker in self._workers if worker.suspect in worker.unanswered]
         if not busy and not self._suspects:
             return self._workers
@@ -200,7 +201,7 @@ class Workers(SentenceEngine):
                 self._workers.append(Worker(build))
 
     def _receive(self, wait_for_one: bool) -> list[SentenceRequest]:
-        """The requests that workers have done; wait for the first, if any is at work."""
+        """The requests that workers have finished, after waiting for the first if asked to."""
         at_work = {worker.connection: worker for worker in self._workers if worker.unanswered}
         done: list[SentenceRequest] = []
         if not at_work:

@@ -1,1 +1,1 @@
-"""Requirements of a translation: what is asked, and how a search is made to keep to it."""
+"""Requirements of a translation, and the guides that make a search satisfy them."""

@@ -1,4 +1,4 @@
-"""A glossary: terms of the source, and the phrases that translate them."""
+"""A glossary: terms of the source and their translations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from seq2seq.decoding.constraints.spelling import is_inside_word
 
 @dataclass(frozen=True)
 class Glossary:
-    """Terms that a source may contain, and how they are translated.
+    """Terms that a source may contain, and their translations.
 
     Attributes:
-        entries: terms, and for each the phrases of which a translation contains one.
-        same_case: does a term occur only in its own case?
-        spaceless: has the source language no spaces between words?
+        entries: terms, each with alternative phrases, one of which the translation must contain.
+        same_case: True if terms match only in their own case.
+        spaceless: True if the source language has no spaces between words.
     """
 
     entries: Sequence[tuple[str, tuple[str, ...]]] = ()
@@ -27,10 +27,10 @@ class Glossary:
 
     @classmethod
     def read(cls, path: Path, same_case: bool = True, spaceless: bool = False) -> Self:
-        """The glossary of a file: a term and its phrases in each line, with tabs between.
+        """Read a file with a term and its phrases on each line, separated by tabs.
 
-        Terms and phrases are literal: there are no escapes, quotes or comments. Phrases of several
-        lines with one term are alternatives, as on one line.
+        Terms and phrases are literal: there are no escapes, quotes or comments. Lines with the same
+        term add alternatives, like several phrases on one line.
 
         Raises: DataError for a line without a phrase.
         """
@@ -49,8 +49,8 @@ class Glossary:
         return cls(list(entries.values()), same_case, spaceless)
 
     def alternatives(self, text: str) -> list[tuple[str, ...]]:
-        """The phrases of each term that occurs in a text, in time that hardly depends on how many
-        other terms there are.
+        """The phrases of each term that occurs in a text. The time hardly depends on the size of
+        the glossary.
         """
         if not self.entries:
             return []
@@ -68,7 +68,7 @@ class Glossary:
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        """The places of the entries by their terms."""
+        """The indices of the entries by term."""
         places: dict[str, list[int]] = {}
         for place, (term, _) in enumerate(self.entries):
             places.setdefault(self._fold(term), []).append(place)
@@ -76,7 +76,7 @@ class Glossary:
 
     @cached_property
     def _lengths(self) -> dict[str, set[int]]:
-        """The lengths of the terms by their first characters."""
+        """The lengths of the terms by first character."""
         lengths: dict[str, set[int]] = {}
         for term in self._places:
             lengths.setdefault(term[:1], set()).add(len(term))

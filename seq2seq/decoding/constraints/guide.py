@@ -1,7 +1,7 @@
-"""Guides: automata over tokens that tell a search what a hypothesis may, must and must not contain.
+"""Guides: automata over tokens that define what a hypothesis may, must and must not contain.
 
-A search asks which tokens a guide bans, allows and requires after those chosen so far. It needs to
-know nothing of words, and whoever computes probabilities needs to know nothing of guides.
+A search asks which tokens a guide bans, allows and requires after those chosen so far. The search
+knows nothing about words, and the code that computes probabilities knows nothing about guides.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,34 +18,34 @@ from seq2seq.base.symbols import EOS
 class NextTokens(NamedTuple):
     """The tokens that may follow in one state of a guide."""
 
-    banned: Tensor  # (M,) they may not follow; eos is one unless the hypothesis may end
-    allowed: Tensor | None = None  # (M,) no others may follow; None = all that are not banned
-    required: Sequence[int] = ()  # candidates in any case: they come closer to what is required
+    banned: Tensor  # (M,) must not follow; includes eos unless the hypothesis may end
+    allowed: Tensor | None = None  # (M,) only these may follow; None = all that are not banned
+    required: Sequence[int] = ()  # always candidates, since they advance the requirements
 
 
 class Guide(Protocol):
     """An automaton whose states are integers, 0 before the first token."""
 
-    requires: bool  # does it ever ban eos because something is missing?
+    requires: bool  # True if it may ban eos because required text is missing
 
     def next_state(self, state: int, token: int) -> int:
-        """The state after one more token, not eos; the same state for one that is banned."""
+        """The state after one more token, which is not eos. A banned token changes nothing."""
 
     def next_tokens(self, state: int) -> NextTokens:
         """The tokens that may follow."""
 
     def pieces(self) -> Iterable[int]:
-        """The tokens that may be needed to satisfy it, wherever only some tokens may be used."""
+        """The tokens that may be needed to satisfy it, to be added to a shortlist."""
 
     def is_satisfied(self, state: int) -> bool:
-        """May anything follow, from now on?"""
+        """True if anything may follow from now on."""
 
     def progress(self, state: int) -> int:
-        """Progress: how much of the required text is there. Those of equal progress compete."""
+        """The amount of required text that is present. Hypotheses of equal progress compete."""
 
 
 class RowTokens(NamedTuple):
-    """`NextTokens` of N rows, as in `CandidateRequest`; None = no guide says anything."""
+    """`NextTokens` of N rows, as in `CandidateRequest`; None = no restriction."""
 
     banned: Tensor | None = None  # (M, 2) pairs of a row and a token
     allowed: Tensor | None = None  # (M, 2)
@@ -56,8 +56,8 @@ class Guides:
     """The guides of sentences, and the states of the K hypotheses of each.
 
     Attributes:
-        sentences: how many there are, with guides or without: B.
-        guided: those that have a guide, by their index.
+        sentences: number of sentences, with or without guides, B.
+        guided: guide and states of each sentence that has a guide, by its index.
     """
 
     def __init__(self, guides: Sequence[Guide | None], beams: int):
@@ -67,7 +67,7 @@ class Guides:
         }
 
     def next_tokens(self) -> RowTokens:
-        """The tokens that may follow in each of the N = B * K rows; there is a guide."""
+        """The tokens that may follow in each of the N = B * K rows. Needs at least one guide."""
         K = self.beams
         rows = {
             row: guide.next_tokens(state)
@@ -95,8 +95,8 @@ class Guides:
         """The progress of each hypothesis after each of its candidates, (B, K, C).
 
         Args:
-            ids: of the candidates, (B, K, C).
-            mask: bool, (B, K, C); for the others the result is 0.
+            ids: ids of the candidates, (B, K, C).
+            mask: candidates to compute, bool, (B, K, C); for others the result is 0.
         """
         progress = np.zeros_like(ids)
         for i, (guide, states) in self.guided.items():
@@ -109,8 +109,11 @@ class Guides:
         return progress
 
     def advance(self, beams: NDArray[Any] | None, tokens: NDArray[Any]) -> None:
-        """Each hypothesis continues that of a beam, (B, K), None = itself, with a token, (B, K).
-        Sentences whose guide has no more to say of any hypothesis are as without.
+        """Advance each hypothesis. Guides that are satisfied in all hypotheses are dropped.
+
+        Args:
+            beams: beam that each hypothesis continues, (B, K); None = itself.
+            tokens: token that is added, (B, K).
         """
         for i, (guide, states) in list(self.guided.items()):
             before = states if beams is None else [states[k] for k in beams[i].tolist()]
@@ -122,24 +125,24 @@ class Guides:
                 self.guided[i] = guide, after
 
     def keep(self, sentences: Sequence[int]) -> None:
-        """Drop all other sentences."""
+        """Keep only these sentences."""
         kept = enumerate(sentences)
         self.guided = {i: self.guided[old] for i, old in kept if old in self.guided}
         self.sentences = len(sentences)
 
     def merge(self, other: Self) -> None:
-        """Append the other's sentences to these."""
+        """Append the sentences of another object."""
         self.guided |= {self.sentences + i: each for i, each in other.guided.items()}
         self.sentences += other.sentences
 
 
 def next_state(guide: Guide, state: int, token: int) -> int:
-    """The state after a token, eos included, which changes nothing."""
+    """The state after a token; eos changes nothing."""
     return state if token == EOS else guide.next_state(state, token)
 
 
 def pair_rows(tokens: Mapping[int, Tensor]) -> Tensor:
-    """Pairs of each row and each of its tokens (m,), (M, 2)."""
+    """Pairs of a row and one of its tokens, (M, 2)."""
     rows = np.repeat([*tokens], [len(each) for each in tokens.values()])
     ids = np.concatenate([each.numpy() for each in tokens.values()])
     return torch.from_numpy(np.stack((rows, ids), 1))

@@ -1,4 +1,4 @@
-"""An automaton over pieces: what a text must begin with, must contain and must not contain."""
+"""An automaton over pieces that enforces a beginning, required phrases and banned phrases."""
 
 import math
 import unicodedata
@@ -20,48 +20,48 @@ from seq2seq.decoding.constraints.spelling import (
 )
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
-Matches = frozenset[tuple[int, int]]  # phrases, and their characters matched
+Matches = frozenset[tuple[int, int]]  # phrase numbers, and numbers of characters matched
 
 
 class Term(NamedTuple):
-    """Phrases of which a text contains a certain number. Occurrences may overlap, also with those
-    of other terms.
+    """Alternative phrases, and how often a text may contain them in total. Occurrences may overlap,
+    even with occurrences of other terms.
     """
 
     phrases: tuple[str, ...]  # alternatives
     minimum: int = 1
     maximum: float = math.inf
-    anywhere: bool = False  # also within words; if not, they are whole words
+    anywhere: bool = False  # True = within words too; False = as whole words only
 
 
 class Constraint(NamedTuple):
-    """The requirements of the text of a sentence's translation."""
+    """The requirements for the translation of a sentence."""
 
     terms: tuple[Term, ...] = ()
-    beginning: bytes = b""  # of the text, forced pieces included
+    beginning: bytes = b""  # first bytes of the text, forced pieces included
 
     @property
     def requires(self) -> bool:
-        """Must the text contain something?"""
+        """True if the text must contain something."""
         return any(term.minimum for term in self.terms)
 
 
 class State(NamedTuple):
-    """The pieces that were read, as far as they matter to what may follow."""
+    """Everything about the pieces read so far that affects what may follow."""
 
-    rest: bytes  # that the text must go on with
-    counts: tuple[int, ...]  # occurrences of each term that are whole words for certain
+    rest: bytes  # bytes that must come next
+    counts: tuple[int, ...]  # certain occurrences of each term
     matches: Matches = frozenset()
-    last: str = " "  # the last character, or one that stands for it
-    tail: bytes = b""  # of a character that is not complete
+    last: str = " "  # the last character, or another of its kind
+    tail: bytes = b""  # first bytes of an incomplete character
 
 
 class Vocabulary:
-    """The target language as all its guides see it, computed when a guide is asked for.
+    """Tables of the target language that all guides share, computed when first needed.
 
     Args:
-        tokenizer: of the target.
-        spaceless: may words begin and end anywhere, as in a language without spaces?
+        tokenizer: tokenizer of the target.
+        spaceless: True if words may begin and end anywhere, as in a language without spaces.
     """
 
     def __init__(self, tokenizer: Tokenizer, spaceless: bool):
@@ -73,12 +73,12 @@ class Vocabulary:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The whole characters that each piece writes, if it begins with one."""
+        """The whole characters that each piece writes, if it begins with a whole character."""
         return [decode_partial(written)[0] for written in self.spelling.writes]
 
     @cached_property
     def inner_starts(self) -> list[frozenset[str]]:
-        """The characters of each piece with which a phrase may begin, but for its first."""
+        """The characters of each piece, except its first, with which a phrase may begin."""
         return [
             frozenset(c for before, c in pairwise(text) if self.is_boundary(before, c))
             for text in self.texts
@@ -86,32 +86,32 @@ class Vocabulary:
 
     @cached_property
     def word_ending(self) -> list[int]:
-        """The pieces before which a word is complete."""
+        """The pieces that end the word before them."""
         texts = (written.decode("utf-8", "replace") for written in self.spelling.writes)
         return [i for i, text in enumerate(texts) if not (text and self.is_word(text[0]))]
 
     @cached_property
     def continuing(self) -> list[int]:
-        """The pieces that go on within a character."""
+        """The pieces that begin in the middle of a character."""
         writes = enumerate(self.spelling.writes)
         return [i for i, written in writes if b"\x80" <= written[:1] < b"\xc0"]
 
     @cached_property
     def endings(self) -> list[str]:
-        """The kind of each piece's last character; empty if it writes none, or part of one."""
+        """The kind of each piece's last character; empty unless it writes whole characters."""
         pieces = zip(self.texts, self.spelling.writes, strict=True)
         return [self.kind(text[-1]) if text and text.encode() == w else "" for text, w in pieces]
 
     def kind(self, character: str) -> str:
-        """A character of the same kind: of a word, before one, or another."""
+        """A representative of a character's kind: in a word, before a word, or other."""
         return "a" if self.is_word(character) else " " if begins_word(character) else "."
 
     def normalize(self, text: str) -> str:
-        """A text as its pieces write it."""
+        """A text in the form in which pieces write it."""
         return self.spelling.bytes_of(text).decode("utf-8", "replace").strip(" ")
 
     def counts(self, terms: Sequence[Term], text: str) -> list[int]:
-        """The occurrences of each term in a text, as it is read, and as their pieces write them."""
+        """The number of occurrences of each term in a text, after normalizing it."""
         text = self.normalize(text) if terms else text
         return [
             sum(count_occurrences(p, text, self.spaceless or term.anywhere) for p in term.phrases)
@@ -119,12 +119,12 @@ class Vocabulary:
         ]
 
     def extend(self, prefix: str, max_length: int | None = None) -> Extension:
-        """`Spelling.extend`, without white space alone, and within the length of translations.
+        """`Spelling.extend` with a limit of length; a prefix of white space alone counts as empty.
 
         Args:
             max_length: maximum pieces that the model can write, the end included; None = no limit.
 
-        Raises: ConfigError if the model cannot write the prefix and go on.
+        Raises: ConfigError if the model cannot write the prefix and continue it.
         """
         if not prefix.strip():
             return Extension([], b"")
@@ -137,10 +137,10 @@ class Vocabulary:
         return self.spelling.extend(prefix)
 
     def split_spellable(self, terms: Sequence[Term]) -> tuple[list[Term], list[str]]:
-        """The terms that pieces can satisfy, and the first phrases of the others.
+        """Split terms into those that pieces can satisfy, and the first phrases of the others.
 
-        Terms are as pieces write them, without alternatives that these cannot spell, and without
-        required ones that contain what is banned.
+        Phrases are normalized. Alternatives are left out if pieces cannot spell them, or if they
+        are required and contain a banned phrase.
         """
         spellable, others = [], []
         banned = [self.normalize(t.phrases[0]) for t in terms if t.maximum == 0]
@@ -155,7 +155,7 @@ class Vocabulary:
         return spellable, others
 
     def _can_spell(self, phrase: str, banned: Sequence[str]) -> bool:
-        """Can pieces spell a phrase, and does it contain nothing of what is banned?"""
+        """True if pieces can spell a phrase and it contains no banned phrase."""
         try:
             is_spelled = bool(self.spelling.spellings(phrase))
         except ConfigError:
@@ -165,22 +165,22 @@ class Vocabulary:
         )
 
     def is_word(self, character: str) -> bool:
-        """Is this a character of words, before and after which no word begins or ends?"""
+        """True if this is a word character in a language with spaces between words."""
         return is_word_character(character) and not self.spaceless
 
     def is_boundary(self, before: str, after: str) -> bool:
-        """Is there a word boundary between two characters?"""
+        """True if there is a word boundary between two characters."""
         return not (self.is_word(before) and self.is_word(after))
 
     def guide(self, constraint: Constraint) -> "LexicalGuide":
-        """Raises: ConfigError for a phrase that the pieces cannot spell."""
+        """A guide for a constraint. Raises: ConfigError if pieces cannot spell a phrase."""
         return LexicalGuide(self, constraint)
 
 
 class LexicalGuide:
     """Makes hypotheses satisfy a constraint; see `Guide` for the methods.
 
-    Transitions are computed when they are asked for, and remembered.
+    Transitions are computed when first needed, and cached.
     """
 
     def __init__(self, vocabulary: Vocabulary, constraint: Constraint):
@@ -194,12 +194,12 @@ class LexicalGuide:
         for p, (phrase, term) in enumerate(self.phrases):
             self._sizes[term] = max(self._sizes[term], self._spellings[p].size)
             self._starting.setdefault(phrase[0], []).append(p)
-        # Those of them that may begin within a word.
+        # First characters of phrases that may begin within a word.
         self._anywhere = {phrase[0] for phrase, i in self.phrases if self.terms[i].anywhere}
         self._containing: dict[int, list[int]] = {}
         self._numbers: dict[State, int] = {}
         self._states: list[State] = []  # by number
-        self._next_states: list[dict[int | str, int]] = []  # also by `_ending`
+        self._next_states: list[dict[int | str, int]] = []  # by token, or by `_ending`
         self._next_tokens: dict[int, NextTokens] = {}
         self._progress: list[int] = []
         self._number(State(constraint.beginning, (0,) * len(self.terms)))
@@ -224,7 +224,7 @@ class LexicalGuide:
         return self._next_tokens[state]
 
     def pieces(self) -> set[int]:
-        """The pieces of all spellings of the phrases, and those that may write the beginning."""
+        """The pieces in any spelling of the phrases, and pieces that may write the beginning."""
         pieces = {i for each in self._spellings for ids in each.after.values() for i in ids}
         return pieces | self.spelling.pieces_within(self._states[0].rest)
 
@@ -237,8 +237,9 @@ class LexicalGuide:
         return self._progress[state]
 
     def _ending(self, state: int, token: int) -> str | None:
-        """The kind of character in which a piece ends that touches no phrase, as most do: all that
-        end alike lead from a state to the same one. None: this piece, or state, may be special.
+        """The kind of a piece's last character, if the piece touches no phrase (most do not). All
+        such pieces with the same kind lead from a state to the same next state. None if the piece
+        or the state may be special.
         """
         content, text = self._states[state], self.vocabulary.texts[token]
         starting = self._starting.keys()
@@ -249,7 +250,7 @@ class LexicalGuide:
         return self.vocabulary.endings[token] if is_within else None
 
     def _number(self, state: State) -> int:
-        """The number of a state, a new one if it is new."""
+        """The number of a state; a new state gets the next number."""
         if state not in self._numbers:
             self._numbers[state] = len(self._states)
             self._states.append(state)
@@ -274,16 +275,16 @@ class LexicalGuide:
                 last = character
         elif text:
             last = text[-1]
-        last = self.vocabulary.kind(last)  # states that differ in nothing else are one
+        last = self.vocabulary.kind(last)  # so that equivalent states are equal
         return State(state.rest[len(written) :], tuple(counts), matches, last, tail)
 
     def _match(self, character: str, matches: Matches, last: str, counts: list[int]) -> Matches:
-        """The matches after one more character; adds to the counts."""
+        """The matches after one more character. Adds complete ones to `counts`."""
         is_word = self.vocabulary.is_word(character)
         longer = set()
         for p, matched in matches:
             phrase, term = self.phrases[p]
-            if matched == len(phrase):  # it waited for the end of its word
+            if matched == len(phrase):  # complete, if its word ends here
                 counts[term] += not is_word
             elif phrase[matched] == character:
                 longer.add((p, matched + 1))
@@ -299,7 +300,7 @@ class LexicalGuide:
         return frozenset(longer)
 
     def _progress_of(self, state: State) -> int:
-        """The usual pieces of what is required that are there."""
+        """The number of usual pieces of the required phrases that are present."""
         partial = [0] * len(self.terms)
         begun = {(p, 0) for p in range(len(self.phrases)) if state.tail}
         for p, matched in state.matches | begun:
@@ -322,7 +323,7 @@ class LexicalGuide:
         return counts
 
     def _find_banned(self, state: State) -> Iterator[int]:
-        """The tokens after which the constraint could not be satisfied, some perhaps twice."""
+        """The tokens that would violate the constraint, possibly with duplicates."""
         at_end = zip(self.terms, self._counts_at_end(state), strict=True)
         if state.rest or any(not t.minimum <= n <= t.maximum for t, n in at_end):
             yield EOS
@@ -334,14 +335,14 @@ class LexicalGuide:
             phrase, term = self.phrases[p]
             if full[term] and matched == len(phrase):
                 yield from self.vocabulary.word_ending
-                if state.tail:  # of a character that may end the word
+                if state.tail:  # the incomplete character may end the word
                     yield from self._exceeding(state, self.vocabulary.continuing)
             elif full[term]:
                 rest = phrase[matched:].encode()[len(state.tail) :]
                 yield from self._exceeding(state, self.spelling.pieces_for(rest).tolist())
 
     def _pieces_containing(self, p: int) -> list[int]:
-        """The pieces in which a whole phrase occurs."""
+        """The pieces that contain a whole phrase."""
         if p not in self._containing:
             phrase = self.phrases[p][0]
             texts = enumerate(self.vocabulary.texts)
@@ -349,7 +350,7 @@ class LexicalGuide:
         return self._containing[p]
 
     def _exceeding(self, state: State, tokens: list[int]) -> Iterator[int]:
-        """The pieces among these after which a term is there too often."""
+        """The given pieces after which a term would occur too often."""
         for token in tokens:
             counts = self._read(state, token).counts
             terms = zip(self.terms, state.counts, counts, strict=True)
@@ -357,30 +358,30 @@ class LexicalGuide:
                 yield token
 
     def _find_required(self, state: State) -> Iterator[int]:
-        """The tokens that begin or go on with a phrase that is still missing."""
+        """The tokens that begin or continue a phrase that is still missing."""
         counts = self._counts_at_end(state)
         for p, matched in state.matches | {(p, 0) for p in range(len(self.phrases))}:
             term = self.phrases[p][1]
             if counts[term] < self.terms[term].minimum:
                 begins = matched or state.last == " " or self.vocabulary.spaceless
                 for token in self._spellings[p].after.get((matched, state.tail), ()):
-                    # No word goes on with a phrase, be it punctuation.
+                    # Even a phrase of punctuation must not directly follow a word.
                     if begins or self.vocabulary.texts[token][:1].isspace():
                         yield token
 
 
 class PhraseSpelling:
-    """The usual pieces of a phrase.
+    """The spellings of a phrase in pieces, the usual one first.
 
     Attributes:
-        size: how many.
-        after: of all spellings: the characters of the phrase that are written, and the bytes of the
-            next that are -> the pieces that go on.
+        size: number of pieces in the usual spelling.
+        after: next pieces in any spelling, by the number of characters of the phrase that are
+            written and the bytes of the next character that are.
     """
 
     def __init__(self, spelling: Spelling, phrase: str):
         self.after: dict[tuple[int, bytes], list[int]] = {}
-        # Characters, and bytes of the next, that are written after each of the usual pieces.
+        # Characters, and bytes of the next character, written after each of the usual pieces.
         self._places: list[tuple[int, int]] = []
         for ids in spelling.spellings(phrase):
             whole = decode_partial(spelling.write(ids))[0]
@@ -402,12 +403,12 @@ class PhraseSpelling:
 
 
 def begins_word(last: str) -> bool:
-    """Does a word usually begin after this character without a space?"""
+    """True if words usually begin right after this character, without a further space."""
     return last.isspace() or unicodedata.category(last) in ("Ps", "Pi", "Pd") or last in "\"'/¿¡"
 
 
 def decode_partial(data: bytes) -> tuple[str, bytes]:
-    """The characters of UTF-8, and the bytes of the last if it is not complete."""
+    """The complete characters of UTF-8 data, and the bytes of an incomplete last one."""
     for cut in range(min(4, len(data) + 1)):
         end = len(data) - cut
         try:

@@ -1,4 +1,4 @@
-"""Placeholders: what is copied from a text to its translation as it is."""
+"""Placeholders: parts of a text that are copied unchanged to its translation."""
 
 import re
 from collections import Counter
@@ -11,22 +11,22 @@ from seq2seq.decoding.constraints.lexical import Term
 from seq2seq.decoding.constraints.spelling import count_occurrences
 from seq2seq.text.documents.placeholders import PLACEHOLDERS
 
-SECONDS = 1.0  # of computing, in which a pattern must have read a text
-# Of the phrases that a search must copy from a sentence, or that a client asks for: each is encoded
-# in all contexts.
+SECONDS = 1.0  # computing time that a pattern may take for one text
+# Limits of the phrases that a search must copy from a sentence, or that a client asks for, since
+# each is encoded in all contexts.
 MAX_REQUIRED, MAX_CHARACTERS = 50, 2_000
 
 
 @dataclass(frozen=True)
 class Placeholders:
-    """The matches of a pattern in a text; none without a pattern."""
+    """Finds placeholders by a pattern; without a pattern it finds nothing."""
 
     pattern: re.Pattern[str] | None = None
 
     def find(self, text: str) -> Counter[str]:
-        """The placeholders of a text, and how often each occurs, in their order.
+        """The placeholders of a text in order, with their counts.
 
-        Raises: Seq2SeqError if the pattern takes too long, see `limit_time`.
+        Raises: Seq2SeqError if the pattern takes too long; see `limit_time`.
         """
         if self.pattern is None:
             return Counter()
@@ -42,14 +42,14 @@ class Placeholders:
             ) from None
 
     def terms(self, text: str) -> list[Term]:
-        """The terms of the first placeholders of a text, by which a search copies them."""
+        """The terms that make a search copy the first placeholders of a text."""
         required, _ = split_required(self.find(text))
         return [term for phrase in required for term in copy_terms(phrase, text)]
 
 
 def split_required(placeholders: Counter[str]) -> tuple[list[str], dict[str, int]]:
-    """The first placeholders, which a search must copy; and the others, which are only looked for
-    in a translation, with their counts.
+    """Split placeholders into the first ones, which a search must copy, and the others with their
+    counts, which are only checked in the translation.
     """
     required: list[str] = []
     others: dict[str, int] = {}
@@ -64,8 +64,8 @@ def split_required(placeholders: Counter[str]) -> tuple[list[str], dict[str, int
 
 
 def copy_terms(phrase: str, text: str) -> list[Term]:
-    """The terms of a translation that contains a phrase as often as a text does: as whole words,
-    and elsewhere.
+    """The terms that make a translation contain a phrase as often as the text does, as whole words
+    and within words.
     """
     whole, everywhere = count_occurrences(phrase, text), count_occurrences(phrase, text, True)
     at_most = Term((phrase,), 0 if whole else everywhere, everywhere, anywhere=True)

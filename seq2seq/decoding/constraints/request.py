@@ -1,4 +1,4 @@
-"""The requirements of one translation: as they are asked for, and while they are searched for."""
+"""The requirements of one translation, from the request to the search."""
 
 import json
 from collections import Counter
@@ -17,18 +17,19 @@ EXAMPLE = (
 )
 KEYS = ("text", "prefix", "must", "must_not")
 
-Groups = tuple[tuple[str, ...], ...]  # phrases; of each group, a translation contains one
+Groups = tuple[tuple[str, ...], ...]  # a translation contains one phrase of each group
 
 
 def parse_request(line: str) -> dict[str, Any]:
-    """The JSON object of a line: `text`, and what is asked of its translation.
+    """The JSON object of a line: `text`, and the requirements of its translation.
 
-    Raises: DataError for anything else. The types of its values are checked by `check_request`.
+    Raises: DataError if the line is not a JSON object with a text and known keys only.
+        `check_request` checks the types of its values.
     """
     try:
         entry = json.loads(line)
         json.dumps(entry, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:  # halves of characters, too
+    except (ValueError, RecursionError) as error:  # lone surrogates, too
         raise DataError(f"not JSON ({error}): {EXAMPLE}") from None
     if not isinstance(entry, dict) or "text" not in entry:
         raise DataError(f"not an object with a text: {EXAMPLE}")
@@ -40,9 +41,9 @@ def parse_request(line: str) -> dict[str, Any]:
 def check_request(
     text: object, prefix: object, must: object, must_not: object
 ) -> tuple[Groups, tuple[str, ...]]:
-    """`must` and `must_not` as tuples; a word alone is a group of `must`.
+    """Convert `must` and `must_not` to tuples; a single string in `must` is a group of its own.
 
-    Raises: DataError for values of other types, and for phrases and groups that are empty.
+    Raises: DataError for values of other types, and for empty phrases and groups.
     """
     if not isinstance(text, str) or not isinstance(prefix, str):
         raise DataError(f"text and prefix should be texts: {EXAMPLE}")
@@ -56,7 +57,7 @@ def check_request(
 
 
 def check_phrases(phrases: object) -> tuple[str, ...]:
-    """A list of phrases as a tuple. Raises: DataError for anything else."""
+    """A list of phrases as a tuple. Raises: DataError if it is not a list of phrases."""
     listed = phrases if isinstance(phrases, list | tuple) else [None]
     if not all(isinstance(phrase, str) and phrase.strip() for phrase in listed):
         raise DataError(f"must and must_not should be lists of words: {EXAMPLE}")
@@ -64,17 +65,17 @@ def check_phrases(phrases: object) -> tuple[str, ...]:
 
 
 class Rules(NamedTuple):
-    """The requirements of all translations whose source gives cause."""
+    """The requirements that depend on the source: a glossary and placeholders."""
 
     glossary: Glossary = Glossary()
     placeholders: Placeholders = Placeholders()
 
     def apply_to(self, text: str) -> bool:
-        """Is anything required of the translation of this text? Raises: as `terms`."""
+        """True if the translation of this text has requirements. Raises: as `terms`."""
         return bool(self.glossary.alternatives(text) or self.placeholders.find(text))
 
     def terms(self, text: str, must: Groups = (), must_not: Sequence[str] = ()) -> list[Term]:
-        """The terms of the translation of a text.
+        """The terms that the translation of a text must satisfy.
 
         Raises: Seq2SeqError if the pattern of the placeholders takes too long.
         """
@@ -97,12 +98,12 @@ class Requirements:
         must, must_not: as `check_request` returns them.
 
     Attributes:
-        forced: the pieces that it begins with.
-        beginning: the bytes that it begins with, if pieces after those must write some of them.
-        terms: what the search must satisfy.
+        forced: pieces that the translation begins with.
+        beginning: bytes that it begins with; empty if the forced pieces write all of them.
+        terms: terms that the search must satisfy.
         dropped: phrases that no translation can contain.
 
-    Raises: ConfigError if the model cannot write the prefix and go on.
+    Raises: ConfigError if the model cannot write the prefix and continue it.
     """
 
     def __init__(
@@ -127,10 +128,10 @@ class Requirements:
         return self._placeholders.find(self.text)
 
     def constraint(self, part: int = 0) -> Constraint | None:
-        """The constraint of the search for a part of the translation; None = none.
+        """The constraint of the search for a part of the translation; None = unconstrained.
 
-        Only the first part has the prefix, and contains what must be there. A later one contains
-        nothing of what the first must copy.
+        The prefix and all required phrases belong to the first part. Later parts must not repeat
+        the placeholders that it copies.
         """
         if part:
             none = (t._replace(minimum=0, maximum=0) if t.anywhere else t for t in self.terms)
@@ -140,8 +141,8 @@ class Requirements:
         return constraint if constraint.terms or constraint.beginning else None
 
     def rank(self, translation: str) -> tuple[int, int]:
-        """The key by which translations are sorted: how many terms it does not satisfy, and how
-        many placeholders it has that its source has not.
+        """The sort key of a translation: the number of terms that it does not satisfy, and the
+        number of surplus placeholders, which its source does not have.
         """
         if not self.terms:
             return 0, 0
@@ -159,8 +160,8 @@ class Requirements:
         )
 
     def drop_unsatisfied(self, best: str | None) -> bool:
-        """Drop the terms that the best translation does not satisfy; if there is none, those that
-        the prefix violates, or else all. Returns: were there any?
+        """Drop the terms that the best translation does not satisfy. Without a translation, drop
+        the terms that the prefix violates, or else all. Returns: True if any were dropped.
         """
         terms = self._impossible_terms() if best is None else self._missing_terms(best)
         self.dropped += [term.phrases[0] for term in terms]
@@ -173,7 +174,7 @@ class Requirements:
         return [term for term, n in zip(self.terms, counts, strict=True) if n < term.minimum]
 
     def _impossible_terms(self) -> list[Term]:
-        """The terms that no translation satisfies, since its prefix does not; or else all."""
+        """The terms that the prefix violates, or else all terms."""
         counts = self._vocabulary.counts(self.terms, self.prefix)
         pairs = zip(self.terms, counts, strict=True)
         return [term for term, n in pairs if n > term.maximum] or self.terms

@@ -1,6 +1,6 @@
-"""The bytes of pieces, and the pieces by which a string may go on, however the text is cut.
+"""The bytes of pieces, and the pieces that can continue a text, whatever its segmentation.
 
-Every piece writes bytes. A half-typed word is completed, and a phrase found, by its bytes.
+Every piece writes bytes. Completing a half-typed word and finding a phrase both work on bytes.
 """
 
 import json
@@ -22,35 +22,35 @@ from seq2seq.text.tokenization.unigram import BYTES, FOREIGN, MARK
 
 # A character that no normalizer changes, drops, or combines with the one before it.
 GUARD = "\ue000"
-# Byte-level tokenizers cut these in two, but not what they become with one more letter: 're, 've,
-# 'll. Nothing else that follows a word changes the words before it.
+# Byte-level tokenizers split these in two, but not 're, 've and 'll, which they become with one
+# more letter. Nothing else that follows a word changes the words before it.
 CONTRACTIONS = [["'", letter] for letter in "rvl"]
-# What a phrase may stand between.
+# Contexts in which a phrase is encoded.
 BEFORE = ("a ", "", "(", '"')
 AFTER = ("", *'.,;:!?)"')
 MAX_CACHED = 1000  # phrases
 
 
 class Extension(NamedTuple):
-    """The beginning of a text: the pieces `forced`, then pieces that write `rest`."""
+    """The beginning of a text: the pieces `forced`, then any pieces that write `rest`."""
 
     forced: list[int]
     rest: bytes  # empty = nothing more to require
 
 
 class Spelling:
-    """The bytes of the pieces of a tokenizer, and the texts that these spell.
+    """The bytes of a tokenizer's pieces, and the texts that they spell.
 
-    Bytes are those of the text as the tokenizer's normalizer writes it, see `bytes_of`. For unigram
-    and word tokenizers, that is with a space before the text: the first piece of a text writes
-    that, too, and decoding drops it. For others, the first piece is like any.
+    Bytes are the bytes of normalized text; see `bytes_of`. Unigram and word tokenizers put a space
+    before the text: its first piece writes that, too, and decoding drops it. With other tokenizers
+    the first piece is like any other.
 
     Args:
-        tokenizer: of any kind. Its pieces are read once, here.
+        tokenizer: tokenizer of any kind. Its pieces are read once, here.
 
     Attributes:
-        writes: the bytes of each id. Control symbols, tags and the unknown symbol write nothing.
-        spellings: `_find_spellings`, which remembers the last phrases.
+        writes: bytes of each id. Control symbols, tags and the unknown symbol write nothing.
+        spellings: `_find_spellings` with a cache of recent phrases.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -94,20 +94,20 @@ class Spelling:
         return b"".join(self.writes[i] for i in ids)
 
     def extend(self, prefix: str) -> Extension:
-        """The beginning of all texts that begin with a prefix.
+        """The common beginning of all texts with a prefix.
 
         The pieces of every word but the last are forced: no later text changes them. The last word
-        (for byte-level BPE and unigram with the space before it) may grow. Wherever its last piece
-        ends, the pieces before that are those of the word up to there, in byte pair encoding
-        (Berglund and van der Merwe 2023, arXiv:2309.08715) and in a unigram model, where they are
-        the best path to there. What is left must then begin a longer piece. So pieces are forced if
-        they are the same for all places where this is possible: all but the last one or few, in
-        text without spaces too.
+        (for byte-level BPE and unigram with the space before it) may grow. If a piece ends inside
+        it, the pieces before that place are the pieces of the word cut off there: this holds in
+        byte pair encoding (Berglund and van der Merwe 2023, arXiv:2309.08715) and in a unigram
+        model, where they are the best path to there. The remainder must then begin a longer piece.
+        So pieces are forced if they are the same for all places where this is possible: all but the
+        last one or few, in text without spaces too.
 
         A space at the end is part of `rest` if pieces begin with a space. So it closes a word,
         while a word without it may grow.
 
-        Raises: ConfigError naming a word that has no pieces.
+        Raises: ConfigError naming a word that no pieces can spell.
         """
         words = self._words(prefix) if prefix else []
         closed, last = words[:-1], "".join(words[-1:])
@@ -121,10 +121,10 @@ class Spelling:
         return Extension(forced, b"".join(map(self._bytes_of, words))[done:])
 
     def fewest_pieces(self, text: bytes) -> list[int]:
-        """The fewest pieces that write these bytes, however a tokenizer would cut them; of equally
-        few the longest first. Empty if none do.
+        """The fewest pieces that write these bytes, whatever their usual segmentation; of equally
+        short lists, the one with the longest first piece. Empty if no pieces write them.
         """
-        best: list[list[int] | None] = [None] * len(text) + [[]]  # of the bytes from each place on
+        best: list[list[int] | None] = [None] * len(text) + [[]]  # for the bytes from each place on
         for start in reversed(range(len(text))):
             for end in range(min(len(text), start + self._max_bytes), start, -1):
                 rest, ids = best[end], self._ids.get(text[start:end])
@@ -136,9 +136,9 @@ class Spelling:
     def pieces_for(self, rest: bytes) -> Tensor:
         """Pieces that can continue a text whose remainder is `rest`.
 
-        Returns: (n,) int64 sorted ids: pieces that begin with it, and pieces that are a beginning
-            of it, if pieces can spell what is left then. n > 0 for what `extend` returns. EOS and
-            other ids that write nothing are never among them.
+        Returns: sorted ids, (n,) int64: pieces that begin with `rest`, and pieces that `rest`
+            begins with, if pieces can spell what is left then. n > 0 for a `rest` from `extend`.
+            EOS and other ids that write nothing are never among them.
         """
         span = len(rest)
         first, after = self._ranks_of(rest)
@@ -150,7 +150,7 @@ class Spelling:
         return mask.nonzero().squeeze(1)
 
     def pieces_within(self, text: bytes) -> set[int]:
-        """The pieces that write any part of a text, or its end and more."""
+        """The pieces that write any part of a text, or its end and more after it."""
         found: set[int] = set()
         for start in range(len(text)):
             for end in range(start + 1, min(len(text), start + self._max_bytes) + 1):
@@ -161,13 +161,13 @@ class Spelling:
         return found
 
     def _find_spellings(self, phrase: str) -> list[list[int]]:
-        """The pieces of a phrase, cut as in a sentence, at its beginning, in brackets or quotes and
-        before punctuation, each different list once; the most usual one first.
+        """The different lists of pieces that spell a phrase within a sentence, at its beginning, in
+        brackets or quotes, and before punctuation; the most usual list first.
 
         A piece that writes part of the phrase belongs to it even if it writes punctuation too
         ("house."). To count, the lists must begin and end at word boundaries.
 
-        Raises: ConfigError naming words that have no pieces, and for an empty phrase.
+        Raises: ConfigError for an empty phrase, and naming a word that no pieces can spell.
         """
         phrase = phrase.strip()
         if not phrase:
@@ -181,14 +181,14 @@ class Spelling:
         spellings.pop((), None)
         if not spellings:
             for word in self._words(phrase):
-                self._pieces_up_to(word, [len(word)])  # raises for one of them
+                self._pieces_up_to(word, [len(word)])  # raises ConfigError for one of them
         return [list(ids) for ids in spellings]
 
     def _pieces_of(self, wanted: bytes, ids: list[int], after: str) -> tuple[int, ...]:
-        """The pieces of a text that write these bytes of it; none if no pieces write all of them.
+        """The pieces among `ids` that write the wanted bytes; empty if they do not write them all.
 
         Args:
-            after: the end of the text, behind the bytes.
+            after: end of the text after the wanted bytes.
         """
         if not self.write(ids).endswith(wanted + after.encode()):
             return ()
@@ -198,7 +198,7 @@ class Spelling:
         return tuple(i for i, (s, e) in pieces if s < end and e > end - len(wanted))
 
     def _words(self, text: str) -> list[str]:
-        """The words of a text that are cut into pieces separately, as the model reads them."""
+        """The words that a text is split into before it is cut into pieces, normalized."""
         normalizer, cut = self._library.normalizer, self._library.pre_tokenizer
         text += GUARD  # or else a space at the end may be dropped
         normal = normalizer.normalize_str(text) if normalizer else text
@@ -208,7 +208,7 @@ class Spelling:
         return [token.id for token in self._library.model.tokenize(word)] if word else []
 
     def _pieces_up_to(self, word: str, ends: list[int]) -> list[list[int]]:
-        """The pieces of a word up to each of these places, without unknown ones."""
+        """The pieces of a word cut off at each of these places, except where some are unknown."""
         known = [ids for end in ends if UNK not in (ids := self._pieces(word[:end]))]
         if not known:
             raise ConfigError(
@@ -219,22 +219,22 @@ class Spelling:
         return known
 
     def _bytes_of(self, piece: str) -> bytes:
-        """The bytes of what the model reads."""
+        """The bytes of a piece, or of normalized text."""
         return piece.translate(self._table).encode("latin-1" if self._byte_level else "utf-8")
 
     def _may_grow(self, start: bytes) -> bool:
-        """Is this the proper beginning of a piece?"""
+        """True if a longer piece begins with this."""
         after = bisect_right(self._sorted, start)
         return after < len(self._sorted) and self._sorted[after].startswith(start)
 
     def _ranks_of(self, start: bytes) -> tuple[int, int]:
-        """The ranks of the pieces that begin with this: of the first, and after the last."""
+        """The ranks of the pieces that begin with this: the first, and one past the last."""
         first = bisect_left(self._sorted, start)
         size = len(start)
         return first, bisect_right(self._sorted, start, first, key=lambda written: written[:size])
 
     def _find_spellable(self, rest: bytes) -> list[bool]:
-        """Can pieces spell the bytes from each place on, and then more?"""
+        """For each place, True if pieces can spell the bytes from there on, and perhaps more."""
         spellable = [True] * (len(rest) + 1)
         for start in reversed(range(len(rest))):
             ends = range(start + 1, min(len(rest), start + self._max_bytes) + 1)
@@ -245,7 +245,7 @@ class Spelling:
 
 def byte_letters() -> dict[int, int]:
     """The byte of each letter (code point) of byte-level pieces, as in GPT-2: visible Latin-1
-    characters stand for themselves, and for the other bytes, in order, those from U+0100 on.
+    characters represent themselves, and characters from U+0100 on the other bytes, in order.
     """
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = (byte for byte in range(256) if byte not in visible)
@@ -254,9 +254,9 @@ def byte_letters() -> dict[int, int]:
 
 @cache
 def is_word_character(character: str) -> bool:
-    """Is this a character of words: a letter, its accent, a digit, a joiner or an underscore?
+    """True for a character of words: a letter, accent, digit, joiner or underscore.
 
-    So is U+FFFD, which stands for a part of a character.
+    U+FFFD, which replaces part of a character, counts as one.
     """
     return unicodedata.category(character)[0] in "LMN" or character in f"_\u200c\u200d{FOREIGN}"
 
@@ -267,8 +267,8 @@ def count_occurrences(phrase: str, text: str, anywhere: bool = False) -> int:
     while start >= 0:
         end = start + len(phrase)
         count += anywhere or not (is_inside_word(text, start) or is_inside_word(text, end))
-        # A step of at most half of the phrase is its period: only as much has to be read again, so
-        # that many overlapping occurrences take linear time.
+        # A step of at most half of the phrase is its period: only that much has to be read again,
+        # so many overlapping occurrences take linear time.
         if 2 * step <= len(phrase) and text.startswith(phrase[-step:], end):
             start += step
         else:
@@ -277,5 +277,5 @@ def count_occurrences(phrase: str, text: str, anywhere: bool = False) -> int:
 
 
 def is_inside_word(text: str, place: int) -> bool:
-    """Do characters of words stand on both sides of a place?"""
+    """True if there are word characters on both sides of a place."""
     return 0 < place < len(text) and all(map(is_word_character, text[place - 1 : place + 1]))

@@ -1,4 +1,4 @@
-"""The native decoder: C, where there is a compiler, with the numbers of torch. See native.h."""
+"""The native decoder: C code that computes the same numbers as torch. See csrc/native.h."""
 
 import os
 from ctypes import CDLL
@@ -10,7 +10,10 @@ from seq2seq.decoding.native.layout import open_library
 
 
 def load_library() -> CDLL:
-    """The functions of the native decoder, compiled if need be. Raises: UnavailableError."""
+    """The library of the native decoder, compiled if necessary.
+
+    Raises: UnavailableError if it is disabled or cannot be built.
+    """
     found = "SEQ2SEQ_NATIVE=0" if os.environ.get("SEQ2SEQ_NATIVE") == "0" else load_once()
     if isinstance(found, str):
         raise UnavailableError(found)
@@ -19,12 +22,12 @@ def load_library() -> CDLL:
 
 @cache
 def load_once() -> CDLL | str:
-    """The library, or the reason why there is none. A missing compiler is looked for only once."""
+    """The library, or the reason why it is unavailable. Looks for a compiler only once."""
     try:
         path = build.build()
         try:
             return open_library(str(path))
-        except (OSError, AttributeError):  # it is not what was tested, whatever its name says
+        except (OSError, AttributeError):  # damaged, although its name was right
             path.unlink(missing_ok=True)
             return open_library(str(build.build()))
     except (UnavailableError, OSError, AttributeError) as error:
@@ -32,7 +35,7 @@ def load_once() -> CDLL | str:
 
 
 def unavailable_reason() -> str | None:
-    """The reason why torch decodes in its place; None if the native decoder is available."""
+    """The reason why the native decoder is unavailable; None if it is available."""
     try:
         load_library()
     except UnavailableError as error:

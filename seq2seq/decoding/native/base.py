@@ -1,4 +1,4 @@
-"""The base of models whose steps are native, and the structures by which they are described."""
+"""The base of models with native steps, and the structures that describe them."""
 
 from collections.abc import Sequence
 from ctypes import pointer
@@ -22,21 +22,21 @@ from seq2seq.models.base import PLAIN, Decoded, Memories, PassOptions, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, Candidates, TokenLists
 from seq2seq.models.state import DecodeState
 
-MAX_CANDIDATES = 64  # found while the head is computed
-MAX_STEPS = 16  # per call, so that news and cancellations need not wait longer
+MAX_CANDIDATES = 64  # most that are found while the output layer is computed
+MAX_STEPS = 16  # per call, so that new requests and cancellations do not wait long
 BANNED = torch.tensor(NEVER_GENERATED)
 
 
 class NativeModel(Seq2Seq):
-    """A faster copy of a model. Its memories are the same, so searches treat both alike.
+    """A faster copy of a model, with the same memories, so that searches treat both alike.
 
     Args:
-        model: a covered model, which computes the rest, such as the weights of cross-attention.
-        packer: packs its linear maps.
+        model: covered model, which computes the rest, such as the weights of cross-attention.
+        packer: packer of its linear maps.
 
     Attributes:
-        decoder: the structure of its decoder.
-        embedding: the structure of the decoder's embedding.
+        decoder: structure of its decoder.
+        embedding: structure of the decoder's embedding.
     """
 
     decoder: Any
@@ -46,13 +46,13 @@ class NativeModel(Seq2Seq):
         super().__init__()
         self.model, self.embeddings = model, model.embeddings
         self.max_length = model.max_length
-        self.depth = len(model.cross_attentions)  # a step reads as many memories of each kind
+        self.depth = len(model.cross_attentions)  # layers: the number of memories of each kind
         self.group_marks, self.unpositioned = model.group_marks, model.unpositioned
         self.packer, self.library = packer, packer.library
         self._caches: dict[str, tuple[Any, Any]] = {}  # by `_cache_structs`
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send another process the same matrices, from which it makes its own structures."""
+        """Pickle the packed matrices, from which another process makes its own structures."""
         packer = self.packer
         return load_native, (type(self), self.model, packer.matrices, packer.int8)
 
@@ -87,7 +87,10 @@ class NativeModel(Seq2Seq):
         return Encoded(states.view(B, S, dim), None if is_full else mask, self.groups(source))
 
     def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
-        """Write the hidden states (rows, E) of the tokens and positions that a batch points to.
+        """Write the hidden states (rows, E) of a batch to `states`.
+
+        Args:
+            batch: structure that points to the tokens and positions.
 
         Raises: DataError for tokens and positions that the model lacks.
         """
@@ -108,8 +111,11 @@ class NativeModel(Seq2Seq):
     def describe_step(
         self, tokens: Tensor, sources: Sequence[Any], pasts: Sequence[Any], positions: Tensor
     ) -> tuple[Any, Any]:
-        """The structure of a step, with room for its tokens, and what must outlive it."""
-        if not len(sources) == len(pasts) == self.depth:  # else it would read past the arrays
+        """Describe a step, and reserve its tokens.
+
+        Returns: the structure, and references that must outlive the call.
+        """
+        if not len(sources) == len(pasts) == self.depth:  # or it would read beyond the arrays
             raise ValueError(f"{len(sources)} + {len(pasts)} memories for {self.depth} layers")
         ids = PAD, tokens.data_ptr(), positions.data_ptr()
         step = structs.DecodeStep(len(tokens), *ids, positions.dim() - 1)
@@ -118,7 +124,7 @@ class NativeModel(Seq2Seq):
         return step, (source_held, self.describe_past(step, pasts, positions))
 
     def describe_past(self, step: Any, pasts: Sequence[Any], positions: Tensor) -> Any:
-        """Fill in the step's pointers to the states of rows, or to what else they remember.
+        """Fill in the step's pointers to the states or caches of the rows.
 
         Returns: references that must outlive the call.
         """
@@ -126,14 +132,14 @@ class NativeModel(Seq2Seq):
         return states
 
     def spare_steps(self, state: DecodeState) -> int:
-        """Steps for which there is room after the one that was described."""
+        """The number of steps that fit after the one that was described."""
         return MAX_STEPS
 
     def count_tokens(self, pasts: Sequence[Any], steps: int) -> None:
-        """Count the tokens that further steps have written."""
+        """Count the tokens that further native steps have written."""
 
     def cache_structs(self, memories: Sequence[Any], kind: str) -> Any:
-        """The structures of the keys and values of each layer, remade only when those moved."""
+        """The structures of each layer's keys and values, rebuilt only when these have moved."""
         known, array = self._caches.get(kind, (None, None))
         first = memories[0].storage["k"], memories[0].kept
         if known is None or first[0] is not known[0] or first[1] is not known[1]:
@@ -147,7 +153,7 @@ class NativeModel(Seq2Seq):
         return self.model.logits(hidden)
 
     def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
-        """The candidates of the model, without writing its logits."""
+        """As in `Seq2Seq`, but without storing the logits."""
         if request.count > MAX_CANDIDATES:
             return super().candidates(hidden, request)
         N, V = hidden.shape[0], self.head.outputs
@@ -175,10 +181,10 @@ class NativeModel(Seq2Seq):
         lists: TokenLists | None = None,
         sentences: Tensor | None = None,
     ) -> Any:
-        """The structure by which the k best next tokens of N rows are written to logp and ids,
-        (N, k).
+        """The structure for finding the k best next tokens of N rows.
 
         Args:
+            logp, ids: results, (N, k).
             lists, sentences: fields of `CandidateRequest`, which must outlive the structure.
         """
         shortlist = None
@@ -199,24 +205,24 @@ class NativeModel(Seq2Seq):
 
     @property
     def head(self) -> PackedMatrix:
-        """The map to the outputs, as it was packed when the model's maps were replaced."""
+        """The packed output layer."""
         return cast(PackedMatrix, self.model.embeddings.output.packed)
 
 
 def embedding_struct(weight: Tensor, scale: float) -> Any:
-    """The structure of the vectors of ids (V, E)."""
+    """The structure of an embedding matrix (V, E)."""
     return structs.Embedding(weight.data_ptr(), scale, None, len(weight))
 
 
 def kv_cache(memory: Any) -> Any:
-    """The structure of a memory's keys and values, which have the same layout."""
+    """The structure of a memory's keys and values, which share one layout."""
     k, v, kept = memory.storage["k"], memory.storage["v"], memory.kept
     rows, at = (k.shape[0], None) if kept is None else (memory.rows, kept.data_ptr())
     return structs.KVCache(k.data_ptr(), v.data_ptr(), rows, *k.stride()[:3], at)
 
 
 def kv_view(memory: Any, rows: int) -> tuple[Any, Any]:
-    """The structure of the slots that rows read, and the reference that must outlive it."""
+    """The structure of the slots that rows read, and a reference that must outlive it."""
     if type(memory) in (PagedMemory, PagedSource):  # `isinstance` of a protocol is slow
         view = memory.table.view
         mask = None if view.mask is None else view.mask.data_ptr()
@@ -234,7 +240,7 @@ def kv_view(memory: Any, rows: int) -> tuple[Any, Any]:
 
 
 def state_structs(memories: Sequence[Any]) -> tuple[Any, int]:
-    """The structures of all states of some memories, which steps overwrite, and their number."""
+    """The structures of the states of memories, which steps overwrite, and their number."""
     for memory in memories:
         memory.state = {name: x.contiguous() for name, x in memory.state.items()}
     states = [x for memory in memories for x in memory.state.values()]
@@ -243,10 +249,13 @@ def state_structs(memories: Sequence[Any]) -> tuple[Any, int]:
 
 
 def check_code(code: int, embedding: Any = None, *ids: Tensor) -> None:
-    """Check what a native function returned.
+    """Check the return code of a native function.
 
-    Raises: DataError for an invalid list of tokens, and for tokens and positions, given as `ids`,
-        that an embedding lacks.
+    Args:
+        ids: tokens, and perhaps positions, that it received.
+
+    Raises: DataError for an invalid list of tokens, and for tokens and positions that the embedding
+        lacks.
     """
     if code >= 0:
         return

@@ -1,9 +1,9 @@
-"""The native decoder as a library, kept in a cache that belongs to the user: one that came with
-the package, or compiled by the system's compiler when it is first wanted.
+"""Builds the native library and caches it in a folder of the user: a copy of a prebuilt library, or
+one that the system's compiler makes when it is first needed.
 
-A library that is loaded was compiled from these sources, with these flags, by this compiler and on
-this processor (or came with the package), has the content that it had then, and has passed this
-test (`self_test`) on this processor in another process: all this is in its name.
+The name of a cached library identifies its sources, flags, compiler (or prebuilt library), the
+processor, the test (`self_test`) that it passed there in another process, and its content. So a
+library is loaded only if all of these are unchanged.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ PACKAGE = Path(__file__).parent
 SOURCES = PACKAGE / "csrc"
 FLAGS = [*prebuilt.FLAGS, "-march=native"]
 TIMEOUT = 120  # seconds for the compiler, and for the test
-# Another process tests the library first: there, what crashes harms nobody.
+# Another process tests the library first, so that a crash does no harm.
 TEST = "import sys; sys.path[:] = sys.argv[2:]; from seq2seq.decoding.native import self_test; "
 TEST += "sys.exit(self_test.main(sys.argv[1]))"
 HOUR, MONTH = 3600, 30 * 24 * 3600  # seconds
@@ -44,7 +44,10 @@ def cache_folder() -> Path:
 
 
 def build(folder: Path | None = None) -> Path:
-    """The tested library, from the cache where it is there. Raises: UnavailableError."""
+    """The tested library, from the cache or built now.
+
+    Raises: UnavailableError if it cannot be built, or its test fails.
+    """
     try:
         origin = find_origin()
         folder = cache_folder() if folder is None else folder
@@ -62,9 +65,9 @@ def build(folder: Path | None = None) -> Path:
 
 
 def find_origin() -> Path:
-    """A library that came with the package and suits this processor, else the system's compiler.
+    """The path of a prebuilt library for this processor, or else of the system's compiler.
 
-    Raises: UnavailableError.
+    Raises: UnavailableError if there is neither.
     """
     compiler = shutil.which("cc")
     origin = prebuilt.find_prebuilt() or (None if compiler is None else Path(compiler).resolve())
@@ -74,7 +77,7 @@ def find_origin() -> Path:
 
 
 def is_built() -> bool:
-    """Is the library for this machine in the cache?"""
+    """True if the library for this machine is in the cache."""
     try:
         return find_library(cache_folder(), library_key(find_origin())) is not None
     except UnavailableError:
@@ -83,7 +86,7 @@ def is_built() -> bool:
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Wait until no other process compiles there, but not longer than one may take."""
+    """Wait until no other process compiles in a folder, for at most `TIMEOUT` seconds."""
     import fcntl  # not on Windows
 
     file, end = os.open(folder, os.O_RDONLY), time.monotonic() + TIMEOUT
@@ -100,19 +103,19 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def find_library(folder: Path, key: str) -> Path | None:
-    """The library of that key with the content that it was kept with, if there is one."""
+    """The library with a key and unchanged content; None if it is not in the folder."""
     for path in sorted(folder.glob(f"{key}-*.so")):
         with suppress(OSError):  # not readable
             if path.is_file() and path.stem == f"{key}-{short_digest(path.read_bytes())}":
                 if time.time() - path.stat().st_mtime > HOUR:
-                    os.utime(path)  # it is in use: see `clean`
+                    os.utime(path)  # mark it as used, for `clean`
                 return path
     return None
 
 
 def clean(folder: Path, key: str) -> None:
-    """Remove what is damaged under this key, and by age what killed compilers and other versions
-    left: other processes may be at work, and machines with other processors share a home.
+    """Remove damaged libraries with this key, and old files of other versions and killed compilers.
+    Recent files stay: other processes may be at work, and other machines may share the folder.
     """
     for path in folder.iterdir():
         age = time.time() - path.lstat().st_mtime
@@ -122,8 +125,8 @@ def clean(folder: Path, key: str) -> None:
 
 
 def library_key(origin: Path) -> str:
-    """A digest of all that a library depends on: the processor as far as what it can execute
-    differs, the compiler (or the library it is a copy of), its flags, the sources and their test.
+    """A digest of everything that a library depends on: the processor, the compiler (or prebuilt
+    library), the flags, the sources and their test.
     """
     cpu = Path("/proc/cpuinfo")
     about = [platform.machine(), platform.processor(), str(origin), *FLAGS]
@@ -141,7 +144,7 @@ def short_digest(content: bytes) -> str:
 
 
 def add_library(origin: Path, folder: Path, key: str) -> Path:
-    """Compile or copy a library, test it, and keep it under its key."""
+    """Compile or copy a library, test it, and store it under its key."""
     with TemporaryDirectory(dir=folder) as temporary:
         path = Path(temporary, "native.so")
         if origin.suffix == ".so":
@@ -163,7 +166,7 @@ def add_library(origin: Path, folder: Path, key: str) -> Path:
 
 
 def run(command: list[str], folder: str, name: str) -> None:
-    """Run a command, for a limited time. Raises: UnavailableError if it fails."""
+    """Run a command with a time limit. Raises: UnavailableError if it fails or takes longer."""
     log = Path(folder, "log")
     with log.open("wb") as output:
         process = subprocess.Popen(

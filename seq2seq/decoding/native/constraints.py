@@ -1,4 +1,4 @@
-"""Constraints of rows as data for native searches: what they ban, allow and require next."""
+"""Constraints for native searches: arrays of the tokens banned, allowed and required next."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,11 +13,11 @@ Array = NDArray[Any]
 
 
 class NativeConstraints:
-    """The constraints of N rows, M of which have any.
+    """The constraints of N rows, stored for the rows that have any.
 
     Args:
         tokens: banned, allowed and required tokens, as in `CandidateRequest`.
-        outputs: number of tokens that there are.
+        outputs: number of target tokens.
 
     Attributes:
         struct: the constraints as a structure of the native decoder.
@@ -33,7 +33,7 @@ class NativeConstraints:
                 has_any[pairs[:, 0]] = True
         count = int(np.count_nonzero(has_any))
         self.places = np.where(has_any, has_any.cumsum() - 1, -1)
-        # A last row, at -1, stands for all that have none.
+        # A last row, at index -1, serves all rows without constraints.
         self.required = np.concatenate((required[has_any], np.full_like(required[:1], -1)))
         self.log_probs = np.full(self.required.shape, -np.inf, dtype=np.float32)
         self.banned = np.zeros((count, outputs), dtype=np.uint8)
@@ -54,7 +54,7 @@ class NativeConstraints:
         )
 
     def append_required(self, rows: Array, logp: Array, ids: Array) -> tuple[Array, Array]:
-        """The best tokens of some rows, (N', C), followed by the tokens that these rows require."""
+        """Append the tokens that rows require to their best tokens, (N', C)."""
         places = self.places[rows]
         required = self.log_probs[places], self.required[places].clip(0)
         return np.hstack((logp, required[0])), np.hstack((ids, required[1]))

@@ -1,4 +1,4 @@
-"""The structures and functions of native.h, read from it: its first comment has the grammar."""
+"""The structures and functions of native.h, parsed from it. Its first comment has the grammar."""
 
 import re
 import threading
@@ -37,7 +37,7 @@ class Header(NamedTuple):
 
 
 def parse_header(text: str) -> Header:
-    """Raises: ValueError for what the grammar does not allow, with its line."""
+    """Parse a header. Raises: ValueError, with the line, if the grammar does not allow it."""
     text = SKIPPED.sub(lambda skipped: "\n" * skipped[0].count("\n"), text)
     header, end = Header(SimpleNamespace(), SimpleNamespace(), {}), 0
     while text[end:].strip():
@@ -62,7 +62,7 @@ def parse_header(text: str) -> Header:
 def parse_fields(
     text: str, start: int, end: int, separator: str, structs: SimpleNamespace
 ) -> Iterator[tuple[str, Any]]:
-    """Names and types of members or parameters. Pointers to numbers are all of one type."""
+    """Names and types of members or parameters. All pointers to numbers have one type."""
     for declaration in filter(str.strip, text[start:end].split(separator)):
         found = DECLARATION.fullmatch(declaration)
         kind, names = found.groups() if found else ("", "")
@@ -77,7 +77,7 @@ def parse_fields(
 
 
 def refuse(text: str, start: int, allowed: str) -> NoReturn:
-    """Raises: ValueError."""
+    """Refuse the text at `start`. Raises: ValueError, always."""
     start += len(text[start:]) - len(text[start:].lstrip())
     line = text.count("\n", 0, start) + 1
     raise ValueError(
@@ -91,7 +91,10 @@ constants, structs = HEADER.constants, HEADER.structs
 
 
 def open_library(path: str) -> CDLL:
-    """The library, whose functions know their types. Raises: OSError or AttributeError."""
+    """Open a library and declare the types of its functions.
+
+    Raises: OSError if it cannot be opened; AttributeError if it lacks a function.
+    """
     library = CDLL(path)
     for name, (result, parameters) in HEADER.functions.items():
         function = getattr(library, name)
@@ -105,8 +108,10 @@ class Workspace(threading.local):
     size, address = 0, 0
 
     def run(self, function: Callable[..., int], *arguments: Any) -> int:
-        """Call a function that takes scratch memory and its size, and does nothing but return the
-        bytes that it needs if they are too few. Returns: these, or a negative error.
+        """Call a function with scratch memory, and again with more memory if that is too little. In
+        that case the first call only returns the bytes that it needs.
+
+        Returns: the bytes that it needs, or a negative error code.
         """
         needed: int = function(*arguments, self.address, self.size)
         if needed > self.size:

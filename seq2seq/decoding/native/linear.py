@@ -1,4 +1,4 @@
-"""Native linear maps, their matrices in the layout of the native decoder."""
+"""Linear maps with matrices in the layout of the native decoder."""
 
 from collections.abc import Iterable
 from ctypes import CDLL
@@ -18,13 +18,12 @@ class PackedMatrix:
     """A matrix (O, K), in float32 or rounded to 8 bits, and a bias.
 
     Args:
-        panels: the packed matrix.
-        scales, sums: in 8 bits the scale of each output, and the sum of its integers; None in
-            float32.
+        panels: packed matrix.
+        scales, sums: scale of each output, and sum of its integers, in 8 bits; None in float32.
         input_scale: scale of all inputs in 8 bits; 0 if each row has its own.
 
     Attributes:
-        struct: the matrix as a structure of the native decoder.
+        struct: matrix as a structure of the native decoder.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class PackedMatrix:
         return load_matrix, ((self.outputs, self.inputs), *self.tensors, self.input_scale)
 
     def part(self, first: int, count: int) -> "PackedMatrix | None":
-        """The map of some outputs, in the same memory; None if they begin within a panel."""
+        """The part for some outputs, in the same memory; None if it begins within a panel."""
         width = self.library.s2s_panel_width()
         if first % width:
             return None
@@ -73,7 +72,7 @@ def load_matrix(shape: tuple[int, int], *parts: Any) -> PackedMatrix:
 def pack_matrix(
     library: CDLL, weight: Tensor, bias: Tensor | None, int8: bool, input_scale: float = 0.0
 ) -> PackedMatrix:
-    """The matrix (O, K) in panels; in int8 rounded, with a scale of the inputs or 0."""
+    """Pack a matrix (O, K) into panels, in int8 rounded. Other arguments as in `PackedMatrix`."""
     outputs, inputs = weight.shape
     width = library.s2s_panel_width()
     padded = -(-outputs // width) * width
@@ -95,11 +94,11 @@ class Packer:
     """Packs the linear maps of a model.
 
     Args:
-        packed: matrices of the same maps in the same order, from another process.
+        packed: matrices that another process packed, of the same maps in the same order.
 
     Attributes:
-        matrices: packed matrices, in the order of their making.
-        parts: each map's part of one of them.
+        matrices: packed matrices, in the order of packing.
+        parts: packed matrix of each map, which may be part of a larger one.
     """
 
     def __init__(self, library: CDLL, int8: bool, packed: Iterable[PackedMatrix] = ()):
@@ -109,10 +108,10 @@ class Packer:
         self.parts: dict[nn.Module, PackedMatrix] = {}
 
     def pack(self, *maps: Any) -> PackedMatrix:
-        """Several maps of the same inputs as one, of which each is a part."""
+        """Pack several maps of the same inputs as one matrix."""
         whole = next(self._packed, None)
         if whole is None:
-            weight, bias = maps[0].weight, maps[0].bias  # most are alone, and need no copy
+            weight, bias = maps[0].weight, maps[0].bias  # a single map needs no copy
             if len(maps) > 1:
                 biases = [torch.zeros(m.out_features) if m.bias is None else m.bias for m in maps]
                 bias = torch.cat(biases) if any(m.bias is not None for m in maps) else None
@@ -129,7 +128,7 @@ class Packer:
         return whole
 
     def pack_float32(self, weight: Tensor, bias: Tensor | None) -> PackedMatrix:
-        """A matrix that stays in float32 also in int8."""
+        """Pack a matrix that stays in float32 even for an int8 model."""
         whole = next(self._packed, None) or pack_matrix(self.library, weight, bias, int8=False)
         self.matrices.append(whole)
         return whole
@@ -137,8 +136,8 @@ class Packer:
 
 class NativeLinear(nn.Module):
     """A native linear map, (..., K) -> (..., O) in the type of the input. On a CPU only,
-    without gradients, and never saved: it is made from an `nn.Linear`, which stays unchanged, in
-    the same memory if it is packed already.
+    without gradients, and never saved: it is made from an `nn.Linear`, which stays unchanged. A map
+    that is already packed shares its memory.
     """
 
     def __init__(self, packer: Packer, linear: nn.Linear):
@@ -149,8 +148,8 @@ class NativeLinear(nn.Module):
 
     @cached_property
     def rows(self) -> Tensor:
-        """The matrix (O, K) for products with some of its rows: in 8 bits integers, filled up to
-        whole units of 4.
+        """The matrix (O, K) for products with some of its rows; in 8 bits as integers, with K
+        padded to a multiple of 4.
         """
         if self.packed.scales is None:
             return self.given.contiguous()
@@ -158,7 +157,7 @@ class NativeLinear(nn.Module):
 
     @cached_property
     def weight(self) -> Tensor:
-        """The matrix (O, K) as it multiplies, for code that does not call the layer."""
+        """The matrix (O, K) after rounding, for code that reads it without calling the layer."""
         if self.packed.scales is None:
             return self.given
         integers, scales = quantize_matrix(self.given)

@@ -1,15 +1,15 @@
-"""Native libraries that came with the package, for machines without a compiler: a wheel for a
-platform contains one for each kind of processor, a checkout none. They are compiled by
-scripts/build_hook.py, which reads this file without the package.
+"""Prebuilt native libraries, for machines without a compiler. A wheel for a platform contains one
+for each kind of processor; a checkout contains none. They are compiled by scripts/build_hook.py,
+which reads this file without importing the package.
 """
 
 import platform
 from pathlib import Path
 
 FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-DNDEBUG", "-fPIC", "-shared"]
-FLAGS += ["-fvisibility=hidden"]  # but for what native.h declares
+FLAGS += ["-fvisibility=hidden"]  # except the functions of native.h
 FOLDER = Path(__file__).parent / "prebuilt"
-# Name: what the compiler may use, and the flags of /proc/cpuinfo that say so. The best one first.
+# Compiler flags, and the flags in /proc/cpuinfo that they require, by name. The best comes first.
 V3 = "abm avx avx2 bmi1 bmi2 f16c fma movbe"
 V4 = f"{V3} avx512f avx512bw avx512cd avx512dq avx512vl"
 PROCESSORS = {
@@ -20,7 +20,7 @@ PROCESSORS = {
 
 
 def find_prebuilt() -> Path | None:
-    """The best library that came with the package and that this processor can execute."""
+    """The best prebuilt library that this processor can execute, or None."""
     paths = [FOLDER / f"{name}.so" for name in PROCESSORS]
     if platform.system() != "Linux" or not any(path.is_file() for path in paths):
         return None

@@ -2,10 +2,9 @@
 
     y = (q w^T) * scales + b        q and w rounded to [-127, 127]
 
-Each row of the weight has its own scale, its largest magnitude / 127, and so has each row of x, if
-its layer has no scale from calibration: a row's result does not depend on the rest of the batch.
-The sum
-of integer products is exact, so the native maps of linear.py give the same numbers.
+The scale of each row of the weight is its largest magnitude / 127. So is the scale of each row of
+x, unless the layer has a calibrated scale: a row's result does not depend on the rest of the batch.
+The sum of integer products is exact, so the native maps of linear.py give the same numbers.
 """
 
 from collections.abc import Callable
@@ -18,8 +17,8 @@ from torch import Tensor, nn
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
 from seq2seq.models.layers.input_scale import input_scale_of
 
-# Inputs whose sum fits into 32 bits in all kernels: those for AVX-512 add up to 255 * 127 for each,
-# all others 127 * 127, which would allow 133,144.
+# Inputs whose sum fits into 32 bits in all kernels: kernels for AVX-512 add up to 255 * 127 for
+# each input, all others 127 * 127, which would allow 133,144.
 MAX_INPUTS = (2**31 - 1) // (255 * 127)
 
 
@@ -56,8 +55,8 @@ class Int8Matrix(NamedTuple):
 
 
 class Int8Linear(nn.Module):
-    """A linear map in 8-bit integers: the matrix is rounded once, the inputs row by row at each
-    call. (..., K) -> (..., O) in the type of the input.
+    """A linear map in 8-bit integers, (..., K) -> (..., O) in the type of the input. The matrix is
+    rounded once, the inputs row by row at each call.
 
     On a CPU only, without gradients, and never saved: it is made from an `nn.Linear`, which stays
     unchanged.
@@ -89,10 +88,10 @@ class Int8Linear(nn.Module):
 
 
 def packed_product(x: Tensor, matrix: Int8Matrix) -> Tensor:
-    """oneDNN's linear map of integers, with one scale for each output and none for x.
+    """The product by oneDNN, with one scale for each output and none for x.
 
-    It takes x + 128 with zero point 128: without AMX, signed inputs are computed by a
-    reference kernel, thousands of times slower.
+    It gets x + 128 with zero point 128, because without AMX a reference kernel computes signed
+    inputs, thousands of times slower.
     """
     _, scale, zeros, packed = matrix
     unsigned = x.view(torch.uint8) ^ 128
@@ -107,16 +106,16 @@ def int_mm_product(x: Tensor, matrix: Int8Matrix) -> Tensor:
 
 
 def float_product(x: Tensor, matrix: Int8Matrix) -> Tensor:
-    """The product in floating point, wide enough for its sums, where no integer kernel is exact."""
+    """The product in floats wide enough to be exact, for use where no integer kernel is."""
     dtype = torch.float32 if x.shape[1] <= MAX_INPUTS_IN_FLOAT else torch.float64
     return (x.to(dtype) @ matrix.columns.to(dtype)).float() * matrix.scale
 
 
 @cache
 def is_exact(product: Callable[[Tensor, Int8Matrix], Tensor]) -> bool:
-    """Does a kernel exist, and is it exact at the largest sums, where CPUs without VNNI saturate?
+    """True if a kernel exists and is exact at the largest sums, where CPUs without VNNI saturate.
 
-    Both kernels are private to PyTorch: one that a version lacks or has changed is not used.
+    Both kernels are private to PyTorch. If a version lacks or has changed one, it is not used.
     """
     x = torch.tensor([1, -1, 127, -127], dtype=torch.int8)[:, None].repeat(1, 64)
     integers = torch.tensor([127, -127, 127, 5, -3], dtype=torch.int8)[:, None].repeat(7, 64)

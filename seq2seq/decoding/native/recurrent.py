@@ -1,4 +1,4 @@
-"""A recurrent model computed by the native decoder, with the memories of the others."""
+"""Recurrent models computed by the native decoder, with the same memories as on torch."""
 
 from ctypes import pointer
 from typing import Any, TypeGuard
@@ -20,14 +20,14 @@ WITH_TANH = Additive, Concat  # u . tanh(Wq q + Wk k)
 
 
 def is_covered_rnn(model: nn.Module) -> TypeGuard[Recurrent]:
-    """Does the native decoder compute this model, in float32 on a CPU?"""
+    """True if the native decoder can compute this model, in float32 on a CPU."""
     if type(model) not in (RNN, LuongRNN):
         return False
     cross: Any = model.cross
     return (
         type(cross) is MultiHead
         and type(cross.score) in (Dot, ScaledDot, General, *WITH_TANH)
-        # Each head has keys of its own after these scores, and values must lie as keys do.
+        # These scores give each head its own keys, and values must have the same layout as keys.
         and (cross.num_kv_heads == cross.num_heads or type(cross.score) not in WITH_TANH)
     )
 
@@ -57,7 +57,7 @@ class NativeRNN(NativeModel):
         check_code(code, self.encoder.embedding, tokens)
 
     def memories(self, encoded: Encoded, beams: int) -> Memories:
-        """The memories of the model, with keys in the form that queries are compared with."""
+        """The memories of the model, with the key matrix of the score already applied to keys."""
         attention, (B, S, _) = self.attention, encoded.states.shape
         k, v = attention.k(encoded.states), attention.v(encoded.states)
         if self.key_map is not None:
@@ -124,7 +124,7 @@ def attention_struct(packer: Packer, attention: MultiHead) -> Any:
 
 def score_matrices(score: nn.Module) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """The matrices by which a score multiplies queries and keys, (H, A, D) each, and the bias of
-    keys, (H, A).
+    keys, (H, A); None for each that the score lacks.
     """
     if isinstance(score, Additive):
         return score.wq, score.wk, score.b
@@ -135,6 +135,6 @@ def score_matrices(score: nn.Module) -> tuple[Tensor | None, Tensor | None, Tens
 
 
 def pack_heads(packer: Packer, weight: Tensor, bias: Tensor | None) -> PackedMatrix:
-    """Matrices of heads (H, A, D) as one, of all heads side by side."""
+    """The matrices of all heads (H, A, D) as one block-diagonal matrix."""
     bias = None if bias is None else bias.flatten()
     return packer.pack_float32(torch.block_diag(*weight), bias)

@@ -1,4 +1,4 @@
-"""Greedy and plain beam searches whose steps are one native call."""
+"""Greedy and plain beam searches with whole steps in one native call."""
 
 from ctypes import pointer
 from typing import Any
@@ -21,13 +21,13 @@ MAX_BEAMS = 32  # per sentence
 
 
 class NativeSearch:
-    """The steps of a search, on the arrays of its state. It takes one step at a time as long as
-    there are constraints, which are then passed as data.
+    """Native steps of a search, on the arrays of its state. While there are constraints it takes
+    one step per call, since Python computes them.
 
     Args:
         model: model whose outputs the search chooses from.
         state: state of the search. Once sentences join or leave it, a new `NativeSearch` is needed.
-        hypotheses: decoder's state of the same rows, which a step forks too.
+        hypotheses: decoder state of the same rows, which steps also fork.
     """
 
     def __init__(self, model: NativeModel, state: SearchState, hypotheses: DecodeState):
@@ -35,18 +35,18 @@ class NativeSearch:
         B, K = state.tokens.shape[:2]
         self.done = np.zeros(B, dtype=bool)
         self.parents, self.tokens = (torch.empty(B * K, dtype=torch.long) for _ in range(2))
-        self.counts = np.zeros(3, dtype=np.int64)  # hypotheses that finish; did any row move? Steps
+        self.counts = np.zeros(3, dtype=np.int64)  # finished hypotheses; 1 if any row moved; steps
         self.hidden = torch.empty(B * K, model.embeddings.dim)
         count = min(state.search.candidates, model.head.outputs)
         self.logp = torch.empty(B * K, count)
         self.ids = torch.empty(B * K, count, dtype=torch.long)
-        self.listed = state.token_lists()  # what `topk` points to
+        self.listed = state.token_lists()  # keeps the arrays that `topk` points to
         self.topk = model.topk_struct(self.logp, self.ids, *self.listed)
         self.head = model.head.struct
         self._describe()
 
     def _describe(self) -> None:
-        """Describe the arrays after they were reallocated."""
+        """Fill in the structures with the addresses of the arrays, whenever these have changed."""
         state, search = self.state, self.state.search
         B, K, room = state.tokens.shape
         for name, array in state.arrays():
@@ -96,8 +96,8 @@ class NativeSearch:
         )
 
     def step(self, tokens: Tensor) -> tuple[int, StepChoice]:
-        """Read the last token of each row, (N, 1), and choose the next ones; several times, while
-        no hypothesis ends and there is room. Returns: the steps, and the choice of the last.
+        """Read the last token of each row, (N, 1), and choose the next ones; repeat as long as no
+        hypothesis ends and there is room. Returns: the number of steps, and the last choice.
         """
         if self.state.make_room():
             self._describe()
@@ -113,7 +113,7 @@ class NativeSearch:
         return steps, StepChoice(None, self.tokens, self.done)
 
     def _decode_steps(self, tokens: Tensor) -> int:
-        """Returns: the steps that were taken."""
+        """Take one or more native steps. Returns: their number."""
         model, state = self.model, self.hypotheses
         positions = model.begin(1, state).clone()  # the native steps increment them
         step, _held = model.describe_step(tokens, state.source, state.past, positions)
@@ -151,7 +151,7 @@ class NativeSearch:
 
     def _progress(self, state: BeamState, constraints: NativeConstraints) -> Array:
         """The progress of each hypothesis after each of its candidates, (B, K, C + R)."""
-        # Candidates were found for the rows that are live, next to each other.
+        # Candidates are stored for live rows only, without gaps.
         live = ((state.total != -np.inf) & ~self.done[:, None]).ravel()
         rows = state.guides.find_required_rows()
         rows = rows[live[rows]]
@@ -165,7 +165,7 @@ class NativeSearch:
         return state.guides.progress(ids.reshape(shape), possible.reshape(shape))
 
     def _describe_table(self) -> int:
-        """Describe the table of targets. Returns: the tokens that it has room for."""
+        """Fill in the table of target slots. Returns: the number of tokens that still fit."""
         table = self.hypotheses.targets
         if table is None:
             return MAX_STEPS
@@ -177,7 +177,7 @@ class NativeSearch:
 def native_search(
     model: Seq2Seq, state: SearchState, hypotheses: DecodeState
 ) -> NativeSearch | None:
-    """The steps of a search over a model, if the native decoder covers both."""
+    """The native search for a state; None if the native decoder does not cover it."""
     search = state.search
     covered = type(search) is Greedy
     if type(search) is Beam:

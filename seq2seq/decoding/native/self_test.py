@@ -1,6 +1,6 @@
-"""The test of a compiled library: random models of all kinds decode a little in it and on torch, in
-the process of its own that `build` starts once for each library. An operation that was compiled
-wrong changes numbers by far more than rounding does.
+"""The test of a compiled library: random models of all kinds decode a little with it and on torch.
+`build` runs it once for each library, in a separate process. An operation that was compiled wrong
+changes numbers by far more than rounding does.
 """
 
 from contextlib import suppress
@@ -27,10 +27,10 @@ from seq2seq.models.candidates import CandidateRequest, TokenLists
 from seq2seq.models.layers.input_scale import set_input_scales
 
 PIECES = 700
-FLOAT32 = 2e-5  # of the spread of the numbers: several times what rounding makes of them
-SHARP = 1e-3  # the same for a softmax of scores in the hundreds
-CALIBRATED = 2.5 / 127  # of inputs, of which a few are larger
-INT8 = 0.01  # the same on average: an integer that float32 rounds the other way changes a little
+FLOAT32 = 2e-5  # maximum error, in standard deviations: several times the rounding error
+SHARP = 1e-3  # maximum error for a softmax of scores in the hundreds
+CALIBRATED = 2.5 / 127  # scale of inputs, a few of which are larger
+INT8 = 0.01  # maximum mean error: float32 may round a few integers the other way
 
 
 class Case(NamedTuple):
@@ -42,12 +42,12 @@ class Case(NamedTuple):
     lengths: tuple[int, int]  # of sources
     sentences: int
     beams: int
-    first: int = 0  # tokens that are read at once, before the steps
+    first: int = 0  # tokens that are read at once, before single steps
     pages: bool = False
     ssru: bool = False
-    gain: float = 1.0  # of queries
-    calibrated: bool = False  # in int8 all inputs have one scale
-    score: str = ""  # of a recurrent model, whose attention takes states as they are
+    gain: float = 1.0  # factor of queries
+    calibrated: bool = False  # True = in int8 all inputs have one scale
+    score: str = ""  # attention score of a recurrent model, without projections
 
 
 POST = {"norm_order": "post", "norm_eps": 0.02}
@@ -79,7 +79,7 @@ def main(path: str) -> int:
     torch.set_num_threads(1)
     try:
         run_self_test(open_library(path))
-    except Exception as error:  # whatever a wrong library leads to
+    except Exception as error:  # a wrong library may raise anything
         print(error)
         return 1
     return 0
@@ -87,7 +87,7 @@ def main(path: str) -> int:
 
 @torch.no_grad()
 def run_self_test(library: CDLL) -> None:
-    """Raises: AssertionError for the first thing that is not as on torch."""
+    """Compare all cases with torch. Raises: AssertionError at the first difference."""
     for case in CASES:
         model = random_model(case)
         for int8 in (False, True):
@@ -97,7 +97,10 @@ def run_self_test(library: CDLL) -> None:
 def check_close(
     name: str, found: Tensor, expected: Tensor, limit: float, mean: bool = False
 ) -> None:
-    """Raises: AssertionError if numbers differ by more than a share of their spread."""
+    """Check an error against a limit in standard deviations of the expected numbers.
+
+    Raises: AssertionError if the error is larger.
+    """
     error = (found - expected).abs() / expected.std().clamp(min=1e-3)
     worst = float(error.mean() if mean else error.max())
     if not worst <= limit:  # NaN is not
@@ -105,7 +108,7 @@ def check_close(
 
 
 def random_model(case: Case) -> Seq2Seq:
-    """In float64, of weights that make all that it computes matter."""
+    """A model in float64 with random weights that make every operation affect the result."""
     H, G = case.heads
     heads = {"name": "multihead", "num_heads": H, "num_kv_heads": G, "bias": not case.pages}
     attention: dict[str, Any] = dict.fromkeys(("encoder", "decoder", "cross"), heads)
@@ -123,19 +126,19 @@ def random_model(case: Case) -> Seq2Seq:
             x.add_(1)
         if name.endswith(".q.weight"):
             x.mul_(2 * case.gain)
-        if name == "readout.weight":  # else cells make the states of all rows alike
+        if name == "readout.weight":  # otherwise cells make the states of all rows similar
             x.mul_(4)
     if case.calibrated:
         layers = (name for name, each in model.named_modules() if type(each) is nn.Linear)
         set_input_scales(model, dict.fromkeys(layers, CALIBRATED))
-    # The largest come late, and symbols that no text contains would be chosen.
+    # The largest logits come late, and special symbols would win if they were not banned.
     model.embeddings.output.bias.add_(torch.linspace(0, 6, PIECES))
     model.embeddings.output.bias[:5] += 6
     return model
 
 
 def compare_steps(library: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None:
-    """Compare steps of a model, and the best next tokens after them."""
+    """Compare the steps of a model, and the best next tokens after each."""
     packer = Packer(library, int8)
     copies = deepcopy(model).float(), deepcopy(model).float() if int8 else model
     fast = to_native(copies[0], packer)
@@ -152,7 +155,7 @@ def compare_steps(library: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None
     for each, pool in models:
         states.append(each.start(each.encode(source), K, pool))
     for i in range(7):
-        if i == 3 and case.pages:  # sentences of another age
+        if i == 3 and case.pages:  # sentences that start later
             more = random_source(case)
             for (each, pool), state in zip(models, states, strict=True):
                 state.merge(each.start(each.encode(more), K, pool))
@@ -172,7 +175,7 @@ def compare_steps(library: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None
 
 
 def check_refusals(model: NativeModel) -> None:
-    """Raises: AssertionError if an id or a position beyond its tables is read."""
+    """Check that invalid ids and positions are refused. Raises: AssertionError if not."""
     memories = model.memories(model.encode(torch.tensor([[EOS]])), 1)
     wrong = [(PIECES, 0), (-1, 0)]
     if isinstance(model, NativeTransformer):  # others have no positions
@@ -184,7 +187,7 @@ def check_refusals(model: NativeModel) -> None:
 
 
 def random_source(case: Case) -> Tensor:
-    """Ids (B, S), padded."""
+    """Random padded ids, (B, S)."""
     low, high = case.lengths
     lengths = torch.linspace(low, high, case.sentences).long()
     source = torch.randint(PAD + 1, PIECES, (case.sentences, high))
@@ -193,7 +196,7 @@ def random_source(case: Case) -> Tensor:
 
 
 def compare_candidates(model: NativeModel, hidden: Tensor, count: int) -> None:
-    """Compare the best next tokens, where some rows may not end."""
+    """Compare the best next tokens with torch, with eos banned in some rows."""
     no_eos = torch.arange(len(hidden)) % 3 == 0
     whole = CandidateRequest(count, no_eos=no_eos if count > 1 else None)
     ids = torch.rand(3, PIECES - EOS).argsort(1)[:, :300].sort(1).values + EOS

@@ -1,4 +1,4 @@
-"""A Transformer whose stacks are native, with the memories of the others."""
+"""Transformers computed by the native decoder, with the same memories as on torch."""
 
 from collections.abc import Sequence
 from ctypes import pointer
@@ -41,7 +41,7 @@ FIRST_POSITIONS = 256
 
 
 def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
-    """Does the native decoder compute both stacks of this model, in float32 on a CPU?"""
+    """True if the native decoder can compute both stacks of this model, in float32 on a CPU."""
     if type(model) is not Transformer:
         return False
     self_attn = [layer.attention for layer in model.decoder]
@@ -60,7 +60,7 @@ def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
 
 
 class NativeTransformer(NativeModel):
-    """A Transformer both of whose stacks are native."""
+    """A Transformer with a native encoder and decoder."""
 
     model: Transformer
 
@@ -70,7 +70,7 @@ class NativeTransformer(NativeModel):
         self.stack = NativeStack(packer, model, "decoder")
         self.decoder = structs.Decoder(stack=pointer(self.stack.struct))
         self.embedding = self.stack.embedding
-        # The keys and values of the source in each layer.
+        # Maps to the keys and values of the source in each layer.
         crosses = [layer.cross for layer in model.decoder]
         self.source_kv = [packer.pack(cross.k, cross.v) for cross in crosses]
         attention = self.stack.layers[0].self_attn
@@ -84,14 +84,14 @@ class NativeTransformer(NativeModel):
         check_code(code, self.encoder.embedding, tokens, positions)
 
     def memories(self, encoded: Encoded, beams: int) -> Memories:
-        """As the model's; the keys and values of a layer are one product."""
+        """As in the model, with one product for the keys and values of a layer."""
         B, S, _ = encoded.states.shape
         attention = self.stack.layers[0].cross_attn
         states = encoded.states.flatten(0, 1)
         shape = B, S, 2, attention.n_kv_heads, attention.head_dim
         sources: list[Memory] = []
         for source_kv in self.source_kv:
-            # (2, B, G, S, D), as the native code reads it; layer by layer, since these are large.
+            # (2, B, G, S, D), the layout of the native decoder. Large, so one layer at a time.
             k, v = source_kv.product(states).view(shape).permute(2, 0, 3, 1, 4).contiguous()
             streams = {"k": k.transpose(1, 2), "v": v.transpose(1, 2)}
             sources.append(DenseMemory.of(streams, encoded.mask))
@@ -113,14 +113,14 @@ class NativeTransformer(NativeModel):
         if type(first) is StateMemory:
             return places - state.length
         if type(first) not in (DenseMemory, SlabMemory):
-            return 0  # more must be done between steps than writing tokens
+            return 0  # other memories need work between steps
         room: int = first.storage["k"].shape[2] // first.beams
         return min(room, places) - state.length
 
     def _extend_caches(self, step: Any, pasts: Sequence[Any]) -> Any:
         """Reserve a token per row. Returns: references that must outlive the call."""
         first, rows = pasts[0], step.rows // pasts[0].beams
-        like = self._like  # other threads may decode, too
+        like = self._like  # read once, since other threads may replace it
         if like["k"].shape[0] != rows:
             example = like["k"][:1].expand(rows, -1, -1, -1)
             self._like = like = {"k": example, "v": example}
@@ -141,14 +141,14 @@ class NativeStack:
     """One stack of a covered model: `encoder` or `decoder`.
 
     Attributes:
-        struct: the stack as a structure of the native decoder.
-        embedding: the structure of its embedding.
+        struct: stack as a structure of the native decoder.
+        embedding: structure of its embedding.
     """
 
     def __init__(self, packer: Packer, model: Transformer, side: str):
         self.packer = packer
-        self.held: list[Any] = []  # what the structures point to
-        self._lock = Lock()  # of `extend_tables`
+        self.held: list[Any] = []  # references to everything that the structures point to
+        self._lock = Lock()  # for `extend_tables`
         layers = list(getattr(model, side))
         self.position: PositionScheme = getattr(model, f"{side}_position")
         embedding = model.embeddings.target if side == "decoder" else model.embeddings.source
@@ -168,13 +168,13 @@ class NativeStack:
         self.extend_tables(FIRST_POSITIONS)
 
     def extend_tables(self, positions: int) -> None:
-        """Make tables for this many positions. Other threads may decode with shorter ones, which
-        stay alive; a single write puts the longer ones in their place.
+        """Extend the position tables to this many positions. Other threads may still decode with
+        the shorter tables, which stay alive; a single write replaces each by a longer one.
         """
         if positions <= self.embedding.max_positions:
             return
         with self._lock:
-            if positions <= self.embedding.max_positions:  # another thread has made them meanwhile
+            if positions <= self.embedding.max_positions:  # another thread was faster
                 return
             scheme = self.position
             P = scheme.max_length or max(positions, 2 * self.embedding.max_positions)
@@ -183,7 +183,7 @@ class NativeStack:
                 zeros = torch.zeros(1, P, self.dim)
                 self.embedding.positions = self._keep(scheme.embed(zeros, places)[0])
             attentions = [layer.self_attn for layer in self.layers if layer.self_attn.n_heads]
-            if attentions and scheme.hook in ("bias", "relate"):  # of as many heads in every layer
+            if attentions and scheme.hook in ("bias", "relate"):  # all layers have as many heads
                 relative = self._relative_bias(attentions[0].n_heads, attentions[0].head_dim, P)
                 self.held.append(relative)
             for attention in attentions:
@@ -194,20 +194,20 @@ class NativeStack:
                     attention.rope_table = self._keep(table)
                 if scheme.hook in ("bias", "relate"):
                     attention.relative_bias = pointer(relative)
-            # Last, since who sees it reads the tables.
+            # Last, since threads that see the new maximum read the new tables.
             self.embedding.max_positions = P
 
     def _relative_bias(self, H: int, D: int, P: int) -> Any:
-        """Tables of the terms that the scheme adds to the scores of H heads of width D at distances
-        up to P.
+        """Tables of the terms that the position scheme adds to scores, for H heads of width D and
+        distances up to P.
         """
         distance = torch.arange(-P, P + 1)[None]
         if self.position.hook == "bias":
             bias = self.position.bias(distance, H)
             assert bias is not None
             return structs.RelativeBias(self._keep(bias[:, 0]), None, 2 * P + 1)
-        # They are affine in the query: those of zero are the bias, and what unit queries add to it
-        # the vectors.
+        # The terms are affine in the query: a query of zero gives the bias, and unit queries give
+        # the bias plus the vectors.
         queries = torch.cat((torch.zeros(1, D), torch.eye(D))).expand(1, H, -1, -1)
         scores = self.position.relate(queries, distance.expand(D + 1, -1))
         assert scores is not None

@@ -15,14 +15,14 @@ from seq2seq.base.symbols import EOS
 
 @dataclass(frozen=True, eq=False)
 class Shortlist:
-    """The likeliest target pieces of each source piece, and those that may stand anywhere.
+    """The likeliest target pieces of each source piece, and pieces allowed in every sentence.
 
-    The lists of a sentence are those of its own pieces, so they depend on no other sentence.
+    The lists of a sentence come from its own pieces, so they do not depend on other sentences.
 
     Attributes:
-        offsets: where the list of each of V source ids begins in `ids`, then that of the pieces
-            that may stand anywhere, then their end, (V + 2,) int64.
-        ids: of target pieces, ascending in each list, int32.
+        offsets: start of each list in `ids`: one list for each of V source ids, then the list of
+            pieces allowed in every sentence; last, the end of that list. (V + 2,) int64.
+        ids: target ids, ascending in each list, int32.
     """
 
     offsets: Tensor
@@ -30,8 +30,8 @@ class Shortlist:
 
     @classmethod
     def of_pairs(cls, pairs: NDArray[Any], size: int) -> "Shortlist":
-        """The lists of V = `size` source pieces. Pairs (n, 2) are of a source id, or V for what may
-        stand anywhere, and a target id, in any order; one may be there twice.
+        """The shortlist of V = `size` source pieces, from pairs (n, 2) of a source id and a target
+        id, in any order, possibly repeated. Source id V allows a piece in every sentence.
         """
         once = np.unique(pairs, axis=0)
         offsets = np.searchsorted(once[:, 0], np.arange(size + 2))
@@ -40,16 +40,16 @@ class Shortlist:
 
     @cached_property
     def _places(self) -> list[int]:
-        """`offsets`; taking one of a tensor is slow."""
+        """`offsets` as a list, since indexing a tensor is slow."""
         return [*self.offsets.tolist()]
 
     def lists_of(self, sources: Iterable[int]) -> list[NDArray[Any]]:
-        """The list of each source id; of V, the pieces that may stand anywhere."""
+        """The list of each source id; id V gives the pieces allowed in every sentence."""
         places, ids = self._places, self.ids.numpy()
         return [ids[places[i] : places[i + 1]] for i in sources]
 
     def tokens(self, source: Iterable[int], more: Sequence[int] = ()) -> NDArray[Any]:
-        """The tokens that the translation of a sentence may consist of: its lists, `more`, eos.
+        """The tokens allowed in the translation of a sentence: its lists, `more` and eos.
 
         Returns: (n,) int64, ascending.
         """

@@ -1,4 +1,4 @@
-"""The lists of a model, from pieces that translate each other."""
+"""Builds the shortlist of a model from pairs of pieces that translate each other."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ class LinkedPair(NamedTuple):
     source: str
     target: str
     links: Links
-    words: tuple[Sequence[Word], Sequence[Word]] | None = None  # None = those between spaces
+    words: tuple[Sequence[Word], Sequence[Word]] | None = None  # None = split at spaces
 
 
 class PieceCounts(NamedTuple):
@@ -37,8 +37,8 @@ class PieceCounts(NamedTuple):
 
     Attributes:
         source, target: ids, each pair once, (M,).
-        weights: how often, or how probably, (M,).
-        frequency: of each target id, (V,).
+        weights: count or probability of each pair, (M,).
+        frequency: frequency of each target id, (V,).
     """
 
     source: Array
@@ -48,7 +48,7 @@ class PieceCounts(NamedTuple):
 
 
 def count_pieces(pairs: Iterable[LinkedPair], tokenizers: Tokenizers) -> PieceCounts:
-    """Count linked pieces. A target piece is divided among those that its word is linked to."""
+    """Count linked pieces. A target piece is divided among the pieces its word is linked to."""
     V = tokenizers.target.size
     keys: Array = np.zeros(0, np.int64)
     weights: Array = np.zeros(0)
@@ -65,8 +65,8 @@ def count_pieces(pairs: Iterable[LinkedPair], tokenizers: Tokenizers) -> PieceCo
 def piece_links(
     window: Sequence[LinkedPair], tokenizers: Tokenizers, frequency: Array
 ) -> Iterator[tuple[Array, Array]]:
-    """The linked pieces of each pair, source id * V + target id, and their weights; counts the
-    target pieces.
+    """The linked pieces of each pair as source id * V + target id, and their weights. Adds the
+    target pieces to `frequency`.
     """
     texts = [pair.source for pair in window], [pair.target for pair in window]
     ids = [side.encode_batch(lines) for side, lines in zip(tokenizers, texts, strict=True)]
@@ -84,12 +84,12 @@ def piece_links(
 def build_shortlist(
     counts: PieceCounts, tokenizers: Tokenizers, frequent: int, per_piece: int
 ) -> Shortlist:
-    """The lists of a model.
+    """The shortlist of a model.
 
     Args:
-        frequent: how many of the most frequent target pieces may stand anywhere.
-        per_piece: how many of the likeliest translations of each source piece, beside those. A
-            piece that both languages have is also on its own list: names, numbers.
+        frequent: number of the most frequent target pieces, which every sentence may use.
+        per_piece: number of other pieces listed for each source piece, the likeliest first. A piece
+            that both languages have (as in names and numbers) is also on its own list.
     """
     V = tokenizers.source.size
     is_text = np.ones(tokenizers.target.size, dtype=bool)
@@ -109,7 +109,7 @@ def build_shortlist(
 
 
 def best_of_each(counts: PieceCounts, may_list: Array, per_piece: int) -> tuple[Array, Array]:
-    """The likeliest target ids of each source id, among those that may be listed."""
+    """The likeliest target ids of each source id, as pairs, out of those that may be listed."""
     which = may_list[counts.target]
     source, target, weights = (x[which] for x in (counts.source, counts.target, counts.weights))
     order = np.lexsort((target, -weights, source))
@@ -126,12 +126,14 @@ def identical_pieces(tokenizers: Tokenizers) -> list[tuple[int, int]]:
 
 
 def read_lexicon(path: Path, tokenizers: Tokenizers) -> tuple[PieceCounts, int]:
-    """The pairs of a lexicon of Marian, whose lines are `target source probability`, as text or
-    gzipped; and how many were left out because a piece is not the model's.
+    """Read a Marian lexicon, text or gzipped, with lines of the form `target source probability`.
 
-    A lexicon does not say which target pieces are frequent: vocabularies begin with these.
+    A lexicon has no frequencies of target pieces; since vocabularies begin with the most frequent
+    ones, ids stand in for them.
 
-    Raises: DataError for a line of another form, and if no pair is of the model's pieces.
+    Returns: the pairs, and the number of pairs left out because the model lacks one of the pieces.
+
+    Raises: DataError for a line of another form, and if no pair consists of the model's pieces.
     """
     known = [{name: i for i, name in enumerate(side.symbols())} for side in tokenizers]
     pairs: dict[tuple[int, int], float] = {}
@@ -160,7 +162,7 @@ def read_lexicon(path: Path, tokenizers: Tokenizers) -> tuple[PieceCounts, int]:
 
 
 def parse_probability(fields: list[str]) -> float | None:
-    """The last of three fields as a number of 0 to 1; None for anything else."""
+    """The last of three fields as a number from 0 to 1; None for anything else."""
     try:
         value = float(fields[2]) if len(fields) == 3 else math.nan
     except ValueError:

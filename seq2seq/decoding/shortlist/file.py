@@ -1,7 +1,7 @@
 """The file of a shortlist, beside the checkpoints of a run: `shortlist.bin`.
 
-A line of JSON with the number and a digest of the pieces of both languages, then the two arrays,
-little-endian. It holds for all models with these pieces.
+It holds a line of JSON with the number and a digest of the pieces of both languages, then the two
+arrays, little-endian. It fits all models with these pieces.
 """
 
 import hashlib
@@ -26,18 +26,18 @@ MAKE = "Make another: seq2seq shortlist RUN --source FILE --target FILE --align"
 
 
 def path_of(path: Path) -> Path:
-    """The file that a path means: itself, or the one in the folder of a run."""
+    """The shortlist file at a path, or in it if the path is the folder of a run."""
     return path / NAME if path.is_dir() else path
 
 
 def find_shortlist(checkpoint: Path) -> Path | None:
-    """The file beside a checkpoint, or in the folder of a run; None if there is none."""
+    """The shortlist file beside a checkpoint, or in the folder of a run; None if it is missing."""
     file = path_of(checkpoint if checkpoint.is_dir() else checkpoint.parent)
     return file if file.is_file() else None
 
 
 def write_shortlist(file: Path, lists: Shortlist, tokenizers: Tokenizers) -> None:
-    """Keep a shortlist of these tokenizers. Raises: OSError if it cannot be written."""
+    """Write the shortlist of these tokenizers. Raises: OSError if it cannot be written."""
     header = {**pieces_of(tokenizers), "format": FORMAT, "ids": len(lists.ids)}
     with replacing(file) as output:
         output.write(f"{json.dumps(header)}\n".encode())
@@ -53,9 +53,10 @@ def pieces_of(tokenizers: Tokenizers) -> dict[str, Any]:
 
 
 def read_shortlist(path: Path, tokenizers: Tokenizers) -> Shortlist:
-    """The shortlist of a file, or of the folder of a run, if it is one of these tokenizers.
+    """Read a shortlist from a file, or from the folder of a run.
 
-    Raises: DataError otherwise.
+    Raises: DataError if the file cannot be read, is not a valid shortlist, or is for other
+        tokenizers.
     """
     file = path_of(path)
     try:
@@ -86,7 +87,7 @@ def read_shortlist(path: Path, tokenizers: Tokenizers) -> Shortlist:
 
 
 def parse_first_line(line: bytes) -> dict[str, Any] | None:
-    """The first line, if it is one of this format."""
+    """The header in a file's first line; None if it is not a header of this format."""
     if len(line) > LONGEST_HEADER:
         return None
     try:
@@ -98,7 +99,7 @@ def parse_first_line(line: bytes) -> dict[str, Any] | None:
 
 
 def are_lists(offsets: Any, ids: Any, size: int) -> bool:
-    """Are these lists of ids below `size`, one after another, each ascending?"""
+    """True if these are consecutive lists of ids below `size`, each ascending."""
     if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
         return False
     begins = np.zeros(len(ids) + 1, dtype=bool)
