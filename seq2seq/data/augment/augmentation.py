@@ -97,7 +97,7 @@ class Variant(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """How many pieces rows of length n grow to: `factor` n on average, and at most
+    """The growth of rows of length n, in pieces: `factor` n on average, and at most
     `factor` (n + `spread` sqrt n) for nearly all rows.
     """
 

@@ -39,7 +39,7 @@ class FileArray:
 
 
 def map_array(path: Path, kind: np.dtype | str) -> np.ndarray:
-    """Map a file into memory as an array; for an empty file, an array that is not mapped."""
+    """Map a file into memory as an array; an empty file gives an empty array without a mapping."""
     if path.stat().st_size == 0:
         return np.empty(0, kind)
     with path.open("rb") as file:
