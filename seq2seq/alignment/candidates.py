@@ -26,7 +26,7 @@ class Candidate(NamedTuple):
 class CandidateCounts:
     """Counts the links of all choices over a validation set: `add` each pair, then call `rank`.
 
-    With one head there is no separate mean.
+    With a single head, the mean over heads is not a separate choice.
 
     Attributes:
         sure: sure links of the reference.

@@ -108,7 +108,7 @@ class Alignment(NamedTuple):
     `weights` (R, L, H, T, S + 1) for each of the R = 2 readings (`Choice.shift`), layer, head,
     target word and source word; the last column belongs to the end of the source. A row sums to
     what the mechanism's rows do (`Attention.sums_to_one`), minus the weight on a tag before the
-    source, which is no word and has no column.
+    source, which is not a word and has no column.
     """
 
     source: list[Word]

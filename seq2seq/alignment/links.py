@@ -172,7 +172,7 @@ def check_all_links(
 
     Args:
         sizes: numbers of source and target words of each pair.
-        of: as in `check_line_count`.
+        of: name of the pairs' files, as in `check_line_count`.
     """
     for line_no, (pair, size) in enumerate(zip(links, sizes, strict=True), start=1):
         check_pair_links(pair, size, f"{path}:{line_no}", of)
@@ -184,7 +184,7 @@ def check_pair_links(links: Links, size: tuple[int, int], where: str, of: str) -
     Args:
         size: numbers of source and target words.
         where: file and line, for messages.
-        of: as in `check_line_count`.
+        of: name of the pairs' files, as in `check_line_count`.
     """
     for i, j in sorted(links.possible):
         if i < size[0] and j < size[1]:

@@ -37,7 +37,7 @@ def format_count(count: int, noun: str) -> str:
 
 
 class Seq2SeqError(Exception):
-    """The message says what is wrong, what would be right, and what to type."""
+    """An error whose message says what is wrong, what would be right, and what to type."""
 
 
 class ConfigError(Seq2SeqError):
