@@ -9,10 +9,10 @@ from torch import Tensor
 from seq2seq.alignment.choice import GUIDED_NEAR, SHIFTS, Alignment, Choice
 from seq2seq.alignment.links import Link, LinkCounts, Links
 
-# Shares of the weight on words that the largest must have: where attention is diffuse, the largest
-# is seldom right, and models differ in how diffuse they are.
+# Minimum shares of the largest weight in the weight on all words: where attention is diffuse, the
+# largest is seldom right, and models differ in how diffuse they are.
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-# The largest weight alone, or others near it, as for a head that was trained to align.
+# Link only the largest weight, or also weights near it, as for a head trained to align.
 NEAR = (1.0, GUIDED_NEAR)
 
 
@@ -26,7 +26,7 @@ class Candidate(NamedTuple):
 class CandidateCounts:
     """Counts the links of all choices over a validation set: `add` each pair, then call `rank`.
 
-    With one head there is no separate mean.
+    With a single head, the mean over heads is not a separate choice.
 
     Attributes:
         sure: sure links of the reference.
@@ -39,7 +39,7 @@ class CandidateCounts:
         self.sure = 0
 
     def add(self, alignment: Alignment, reference: Links) -> None:
-        """Count the links of a pair by all choices, as `Alignment.links`, against the reference.
+        """Compare the links of a pair under all choices (see `Alignment.links`) with the reference.
 
         Reference links beyond the words of the pair count as missed.
         """
@@ -80,7 +80,7 @@ class CandidateCounts:
 
 
 def link_table(links: set[Link], targets: int, sources: int) -> Tensor:
-    """A table of links, (T, S) bool: True where two words are linked."""
+    """Links as a table, (T, S) bool: True where two words are linked."""
     table = torch.zeros(targets, sources, dtype=torch.bool)
     for i, j in links:
         if i < sources and j < targets:

@@ -1,8 +1,8 @@
-"""Alignments of words, read from the weights of attention, and the choice of weights to read.
+"""Word alignments read from attention weights, and the choice of the weights to read.
 
-Attention says what was fetched to write the next piece. A row can be read in two ways: as that of
-the word being written, or as that of the word just read, one step later. Which reading, layer and
-head best shows what translates what differs between models, so all of them are candidates, and the
+Attention shows where the model looked to write the next piece. A row can be read in two ways: as
+that of the word being written, or as that of the word read just before. Models differ in which
+reading, layer and head shows best which words translate each other, so all are candidates, and the
 links of a validation set decide (`seq2seq.alignment.candidates`).
 
 The choice for `best.ckpt` is kept beside it in `best.alignment.json`, counted from 1 as on the
@@ -11,7 +11,7 @@ command line:
     {"checkpoint": "best.ckpt", "sha256": "...", "shift": 0, "layer": 2, "heads": "mean",
      "threshold": 0.4, "near": 1.0, "aer": 0.137, "pairs": 500, "gold": "valid.align"}
 
-The checksum is that of the checkpoint's file, so a choice is never taken for another model's.
+The checksum is of the checkpoint file, so a choice is never used for another model.
 """
 
 import hashlib
@@ -32,13 +32,13 @@ from seq2seq.base.registry import matches
 # A head that was trained to align spreads its weight evenly over all linked words, so a word with
 # half of the largest weight is one of them.
 GUIDED_NEAR = 0.5
-NEIGHBOUR = 0.3  # the weight of a link for that of the words before or after both
-NEAREST = 0.2  # the least share of the weight of a source word that says where its translation is
+NEIGHBOUR = 0.3  # factor of the diagonal neighbours' weights, which are added to a pair's
+NEAREST = 0.2  # minimum share of a source word's weight that shows where its translation is
 
-# What is linked: words between spaces, the same with each mark for itself, the tokenizer's pieces.
+# Units to link: words between spaces, words and separate punctuation marks, tokenizer pieces.
 Units = Literal["words", "tokens", "subwords"]
 
-# What is stored of a choice, under the names of the options of the command line.
+# The stored parts of a choice, under the names of the command-line options.
 OPTIONS: dict[str, Any] = {
     "shift": int,
     "layer": int,
@@ -48,7 +48,7 @@ OPTIONS: dict[str, Any] = {
 }
 HINT = "Choose again with --choose, or remove the file"
 
-SHIFTS = (0, 1)  # a word's row is that of the step that writes it, or of the next one
+SHIFTS = (0, 1)  # read a word's row at the step that writes it, or at the next one
 
 
 class Choice(NamedTuple):
@@ -57,9 +57,9 @@ class Choice(NamedTuple):
     Attributes:
         shift: 0 for where the model looked when it wrote a word, 1 for one step later, when the
             decoder has read the word.
-        layer: of the decoder, from 0.
-        head: from 0; None for the mean over heads.
-        threshold, near: which of the weights are links, see `extract_links`.
+        layer: decoder layer, from 0.
+        head: attention head, from 0; None for the mean over heads.
+        threshold, near: limits that decide which weights are links, see `extract_links`.
     """
 
     shift: int
@@ -74,10 +74,10 @@ def best_links(
 ) -> tuple[set[Link], list[int | None]]:
     """Links for which source words compete.
 
-    Some source words, often the last, draw weight from all target words. Where the weights of
-    each source word are divided by their sum, these do not win: for a model that was not trained to
-    align, that halves the errors. A link is likelier where the words before or after both are
-    linked, too; and marks are linked to marks only.
+    Some source words, often the last, attract weight from all target words. Dividing the weights of
+    each source word by their sum removes this advantage, and halves the errors of a model that was
+    not trained to align. Links are preferred where the words before or after both are linked too,
+    and punctuation is linked only to punctuation.
 
     Args:
         weights: (target words, source words).
@@ -108,7 +108,7 @@ class Alignment(NamedTuple):
     `weights` (R, L, H, T, S + 1) for each of the R = 2 readings (`Choice.shift`), layer, head,
     target word and source word; the last column belongs to the end of the source. A row sums to
     what the mechanism's rows do (`Attention.sums_to_one`), minus the weight on a tag before the
-    source, which is no word and has no column.
+    source, which is not a word and has no column.
     """
 
     source: list[Word]
@@ -116,7 +116,7 @@ class Alignment(NamedTuple):
     weights: Tensor
 
     def map(self, choice: Choice) -> Tensor:
-        """The weights of one head, or the mean over those of a layer; (T, S + 1)."""
+        """The weights of one head, or the mean over the heads of a layer; (T, S + 1)."""
         heads = self.weights[choice.shift, choice.layer]
         return heads.mean(0) if choice.head is None else heads[choice.head]
 
@@ -125,8 +125,8 @@ class Alignment(NamedTuple):
         return extract_links(self.map(choice), near=choice.near, threshold=choice.threshold)
 
     def best_links(self, choice: Choice) -> tuple[set[Link], list[int | None]]:
-        """Each target word linked to the source word that competes best for it in that map, and the
-        nearest target word of each source word, as from the function `best_links`.
+        """The links of that map for which source words compete, and the nearest target word of each
+        source word, as the function `best_links` returns them.
         """
         return best_links(self.map(choice)[:, :-1], self.source, self.target)
 
@@ -137,22 +137,22 @@ class Alignment(NamedTuple):
 
 
 def guess_choice(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
-    """The layer with the sharpest attention, at the mean over its heads.
+    """Guess a choice without reference links: the layer with the sharpest attention.
 
-    A guess for when there are no links to choose by: the lowest entropy of the mean over heads.
+    The sharpest layer has the lowest entropy of the mean over its heads.
 
     Args:
-        alignments: one or more, by one model.
+        alignments: one or more alignments by the same model.
     """
     entropies = torch.stack([a.entropies()[shift] for a in alignments]).mean(0)
     return Choice(shift, int(entropies.argmin()), None)
 
 
 def choice_of_guided_head(config: Mapping[str, Any]) -> Choice | None:
-    """The head that was trained to align, as read when a word is written; None if none was.
+    """The choice of the head that was trained to align, with shift 0; None without such a head.
 
     Args:
-        config: of a checkpoint; older ones have no entry for guidance.
+        config: configuration of a checkpoint; older ones have no entry for guidance.
     """
     options = config.get("guided")
     if options is None:
@@ -161,17 +161,17 @@ def choice_of_guided_head(config: Mapping[str, Any]) -> Choice | None:
 
 
 def check_choice(choice: Choice, layers: int, heads: int) -> None:
-    """Raises: ConfigError for a layer or head that a model does not have."""
+    """Raises: ConfigError if the model lacks the layer or head."""
     for what, index, count in (("layer", choice.layer, layers), ("head", choice.head or 0, heads)):
         if not 0 <= index < count:
             raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")
 
 
 def describe_choice(choice: Choice, layers: int, heads: int, *, apart: bool = False) -> str:
-    """A choice in words, as a user counts: from 1.
+    """Describe a choice in words; layers and heads are counted from 1, as users do.
 
     Args:
-        apart: whether each head is shown on its own.
+        apart: True if each head is shown separately.
     """
     if choice.head is not None:
         shown = f", head {choice.head + 1} of {heads}"
@@ -195,12 +195,12 @@ def choice_file(checkpoint: Path) -> Path:
 
 
 def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
-    """Keep a choice for a checkpoint. Returns: the file.
+    """Save a choice beside its checkpoint. Returns: the file.
 
     Args:
         known: further entries for readers of the file, such as the error rate.
 
-    Raises: OSError if it cannot be written.
+    Raises: OSError if the file cannot be written.
     """
     entry = {"checkpoint": checkpoint.name, "sha256": checksum(checkpoint)}
     path = choice_file(checkpoint)
@@ -209,15 +209,15 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
 
 
 def choice_options(choice: Choice) -> dict[str, Any]:
-    """A choice as options of the command line, from 1."""
+    """A choice as command-line options; layer and head are counted from 1."""
     heads = "mean" if choice.head is None else choice.head + 1
     values = choice.shift, choice.layer + 1, heads, choice.threshold, choice.near
     return dict(zip(OPTIONS, values, strict=True))
 
 
 def load_choice(checkpoint: Path) -> Choice | None:
-    """The choice that was kept for a checkpoint; None if there is none. One made for other weights
-    is not used, with a warning.
+    """The choice saved for a checkpoint, or None. A choice made for other weights is ignored with a
+    warning.
 
     Raises: DataError if the file is damaged.
     """
@@ -242,10 +242,10 @@ def load_choice(checkpoint: Path) -> Choice | None:
 
 
 def best_known_choice(checkpoint: Path, config: Mapping[str, Any], alignment: Alignment) -> Choice:
-    """The choice that was kept for a checkpoint; else the head that was trained to align; else a
+    """The choice saved for a checkpoint; otherwise the head that was trained to align; otherwise a
     guess from an alignment.
 
-    Raises: DataError as `load_choice`.
+    Raises: DataError if the file of the saved choice is damaged.
     """
     return load_choice(checkpoint) or choice_of_guided_head(config) or guess_choice([alignment])
 

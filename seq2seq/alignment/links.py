@@ -1,7 +1,7 @@
 """Links between words: read from attention weights or from Pharaoh files, and their error rate.
 
 A link (i, j) says that word i of the source and word j of the target translate each other, both
-counted from 0: the order of Pharaoh files, where it is written `i-j`.
+counted from 0. Pharaoh files write it in the same order, as `i-j`.
 """
 
 import re
@@ -15,12 +15,12 @@ from torch import Tensor
 from seq2seq.base.errors import DataError
 from seq2seq.base.text_stream import TextBytes, without_marks
 
-Span = tuple[int, int]  # begin and end of a piece or a word in its text
+Span = tuple[int, int]  # start and end of a piece or a word in its text
 Link = tuple[int, int]
 
 
 class Word(NamedTuple):
-    """A word and where it stands: `sentence[start:end] == text`."""
+    """A word and its position: `sentence[start:end] == text`."""
 
     text: str
     start: int
@@ -28,7 +28,7 @@ class Word(NamedTuple):
 
 
 class Links(NamedTuple):
-    """The links of a sentence pair; every sure link is a possible one too."""
+    """The links of a sentence pair; every sure link is also a possible one."""
 
     sure: set[Link]
     possible: set[Link]
@@ -37,12 +37,12 @@ class Links(NamedTuple):
 def words(text: str) -> list[Word]:
     """The words of a text as Pharaoh files count them: separated by ASCII white space.
 
-    A no-break space is part of its word, as it is for other tools that write such files.
+    A no-break space is part of its word, as in other tools that write such files.
     """
     return [Word(m.group(), *m.span()) for m in re.finditer(r"[^ \t\n\r\f\v]+", text)]
 
 
-# Punctuation, of which each mark is a token, except some of those between letters.
+# Punctuation: each mark is a token, except some marks between letters.
 MARK = (
     r"!-/:-@\[-`{-~¡§«¶·»¿\u055a-\u055f\u0589\u05be\u05c0\u05c3\u060c\u061b\u061f\u0964\u0965"
     r"\u2010-\u2027\u2030-\u205e\u3001-\u3003\u3008-\u3011\u3014-\u301f\uff01-\uff0f\uff1a-\uff20"
@@ -51,7 +51,7 @@ TOKEN = re.compile(rf"[^\s{MARK}]++(?:['’.,\-_][^\s{MARK}]++)*|[{MARK}]")
 
 
 def words_and_marks(text: str) -> list[Word]:
-    """The words of a text and its punctuation marks, each for itself."""
+    """The words of a text, with each punctuation mark as a separate word."""
     return [Word(m.group(), *m.span()) for m in TOKEN.finditer(text)]
 
 
@@ -82,16 +82,16 @@ def extract_links(weights: Tensor, *, near: float = 1.0, threshold: float = 0.0)
     """Each target word linked to the source word with the largest weight.
 
     Args:
-        weights: (target words, source words + 1); the last column is that of the source's end
-            symbol. A target word with a larger weight there than on any word comes from no word of
-            the source, and has no link.
-        near: below 1, further words are linked whose weight is at least this share of the largest:
-            for a head that was trained to spread its weight over all words that belong together.
+        weights: (target words, source words + 1); the last column is for the source's end symbol. A
+            target word with a larger weight there than on any word corresponds to no source word,
+            and has no link.
+        near: minimum weight of further links, as a share of the largest weight; 1 for no further
+            links. Use less for a head trained to spread its weight over all linked words.
         threshold: a target word has no link if its largest weight is less than this share of its
             weight on all words: its attention is too diffuse.
 
-    Returns: pairs (source word, target word). With near=1 the first of equal weights counts; a row
-        without positive weight has no link.
+    Returns: pairs (source word, target word). With near=1, only the first of equal weights is a
+        link. A row without positive weight has none.
     Raises: ValueError if `near` is not above 0 and at most 1.
     """
     if not 0 < near <= 1:
@@ -117,7 +117,7 @@ def format_links(sure: Iterable[Link], possible: Iterable[Link] = ()) -> str:
 def parse_links(line: str, where: str = "the line") -> Links:
     """The links of one line of a Pharaoh file: `i-j` sure, `ipj` or `i?j` possible.
 
-    Raises: DataError with `where` and the text that is not a link.
+    Raises: DataError with `where` and the invalid text, if a part of the line is not a link.
     """
     parsed = Links(set(), set())
     for text in line.split():
@@ -137,7 +137,7 @@ def parse_links(line: str, where: str = "the line") -> Links:
 def read_alignment(path: Path) -> list[Links]:
     """The links of every sentence pair in a Pharaoh file, one line each; gzip is unpacked.
 
-    Raises: DataError with the file, and the line of what is not a link.
+    Raises: DataError with file and line, if a part of a line is not a link.
     """
     try:
         with path.open("rb") as file:
@@ -153,10 +153,10 @@ def read_alignment(path: Path) -> list[Links]:
 
 
 def check_line_count(path: Path, lines: int, pairs: int, of: str) -> None:
-    """Raises: DataError unless a file of links has one line for each pair.
+    """Raises: DataError unless a file of links has one line per pair.
 
     Args:
-        of: what holds the pairs, for messages: `a.de and a.en`.
+        of: name of the pairs' files, for messages: `a.de and a.en`.
     """
     if lines != pairs:
         raise DataError(
@@ -171,8 +171,8 @@ def check_all_links(
     """Raises: DataError with file and line for the first link beyond its sentences.
 
     Args:
-        sizes: words of the source and of the target, for each pair.
-        of: as in `check_line_count`.
+        sizes: numbers of source and target words of each pair.
+        of: name of the pairs' files, as in `check_line_count`.
     """
     for line_no, (pair, size) in enumerate(zip(links, sizes, strict=True), start=1):
         check_pair_links(pair, size, f"{path}:{line_no}", of)
@@ -182,9 +182,9 @@ def check_pair_links(links: Links, size: tuple[int, int], where: str, of: str) -
     """Raises: DataError for the first link beyond a pair's words.
 
     Args:
-        size: words of the source and of the target.
+        size: numbers of source and target words.
         where: file and line, for messages.
-        of: as in `check_line_count`.
+        of: name of the pairs' files, as in `check_line_count`.
     """
     for i, j in sorted(links.possible):
         if i < size[0] and j < size[1]:
@@ -198,7 +198,7 @@ def check_pair_links(links: Links, size: tuple[int, int], where: str, of: str) -
 
 
 class LinkCounts(NamedTuple):
-    """Counts of predicted links that agree with reference links; they add up over a corpus.
+    """Counts of predicted links that agree with reference links; counts of pairs can be added.
 
     For predicted links A, sure ones S and possible ones P, which include S:
 
@@ -224,13 +224,13 @@ class LinkCounts(NamedTuple):
     def of(
         cls, predicted: AbstractSet[Link], sure: AbstractSet[Link], possible: AbstractSet[Link]
     ) -> "LinkCounts":
-        """The counts of a sentence pair; a sure link is possible, listed as such or not."""
+        """The counts of a sentence pair; sure links count as possible, even if not listed there."""
         matches = predicted & sure, predicted & (sure | possible)
         return cls(len(predicted), len(sure), *map(len, matches))
 
     @classmethod
     def total(cls, counts: Iterable["LinkCounts"]) -> "LinkCounts":
-        """The counts of a corpus from those of its pairs."""
+        """The counts of a corpus: the sums over its pairs."""
         return cls(*map(sum, zip(cls(0, 0, 0, 0), *counts, strict=True)))
 
     @property
@@ -241,16 +241,16 @@ class LinkCounts(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """The share of the predicted links that are possible; 1 if none is predicted."""
+        """The share of the predicted links that are possible; 1 without predicted links."""
         return self.possible_hits / self.predicted if self.predicted else 1.0
 
     @property
     def recall(self) -> float:
-        """The share of the sure links that are predicted; 1 if none is sure."""
+        """The share of the sure links that are predicted; 1 without sure links."""
         return self.sure_hits / self.sure if self.sure else 1.0
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall; 0 if both are."""
+        """The harmonic mean of precision and recall; 0 if both are 0."""
         both = self.precision + self.recall
         return 2 * self.precision * self.recall / both if both else 0.0

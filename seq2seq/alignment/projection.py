@@ -7,7 +7,7 @@ from torch import Tensor
 
 from seq2seq.alignment.links import Links, Span, Word
 
-# One sequence for the source, one for the target.
+# One sequence for the source and one for the target.
 SpanLists = tuple[Sequence[Span], Sequence[Span]]
 WordLists = tuple[Sequence[Word], Sequence[Word]]
 
@@ -22,13 +22,12 @@ def word_weights(weights: Tensor, spans: SpanLists, words: WordLists) -> Tensor:
         weights: (..., T + 1, S + 1) for T target and S source pieces: row t is where the model
             looked when it wrote piece t. The last row and column belong to the end symbols.
         spans: the S and the T pieces without the end symbols, as (start, end) in characters. A
-            piece belongs to the word that it overlaps; to several words in proportion to the
-            characters in each. One between words (a separate space) belongs to the word that
-            follows, or to the last one.
-        words: those of both texts, from `words` or `spans_to_words`.
+            piece belongs to the words that it overlaps, in proportion to the characters in each. A
+            piece between words (a separate space) belongs to the next word, or to the last.
+        words: the words of both texts, from `words` or `spans_to_words`.
 
-    Returns: (..., target words, source words + 1); the last column is that of the source's end
-        symbol, the row of the target's is dropped. The row of a word without piece is zero.
+    Returns: (..., target words, source words + 1); the last column is for the source's end symbol.
+        The row of the target's end symbol is dropped. The row of a word without pieces is zero.
     """
     weights = weights.float()
     source, target = (
@@ -42,18 +41,18 @@ def word_weights(weights: Tensor, spans: SpanLists, words: WordLists) -> Tensor:
 def project_links(links: Links, spans: SpanLists, words: WordLists, *, to_end: bool) -> Tensor:
     """Links between words as a target distribution of attention for each target piece.
 
-    The weight of a target piece is divided evenly over the words that its word is linked to, and
-    that of a word evenly over its pieces; a piece of several words counts for each in proportion to
-    the overlap. Possible links count only for target words without a sure link. A pair without
-    links gives all zeros.
+    The weight of a target piece is divided evenly among the source words that its word is linked
+    to, and the share of each source word evenly among its pieces. A piece of several words counts
+    for each in proportion to the overlap. Possible links count only for target words without a
+    sure link. A pair without links gives all zeros.
 
     Args:
         spans: the S and the T pieces of the two texts.
-        words: those that are linked.
-        to_end: whether a target word without links attends to the source's EOS, which says that no
-            source word corresponds to it. Otherwise its row is 0.
+        words: the words of the two texts, which `links` refers to.
+        to_end: True if a target word without links should attend to the source's EOS, which means
+            that no source word corresponds to it. Otherwise its row is 0.
 
-    Returns: (T, S + 1), the last column for EOS. Each row sums to 1 or is 0.
+    Returns: (T, S + 1), the last column is for EOS. Each row sums to 1 or is all zeros.
     """
     source_words, target_words = words
     of_words = torch.zeros(len(target_words), len(source_words) + 1)

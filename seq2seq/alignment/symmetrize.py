@@ -1,8 +1,8 @@
-"""One alignment from two: that of a model, and that of a model of the reverse direction.
+"""Combine the alignments of two models, one for each direction, into one.
 
-In one direction a target word has at most one source word; in the other it is the reverse. The
-intersection is precise, the union is complete, and in between a heuristic grows the intersection
-along the union.
+In one direction each target word has at most one source word; in the other, each source word has
+at most one target word. The intersection is precise, the union is complete, and heuristics between
+them grow the intersection within the union.
 
 Sources: Och and Ney 2003 (J03-1002); Koehn, Och and Marcu 2003 (N03-1017); Koehn et al. 2005,
 Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation.
@@ -17,22 +17,22 @@ from seq2seq.alignment.links import Link
 
 HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
-# Steps in the target and in the source from a link: first the adjacent ones, then the diagonal.
+# Steps (target, source) from a link to its neighbours: adjacent ones first, then diagonal ones.
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic: str) -> set[Link]:
-    """The links of a sentence pair from those of two directions.
+    """Combine the links of a sentence pair in both directions.
 
     Args:
-        forward, reverse: pairs (source word, target word), in this order in both.
+        forward, reverse: pairs (source word, target word), in this order for both directions.
         heuristic: `intersection` or `union`; `grow-diag`: from the intersection, repeatedly add
             every link of the union that is adjacent or diagonal to a link and has a word without
             link; `grow-diag-final`: then the links of either direction that have such a word;
             `grow-diag-final-and`: or two such words. The order is that of the paper: by target
             word, then by source word; forward before reverse.
 
-    Raises: ValueError for another heuristic.
+    Raises: ValueError for an unknown heuristic.
     """
     if heuristic not in HEURISTICS:
         raise ValueError(f"{heuristic!r} is not a heuristic: {', '.join(HEURISTICS)}")
@@ -42,7 +42,7 @@ def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic
     linked = {word for link in grown for word in words_of(link)}
 
     def add(link: Link, unlinked: int) -> bool:
-        """Add a link if at least so many of its two words have none; whether that was so."""
+        """Add a link if at least `unlinked` of its words have no link. Returns whether it was."""
         is_wanted = len(words_of(link) - linked) >= unlinked
         if is_wanted:
             grown.add(link)
@@ -66,8 +66,8 @@ def words_of(link: Link) -> set[tuple[str, int]]:
 def grow_diag(
     grown: AbstractSet[Link], union: AbstractSet[Link], add: Callable[[Link, int], bool]
 ) -> None:
-    """Pass over all links, target first, until a pass adds none. A link that is added ahead of the
-    current one is part of the same pass.
+    """Grow the links in passes, ordered by target word, until a pass adds none. A link added ahead
+    of the current one is visited in the same pass.
     """
     added = True
     while added:

@@ -1,1 +1,1 @@
-"""The lowest floor: errors, registries, plug-ins, durable files, progress."""
+"""The lowest layer: errors, registries, plug-ins, durable files, progress."""

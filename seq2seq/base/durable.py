@@ -2,10 +2,11 @@
 two machines write it at once.
 
 Data written to another file system first, such as $TMPDIR, must be copied in the end, and a kill
-leaves a part of it. Only a rename within one folder is atomic. Until then data are in a *stage*
-beside what they become. Its name is nobody else's: process ids are not, which containers and
-machines on one disk share. What a killed process left is known by its age alone, since nobody can
-tell whether a process of another machine lives, and since a lock on a network disk may be none.
+during the copy leaves a partial file. Only a rename within one folder is atomic, so data are
+written to a temporary *stage* next to the final path. Its name is random: process ids are not
+unique among containers and machines that share a disk. Leftovers of killed processes are recognized
+by their age alone, because a process cannot check whether one on another machine is alive, and
+locks may not work on network disks.
 """
 
 import os
@@ -18,19 +19,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-STALE = 24 * 60 * 60  # seconds without a change, after which nobody is writing a stage any more
-# Earlier versions had the id of the process where the random part is now.
+STALE = 24 * 60 * 60  # seconds without a change after which a stage counts as abandoned
+# Earlier versions put the process id where the random part is now.
 STAGE = re.compile(r"\..*\.[0-9a-f]+\.unfinished")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which replaces `path` once it is written and synced to disk.
+    """Open a temporary file that replaces `path` once it is written and synced to disk.
 
-    For a symbolic link, its target is replaced; to a device, such as /dev/stdout, it is written at
-    once.
+    If `path` is a symbolic link, its target is replaced. If it is a device, such as /dev/stdout,
+    data go straight to it.
 
-    Raises: OSError if it cannot be written; `path` is then unchanged.
+    Raises: OSError if the file cannot be written; `path` is then unchanged.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as device:
@@ -50,9 +51,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException as error:
         stage.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename == str(stage):
-            error.filename = str(path)  # the name that was given
+            error.filename = str(path)  # the name that the caller knows
         raise
-    with suppress(OSError):  # not on some file systems; the rename is synced later
+    with suppress(OSError):  # unsupported on some file systems; the rename is synced later
         sync(path.parent)
 
 
@@ -63,9 +64,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def create_text(path: Path, text: str) -> None:
-    """`write_text` for a file that is never replaced: the first of several writers creates it.
+    """Like `write_text`, but never replace a file: the first of several writers creates it.
 
-    Raises: FileExistsError if there is such a file; another OSError if it cannot be written.
+    Raises: FileExistsError if the file exists; another OSError if it cannot be written.
     """
     stage = stage_of(path)
     try:
@@ -74,7 +75,7 @@ def create_text(path: Path, text: str) -> None:
             os.link(stage, path)
         except FileExistsError:
             raise
-        except OSError:  # a file system without links: not whole for an instant, but exclusive
+        except OSError:  # no hard links here: briefly incomplete, but exclusive
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
     finally:
@@ -82,33 +83,32 @@ def create_text(path: Path, text: str) -> None:
 
 
 def stage_of(path: Path) -> Path:
-    """A new name beside `path`: hidden, and nobody else's on any machine."""
-    # At most 255 bytes in all, as file systems allow: `path.name` may have as many already.
+    """A hidden, globally unique temporary name next to `path`."""
+    # File systems allow 255 bytes, which `path.name` alone may already have.
     host = platform.node()[:20]
     return path.with_name(f".{path.name[:40]}.{host}.{secrets.token_hex(8)}.unfinished")
 
 
 def remove_stale(stage: Path) -> None:
-    """Remove the stages beside a new one that nobody is writing any more.
+    """Remove abandoned stages from the folder of a new one.
 
-    Ages are measured by the clock of the file system, which also wrote the times of the others;
-    those of the machines may differ.
+    Ages are measured by the clock of the file system, because the clocks of machines may differ.
     """
-    with suppress(OSError):  # a folder that cannot be listed, or is of others
+    with suppress(OSError):  # the folder cannot be listed, or belongs to another user
         now = stage.stat().st_mtime
         for other in stage.parent.iterdir():
-            with suppress(OSError):  # removed by another writer, or somebody else's
+            with suppress(OSError):  # removed by another writer, or owned by another user
                 if STAGE.fullmatch(other.name) and now - last_change_time(other) > STALE:
                     remove(other)
 
 
 def last_change_time(path: Path) -> float:
-    """The time of the last write to a file, or to anything in a folder, by its disk's clock."""
+    """Time of the last write to a file, or to anything in a folder, by the disk's clock."""
     return max(each.stat().st_mtime for each in (path, *path.rglob("*")))
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder with all it holds, as far as that is possible."""
+    """Remove a file, or a folder and its contents, as far as possible."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -116,7 +116,7 @@ def remove(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk. Raises: OSError."""
+    """Wait until a file, or the list of names in a folder, is on disk. Raises: OSError."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# From malloc.h: the maximum count of separate large blocks; free bytes above which to return them.
+# From malloc.h: maximum number of mapped blocks; free bytes above which memory is returned.
 M_MMAP_MAX, M_TRIM_THRESHOLD = -4, -1
 
 
 def limit_thread_spinning() -> None:
-    """Let idle OpenMP threads spin briefly, then sleep, unless the user has set it.
+    """Let idle OpenMP threads spin briefly, then sleep, unless the user has set how they wait.
 
     Call it before torch is imported. GNU's default spins long: on a shared machine, two threads
     that wait for each other's core make an update ten to a hundred times slower.
@@ -32,13 +32,13 @@ def limit_thread_spinning() -> None:
 
 
 def limit_kernel_cache() -> None:
-    """Let oneDNN cache the last 32 kernels it used, unless the user has set it.
+    """Let oneDNN cache the last 32 kernels it used, unless the user has set another number.
 
-    Call it before torch is imported, where batches of many shapes follow, as in training. oneDNN
-    compiles a kernel for each shape of a product in bfloat16, and caches 1,024 of them. Layers
-    share those of a batch, 20 or so; those of other batches are evicted before they are needed
-    again. Kernels are allocated between tensors, so they fragment the memory, and allocating takes
-    ever longer. Figures: docs/lab/training.md.
+    Call it before torch is imported if batches of many shapes follow, as in training. oneDNN
+    compiles a kernel for each shape of a bfloat16 product, and caches 1,024 of them by default.
+    The layers share a batch's kernels, 20 or so; kernels of other batches are evicted before they
+    are needed again. Kernels are allocated between tensors, so they fragment the memory, and
+    allocating takes ever longer. Figures: docs/lab/training.md.
     """
     if not {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY"} & os.environ.keys():
         os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = "32"
@@ -60,10 +60,11 @@ def keep_memory() -> None:
 
 @contextmanager
 def defer_collection() -> Iterator[None]:
-    """Search for cyclic garbage only after the block, and never in what it leaves.
+    """Pause the garbage collector in the block, and exempt the objects made there for good.
 
-    For what is made once and stays: importing torch makes 300,000 objects, and Python would search
-    all of them several times, again while it works, and when it ends: a fifth of the start-up.
+    Use it for objects that live as long as the process: importing torch makes 300,000, which Python
+    would search several times at the start, while it works and when it ends. That would take a
+    fifth of the start-up time.
     """
     gc.disable()
     try:
@@ -74,33 +75,33 @@ def defer_collection() -> Iterator[None]:
 
 
 def return_memory() -> None:
-    """Give freed memory back to the system, of which glibc keeps some."""
+    """Return freed memory that glibc has kept to the system."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def usable_cores() -> int:
-    """CPU cores that this process may use, perhaps fewer than the machine has."""
+    """Number of CPU cores that this process may use, perhaps fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def is_first_process() -> bool:
-    """Is this the first process of a run? For use before the processes are connected."""
+    """True in the first process of a run. Works before the processes are connected."""
     named = ["RANK"] if "RANK" in os.environ else ["LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"]
     return not any(int(os.environ.get(name, 0)) for name in named)
 
 
 def training_command() -> str:
-    """The command that starts training: in a checkout, or in an installed package."""
+    """The command that starts training, in a checkout or an installed package."""
     return "python train.py" if os.path.basename(sys.argv[0]) == "train.py" else "seq2seq train"
 
 
 @contextmanager
 def delay_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block. A process started inside ignores it for good."""
+    """Delay Ctrl-C until the block ends. A process started in the block always ignores Ctrl-C."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -110,10 +111,10 @@ def delay_interrupts() -> Iterator[None]:
 
 @contextmanager
 def limit_time(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in a block that computes for longer; also within a regular expression.
+    """Raise TimeoutError if the block computes for longer, even within a regular expression.
 
-    Python gives signals to its main thread only: in other threads, and while another such timer
-    runs, nothing is limited.
+    Python delivers signals to its main thread only, so there is no limit in other threads, nor
+    while another such timer runs.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or any(signal.getitimer(signal.ITIMER_VIRTUAL)):
@@ -125,7 +126,7 @@ def limit_time(seconds: float) -> Iterator[None]:
 
     before = signal.signal(signal.SIGVTALRM, stop)
     try:
-        # Time of this process, not of the clock: it may be stopped, or the machine be busy.
+        # CPU time, not wall-clock time: the process may be stopped, or the machine busy.
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
         yield
     finally:
@@ -135,8 +136,9 @@ def limit_time(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def quick_exit() -> Iterator[None]:
-    """End the process when the block exits from Python, without freeing object after object: of a
-    process that has imported torch, the system frees the memory a tenth of a second faster.
+    """End the process at once when the block raises SystemExit, without freeing each object.
+
+    After torch was imported, this saves a tenth of a second.
     """
     try:
         yield
@@ -152,7 +154,7 @@ def quick_exit() -> Iterator[None]:
 
 @contextmanager
 def quiet_interrupt() -> Iterator[None]:
-    """Ctrl-C inside ends the process with code 130 and without a traceback.
+    """End the process with code 130 and no traceback if Ctrl-C is pressed in the block.
 
     During an import it does so at once: there, libraries would swallow Python's KeyboardInterrupt
     or turn it into another error. A process that ignores Ctrl-C, such as a background process of a

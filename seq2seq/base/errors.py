@@ -5,13 +5,13 @@ import unicodedata
 
 
 def escape(text: str, keep: str = "") -> str:
-    """A text with escapes such as `\\x1b` for control characters and others that are invisible.
+    """Replace control and other invisible characters by escapes such as `\\x1b`.
 
-    So data in a message can neither move the cursor nor change the direction of a line, and lone
+    Data in a message can then neither move the cursor nor change the direction of a line, and lone
     surrogates, as in file names, can be printed.
 
     Args:
-        keep: characters to keep, such as line ends.
+        keep: characters that stay unescaped, such as line ends.
     """
     if text.isprintable():
         return text
@@ -21,7 +21,7 @@ def escape(text: str, keep: str = "") -> str:
 
 
 def printable(text: str) -> str:
-    """A text as a message of one or more lines: `escape` except for line ends and tabs."""
+    """Escape a text for a message of one or more lines; line ends and tabs are kept."""
     return escape(text, keep="\n\t")
 
 
@@ -32,12 +32,12 @@ def is_hidden(character: str) -> bool:
 
 
 def format_count(count: int, noun: str) -> str:
-    """`1 line`, `2,000 lines`."""
+    """A count with its noun: `1 line`, `2,000 lines`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 class Seq2SeqError(Exception):
-    """The message says what is wrong, what would be right, and what to type."""
+    """An error whose message says what is wrong, what would be right, and what to type."""
 
 
 class ConfigError(Seq2SeqError):
@@ -53,6 +53,6 @@ class CheckpointError(Seq2SeqError):
 
 
 def fail(message: str) -> int:
-    """Print the error message that ends a command. Returns: the exit code."""
+    """Print the error message of a failed command. Returns: the exit code."""
     print(f"error: {printable(message)}", file=sys.stderr)
     return 2

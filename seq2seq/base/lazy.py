@@ -1,4 +1,4 @@
-"""Imports of a package that wait until a name is first used."""
+"""Lazy imports: a package's names are imported when they are first used."""
 
 import ast
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from typing import Any
 def lazy_imports(package: str, file: str) -> Callable[[str], Any]:
     """The `__getattr__` of a package that imports its public names under `TYPE_CHECKING` only.
 
-    A name is imported from where the file says, when it is first asked for. So the statements that
-    type checkers read are all there is to write.
+    A name is imported when it is first used, by the import statement that type checkers read in the
+    file, so each name is declared only once.
 
     Args:
         package: `__name__` of the package.
-        file: its `__file__`.
+        file: `__file__` of the package.
     """
 
     def import_name(name: str) -> Any:

@@ -1,8 +1,8 @@
-"""The declaration of an option: its default, meaning and range, in the class that has it.
+"""Declarations of options: default, meaning and range, in the class that has the option.
 
     patience: float = option(1.0, "finished hypotheses that end a search, in beam sizes", "P", 0)
 
-Checks, the command line, docs/options.md and the comments of conf/ follow from it.
+Checks, the command line, docs/options.md and the comments of conf/ are derived from them.
 """
 
 import dataclasses
@@ -14,17 +14,17 @@ REQUIRED: Any = dataclasses.MISSING  # in place of a default
 
 
 class Option(NamedTuple):
-    """The meaning of an option, and the range of its number, or of each of its numbers."""
+    """The meaning of an option, and the range of its number or numbers."""
 
     help: str
-    metavar: str | None = None  # what stands for the value on the command line
+    metavar: str | None = None  # placeholder for the value on the command line
     minimum: float = -math.inf
     maximum: float = math.inf
-    below: float = math.inf  # the smallest number that is too large
+    below: float = math.inf  # exclusive upper bound
 
     @property
     def typed_help(self) -> str:
-        """The help text for a command line, where nobody types null."""
+        """The help text for the command line, without the part about null."""
         return self.help.split("; null:")[0]
 
 
@@ -37,10 +37,10 @@ def option(
     *,
     below: float = math.inf,
 ) -> Any:
-    """The field of a dataclass that is an option, see `Option`.
+    """Declare a field of a dataclass as an option, see `Option`.
 
     Args:
-        default: value, or a class to call for one (`dict`), or REQUIRED.
+        default: a value, a class to call for the value (`dict`), or REQUIRED.
     """
     metadata = {DECLARED: Option(help, metavar, minimum, maximum, below)}
     if isinstance(default, type):
@@ -52,12 +52,12 @@ class Declaration(NamedTuple):
     """An option as its class declares it."""
 
     type: Any
-    default: Any  # REQUIRED if there is none
+    default: Any  # REQUIRED if the option has no default
     option: Option
 
 
 def declarations(owner: Any) -> dict[str, Declaration]:
-    """The options that a class declares by `option`, inherited ones first, by name."""
+    """The options that a class declares with `option`, by name; inherited ones first."""
     return {
         field.name: Declaration(field.type, field.default, field.metadata[DECLARED])
         for field in (dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ())

@@ -3,9 +3,9 @@
     [project.entry-points."seq2seq.attention"]
     leaky = "leaky_attention.mechanism:Leaky"
 
-A name is looked up in our own tables first, and then among the entry points of what is installed.
-Only one that is declared under exactly that name is imported, and only when it is asked for; no
-file can name a module. Presets are files of the plug-in's package, `conf/attn/leaky.yaml`.
+A name is looked up first in the built-in tables, then among the entry points of installed packages.
+Only the entry point with exactly that name is imported, and only when it is needed; no file can
+name a module to import. Presets are files in the plug-in's package, `conf/attn/leaky.yaml`.
 """
 
 import re
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GROUP = "seq2seq.{}"  # of entry points
+GROUP = "seq2seq.{}"  # group of entry points
 KINDS = ("attention", "search", "tokenizer", "metric")
 
 
 class PluginTable(Table[T]):
-    """A table that plug-ins extend: their entries are imported when they are first asked for.
+    """A table that plug-ins extend; their entries are imported when they are first needed.
 
     Args:
         kind: one of KINDS.
-        entries: our own.
-        suits: can this object be an entry?
-        expected: in words, the objects that can.
+        entries: the built-in entries.
+        suits: returns True if an object can be an entry.
+        expected: description of a suitable object, for messages.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class PluginTable(Table[T]):
         self.ours, self.suits, self.expected = frozenset(entries), suits, expected
 
     def find(self, name: str) -> T:
-        """The entry called `name`, of ours or of a plug-in.
+        """The entry called `name`, built in or from a plug-in.
 
-        Raises: ConfigError for an unknown name, one that two plug-ins declare, and a plug-in that
-            cannot be imported or gives another kind of object.
+        Raises: ConfigError if the name is unknown or declared by two plug-ins, or if the plug-in
+            cannot be imported or provides an unsuitable object.
         """
         if isinstance(name, str) and name not in self:
             declared = find_entry_points(self.kind, name)
@@ -64,12 +64,13 @@ class PluginTable(Table[T]):
         return {*self, *(each.name for each in find_entry_points(self.kind))}
 
     def has(self, name: str) -> bool:
-        """Is it the name of an entry of ours, or of a plug-in that is installed?"""
+        """True if the name belongs to a built-in entry or to an installed plug-in."""
         return name in self or bool(find_entry_points(self.kind, name))
 
     def check_unclaimed(self, name: str) -> None:
-        """Raises: ConfigError if a name of ours is also that of a plug-in, so that nobody takes one
-        for the other.
+        """Check that no plug-in reuses this built-in name.
+
+        Raises: ConfigError if a plug-in reuses the name.
         """
         if name in self.ours:
             for each in find_entry_points(self.kind, name):
@@ -83,7 +84,7 @@ class PluginTable(Table[T]):
         source = f"{describe_source(entry_point)}, which has the {self.kind} {entry_point.name!r},"
         try:
             entry: Any = entry_point.load()
-        except (Exception, SystemExit) as error:  # it is anybody's code
+        except (Exception, SystemExit) as error:  # third-party code may raise anything
             reason = f"{type(error).__name__}: {error}"
             raise ConfigError(
                 f"{source} cannot be imported: {reason}. python -c 'import {entry_point.module}' "
@@ -96,8 +97,8 @@ class PluginTable(Table[T]):
 
 
 def find_entry_points(kind: str, name: str | None = None) -> list["EntryPoint"]:
-    """The entries that are installed and declared for a table, by name; nothing is imported."""
-    from importlib.metadata import entry_points  # only here: it takes a moment
+    """Installed entry points of one kind, sorted by name. Imports nothing."""
+    from importlib.metadata import entry_points  # imported here because it is slow
 
     declared = entry_points(group=GROUP.format(kind))
     chosen = (each for each in declared if name is None or each.name == name)
@@ -109,13 +110,13 @@ def distribution_name(entry_point: "EntryPoint") -> str:
 
 
 def describe_source(entry_point: "EntryPoint") -> str:
-    """`the plug-in leaky-attention 0.1`."""
+    """Describe a plug-in for messages: `the plug-in leaky-attention 0.1`."""
     version = f" {entry_point.dist.version}" if entry_point.dist else ""
     return f"the plug-in {distribution_name(entry_point)}{version}"
 
 
 def preset_folders() -> dict[Path, str]:
-    """The folders conf/ of all plug-ins, and the plug-in that each belongs to."""
+    """The conf/ folders of all plug-ins, each with a description of its plug-in."""
     folders: dict[Path, str] = {}
     for entry_point in (each for kind in KINDS for each in find_entry_points(kind)):
         try:
@@ -130,13 +131,13 @@ def preset_folders() -> dict[Path, str]:
 
 
 def check_presets(choices: Mapping[str, str | None], ours: Path) -> None:
-    """Check that each preset is the only one of its name.
+    """Check that each chosen preset exists only once.
 
     Args:
-        choices: `attn: leaky`, as Hydra has chosen them.
-        ours: the folder conf/ of this package.
+        choices: names of the presets that Hydra chose, by group: `attn: leaky`.
+        ours: the conf/ folder of this package.
 
-    Raises: ConfigError for a preset of a plug-in that has the name of another.
+    Raises: ConfigError if a plug-in's preset has the same name as another preset.
     """
     folders = {ours: "seq2seq itself", **preset_folders()}
     if len(folders) == 1:
@@ -152,12 +153,12 @@ def check_presets(choices: Mapping[str, str | None], ours: Path) -> None:
 
 
 def record_plugins(names: Mapping[str, set[str]]) -> dict[str, dict[str, str]]:
-    """The packages that entries of plug-ins come from, for whoever will miss them.
+    """The packages that provide plug-in entries, for the message if one is missing later.
 
     Args:
-        names: of entries, by their kind.
+        names: names of entries, by kind.
 
-    Returns: by kind and name, the distribution and its version.
+    Returns: distribution and version of each plug-in entry, by kind and name.
     """
     record: dict[str, dict[str, str]] = {}
     for kind, wanted in names.items():
@@ -169,10 +170,10 @@ def record_plugins(names: Mapping[str, set[str]]) -> dict[str, dict[str, str]]:
 
 
 def explain_missing(kind: str, name: str, record: Any) -> str:
-    """The message for an entry that a model needs and that is neither ours nor installed.
+    """The message for an entry that a model needs but that is neither built in nor installed.
 
     Args:
-        record: `record_plugins` as the model's file has it, which may be anything.
+        record: result of `record_plugins` from the model's file; not trusted, any value is allowed.
     """
     source = record.get(kind) if isinstance(record, Mapping) else None
     source = source.get(name) if isinstance(source, Mapping) else None
@@ -190,16 +191,16 @@ def explain_missing(kind: str, name: str, record: Any) -> str:
 
 
 def is_release(text: str) -> bool:
-    """Is it the name of a distribution and a version, and nothing that a shell or pip would take
-    for more?
+    """True if the text is a distribution and its version, with nothing else that a shell or pip
+    would interpret.
     """
     return bool(re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99} [A-Za-z0-9][\w.+!-]{0,99}", text, re.A))
 
 
 def import_library(name: str) -> Any:
-    """A package that only some exports and imports need, or a module of it.
+    """Import an optional package, or a module of it.
 
-    Raises: ConfigError with what to type if it is missing.
+    Raises: ConfigError with the command that installs the package, if it is missing.
     """
     try:
         return import_module(name)

@@ -1,4 +1,4 @@
-"""The progress of minutes of work: a bar on a terminal, or lines in a log."""
+"""Progress of long-running work: a bar on a terminal, or lines in a log."""
 
 import sys
 import threading
@@ -12,18 +12,18 @@ from seq2seq.base.environment import delay_interrupts
 
 T = TypeVar("T")
 SILENCE = 60.0  # seconds between two lines of a log
-REFRESH = 0.2  # seconds between two states of a bar
-THREAD = "progress"  # the name of the thread that shows it
+REFRESH = 0.2  # seconds between two updates of a bar
+THREAD = "progress"  # name of the thread that shows progress
 
 
 @dataclass
 class Tally:
-    """The amount of some work that is done; the work itself counts.
+    """The amount of work done so far, which the work itself updates.
 
     Attributes:
-        work: its name.
-        unit: of what is counted, in the plural.
-        total: how much there is to do; None if that is not known.
+        work: name of the work.
+        unit: what is counted, in the plural.
+        total: amount of work; None if unknown.
     """
 
     work: str
@@ -34,19 +34,19 @@ class Tally:
     soon: ClassVar[float] = 10.0  # seconds before the first line of a log
 
     def count(self, items: Iterable[T], size: Callable[[T], int] = lambda _: 1) -> Iterator[T]:
-        """The items; each has counted when the next is asked for."""
+        """Yield the items; each is counted when the next is requested."""
         for item in items:
             yield item
             self.done += size(item)
 
     @property
     def rate(self) -> float:
-        """Units a second."""
+        """Units per second."""
         return self.done / max(time.perf_counter() - self.started_at, 1e-9)
 
     @property
     def share(self) -> float | None:
-        """The share of the work that is done; None if that is not known."""
+        """The share of the work that is done; None if the total is unknown."""
         return self.done / self.total if self.total else None
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Tally:
 
 @contextmanager
 def show_progress(work: str, unit: str, total: int | None = None) -> Iterator[Tally]:
-    """Show on stdout how much is done, as the tally is told, until the block ends."""
+    """Show progress on stdout until the block ends; the work updates the tally."""
     tally = Tally(work, unit, total)
     with show_tally(tally, sys.stdout):
         yield tally
@@ -66,8 +66,8 @@ def show_progress(work: str, unit: str, total: int | None = None) -> Iterator[Ta
 def show_tally(tally: Tally, stream: TextIO) -> Iterator[None]:
     """Show a tally until the block ends.
 
-    A thread does so, because single steps, such as learning the merges of a tokenizer, take minutes
-    too. Work of a moment shows nothing.
+    A separate thread shows it, because single steps, such as learning the merges of a tokenizer,
+    also take minutes. Work that ends within a moment shows nothing.
     """
     over = threading.Event()
     show = draw_bar if stream.isatty() else print_lines
@@ -82,16 +82,16 @@ def show_tally(tally: Tally, stream: TextIO) -> Iterator[None]:
 
 
 def print_lines(tally: Tally, over: threading.Event, stream: TextIO) -> None:
-    """Print the tally in a log, soon for the first time and then every `SILENCE` seconds."""
+    """Print the tally after at most `tally.soon` seconds, then every `SILENCE` seconds."""
     pause = min(tally.soon, SILENCE)
-    with suppress(OSError):  # a full disk or a closed pipe is left to what matters more
+    with suppress(OSError):  # a full disk or closed pipe must not stop the work
         while not over.wait(pause):
             print(tally, file=stream, flush=True)
             pause = SILENCE
 
 
 def draw_bar(tally: Tally, over: threading.Event, stream: TextIO) -> None:
-    """Draw the tally on a terminal, and erase it in the end."""
+    """Draw the tally as a bar on a terminal, and erase it at the end."""
     if over.wait(REFRESH):
         return
     # Imported here: it takes a tenth of a second.
@@ -100,7 +100,7 @@ def draw_bar(tally: Tally, over: threading.Event, stream: TextIO) -> None:
 
     columns = BarColumn(bar_width=None), TextColumn("{task.description}"), TimeElapsedColumn()
     console = Console(file=stream)
-    # Refreshed here, so that no second thread is needed; it leaves nothing on the screen.
+    # Refreshed by this thread, so no second one is needed; erased at the end.
     bar = Progress(*columns, console=console, transient=True, auto_refresh=False)
     with suppress(OSError), bar:
         task = bar.add_task(str(tally), total=None if tally.share is None else 1)

@@ -1,4 +1,4 @@
-"""Tables of classes by the names they have in a configuration, and checks of their options.
+"""Tables of classes by their names in a configuration, and checks of their options.
 
 The constructor is the schema: an option file is a preset of its keyword arguments, so names and
 types are compared with its signature before anything is built.
@@ -17,13 +17,13 @@ from seq2seq.base.options import Option, declarations
 
 T = TypeVar("T")
 
-LIMIT = 2**32  # of any option: what libraries compute from it must not overflow
+LIMIT = 2**32  # for any option, so that numbers that libraries compute from it do not overflow
 
 
 class Table(dict[str, T], Generic[T]):
     """Name -> class, with an error for an unknown name that lists the known ones.
 
-    A program only has to add an entry (`ATTENTION["mine"] = Mine`); of plug-ins see `plugins`.
+    A program only has to add an entry (`ATTENTION["mine"] = Mine`). For plug-ins see `plugins`.
     """
 
     def __init__(self, kind: str, entries: Mapping[str, T]):
@@ -41,12 +41,12 @@ class Table(dict[str, T], Generic[T]):
         return self[name]
 
     def list_names(self) -> set[str]:
-        """All names that `find` finds."""
+        """All names that `find` accepts."""
         return {*self}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'gqa'?`, or a full stop if no known name is close."""
+    """A hint such as `; did you mean 'gqa'?`; a full stop if no known name is close."""
     near = difflib.get_close_matches(str(name), [str(k) for k in known], n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else "."
 
@@ -54,7 +54,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def options_of(callable_: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The options of a constructor: its keyword-only arguments, or all fields of a dataclass.
 
-    Without the class's `absent_options`; `**options` stands for the others of the base class.
+    Options in the class's `absent_options` are left out; `**options` is replaced by the remaining
+    options of the base class.
     """
     parameters = inspect.signature(callable_).parameters.values()
     every = hasattr(callable_, "__dataclass_fields__")
@@ -74,8 +75,8 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
         callable_: class or function whose keyword-only arguments are annotated. A class may explain
             in `absent_options` why it lacks an option that others have.
         options: plain values as the user gave them.
-        where: the configuration node, as typed on the command line (`attn`, `model`); empty at the
-            top.
+        where: configuration node, as typed on the command line (`attn`, `model`); empty for the
+            top level.
 
     Raises: ConfigError naming every option that is unknown, missing, mistyped or out of range.
     """
@@ -109,7 +110,7 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
 
 
 def list_outside(name: str, value: Any, option: Option) -> list[str]:
-    """The complaint about a number that is out of range, or about each of several."""
+    """One message for each number of an option that is out of range."""
     if isinstance(value, list | tuple):
         each = enumerate(value)
         return [text for i, item in each for text in list_outside(f"{name}[{i}]", item, option)]
@@ -137,7 +138,7 @@ def check_range(
 
 
 def matches(value: Any, hint: Any) -> bool:
-    """Does a plain value (None, bool, number, string, list, mapping) satisfy an annotation?
+    """True if a plain value (None, bool, number, string, list, mapping) satisfies an annotation.
 
     Args:
         hint: the annotation; or a dict of annotations, for a mapping with at least these keys.
@@ -155,7 +156,7 @@ def matches(value: Any, hint: Any) -> bool:
         return value in arguments
     if hint is None or hint is type(None):
         return value is None
-    if isinstance(value, bool):  # bool is an int to Python, but not to a reader
+    if isinstance(value, bool):  # Python counts bool as int; users do not
         return hint is bool
     if hint is float:
         return isinstance(value, int | float)

@@ -1,7 +1,7 @@
-"""The bytes of a text: decompresses gzip on the fly, and refuses what is clearly not UTF-8.
+"""Read the bytes of a text: decompress gzip on the fly, and refuse what is clearly not UTF-8.
 
-The first bytes decide, not the name. Nothing is read ahead, so that lines of a pipe can be answered
-one by one.
+The first bytes decide, not the file name. Nothing is read ahead, so that the lines of a pipe can be
+answered one by one.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from seq2seq.base.errors import DataError
 
 GZIP = b"\x1f\x8b"
 BLOCK = 2**16
-HEAD = 16  # bytes that are enough to tell the formats below apart
+HEAD = 16  # number of bytes that distinguish the formats below
 
 # First bytes of other formats, their names, and the commands that turn them into text.
 OTHERS = (
@@ -46,10 +46,10 @@ class TextBytes(io.RawIOBase):
     """The bytes of a text in a stream, plain or gzip.
 
     Args:
-        stream: is left open.
-        name: of the stream, for messages.
+        stream: the stream to read; it is left open.
+        name: name of the stream, for messages.
 
-    Reading raises: DataError for a format that is not text, and for gzip that is damaged or cut.
+    Reading raises: DataError if the data is not text, or is damaged or truncated gzip.
     """
 
     def __init__(self, stream: Readable, name: str):
@@ -59,17 +59,17 @@ class TextBytes(io.RawIOBase):
 
     @property
     def packed(self) -> bool:
-        """Is it gzip? Reads the first bytes."""
+        """True if the stream is gzip. Reads the first bytes."""
         self.read1(0)
         return self._packed
 
     @property
     def pending(self) -> bool:
-        """Can more be had without reading from the stream?"""
+        """True if more text is available without reading from the stream."""
         return self._text is not None and bool(self._text.head)
 
     def read1(self, size: int, /) -> bytes:
-        """Up to `size` bytes, as soon as there is one; none at the end."""
+        """Up to `size` bytes, as soon as at least one is available; empty at the end."""
         try:
             if self._text is None:
                 text = PutBack(self._stream.read1)
@@ -96,8 +96,8 @@ class TextBytes(io.RawIOBase):
 
 
 class PutBack:
-    """A stream whose first bytes are known before they are read: a line, or enough to recognise a
-    format, or all there are.
+    """A stream whose first bytes can be inspected before they are read: a line, enough bytes to
+    recognize a format, or the whole stream.
     """
 
     def __init__(self, read1: Callable[[int], bytes]):
@@ -114,10 +114,10 @@ class PutBack:
 
 
 def recognize_format(head: bytes) -> str | None:
-    """The other format that the first bytes are of, and what to do; None for text.
+    """The name of the non-text format that the first bytes indicate, and what to do; None for text.
 
-    Text may contain a few NULs, as it may contain other control characters; but not more NULs than
-    lines, nor NULs beside invalid UTF-8.
+    Like other control characters, NULs may occur in text, but not more often than lines, nor
+    together with invalid UTF-8.
     """
     for begin, what, mend in OTHERS:
         if re.match(begin, head):
@@ -132,7 +132,7 @@ def recognize_format(head: bytes) -> str | None:
 
 
 def is_utf8(head: bytes) -> bool:
-    """Can UTF-8 text begin with these bytes? The last character may be cut."""
+    """True if UTF-8 text can begin with these bytes. The last character may be incomplete."""
     for cut in range(4):
         with suppress(UnicodeDecodeError):
             head[: len(head) - cut].decode()
@@ -141,14 +141,14 @@ def is_utf8(head: bytes) -> bool:
 
 
 def without_marks(text: str) -> str:
-    """A text without byte order marks, which occur inside it where files were joined. U+FEFF has no
+    """Remove byte order marks, which occur inside a text where files were joined. U+FEFF has no
     other use since Unicode 3.2, and would change the word it is attached to.
     """
     return text.replace("\ufeff", "")
 
 
 def check_text(path: Path) -> None:
-    """Raises: DataError if a file is clearly not text. A pipe is left alone."""
+    """Refuse a file that is not text; pipes are not read. Raises: DataError if it is not text."""
     if path.is_file():
         with path.open("rb") as file:
             TextBytes(file, str(path)).read1(1)

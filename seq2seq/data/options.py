@@ -13,10 +13,10 @@ from seq2seq.data.corpus.mixture import check_directions, check_spec
 
 @dataclass(frozen=True)
 class DataOptions:
-    """The text of a run, and how much of it a step holds: the keys of `conf/data/*.yaml`.
+    """The text of a run, and the size of its batches: the keys of `conf/data/*.yaml`.
 
-    A suffix may be typed as the number of a column, and is used as a string. The `augment` of a
-    corpus of several is added to that of all.
+    A suffix may be the number of a column; it is converted to a string. The `augment` of one of
+    several corpora overrides entries of the common `augment`.
 
     Raises: ConfigError for a value out of range.
     """

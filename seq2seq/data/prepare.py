@@ -1,4 +1,4 @@
-"""From the options of a run to its data: checked files, tokenizers, encoded corpora."""
+"""Prepare the data of a run from its options: check files, learn tokenizers, encode corpora."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,16 +33,16 @@ from seq2seq.text.tokenization.registry import build_recipe
 from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
 
 MAX_PAIRS = 5_000_000  # more would take minutes, and change few pieces
-# Far above the average length of a piece: a line with more characters than this for every piece
-# allowed is not worth the time, whatever the tokenizer.
+# Far above the average length of a piece: a line with more characters per allowed piece is not
+# worth encoding with any tokenizer.
 CHARACTERS_PER_PIECE = 20
 # The time to learn merges grows superlinearly in the longest run of characters without a space.
 LONGEST_PART = 1000
 PART = re.compile(rf".{{1,{LONGEST_PART}}}(?= |\Z)|.{{{LONGEST_PART}}}", re.DOTALL)
-# Of the length that a translation may need, see `learn_length_ratio`.
-COVERED = 0.999  # share of the pairs; the rest may not be translations of each other
+# Parameters of the length ratio, see `learn_length_ratio`.
+COVERED = 0.999  # share of the pairs to cover; the rest may be wrong translations
 ROOM = 1.25
-MIN_RATIO = 1.5  # where all pairs are short, `extra` hides how lengths grow
+MIN_RATIO = 1.5  # lower bound: if all pairs are short, `extra` hides how lengths grow
 SAMPLE = 2**20  # maximum pairs examined
 
 PUBLISHED = "docs/data.md says where to get it and how to name the files."
@@ -57,9 +57,9 @@ WHERE_TO_GET = {
 
 
 class Prepared(NamedTuple):
-    """The data of a run; `report` describes it in a few sentences, `ledger` in full; `stages`
-    are the weights of the training corpora by update if they change, `word_links` the links between
-    the words of their rows if these are augmented.
+    """The data of a run; `report` describes it in a few sentences, `ledger` in full. `stages` holds
+    the weights of the training corpora by update, if they change; `word_links` the links between
+    the words of their rows, if these are augmented.
     """
 
     train: Corpus
@@ -83,12 +83,12 @@ def prepare(
     anything is computed. Results of earlier runs from the same contents are reused.
 
     Args:
-        data: where the text is.
+        data: options of the data.
         tokenizer: `name`, an entry of TOKENIZERS, and its options.
         given: tokenizers to use instead of learning them.
         link_files: links between the words of the pairs, for guided alignment.
 
-    Raises: ConfigError for an option; DataError for a file, naming it and the line.
+    Raises: ConfigError for an invalid option; DataError for a faulty file, with its name and line.
     """
     recipe = None if given else build_recipe(tokenizer)
     if data.both_directions:
@@ -161,7 +161,7 @@ def find_parts(data: DataOptions) -> dict[str, list[Component]]:
             if spec is not None
         }
         if data.both_directions:
-            # Validation and test are of the direction that the run is for.
+            # Validation and test use only the run's own direction.
             for part in parts.keys() - {"train"}:
                 parts[part] = [replace(each, tag=sides[1]) for each in parts[part]]
             parts["train"] = add_directions(parts["train"], data.train, *sides, "data.train")
@@ -194,7 +194,7 @@ def check_tags(components: Mapping[str, list[Component]], known: list[str]) -> N
 
 
 def check_joint(recipe: Recipe | None, given: Tokenizers | None) -> None:
-    """Raises: ConfigError for text of both languages on either side, but two vocabularies."""
+    """Raises: ConfigError for two vocabularies if each side has text of both languages."""
     if given is not None:
         is_joint = given.source.to_json() == given.target.to_json()
     else:
@@ -213,8 +213,8 @@ def describe_sizes(tokenizers: Tokenizers) -> str:
 
 
 def sample_step(components: Sequence[Component], memo: FileMemo) -> int:
-    """Tokenizers are learnt from every n-th pair of each corpus: from at most about `MAX_PAIRS`
-    in all. n is 1 below that.
+    """The step n: tokenizers are learnt from every n-th pair of each corpus, from at most about
+    `MAX_PAIRS` pairs in all. n is 1 for smaller corpora.
     """
     return -(-sum(component.text.check(memo) for component in components) // MAX_PAIRS)
 
@@ -222,11 +222,11 @@ def sample_step(components: Sequence[Component], memo: FileMemo) -> int:
 def learn_tokenizers(
     recipe: Recipe, components: list[Component], tags: list[str], max_length: int, cache: Path
 ) -> Tokenizers:
-    """Learn one tokenizer from all text, or one from each side, or reuse those in the cache; that
-    of the source gets a symbol for each tag.
+    """Learn one tokenizer from all text, or one from each side, or reuse cached ones. The source
+    tokenizer gets a symbol for each tag.
 
-    Lines too long to be kept are skipped, see `select_text`, and of very many pairs, see
-    `sample_step`, most.
+    Lines that are too long are skipped, see `select_text`; very large corpora are sampled, see
+    `sample_step`.
     """
     texts = [component.text for component in components]
     sides = {"joint": (0, 1)} if recipe.joint else {"source": (0,), "target": (1,)}
@@ -254,7 +254,7 @@ def learn_tokenizers(
 
 
 def select_text(lines: Iterable[str], max_length: int) -> Iterator[str]:
-    """The lines that a tokenizer should be learnt from.
+    """Select the lines from which a tokenizer is learnt.
 
     A line of more than 20 * `max_length` characters is left out: hardly any tokenizer makes at most
     `max_length` pieces of it. Lines of more than 1,000 characters are cut into parts, before spaces
@@ -262,7 +262,7 @@ def select_text(lines: Iterable[str], max_length: int) -> Iterator[str]:
     is used, because a tokenizer is needed to decide which pairs are kept.
 
     Args:
-        lines: of one or both sides of the training text.
+        lines: lines of one or both sides of the training text.
         max_length: maximum pieces of a sentence, EOS included.
     """
     instead, given = "", False
@@ -277,7 +277,7 @@ def select_text(lines: Iterable[str], max_length: int) -> Iterator[str]:
 
 
 def cut_line(line: str) -> list[str]:
-    """A line in parts of at most 1,000 characters, as long as possible, cut before spaces."""
+    """Cut a line before spaces, into parts as long as possible, of at most 1,000 characters."""
     return PART.findall(line) or [line]
 
 

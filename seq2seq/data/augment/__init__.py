@@ -1,1 +1,1 @@
-"""Pairs that change from pass to pass."""
+"""Training pairs that change from pass to pass."""

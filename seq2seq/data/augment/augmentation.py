@@ -1,6 +1,6 @@
-"""Augmentation of the rows of a corpus: in every pass some pairs are changed, each time others.
+"""Augmentation of the rows of a corpus: each pass changes a different selection of pairs.
 
-Only the corpus is kept: decoding its pieces gives the text that is changed and encoded again.
+Only the corpus is stored: its pieces are decoded to text, changed, and encoded again.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,16 +33,16 @@ from seq2seq.data.links.piece_links import ENTRY, PieceLinks
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 CHUNK = 2**18  # rows whose kinds are drawn together
-FITTING = 0.98  # the part of the rows that have no more pieces than expected
+FITTING = 0.98  # share of the rows that fit in their estimated room
 
 
 class RowText:
-    """Reads the text of rows from their pieces, and encodes text as it was encoded for them.
+    """Decodes the text of rows from their pieces, and encodes text as the corpus was encoded.
 
     Args:
         corpus: a corpus of pieces, without subword regularization.
-        tokenizers: those of the corpus.
-        links: the links between the words of its rows; None if there are none.
+        tokenizers: the tokenizers of the corpus.
+        links: links between the words of each row; None for a corpus without links.
         to_end: see `LinkFiles`.
     """
 
@@ -52,8 +52,8 @@ class RowText:
         self.corpus, self._tokenizers, self._links, self._to_end = corpus, tokenizers, links, to_end
 
     def read(self, row: int) -> SentencePair | None:
-        """The text of a row; None if its pieces do not say it exactly: if they are others when it
-        is encoded again, or if the row's links are of other words.
+        """The text of a row; None if encoding it again gives other pieces, or if its words do
+        not match the row's links.
         """
         sides = self.corpus.source(row).tolist(), self.corpus.target(row).tolist()
         tokenizers = self._tokenizers
@@ -72,13 +72,13 @@ class RowText:
         return None if links is None else pair._replace(links=links, tag=tag)
 
     def encode(self, pair: SentencePair) -> list[list[int]]:
-        """The pieces of a source with its tag, and of a target."""
+        """The pieces of the source with its tag, and of the target."""
         (source,) = self._tokenizers.source.encode_batch([pair.source])
         (target,) = self._tokenizers.target.encode_batch([pair.target])
         return [[*pair.tag, *source], target]
 
     def link_pieces(self, pair: SentencePair) -> np.ndarray:
-        """The links of a pair between its pieces; none if the corpus has no links."""
+        """Links between the pieces of a pair; empty if the corpus has no links."""
         if self._links is None:
             return np.empty(0, ENTRY)
         spans = (
@@ -89,7 +89,7 @@ class RowText:
 
 
 class Variant(NamedTuple):
-    """The pieces of an augmented pair, and the links between them: none if the corpus has none."""
+    """The pieces of an augmented pair, and the links between them if the corpus has links."""
 
     source: list[int]
     target: list[int]
@@ -97,8 +97,8 @@ class Variant(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """Pieces of a row of length n: `factor` n on average, at most `factor` (n + `spread` sqrt n) in
-    nearly all cases.
+    """The growth of rows of length n, in pieces: `factor` n on average, and at most
+    `factor` (n + `spread` sqrt n) for nearly all rows.
     """
 
     factor: float = 1.0
@@ -108,22 +108,22 @@ class Growth(NamedTuple):
 class Augmentation:
     """The augmented pairs of each pass: a pure function of (seed, epoch, row).
 
-    An augmented pair has more pieces, one in capitals several times as many. So that no batch
-    exceeds its bound, batches are formed by the room of a row in this pass, which is estimated from
-    a sample of each component so that nearly all fit. A pair keeps its plain pieces if it does not
-    fit, if they do not give its text exactly, or if the changed text would need unknown symbols.
+    An augmented pair has more pieces; in capitals, several times as many. So that no batch exceeds
+    its bound, batches are formed by the room of each row in this pass. It is estimated from a
+    sample of each component so that nearly all rows fit. A pair keeps its plain pieces if it does
+    not fit, if they do not give its text exactly, or if the changed text needs unknown symbols.
 
     Args:
         text: the text of the rows of a corpus of plain pieces.
-        options: those of each component.
+        options: augmentation options of each component.
         seed: seed of the draws, 0 <= seed < 2^32.
         max_length: maximum pieces of a sentence, EOS included.
-        subwords: segments the pairs differently in each pass; None: always alike.
+        subwords: segments the pairs differently in each pass; None to keep the segmentation.
 
     Attributes:
-        lengths: a function of an epoch: (rows,) int32 maximum pieces of each source, and of each
-            target, EOS not counted.
-        growth: average ratio of pieces with and without this, of sources and of targets.
+        lengths: function from the epoch to the maximum pieces of each source and of each target,
+            (rows,) int32, EOS not counted.
+        growth: average ratio of pieces with and without augmentation, of sources and targets.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Augmentation:
         self._plain, self._rooms = plain, plain if subwords is None else subwords.rooms
         self._of_subwords = [1.0, 1.0] if subwords is None else subwords.growth
         self._growths = [self._measure(number) for number in range(len(options))]
-        # Of the pass that is going on: 9 bytes a row.
+        # Cached for the current pass only: 9 bytes per row.
         self._kinds, self.lengths = lru_cache(1)(self._draw_kinds), lru_cache(1)(self._estimate)
         self.growth = [self._average_growth(side) for side in (0, 1)]
 
@@ -165,7 +165,7 @@ class Augmentation:
         return PassRows(source, target, PieceLinks(links, None))
 
     def draw(self, row: int, epoch: int) -> Variant | None:
-        """The augmented form of a row in a pass; None if it stays as it is."""
+        """The augmented form of a row in a pass; None if the row is unchanged."""
         kinds = int(self._kinds(epoch)[row])
         text = self._text.read(row) if kinds else None
         if text is None:
@@ -183,7 +183,7 @@ class Augmentation:
         return Variant(sides[0], sides[1], self._text.link_pieces(pair))
 
     def _draw_kinds(self, epoch: int) -> np.ndarray:
-        """(rows,) uint8."""
+        """The kinds of augmentation of each row, as bits: (rows,) uint8."""
         kinds = np.zeros(len(self._corpus), np.uint8)
         for share, options in zip(self._corpus.shares, self._options, strict=True):
             for start in range(share.start, share.stop, CHUNK):
@@ -192,7 +192,7 @@ class Augmentation:
         return kinds
 
     def _estimate(self, epoch: int) -> list[np.ndarray]:
-        """(rows,) int32 maximum pieces of each source, and of each target, EOS not counted."""
+        """Maximum pieces of each source and of each target, (rows,) int32, EOS not counted."""
         of_sides = [np.array(rooms, np.int32) for rooms in self._rooms]
         kinds = self._kinds(epoch)
         for number, share in enumerate(self._corpus.shares):
@@ -203,7 +203,7 @@ class Augmentation:
         return of_sides
 
     def _room(self, side: int, number: int, rows: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-        """The room of some rows of a component with these kinds, int32."""
+        """Maximum pieces, int32, of some rows of a component, augmented by these kinds."""
         growth = np.full(len(rows), self._of_subwords[side], np.float32)
         spread = np.full(len(rows), self._subwords is not None, np.float32)
         for kind, growths in zip(KINDS, self._growths[number], strict=True):
@@ -215,7 +215,7 @@ class Augmentation:
         return room
 
     def _measure(self, number: int) -> list[list[Growth]]:
-        """The growth of a component by each kind, of its sources and its targets."""
+        """The growth of a component's sources and targets under each kind of augmentation."""
         share, rates = self._corpus.shares[number], vars(self._options[number]).values()
         count = min(SAMPLE, share.stop - share.start)
         sample = np.linspace(share.start, share.stop - 1, count, dtype=np.int64).tolist()
@@ -225,7 +225,7 @@ class Augmentation:
         ]
 
     def _average_growth(self, side: int) -> float:
-        """Of all rows of a side."""
+        """Average growth of all rows of one side."""
         components = zip(self._corpus.shares, self._options, self._growths, strict=True)
         more = (
             (share.stop - share.start) * rate * (growth[side].factor - 1)
@@ -236,8 +236,8 @@ class Augmentation:
 
 
 def measure_growth(text: RowText, rows: Sequence[int], kind: int) -> list[Growth]:
-    """The growth of sources and of targets by one kind of augmentation, from some rows."""
-    pieces = []  # (2 before and after, 2 source and target) of each row
+    """Measure how one kind of augmentation lengthens the sources and targets of some rows."""
+    pieces = []  # for each row: (2: before and after, 2: source and target)
     for row in rows:
         before = text.read(row)
         if before is not None:

@@ -1,7 +1,6 @@
 """Augmentation of a pair of sentences: capitals, missing punctuation, typos, noise.
 
-Each function is pure: what is random comes from the draws that it is given. Links stay with their
-words.
+Each function is pure: random numbers are an argument. Links stay with their words.
 """
 
 import re
@@ -18,23 +17,23 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.options import option
 from seq2seq.base.registry import check_options
 
-# Kinds of augmentation, as bits of a byte; capitals of both kinds exclude each other.
+# Kinds of augmentation, as bits of a byte; UPPER and TITLE exclude each other.
 UPPER, TITLE, UNPUNCTUATED, TYPOS, NOISE = KINDS = (1, 2, 4, 8, 16)
 FINAL_MARKS = re.compile(r"(?<![\s.!?…。！？｡।؟۔])\s*+(?:[.!?…。！？｡।؟۔]\s*+)++\Z")
 FIRST_LETTER = re.compile(r"(?<!\S)([^\w\s]*)(\w)")
-# What becomes of two neighbouring letters: exchanged, one dropped, one doubled, one replaced.
+# Typos in two neighbouring letters: exchange them, drop one, double one, replace one.
 MISTYPED = "{1}{0}", "{1}", "{0}{0}{1}", "{1}{1}"
-MORE_TYPOS = 10  # one word in so many has a typo too, if its sentence has one
+MORE_TYPOS = 10  # one in this many further words also has a typo
 SYMBOLS = "#%&*+<=>@^_|~§©«®°±µ¶»¿×÷†•‰€™→★☎♥♪✓"
-EMOJI = 0x1F600, 80  # the first of the faces, and how many there are
-DRAWS = 16  # made at a time
+EMOJI = 0x1F600, 80  # the first face, and the number of faces
+DRAWS = 16  # numbers drawn at a time
 
 rate = partial(option, 0.0, minimum=0, maximum=1)
 
 
 @dataclass(frozen=True)
 class AugmentOptions:
-    """The changes of pairs in an epoch, `data.augment`: see docs/data.md."""
+    """The probabilities of changes to pairs, `data.augment`: see docs/data.md."""
 
     upper: float = rate("probability that both sides are in capitals")
     title: float = rate("probability that all words have capitals; with upper at most 1")
@@ -44,10 +43,10 @@ class AugmentOptions:
 
 
 def check_augment(rates: Mapping[str, Any], where: str) -> None:
-    """Raises: ConfigError for unknown kinds, and for what is no probability.
+    """Raises: ConfigError for an unknown kind, or a value that is not a probability.
 
     Args:
-        where: the option that holds them, for messages: `data.augment`.
+        where: name of the option, for messages: `data.augment`.
     """
     check_options(AugmentOptions, rates, where)
     upper, title = rates.get("upper", 0), rates.get("title", 0)
@@ -59,8 +58,8 @@ def check_augment(rates: Mapping[str, Any], where: str) -> None:
 
 
 class SentencePair(NamedTuple):
-    """A pair of sentences with the links between their words, as `words` counts them, and with the
-    pieces before its source: a tag, if it has one.
+    """A pair of sentences, the links between their words (as `words` counts them), and the pieces
+    before the source: its tag, if it has one.
     """
 
     source: str
@@ -72,7 +71,7 @@ class SentencePair(NamedTuple):
 def draw_kinds(options: AugmentOptions, seed: int, epoch: int, start: int, stop: int) -> np.ndarray:
     """The kinds of augmentation of rows `start` to `stop` (excluded), as bits: (rows,) uint8.
 
-    A pure function of (seed, epoch, row): row n has block n of a counter-based generator (Philox;
+    A pure function of (seed, epoch, row): row n uses block n of a counter-based generator (Philox;
     Salmon et al. 2011). Its streams 0 to 3 belong to BPE dropout and token cutoff.
     """
     generator = np.random.Philox(key=[seed, epoch], counter=[start, 0, 0, 4])
@@ -94,7 +93,7 @@ def draw_numbers(seed: int, epoch: int, row: int) -> Iterator[int]:
 
 
 def augment(pair: SentencePair, kinds: int, numbers: Iterator[int]) -> SentencePair:
-    """A pair changed in all ways of `kinds`, as far as there is something to change."""
+    """Change a pair in all ways that `kinds` names, where there is something to change."""
     if kinds & UNPUNCTUATED:
         pair = drop_final_marks(pair)
     if kinds & TYPOS:
@@ -109,13 +108,13 @@ def augment(pair: SentencePair, kinds: int, numbers: Iterator[int]) -> SentenceP
 
 
 def title_case(text: str) -> str:
-    """Every word with a capital, its other letters as they are."""
+    """Capitalize the first letter of every word; other letters are unchanged."""
     return FIRST_LETTER.sub(lambda match: match[1] + match[2].title(), text)
 
 
 def drop_final_marks(pair: SentencePair) -> SentencePair:
-    """A pair without final punctuation, if both sides have it and something before it; words that
-    are nothing else lose their links.
+    """Remove the final punctuation of a pair if both sides end in it and have text before it. Words
+    that consist of it alone lose their links.
     """
     source, target = (FINAL_MARKS.sub("", text) for text in pair[:2])
     if pair.source == source or pair.target == target or not (source.strip() and target.strip()):
@@ -126,14 +125,14 @@ def drop_final_marks(pair: SentencePair) -> SentencePair:
 
 
 def add_typos(text: str, numbers: Iterator[int]) -> str:
-    """A text with a typo in some words, at least in one that has two different letters side by
-    side. Only letters change, so numbers stay right, and words stay as many.
+    """Add a typo to some words, at least to one if any has two different letters side by side. Only
+    letters change, so numbers and the count of words stay the same.
     """
     choices = [(word, places) for word in words(text) if (places := letter_pairs(word))]
     if not choices:
         return text
     first = next(numbers) % len(choices)
-    for index in reversed(range(len(choices))):  # from the end: earlier places stay true
+    for index in reversed(range(len(choices))):  # backwards, so that earlier positions stay valid
         if index != first and next(numbers) % MORE_TYPOS:
             continue
         word, places = choices[index]
@@ -144,7 +143,7 @@ def add_typos(text: str, numbers: Iterator[int]) -> str:
 
 
 def letter_pairs(word: Word) -> list[int]:
-    """Places in a word where a letter is followed by a different one."""
+    """Positions in a word at which a letter is followed by a different one."""
     return [
         place
         for place, (one, other) in enumerate(pairwise(word.text))
@@ -153,8 +152,8 @@ def letter_pairs(word: Word) -> list[int]:
 
 
 def add_noise(pair: SentencePair, numbers: Iterator[int]) -> SentencePair:
-    """A pair with the same number, symbol or emoji before or after both sides, as words that are
-    linked if the pair has links.
+    """Add the same number, symbol or emoji before or after both sides; the added words are linked
+    if the pair has links.
     """
     first, count = EMOJI
     kind, number = next(numbers) % 3, next(numbers)

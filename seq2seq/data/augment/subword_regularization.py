@@ -1,6 +1,6 @@
 """Subword regularization: segment the pairs of a corpus differently in every epoch.
 
-Only the corpus is kept: decoding its plain pieces gives the text that is segmented again, by BPE
+Only the corpus is stored: its plain pieces are decoded to text, which is segmented again by BPE
 dropout (Provilkov et al. 2020).
 """
 
@@ -16,14 +16,14 @@ from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 SAMPLE = 500  # rows from which the growth of sentences is estimated
 Draw = Callable[[int], list[int] | np.ndarray]  # the pieces of a row
-CACHED = 2**16  # rows that are kept: more than a step reads, on all devices together
+CACHED = 2**16  # number of cached rows: more than all devices together read in a step
 
 
 class PassRows:
-    """The pairs of a corpus in one pass, as they are drawn.
+    """The pairs of a corpus as drawn for one pass.
 
     Attributes:
-        source, target: return the pieces of a row.
+        source, target: functions that return the pieces of a row.
         links: links between the pieces of each row, if the corpus has links.
     """
 
@@ -38,21 +38,21 @@ class PassRows:
 class SubwordRegularization:
     """The segmentation of each row in an epoch: a pure function of (seed, epoch, row, side).
 
-    Dropout makes more pieces. So that no batch exceeds its bound, each row is given room for more
-    pieces than it has, and batches are formed by that: the average of rows of its length plus the
-    root of its length, which is enough for nearly all rows, but never more than `max_length`
-    allows. A row that would not fit keeps its plain pieces in this epoch.
+    Dropout makes more pieces. So that no batch exceeds its bound, batches are formed as if each row
+    had more pieces: the average of rows of its length plus the root of its length, which is enough
+    for nearly all rows, but never more than `max_length` allows. A row that
+    would not fit keeps its plain pieces in this epoch.
 
     Args:
-        corpus: of plain pieces.
-        tokenizers: of byte-level BPE, those of the corpus.
+        corpus: a corpus of plain pieces.
+        tokenizers: the corpus's tokenizers, which must be byte-level BPE.
         p: probability with which a merge is dropped, 0 < p < 1.
-        seed: of the draws.
+        seed: seed of the draws.
         max_length: maximum pieces of a sentence, EOS included.
 
     Attributes:
         growth: average ratio of pieces with and without dropout, of sources and of targets.
-        rooms: (rows,) int32 maximum pieces of each source, and of each target, EOS not counted.
+        rooms: maximum pieces of each source and of each target, (rows,) int32, EOS not counted.
 
     Raises: ConfigError for tokenizers of another kind.
     """
@@ -62,7 +62,7 @@ class SubwordRegularization:
     ):
         self._plain, self._tokenizers = (corpus.source, corpus.target), tokenizers
         self._p, self._seed = p, seed
-        dropout_of = cache(BPEDropout)  # one, if the sides share their tokenizer
+        dropout_of = cache(BPEDropout)  # one object if both sides share a tokenizer
         self._dropouts = [dropout_of(each) for each in tokenizers]
         lengths = corpus.source_lengths, corpus.target_lengths
         sample = np.linspace(0, len(corpus) - 1, min(SAMPLE, len(corpus)), dtype=np.int64)
@@ -79,7 +79,7 @@ class SubwordRegularization:
         return pieces if len(pieces) <= self.rooms[side][row] else self._plain[side](row)
 
     def segment(self, side: int, ids: list[int], row: int, epoch: int) -> list[int]:
-        """The text of some pieces, after their tag, in the pieces that a row has in an epoch."""
+        """Segment the text of `ids` as for this row and epoch; a tag before it is kept."""
         dropout = self._dropouts[side]
         (text,) = self._tokenizers[side].decode_batch([ids])
         draws = draw_drops(self._p, self._seed, epoch, row, side)
@@ -106,8 +106,8 @@ def max_pieces_of(
     max_pieces: int,
     spread: float | np.ndarray = 1.0,
 ) -> np.ndarray:
-    """Maximum pieces of rows of these lengths that grow by a factor on average, int32: `spread`
-    times the root of their length above the average.
+    """Maximum pieces, int32, of rows of these lengths: the average after growth, plus `spread`
+    times the root of the length.
     """
     roots = np.sqrt(lengths, dtype=np.float32) * np.float32(spread)
     wanted = np.ceil(lengths * np.float32(growth) + roots)

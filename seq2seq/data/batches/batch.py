@@ -14,12 +14,12 @@ from seq2seq.data.augment.subword_regularization import PassRows
 from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.links.piece_links import BatchLinks
 
-Rows = Corpus | PassRows  # those of one epoch
-FIRST_STREAM = 2  # of token cutoff: BPE dropout draws from the streams 0 and 1 of a row
+Rows = Corpus | PassRows  # the rows of one epoch
+FIRST_STREAM = 2  # first stream of token cutoff; BPE dropout uses streams 0 and 1 of a row
 
 
 class Batch(NamedTuple):
-    """Sentence pairs: B of them, S longest source, T longest target, EOS counted.
+    """B sentence pairs; S and T are the longest source and target, EOS counted.
 
     The decoder reads `target[:, :-1]` and predicts `target[:, 1:]`.
 
@@ -27,12 +27,12 @@ class Batch(NamedTuple):
         source: (B, S) int64, the pieces, EOS, then PAD.
         target: (B, T + 1) int64, BOS, the pieces, EOS, then PAD.
         tokens: target tokens of these sentences, EOS counted, BOS not.
-        total: likewise, of the whole global batch, over all ranks and accumulation steps: the
-            divisor of the summed loss.
+        total: target tokens of the global batch, over all ranks and accumulation steps: the divisor
+            of the summed loss.
         indices: the corpus row of each sentence; empty for a batch without sentences.
-        links: between pieces, if the corpus has links.
-        cuts: the inputs that are hidden in a second pass, True where so: (B, S) of the source and
-            (B, T) of what the decoder reads; None for one pass.
+        links: links between pieces, if the corpus has links.
+        cuts: masks of the inputs hidden in a second pass, True where hidden: (B, S) for the source
+            and (B, T) for the decoder input; None for a single pass.
     """
 
     source: Tensor
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 def make_batch(
     corpus: Rows, indices: Sequence[int] | np.ndarray, total: int, linked: int = 0
 ) -> Batch:
-    """The rows `indices` of a corpus, padded to the longest of each side.
+    """Make a batch of the rows `indices` of a corpus, padded to the longest of each side.
 
     Args:
         total: target tokens of the global batch.
@@ -67,7 +67,7 @@ def make_batch(
 
 
 def with_end(rows: Sequence[Sequence[int] | np.ndarray], *start: int) -> Tensor:
-    """(B, width) int64, in each row the `start`, the ids, EOS, then PAD."""
+    """Pad rows to (B, width) int64; each row is `start`, the ids, EOS, then PAD."""
     first = len(start)
     ids = np.full((len(rows), first + max(map(len, rows)) + 1), PAD, np.int64)
     ids[:, :first] = start
@@ -78,10 +78,10 @@ def with_end(rows: Sequence[Sequence[int] | np.ndarray], *start: int) -> Tensor:
 
 
 def draw_cuts(batch: Batch, p: float, seed: int, epoch: int) -> tuple[Tensor, Tensor]:
-    """The inputs that are cut, each with probability p: a pure function of (seed, epoch, row,
-    side), so the draws of a row do not depend on the batch that it is in.
+    """Draw the inputs to hide, each with probability p: a pure function of (seed, epoch, row,
+    side), so the draws of a row do not depend on its batch.
 
-    The target's begin, the source's end and padding are never cut, as in the authors' programs.
+    BOS of the target, EOS of the source, and padding are never cut, as in the authors' programs.
 
     Args:
         p: 0 <= p < 1.
@@ -101,7 +101,9 @@ def draw_cuts(batch: Batch, p: float, seed: int, epoch: int) -> tuple[Tensor, Te
 def draw_rows(
     rows: list[int], ids: Tensor, bound: np.uint64, key: tuple[int, int], stream: int
 ) -> Tensor:
-    """One side, from a counter-based generator (Philox; Salmon et al. 2011): ids (B, T)."""
+    """Draw the cuts of one side, ids (B, T), from a counter-based generator (Philox; Salmon et al.
+    2011).
+    """
     cut = np.zeros(ids.shape, bool)
     for i, row in enumerate(rows):
         generator = np.random.Philox(key=key, counter=[0, 0, row, stream])

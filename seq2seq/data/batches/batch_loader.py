@@ -1,8 +1,7 @@
 """Load batches for training and evaluation.
 
-The global batch of a step is formed first and then cut for ranks and accumulation steps, so the
-data of a step does not depend on the number of devices. Batches are made in a thread, some
-ahead of the one that is used.
+The global batch of a step is formed first and then divided among ranks and accumulation steps, so
+the data of a step does not depend on the number of devices. A thread makes batches ahead of use.
 """
 
 from collections import deque
@@ -29,21 +28,21 @@ from seq2seq.data.batches.stages import Stage
 from seq2seq.data.corpus.corpus import Corpus
 
 PREFETCHED = 4  # batches made before they are used
-READ_AHEAD = 16  # batches of which the disk is told before they are made
+READ_AHEAD = 16  # batches to read ahead
 T = TypeVar("T")
 
 
 def select_share(batch: np.ndarray, rank: int, world: int, step: int, steps: int) -> np.ndarray:
     """The rows of a global batch for one rank and one accumulation step; may be empty.
 
-    The pieces are disjoint and make up the batch. Each takes every n-th row, so all have similar
-    lengths and equal work.
+    The shares are disjoint and together make up the batch. Each takes every n-th row, so all have
+    similar lengths and equal work.
     """
     return batch[step * world + rank :: world * steps]
 
 
 class Pass(NamedTuple):
-    """One pass over the corpus: its number, and the update that it begins at, both from 0."""
+    """One pass over the corpus: its number and its first update, both counted from 0."""
 
     number: int
     begin: int
@@ -52,9 +51,9 @@ class Pass(NamedTuple):
 class BatchLoader:
     """Training batches for one rank, in an order that a checkpoint can resume in mid-epoch.
 
-    An iteration is one epoch, of as many batches as the first pass over the corpus. Other passes
-    have more or fewer if pairs are augmented or weights change; then passes end within epochs. The
-    pass that a stage ends in is cut there, so the next stage begins at its update exactly.
+    An iteration is one epoch, with as many batches as the first pass over the corpus. If pairs are
+    augmented or weights change, other passes have more or fewer batches and end within epochs. The
+    last pass of a stage is cut short, so the next stage begins exactly at its update.
 
     `state_dict` is the same on every rank and for any number of ranks; resuming in mid-epoch needs
     the same data, `max_tokens`, `seed` and `steps`.
@@ -62,13 +61,13 @@ class BatchLoader:
     Args:
         corpus: the training pairs, and how often an epoch sees each.
         max_tokens: padded tokens of a global batch, see `epoch_batches`.
-        seed: of the order, 0 or more.
-        rank: this process, of `world`.
-        world: processes that share each global batch.
+        seed: seed of the order, 0 or more.
+        rank: number of this process, from 0 to `world` - 1.
+        world: number of processes that share each global batch.
         steps: accumulation steps of each global batch.
-        variants: changes the pairs, or their segmentation, in each pass; None: always alike.
-        stages: weights that change with the update; none: those of the corpus.
-        cut: probability that an input is hidden in a second pass, see `draw_cuts`; 0: one pass.
+        variants: source of changed pairs, or other segmentations, in each pass; None for none.
+        stages: weights that change with the update; empty to use the weights of the corpus.
+        cut: probability of hiding an input in a second pass, see `draw_cuts`; 0 for one pass.
 
     Raises: ConfigError as `epoch_batches` does; ValueError for an argument out of range.
     """
@@ -96,7 +95,7 @@ class BatchLoader:
         lengths = max_lengths(longer, self.stages[0].shares)
         self._length = len(batch_ends(lengths, max_tokens)) * steps
         self._epoch, self._position, self._resume = -1, 0, False
-        self._pass = Pass(0, 0)  # of the next batch
+        self._pass = Pass(0, 0)  # pass of the next batch
 
     def __len__(self) -> int:
         """Batches of this rank in an epoch: global batches times accumulation steps."""
@@ -112,25 +111,26 @@ class BatchLoader:
             self._epoch += 1
         batches = self.batches(*self._pass)
         self.corpus.release_memory()
-        # Not even of freed memory is all returned that another thread than the main one allocated.
+        # Freed memory that another thread allocated is not all returned by itself.
         return_memory()
-        # No name here holds what the thread makes them from: it may stop just before their end.
+        # Keep no reference here to the thread's inputs: it may stop just before the end.
         pieces = self._make_pieces(batches, self._pass, self._epoch * self._length + start)
         made_ahead = prefetch(pieces, PREFETCHED)
         del batches, pieces
         with closing(made_ahead) as made:
             for self._position, (self._pass, piece) in enumerate(made, start=start + 1):
                 if self._position == self._length:
-                    # A reader that knows the length suspends this frame here while it starts the
-                    # next epoch: two orders would be in memory.
+                    # A reader that knows the length suspends this frame here and starts the next
+                    # epoch; without this, two orders would be in memory.
                     made.close()
                 yield piece
 
     def _make_pieces(
         self, batches: EpochBatches, begun: Pass, start: int
     ) -> Iterator[tuple[Pass, Batch]]:
-        """This rank's batches from one of all epochs on, to the end of its epoch, each with the
-        pass of the next.
+        """Yield this rank's batches to the end of the epoch, each with the pass of the next batch.
+
+        `start` counts batches over all epochs.
         """
         first, skipped = divmod(start, self.steps)
         an_epoch = self._length // self.steps
@@ -145,7 +145,7 @@ class BatchLoader:
     def _global_batches(
         self, batches: EpochBatches, this: Pass, updates: range
     ) -> Iterator[tuple[Pass, Pass, np.ndarray]]:
-        """The pass of each update, that of the update after it, and its batch."""
+        """Yield for each update its pass, the pass of the next update, and the global batch."""
         start, told = updates.start, 0
         while True:
             until, count = self._stage(this.begin).until, len(batches)
@@ -161,20 +161,20 @@ class BatchLoader:
             if end >= updates.stop:
                 return
             this, start, told = following, end, 0
-            del batches  # before the next order is made
+            del batches  # free this order before the next is made
             batches = self.batches(*this)
 
     def _stage(self, update: int) -> Stage:
-        """The stage of an update."""
+        """The stage that an update belongs to."""
         return next(each for each in self.stages if each.until is None or update < each.until)
 
     def lengths(self, epoch: int) -> Sequence[np.ndarray]:
-        """(rows,) maximum pieces of sources, and of targets, in a pass; EOS not counted."""
+        """Maximum pieces of each source and each target in a pass, (rows,), EOS not counted."""
         plain = self.corpus.source_lengths, self.corpus.target_lengths
         return plain if self.variants is None else self.variants.lengths(epoch)
 
     def batches(self, epoch: int, begin: int = 0) -> EpochBatches:
-        """The global batches of a pass with the weights of the update that it begins at."""
+        """The global batches of a pass, with the weights that apply at its first update."""
         source, target = self.lengths(epoch)
         return epoch_batches(
             source,
@@ -186,7 +186,7 @@ class BatchLoader:
         )
 
     def rows(self, epoch: int) -> Rows:
-        """The pairs of a pass; what is drawn of them is kept as long as this object."""
+        """The pairs of a pass; drawn rows are cached as long as the returned object lives."""
         return self.corpus if self.variants is None else self.variants.rows(epoch)
 
     def piece(self, rows: Rows, batch: np.ndarray, step: int, epoch: int) -> Batch:
@@ -198,8 +198,8 @@ class BatchLoader:
         return piece._replace(cuts=draw_cuts(piece, self.cut, self.seed, epoch))
 
     def state_dict(self) -> dict[str, int]:
-        """The epoch, counted from 0, and how many of its batches were yielded; and the pass of the
-        next batch if passes are no epochs.
+        """The epoch (from 0) and the number of its batches already yielded; also the pass of the
+        next batch if passes and epochs differ.
         """
         state = {"epoch": self._epoch, "position": self._position}
         if self._pass != self._regular_pass():
@@ -209,7 +209,7 @@ class BatchLoader:
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Continue after the last batch that was yielded when `state` was taken.
 
-        Raises: ConfigError if an epoch of this loader is shorter.
+        Raises: ConfigError if this loader's epochs have fewer batches than `state` counts.
         """
         if state["position"] > self._length:
             raise ConfigError(
@@ -223,16 +223,16 @@ class BatchLoader:
         self._pass = Pass(state.get("pass", regular.number), state.get("begin", regular.begin))
 
     def _regular_pass(self) -> Pass:
-        """The pass of the next batch if every epoch is one."""
+        """The pass of the next batch, if every epoch is one pass."""
         done = self._position == self._length or self._epoch < 0
         number = self._epoch + done
         return Pass(number, number * self._length // self.steps)
 
 
 class EvalBatches:
-    """All pairs once over all ranks, in order of length, equally many batches for every rank.
+    """Each pair once, in order of length, divided among all ranks with equally many batches each.
 
-    Batches are made in each iteration anew. A rank without a sentence in a batch gets the dummy row
+    Each iteration makes its batches again. A rank without a sentence in a batch gets the dummy row
     of `make_batch`, with empty `indices`.
 
     Raises: ConfigError as `epoch_batches` does.
@@ -255,18 +255,18 @@ class EvalBatches:
 
 
 def count_targets(rows: Rows, batch: np.ndarray) -> tuple[int, int]:
-    """The divisors of a global batch's losses: its target tokens, EOS counted, and its target
-    pieces that have links.
+    """The divisors of a global batch's losses: its numbers of target tokens, EOS counted, and of
+    target pieces with links.
     """
     return rows.count_tokens(batch), rows.links.count_linked(batch) if rows.links else 0
 
 
 def prefetch(items: Iterable[T], count: int) -> Generator[T, None, None]:
-    """The same items in the same order, up to `count` made ahead in a thread.
+    """Yield the same items in the same order; a thread makes up to `count` items ahead.
 
     The thread ends with the last item, or when this iterator is closed.
 
-    Raises: what `items` raises, after the items before it.
+    Raises: any error of `items`, after the items that precede it.
     """
     iterator, thread = iter(items), ThreadPoolExecutor(1)
     made = deque(thread.submit(next, iterator, None) for _ in range(count))

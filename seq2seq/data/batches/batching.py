@@ -8,8 +8,8 @@ import numpy as np
 from seq2seq.base.errors import ConfigError
 from seq2seq.data.corpus.corpus import Share
 
-# Noise, in pieces, on the order of rows with the same longer side. More noise makes batches differ
-# more between epochs, and adds padding: 3 costs 1 to 4 % of the cells.
+# Noise, in pieces, in the order of rows with equally long longer sides. More noise makes batches
+# differ more between epochs, and adds padding: with 3, 1 to 4 % of the cells.
 MIXING = 3.0
 
 
@@ -22,8 +22,8 @@ class EpochBatches:
 
     Args:
         order: (samples,) int32, rows in order of length.
-        ends: (batches,) where in `order` each batch ends.
-        sequence: (batches,) the index of the first batch, of the second, ...
+        ends: (batches,) end of each batch in `order`.
+        sequence: (batches,) indices of the batches, in the order in which they are used.
     """
 
     def __init__(self, order: np.ndarray, ends: np.ndarray, sequence: np.ndarray):
@@ -67,10 +67,10 @@ def epoch_batches(
             sentence of either side with its EOS.
         seed: 0 or more.
         epoch: 0 or more.
-        shuffle: False for no noise and batches in order of length.
-        shares: how often rows are sampled; none: each once.
+        shuffle: True for noise and shuffled batches; False for batches in order of length.
+        shares: how often rows are sampled; empty to take each row once.
 
-    Raises: ConfigError if a single row has more than `max_tokens`.
+    Raises: ConfigError if a single row has more than `max_tokens` tokens.
     """
     longer = longer_sides(source_lengths, target_lengths)
     shares = shares or [Share(0, len(longer), 1)]
@@ -86,7 +86,7 @@ def epoch_batches(
         difference = (target_lengths[rows] - source_lengths[rows]).astype(np.float32)
         if shuffle:
             difference += random.random(len(rows), dtype=np.float32) * MIXING
-        # Up and down in turn, so that a batch across two lengths has similar differences.
+        # Ascending and descending in turn, so a batch across two lengths has similar differences.
         difference[lengths % 2 == 1] *= -1
         places = counting_sort(lengths, free)
         order[places], differences[places] = rows, difference
@@ -100,8 +100,9 @@ def epoch_batches(
 def stable_argsort(values: np.ndarray) -> np.ndarray:
     """`np.argsort(values, kind="stable")` of float32 without NaN, in a quarter of the time.
 
-    The bits of a float, as an integer, have its order if those of negative ones are inverted. With
-    the index below them no two are equal, so any sort is stable, and the vectorised one is fast.
+    Read as integers, the bits of floats sort like the floats, if those of negative floats are
+    inverted. With the index in the lower bits all keys differ, so every sort is stable, and the
+    vectorised one is fast.
     """
     bits = (values + np.float32(0)).view(np.int32)  # no -0.0
     keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64) << 32
@@ -111,7 +112,7 @@ def stable_argsort(values: np.ndarray) -> np.ndarray:
 
 
 def longer_sides(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:
-    """(rows,) pieces of the longer side of each pair, uint16 if that is enough."""
+    """Pieces of the longer side of each pair, (rows,), as uint16 if they fit."""
     longest = max(source_lengths.max(initial=0), target_lengths.max(initial=0))
     kind = np.uint16 if longest < 2**16 else np.int32
     longer: np.ndarray = np.maximum(source_lengths, target_lengths, dtype=kind, casting="unsafe")
@@ -119,7 +120,7 @@ def longer_sides(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.n
 
 
 def batch_ends(longer: np.ndarray, max_tokens: int) -> list[int]:
-    """The end of each batch, if ascending lengths (EOS not counted) fill one after the other."""
+    """The end of each batch when rows of ascending lengths (EOS not counted) fill them in turn."""
     longest = int(longer[-1]) + 1 if len(longer) else 0
     if longest > max_tokens:
         raise ConfigError(
@@ -130,7 +131,7 @@ def batch_ends(longer: np.ndarray, max_tokens: int) -> list[int]:
     while start < len(longer):
         max_rows = max_tokens // (int(longer[start]) + 1)
         ahead = longer[start : start + max_rows]
-        if ahead[-1] == ahead[0]:  # as nearly everywhere in a large corpus
+        if ahead[-1] == ahead[0]:  # the usual case in a large corpus
             start += len(ahead)
         else:
             cells = (ahead.astype(np.int64) + 1) * np.arange(1, len(ahead) + 1)
@@ -144,8 +145,8 @@ def sample(
 ) -> list[range | np.ndarray]:
     """The rows of an epoch, with repetitions, as ranges and as int32 arrays.
 
-    A share of weight w is taken whole floor(w) times; for the remaining fraction, rows are drawn
-    without replacement, all with the same probability.
+    All rows of a share of weight w are taken floor(w) times; for the remaining fraction, rows are
+    drawn without replacement, all with the same probability.
 
     Args:
         longer: (rows,) longer side of each pair.
@@ -161,7 +162,7 @@ def sample(
 
 
 def chunks(sampled: Sequence[range | np.ndarray]) -> Iterator[np.ndarray]:
-    """The same rows in the same order, int32, at most CHUNK in an array."""
+    """Split the rows, in order, into int32 arrays of at most CHUNK rows."""
     for rows in sampled:
         for start in range(0, len(rows), CHUNK):
             part = rows[start : start + CHUNK]
@@ -182,10 +183,10 @@ def length_starts(sampled: Sequence[range | np.ndarray], longer: np.ndarray) -> 
 
 
 def counting_sort(lengths: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """The position of each of some rows in a stable sort by length: a counting sort, in parts.
+    """The positions of some rows in a stable sort by length; call it for one part after the other.
 
     Args:
-        lengths: of the next rows.
+        lengths: lengths of the next rows.
         free: (lengths,) the first free position of each length; advanced in place.
     """
     counts = np.bincount(lengths, minlength=len(free))
@@ -198,13 +199,13 @@ def counting_sort(lengths: np.ndarray, free: np.ndarray) -> np.ndarray:
 
 
 def draw_count(share: Share) -> int:
-    """The number of rows drawn for the fraction of a share's weight; no share gets none."""
+    """The number of rows drawn for the fraction of a share's weight; no share gets zero rows."""
     count = round(share.weight % 1 * (share.stop - share.start))
     return max(1, count) if share.weight < 1 else count
 
 
 def draw(share: Share, longer: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
-    """Draw from the rows in order of length, at equal distances from a random start.
+    """Draw rows at equal distances, in order of length, from a random start.
 
     Every row has the probability count / rows, and all epochs have nearly the same lengths.
     """
@@ -224,14 +225,14 @@ def draw(share: Share, longer: np.ndarray, count: int, random: np.random.Generat
 
 
 def bounds(draws: np.ndarray, rows: int, count: int) -> np.ndarray:
-    """The last position that each draw, by its index, can come from."""
+    """The last position from which each draw, given by its index, can come."""
     return -(-(draws.astype(np.int64) + 1) * rows // count) - 1
 
 
 def max_lengths(longer: np.ndarray, shares: Sequence[Share]) -> np.ndarray:
     """Ascending lengths that no epoch's sorted lengths exceed, element by element.
 
-    Batches cut by these lengths fit in every epoch, so all epochs have equally many.
+    Batches formed by these lengths fit in every epoch, so all epochs have equally many batches.
     """
     lengths = []
     for share in shares:

@@ -7,6 +7,6 @@ from seq2seq.base.symbols import PAD
 
 
 def pad_rows(rows: list[list[int]]) -> Tensor:
-    """Rows of ids as one tensor, padded at the right."""
+    """Stack rows of ids into one tensor, padded at the right."""
     width = max(map(len, rows))
     return torch.tensor([row + [PAD] * (width - len(row)) for row in rows])

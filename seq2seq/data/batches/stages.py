@@ -1,4 +1,4 @@
-"""Stages of a training: the weights of its corpora, which change with the update."""
+"""Stages of a training: weights of its corpora that change at certain updates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ EXAMPLE = "data.stages=[{until: 5000, weights: {web: 1, clean: 1}}, {weights: {c
 
 
 class Stage(NamedTuple):
-    """The corpora of the updates before `until`, counted from 0; None: to the end."""
+    """The weights of the corpora for updates before `until` (from 0); None for the last stage."""
 
     until: int | None
     shares: Sequence[Share]
@@ -28,12 +28,12 @@ class StageOptions:
 
 
 def check_stages(stages: Sequence[Any], train: object) -> None:
-    """Check `data.stages`, before any file is looked for.
+    """Check `data.stages` before any file is opened.
 
     Args:
         train: the value of `data.train`.
 
-    Raises: ConfigError with the stage and its faulty option.
+    Raises: ConfigError naming the stage and its invalid option.
     """
     if not isinstance(train, Mapping):
         raise ConfigError(
@@ -71,7 +71,7 @@ def check_stages(stages: Sequence[Any], train: object) -> None:
 
 
 def check_corpora(weights: Mapping[str, Any], train: Mapping[str, Any], where: str) -> None:
-    """Raises: ConfigError for weights of unknown corpora, and for what is no weight."""
+    """Raises: ConfigError for an unknown corpus, or an invalid weight."""
     if not weights:
         raise ConfigError(f"{where} names no corpus: {EXAMPLE}")
     for name, weight in weights.items():
@@ -83,7 +83,7 @@ def check_corpora(weights: Mapping[str, Any], train: Mapping[str, Any], where: s
 
 
 def find_stages(stages: Sequence[Mapping[str, Any]], corpus: Corpus) -> list[Stage]:
-    """The stages of a training on a corpus; a reversed component has the weight of the original."""
+    """The stages of a training on a corpus; a reversed component has its original's weight."""
     found = []
     for options in stages:
         weights = options["weights"]

@@ -1,1 +1,1 @@
-"""Cleaning of parallel text: which pairs are left out of a corpus, and why."""
+"""Cleaning of parallel text: which pairs to leave out of a corpus, and why."""

@@ -16,40 +16,40 @@ from seq2seq.text.documents.placeholders import PLACEHOLDER, SIGN, find_placehol
 from seq2seq.text.languages import language_code, letters_outside, scripts_of, word_length
 
 DUPLICATES = ("pair", "target", "off")  # see `seq2seq.data.cleaning.verdicts.judge`
-# Limits by the names of rules; rules that are off are not in it.
+# Limits by names of rules; rules that are off are absent.
 Limits = Mapping[str, Any]
 
 WORD = re.compile(r"[^\W\d_]+")
-# Groups of three digits with one kind of mark or space between them, and those of India, as in
-# 12,34,567. Marks may be Arabic or in full width.
+# Groups of three digits separated by one kind of mark or space, or Indian groups, as in 12,34,567.
+# Marks may be Arabic or full-width.
 GROUPED = re.compile(
     r"(?<!\d)(?:\d{1,3}(?:([.,'’ \u00a0\u2007\u2009\u202f٬،，．])\d{3})(?:\1\d{3})*"
     r"|\d{1,2}(?:([,٬،，])\d\d){1,6}\2\d{3})(?!\d)"
 )
 # The large units of East Asia, as powers of ten.
 MYRIADS = {"万": 4, "萬": 4, "만": 4, "億": 8, "亿": 8, "억": 8, "兆": 12, "조": 12}
-LARGEST_POWER = 99  # of ten, in a number with a unit
-# A decimal, which is no part of a date or a version, or a whole number; then perhaps a unit.
+LARGEST_POWER = 99  # largest power of ten in a number with a unit
+# A decimal that is not part of a date or version, or a whole number; then an optional unit.
 VALUE = re.compile(rf"(?:(?<![\d.,])(\d+[.,٫，．]\d+)(?![.,]?\d)|(\d+))\s?([{''.join(MYRIADS)}])?")
 DIGITS = re.compile(r"\d+")
-SPELLED_OUT = 12  # numbers up to here are often words
-# Control characters (among them the C1 that Windows-1252 becomes when it is read as Latin-1), line
-# and paragraph separators, private use, U+FFFD of an earlier conversion, noncharacters.
+SPELLED_OUT = 12  # numbers up to this are often written as words
+# Control characters (including C1, which Windows-1252 read as Latin-1 turns into), line and
+# paragraph separators, private use, U+FFFD from an earlier conversion, noncharacters.
 INVALID = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\uf8ff\ufdd0-\ufdef\ufffd-\uffff\U000f0000-\U0010ffff]"
 )
 
 
 class TextPair:
-    """A pair of texts, and what several rules ask of it.
+    """A pair of texts, with properties that several rules need.
 
     Args:
-        languages: of source and target, as in `language_code`.
+        languages: languages of source and target, as in `language_code`.
 
     Attributes:
-        words: of each text, between white space.
-        lengths: of each text in words. Where no spaces separate words, these are characters in
-            Chinese and Japanese, and four characters in other scripts, such as Thai and Tibetan.
+        words: words of each text, separated by white space.
+        lengths: number of words of each text. In scripts without spaces between words, a word is
+            one character of Chinese or Japanese, or four of others, such as Thai and Tibetan.
     """
 
     def __init__(self, texts: Pair, languages: Pair):
@@ -65,10 +65,10 @@ class Rule(NamedTuple):
     """A rule of clean pairs.
 
     Attributes:
-        is_broken: (pair, limit) -> does the pair break it?
-        help: what it demands, with its limit as N.
-        default: its limit; `on` or `off` for a rule without one.
-        range: the smallest and the largest limit; None for a rule without one.
+        is_broken: function (pair, limit) that returns True if the pair breaks the rule.
+        help: what the rule demands, with N for the limit.
+        default: default limit; `on` or `off` for a rule without a limit.
+        range: smallest and largest limit; None for a rule without a limit.
     """
 
     is_broken: Callable[[TextPair, Any], bool]
@@ -78,30 +78,30 @@ class Rule(NamedTuple):
 
 
 def length_ratio(pair: TextPair) -> float:
-    """The length of the longer side in lengths of the shorter one."""
+    """The length of the longer side divided by that of the shorter side."""
     return max(pair.lengths) / max(min(pair.lengths), 1)
 
 
 def longest_word(pair: TextPair) -> int:
-    """Characters of the longest word, in languages with spaces between words; addresses aside."""
+    """Length of the longest word in characters, in languages with spaces; ignores addresses."""
     sides = zip(pair.words, pair.languages, strict=True)
     words = (word for words, language in sides if not word_length(language) for word in words)
     return max((len(word) for word in words if "://" not in word), default=0)
 
 
 def share_of_copies(pair: TextPair) -> float:
-    """The share of the words of the longer side that are on the other, too, in any case;
-    placeholders aside.
+    """The share of the longer side's words that also occur on the other side, ignoring case and
+    placeholders.
     """
     source, target = (WORD.findall(without_placeholders(text).casefold()) for text in pair.texts)
-    if set(source).isdisjoint(target):  # most pairs, at a tenth of the time
+    if set(source).isdisjoint(target):  # shortcut for most pairs, ten times as fast
         return 0.0
     return (Counter(source) & Counter(target)).total() / max(len(source), len(target))
 
 
 def script_share(pair: TextPair) -> float:
-    """The share of the letters of each side that belong to the scripts of its language; the smaller
-    one. 1 without letters, and for a language whose scripts are unknown.
+    """The share of letters that belong to the scripts of a side's language: the smaller of both
+    sides. A side without letters, or in a language with unknown scripts, has 1.
     """
     sides = zip(pair.texts, map(scripts_of, pair.languages), strict=True)
     return min(share_of_scripts(text, scripts) for text, scripts in sides)
@@ -114,11 +114,11 @@ def share_of_scripts(text: str, scripts: frozenset[str]) -> float:
 
 
 def find_numbers(text: str, *, decimals: bool = False) -> list[Decimal]:
-    """The numbers of a text above `SPELLED_OUT`, in any digits, whatever separates thousands.
+    """The numbers of a text above `SPELLED_OUT`, in any digits and with any thousands separators.
 
     Args:
-        decimals: read 2,50 as two and a half, and 3.5万 as 35000. Else the parts of decimals and
-            dates are numbers of their own, so that their order and marks are free.
+        decimals: True to read 2,50 as two and a half, and 3.5万 as 35000. Otherwise each part of
+            a decimal or a date is a separate number, so their order and marks do not matter.
     """
     if not DIGITS.search(text):
         return []
@@ -136,7 +136,7 @@ def read_value(decimal: str | None, whole: str | None, unit: str | None) -> Deci
 
 
 def have_other_numbers(pair: TextPair) -> bool:
-    """Do the numbers differ, in whichever way decimals are read?"""
+    """True if the numbers differ, however decimals are read."""
     return differ(find_numbers, pair) and differ(partial(find_numbers, decimals=True), pair)
 
 
@@ -145,21 +145,21 @@ def without_placeholders(text: str) -> str:
 
 
 def differ(find: Callable[[str], object], pair: TextPair) -> bool:
-    """Does one find different things on the two sides?"""
+    """True if `find` returns different results for the two sides."""
     return find(pair.texts[0]) != find(pair.texts[1])
 
 
 def is_foreign(pair: TextPair, identify: Callable[[str, str], str]) -> bool:
-    """Is a side in another language, as far as one can tell?
+    """True if a side appears to be in another language.
 
     Args:
-        identify: (text, its language as given) -> the code of its language, as it seems.
+        identify: function (text, expected language) that returns the code of the detected language.
     """
     sides = zip(pair.texts, pair.languages, strict=True)
     return any(identify(text, language) != language_code(language) for text, language in sides)
 
 
-# By name, cheap ones first: very long texts do not reach the others.
+# By name, cheap rules first, so that very long texts do not reach the others.
 RULES = {
     "min_words": Rule(
         lambda pair, n: min(pair.lengths) < n, "at least N words on each side", 1, (0, 10**6)
@@ -204,7 +204,7 @@ def first_broken(pair: TextPair, limits: Limits) -> str | None:
     """The first rule that a pair breaks; None if it breaks none.
 
     Args:
-        limits: for `language`, the function `identify` of `is_foreign`.
+        limits: limits by rule; for `language`, the function `identify` of `is_foreign`.
     """
     broken = (name for name, limit in limits.items() if RULES[name].is_broken(pair, limit))
     return next(broken, None)

@@ -1,5 +1,5 @@
-"""Verdicts on the pairs of a corpus: kept, or the one reason for which a pair is left out; the
-files of those that are kept; and scores of pairs, from files with one a line.
+"""Verdicts on the pairs of a corpus (kept, or the reason why a pair is left out), files of the kept
+pairs, and scores of pairs from files with one score per line.
 """
 
 import math
@@ -28,12 +28,12 @@ from seq2seq.data.text.formats import (
 from seq2seq.data.text.lines import read_lines
 
 KEPT, DUPLICATE, WORST = "kept", "duplicates", "best"
-# What may become of a pair; verdicts are places in it. The last two need all pairs.
+# Possible outcomes for a pair; verdicts are indices here. The last two depend on all pairs.
 OUTCOMES = (KEPT, *RULES, DUPLICATE, WORST)
 
-SHOWN = 8  # pairs of each outcome
-NAMED = 100  # pairs of each rule in the ledger, as lines in that of a run
-Examples = dict[str, list[tuple[int, Pair]]]  # by outcome: the number of a pair, and its texts
+SHOWN = 8  # pairs shown of each outcome
+NAMED = 100  # pairs of each rule listed in the ledger, as many as lines in the ledger of a run
+Examples = dict[str, list[tuple[int, Pair]]]  # by outcome: numbers and texts of pairs
 Verdicts = NDArray[np.uint8]
 Scores = NDArray[np.float64]
 
@@ -46,17 +46,17 @@ def judge(
     scores: Scores | None = None,
     best: float = 1.0,
 ) -> Verdicts:
-    """The verdict on each pair, (pairs,). Reads them once; keeps nine bytes of each, then
-    some sixty more for their order.
+    """Judge each pair; returns (pairs,) verdicts. Reads the pairs once, and needs nine bytes for
+    each, then about sixty more to sort them.
 
     Args:
-        limits: of `first_broken`.
-        duplicates: leave out a pair that occurs twice (`pair`), or one of which the target does
-            (`target`); `off`: neither. The one with the best score stays, of these the first.
-        scores: of each pair; the more, the better. None: all are as good.
-        best: the share of the pairs left by all that which is kept, those with the best scores.
+        limits: limits of the rules, see `first_broken`.
+        duplicates: leave out pairs that occur again (`pair`), or whose target occurs again
+            (`target`), or neither (`off`). Of duplicates, the first with the best score is kept.
+        scores: score of each pair, higher is better; None if all are equally good.
+        best: share of the remaining pairs to keep, those with the best scores.
 
-    Raises: DataError for another number of scores.
+    Raises: DataError if the numbers of scores and pairs differ.
     """
     codes, hashes = bytearray(), array("Q")
     by_target = duplicates == "target"
@@ -74,7 +74,7 @@ def judge(
     if duplicates != "off":
         kept = np.flatnonzero(verdicts == 0)
         hashes_of_kept = np.frombuffer(hashes, np.uint64)[kept] if len(kept) else kept
-        # Equal ones side by side, the best first; of equally good ones the first.
+        # Puts duplicates side by side, the best first, and equally good ones in order.
         order = np.lexsort((-known[kept], hashes_of_kept))
         is_first = np.diff(hashes_of_kept[order], prepend=~hashes_of_kept[order[:1]]) != 0
         verdicts[kept[order[~is_first]]] = OUTCOMES.index(DUPLICATE)
@@ -85,7 +85,7 @@ def judge(
 
 
 def output_paths(output: Path, columns: Pair) -> list[Path]:
-    """A file of a format that holds both sides, or two files of lines."""
+    """The output files: one if its format holds both sides, otherwise two files of lines."""
     if output.suffix in FORMATS:
         return [output]
     return [Path(f"{output}.{column}") for column in columns]
@@ -102,11 +102,11 @@ def write_kept(
 
     Args:
         paths: from `output_paths`.
-        columns: of source and target; a header where they are no numbers.
-        pairs: those that were judged.
-        judged: their files, each with its `file_state` before that.
+        columns: columns of source and target; names, but not numbers, are written as a header.
+        pairs: the pairs that were judged.
+        judged: files of these pairs, each with its `file_state` before judging.
 
-    Returns: up to `SHOWN` pairs of each outcome, from all over the corpus.
+    Returns: up to `SHOWN` pairs of each outcome, spread over the corpus.
     Raises: DataError for a text that the format cannot hold, and if a file has changed.
     """
     wanted = example_rows(verdicts)
@@ -143,7 +143,7 @@ def lines_of(pair: Pair, paths: Sequence[Path], columns: Pair, number: int) -> S
 
 
 def example_rows(verdicts: Verdicts) -> set[int]:
-    """The rows of up to `SHOWN` pairs of each outcome, at equal distances."""
+    """Rows of up to `SHOWN` pairs of each outcome, at equal distances."""
     rows: set[int] = set()
     for verdict in range(len(OUTCOMES)):
         found = np.flatnonzero(verdicts == verdict)
@@ -153,7 +153,7 @@ def example_rows(verdicts: Verdicts) -> set[int]:
 
 
 def count_outcomes(verdicts: Verdicts) -> dict[str, dict[str, Any]]:
-    """The count and the first pairs, from 1, of each reason for which pairs were left out."""
+    """For each reason to leave out pairs, their count and the numbers of the first ones, from 1."""
     found = {name: np.flatnonzero(verdicts == i) + 1 for i, name in enumerate(OUTCOMES) if i}
     return {
         name: {"count": len(rows), "pairs": rows[:NAMED].tolist()}
@@ -163,12 +163,12 @@ def count_outcomes(verdicts: Verdicts) -> dict[str, dict[str, Any]]:
 
 
 def read_scores(files: Sequence[Path]) -> Scores:
-    """The score of each pair, (pairs,); the more, the better.
+    """The score of each pair, (pairs,); higher is better.
 
     Args:
-        files: one, or those of both directions, which are joined by `dual_cross_entropy`.
+        files: one file, or one for each direction, combined by `dual_cross_entropy`.
 
-    Raises: DataError for a line that holds no score, and for files of different lengths.
+    Raises: DataError for a line that is not a score, and for files of different lengths.
     """
     rows = zip_longest(*map(scores_of_lines, files))
     scores = array("d")
@@ -187,7 +187,7 @@ def dual_cross_entropy(forward: float, backward: float) -> float:
     (arXiv:1809.00197, 2): high where both directions find a pair probable, and equally so.
 
     Args:
-        forward, backward: the mean log-probability of a piece, -H, of each direction.
+        forward, backward: mean log-probability of a piece, -H, in each direction.
     """
     if -math.inf in (forward, backward):
         return -math.inf
@@ -195,10 +195,10 @@ def dual_cross_entropy(forward: float, backward: float) -> float:
 
 
 def scores_of_lines(path: Path) -> Iterator[float]:
-    """The scores of a file, each a number or what `seq2seq score` prints for a pair, of which the
-    mean log-probability of a piece is taken: -inf where it is null.
+    """Read the scores of a file. Each line is a number, or output of `seq2seq score` for a pair,
+    whose score is its mean log-probability of a piece (-inf if null).
 
-    Raises: DataError for anything else.
+    Raises: DataError for any other line.
     """
     for line_no, line in enumerate(read_lines(path), start=1):
         where = f"{path}, line {line_no}"

@@ -1,7 +1,7 @@
-"""Encode text as blocks of piece ids. If there are several, all cores work, and each block is on
-disk, whole, as soon as it is done.
+"""Encode text as blocks of piece ids. Several blocks are encoded on all cores, and each is written
+to disk as soon as it is complete.
 
-An interrupted encoding is continued: what is on disk is not encoded again.
+An interrupted encoding resumes: blocks on disk are not encoded again.
 """
 
 import gc
@@ -29,15 +29,15 @@ from seq2seq.data.text.windows import windows
 from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
 
 KEPT, EMPTY, LONG = range(3)  # the outcomes of a pair
-# Text is encoded in chunks; both limits bound the memory, however long the lines are.
+# Text is encoded in chunks; the two limits bound the memory, however long the lines are.
 CHUNK_LINES, CHUNK_CHARACTERS = 4096, 2**20
-# Pairs of a block: two seconds of work, so that starting a process is worth it for more than one.
+# Pairs of a block: two seconds of work, so processes are worth starting for more than one block.
 BLOCK_PAIRS = 2**15
-BLOCK_BYTES = 2**24  # of the text of a block, or one pair more: each core has some that wait
+BLOCK_BYTES = 2**24  # maximum text of a block, or one pair more; each core has some waiting
 
 
 def judge_pair(pair: Pair, pieces: int, max_length: int) -> int:
-    """KEPT, EMPTY or LONG; `pieces` are those of the longer side, its tag counted, EOS not."""
+    """KEPT, EMPTY or LONG; `pieces` is the length of the longer side, with its tag, without EOS."""
     if not (pair[0].strip() and pair[1].strip()):
         return EMPTY
     # A row of exactly `max_length` pieces is too long: EOS is one more.
@@ -45,8 +45,8 @@ def judge_pair(pair: Pair, pieces: int, max_length: int) -> int:
 
 
 class Block(NamedTuple):
-    """Encoded pairs as arrays: of those that are kept the ids end to end, their lengths, and
-    hashes; of all pairs what became of them: KEPT, EMPTY or LONG.
+    """Encoded pairs as arrays: concatenated ids, lengths and hashes of the kept pairs, and the
+    outcome of every pair: KEPT, EMPTY or LONG.
     """
 
     source: np.ndarray
@@ -82,7 +82,7 @@ def encode_block(pairs: Iterable[Pair], tokenizers: Tokenizers, max_length: int)
 
 
 def join_rows(rows: Sequence[list[int]], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of rows end to end, and the length of each row."""
+    """The ids of all rows, concatenated, and the length of each row."""
     ids = np.fromiter(chain.from_iterable(rows), smallest_type(tokenizer))
     return ids, np.array([len(row) for row in rows], "<i4")
 
@@ -95,11 +95,11 @@ def smallest_type(tokenizer: Tokenizer) -> str:
 def encode_component(
     component: Component, tokenizers: Tokenizers, max_length: int, pairs: int, folder: Path
 ) -> Iterator[Block]:
-    """All pairs of a component, encoded, in order.
+    """Yield all pairs of a component as encoded blocks, in order.
 
     Args:
-        pairs: how many there are.
-        folder: for blocks, if there are several; it is left to the caller.
+        pairs: number of pairs.
+        folder: folder for the blocks, if there are several; the caller removes it.
 
     Raises: DataError for a faulty file, and if a process was killed.
     """
@@ -113,17 +113,17 @@ def encode_component(
     folder.mkdir(parents=True, exist_ok=True)
     described = tuple((each.to_json(), tuple(each.prefix)) for each in tokenizers)
     count = min(usable_cores(), -(-pairs // BLOCK_PAIRS))
-    # Not forked from this process, whose threads a copy would lack.
+    # Not forked from this process: a copy would lack its threads.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["__main__", __name__])
     with ProcessPoolExecutor(count, context, initializer=end_with_parent) as pool:
         waiting: deque[tuple[Path, Future[None] | None]] = deque()
         pair = 1
         for text in texts:
-            # A version that cuts blocks elsewhere gives them other names.
+            # The name contains the rows, so versions with other block sizes never share files.
             path, future = folder / f"{pair}-{pair + len(text) - 1}.npz", None
             if load_block(path) is None:
-                with delay_interrupts():  # Ctrl-C is for this process
+                with delay_interrupts():  # only this process handles Ctrl-C
                     future = pool.submit(save_block, path, text, described, max_length)
             waiting.append((path, future))
             pair += len(text)
@@ -138,7 +138,7 @@ def count_bytes(pair: Pair) -> int:
 
 
 def wait_for_block(path: Path, future: Future[None] | None) -> Block:
-    """A block, once it is done. Raises: DataError if its process was killed or the disk lost it."""
+    """Wait for a block. Raises: DataError if its process was killed, or its file is damaged."""
     try:
         if future is not None:
             future.result()
@@ -168,7 +168,7 @@ def save_block(
     described: tuple[tuple[str, tuple[int, ...]], ...],
     max_length: int,
 ) -> None:
-    """Encode a block in a process of its own; `described` is the text and the tag of tokenizers."""
+    """Encode and save a block in a separate process; `described` is text and tag of tokenizers."""
     tokenizers = Tokenizers(*(load_tokenizer(*each) for each in described))
     block = encode_block(pairs, tokenizers, max_length)
     with replacing(path) as file:
@@ -183,9 +183,9 @@ def load_tokenizer(text: str, prefix: tuple[int, ...]) -> Tokenizer:
 
 
 def end_with_parent() -> None:
-    """Let this process end as soon as its parent does, however that ends; it uses one core."""
+    """End this process as soon as its parent ends, for any reason, and use one core only."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    gc.disable()  # a block is many objects without a cycle, and the search for one takes time
+    gc.disable()  # blocks are many objects without cycles, and collection takes time
     parent = multiprocessing.parent_process()
     assert parent is not None
 

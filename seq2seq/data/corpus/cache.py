@@ -1,5 +1,5 @@
-"""Results computed from files once: values such as hashes, kept so that large files are not read
-again, and folders of results, written whole or not at all.
+"""Cache of results computed from files: values such as hashes, so that large files are not read
+again, and folders of results, written atomically.
 """
 
 import errno
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from seq2seq.base.durable import remove_stale, stage_of, sync, write_text
 from seq2seq.base.errors import DataError
 
-SEAL = "sha256.json"  # in a folder, written last: the hashes of all its other files
+SEAL = "sha256.json"  # last file written in a folder: the hashes of all others
 T = TypeVar("T", str, int)
 
 # A file this recent could change again within the resolution of its timestamps.
@@ -24,13 +24,13 @@ SETTLED_NS = 2 * 10**9
 
 
 class FileMemo:
-    """Values computed from files, kept as small notes, so that large files are not read again.
+    """Values computed from files, saved as small notes, so that large files are not read again.
 
-    A note is valid while size, mtime and ctime of its file are unchanged. A note that cannot be
-    read or written costs time, and nothing else.
+    A note is valid while size, mtime and ctime of its file are unchanged. If a note cannot be read
+    or written, only time is lost.
 
     Args:
-        cache: the notes are in its folder `stamps`.
+        cache: cache folder; the notes are in its subfolder `stamps`.
     """
 
     def __init__(self, cache: Path):
@@ -40,10 +40,10 @@ class FileMemo:
         """`compute(path)`, or its recorded value if the file has not changed since.
 
         Args:
-            what: the name of the value in the note.
-            compute: reads the file; returns a string or an integer.
+            what: name of the value in the note.
+            compute: function that reads the file and returns a string or an integer.
 
-        Raises: whatever `compute` raises.
+        Raises: any error of `compute`.
         """
         state = file_state(path)
         note = self._folder / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
@@ -75,7 +75,7 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def read_note(note: Path, state: list[int] | None) -> dict[str, Any]:
-    """The values of a note, none if its file has changed since."""
+    """The values of a note; empty if its file has changed since."""
     try:
         content = json.loads(note.read_text(encoding="utf-8"))
         return dict(content["known"]) if content["state"] == state else {}
@@ -84,7 +84,7 @@ def read_note(note: Path, state: list[int] | None) -> dict[str, Any]:
 
 
 def file_entry(path: Path, sha256: Callable[[Path], str] | None = None) -> dict[str, Any]:
-    """A file in a ledger; `sha256` is `sha256_of` unless its values are kept."""
+    """Describe a file for a ledger. `sha256` computes its hash, by default with `sha256_of`."""
     return {"path": str(path), "sha256": (sha256 or sha256_of)(path), "bytes": path.stat().st_size}
 
 
@@ -99,17 +99,17 @@ def sha256_of(path: Path) -> str:
 def compute_once(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
     """The folder `cache/name`, computed if it is missing or has changed since it was written.
 
-    It is written under another name, sealed, and renamed once it is on disk, so neither a killed
-    process nor a power cut leaves a folder that looks finished. Of several processes of a machine,
-    one writes and the others wait; if machines write it at once, the first that is done wins.
+    The folder is written under a temporary name, sealed, and renamed once it is on disk, so neither
+    a killed process nor a power cut leaves a folder that looks finished. Of several processes on a
+    machine, one writes and the others wait; of several machines, the first to finish wins.
 
     Args:
-        write: fills an empty folder with files. What it shares with other machines is there until
-            one of them is done.
+        write: function that fills an empty folder with files. Files that it shares with other
+            machines remain until one of them finishes.
 
-    Raises: DataError if the cache cannot be written, and whatever `write` raises.
+    Raises: DataError if the cache cannot be written, and any error of `write`.
     """
-    from filelock import FileLock  # only here: translating needs no cache
+    from filelock import FileLock  # imported here because translation needs no cache
 
     folder, memo = cache / name, FileMemo(cache)
     if is_sealed(folder, memo):
@@ -117,7 +117,7 @@ def compute_once(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
     stage = stage_of(folder)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with FileLock(cache / f"{name}.lock"):  # saves work, where it holds, and nothing else
+        with FileLock(cache / f"{name}.lock"):  # only saves work
             # Another process may have written it while this one waited for the lock.
             if not is_sealed(folder, memo):
                 stage.mkdir()
@@ -141,12 +141,12 @@ def compute_once(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
 
 
 def seal(folder: Path) -> None:
-    """Wait until all files of a folder are on disk, with their hashes beside them."""
+    """Record the hashes of a folder's files, and wait until everything is on disk."""
     hashes = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     (folder / SEAL).write_text(json.dumps(hashes), encoding="utf-8")
     for path in folder.iterdir():
         sync(path)
-    with suppress(OSError):  # some file systems cannot
+    with suppress(OSError):  # unsupported on some file systems
         sync(folder)
 
 
@@ -173,11 +173,11 @@ def put_in_place(stage: Path, folder: Path, memo: FileMemo) -> None:
 
 
 def is_sealed(folder: Path, memo: FileMemo) -> bool:
-    """True if a folder holds what was written, to the last bit.
+    """True if the files of a folder are exactly as they were written.
 
     A corpus of 20 GB takes a minute to hash, and hours to encode. `memo` keeps the hashes while the
-    timestamps are unchanged, so only one start pays that minute. Changes that the file system does
-    not see are left to the checksums of the disk.
+    timestamps are unchanged, so only the first start takes that minute. Changes that leave the
+    timestamps alone are not detected.
     """
     try:
         hashes = json.loads((folder / SEAL).read_text(encoding="utf-8"))
@@ -187,7 +187,7 @@ def is_sealed(folder: Path, memo: FileMemo) -> bool:
 
 
 def digest(parts: Iterable[str]) -> str:
-    """A name for everything that a result depends on: settings, and hashes of files."""
+    """Hash everything that a result depends on (settings, and hashes of files) into a name."""
     total = hashlib.sha256()
     for part in parts:
         # Hash each part first: "ab", "c" and "a", "bc" are different settings.

@@ -1,5 +1,5 @@
-"""A parallel corpus as piece ids on disk: encoded once, then read as needed. Its statistics say how
-many pairs were kept and left out, and how long and how well known they are.
+"""A parallel corpus as piece ids on disk: encoded once, then read as needed. Its statistics count
+the pairs kept and left out, their lengths, and their unknown pieces.
 """
 
 import json
@@ -33,15 +33,15 @@ from seq2seq.data.links.piece_links import PieceLinks
 from seq2seq.data.text.formats import Pair
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
-# Part of every cache's name: raise it when the files of a corpus change their format.
+# Part of every cache's name: raise it when the format of a corpus's files changes.
 FORMAT = "5"
 SIDES = ("source", "target")
-LINES_KEPT, LINES_SHOWN = 100, 5  # of the pairs left out for one reason
+LINES_KEPT, LINES_SHOWN = 100, 5  # line numbers per reason for which pairs are left out
 
 
 @dataclass
 class LeftOut:
-    """The pairs left out for one reason: how many, and the line numbers of the first."""
+    """The pairs left out for one reason: their count, and the line numbers of the first ones."""
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
@@ -54,18 +54,18 @@ class LeftOut:
 
 @dataclass
 class PieceStats:
-    """The pieces of one side.
+    """Statistics of the pieces of one side.
 
     Attributes:
-        lengths: how many sentences have 0, 1, 2, ... pieces, EOS not counted.
-        unknown: pieces that are not in the vocabulary.
+        lengths: numbers of sentences with 0, 1, 2, ... pieces, EOS not counted.
+        unknown: number of pieces that are not in the vocabulary.
     """
 
     lengths: list[int] = field(default_factory=list)
     unknown: int = 0
 
     def count(self, ids: np.ndarray, lengths: np.ndarray) -> None:
-        """Count more rows of ids, end to end."""
+        """Count more rows, given as concatenated ids and their lengths."""
         more = np.bincount(lengths, minlength=len(self.lengths)) if len(lengths) else ()
         pairs = zip_longest(self.lengths, map(int, more), fillvalue=0)
         self.lengths = [known + new for known, new in pairs]
@@ -77,7 +77,7 @@ class PieceStats:
 
     @property
     def unknown_rate(self) -> float:
-        """Between 0 and 1."""
+        """The share of pieces that are unknown, between 0 and 1."""
         return self.unknown / max(self.total, 1)
 
 
@@ -87,7 +87,7 @@ class EncodingStats:
 
     Attributes:
         max_length: maximum pieces of a sentence, EOS included.
-        kept: pairs in the corpus.
+        kept: number of pairs in the corpus.
         empty: pairs left out because a side is empty or white space.
         long: pairs left out because a side has more than `max_length` pieces.
     """
@@ -101,7 +101,7 @@ class EncodingStats:
 
     @property
     def read(self) -> int:
-        """Pairs in the files."""
+        """Number of pairs in the files."""
         return self.kept + self.empty.count + self.long.count
 
     def count_pairs(self, outcomes: np.ndarray, first_line: int) -> None:
@@ -109,7 +109,7 @@ class EncodingStats:
 
         Args:
             outcomes: (pairs,) KEPT, EMPTY or LONG.
-            first_line: of the file, that of its first pair.
+            first_line: line number of the file's first pair.
         """
         line = first_line + self.read
         self.kept += int(np.count_nonzero(outcomes == KEPT))
@@ -131,7 +131,7 @@ class EncodingStats:
     def from_plain(cls, values: Mapping[str, Any]) -> "EncodingStats":
         """The inverse of `dataclasses.asdict`.
 
-        Raises: LookupError or TypeError for other values.
+        Raises: LookupError or TypeError if the values do not have that form.
         """
         parts = {"empty": LeftOut, "long": LeftOut, "source": PieceStats, "target": PieceStats}
         return cls(**{**values, **{name: part(**values[name]) for name, part in parts.items()}})
@@ -147,14 +147,14 @@ class Share(NamedTuple):
 
 @dataclass(eq=False)
 class Corpus:
-    """Pairs of rows of ids, without BOS and EOS; the rows of each component in turn.
+    """Encoded sentence pairs, without BOS and EOS; the rows of one component follow the other.
 
     Attributes:
         components: the texts that were encoded.
         sides: the ids of sources and of targets.
-        all_stats: statistics of each component: how many pairs were kept, and why not all.
-        hashes: (rows,) uint64, of the text of all pairs, ascending.
-        outcomes: (pairs,) uint8, for each pair of the files whether it is kept, a row.
+        all_stats: statistics of each component: pairs kept, and left out for each reason.
+        hashes: (rows,) uint64, hashes of the text of all rows, ascending.
+        outcomes: (pairs,) uint8, outcome of each pair of the files; kept pairs are rows.
         duplicates: number of pairs whose text is also in an earlier row.
         key: a hash of everything that the rows depend on.
         links: links between the pieces of each row, if the corpus has links.
@@ -196,12 +196,12 @@ class Corpus:
         return self.sides[1][index]
 
     def read_ahead(self, rows: np.ndarray) -> None:
-        """Let the system read rows from disk, which will be asked for soon."""
+        """Ask the system to read rows from disk that will be needed soon."""
         for side in self.sides:
             side.read_ahead(rows)
 
     def release_memory(self) -> None:
-        """Take what was read of lengths and hashes out of memory; they stay on disk."""
+        """Free the memory of lengths and hashes; they are read from disk again when needed."""
         for array in (self.source_lengths, self.target_lengths, self.hashes):
             release_memory(array)
 
@@ -210,7 +210,7 @@ class Corpus:
         return int(self.target_lengths[rows].sum(dtype=np.int64)) + len(rows)
 
     def pair_masks(self) -> list[np.ndarray]:
-        """For each component, (pairs,) bool: is this pair of its files a row?"""
+        """For each component, (pairs,) bool: True if the pair of its files is a row."""
         ends = np.cumsum([stats.read for stats in self.all_stats])
         return np.split(self.outcomes == KEPT, ends[:-1])
 
@@ -230,7 +230,7 @@ def encode_corpus(
 
     Args:
         components: the texts.
-        tokenizers: one for each side.
+        tokenizers: tokenizers of the two sides.
         max_length: maximum pieces of a sentence, EOS included.
         cache_dir: folder of encoded corpora. The name in it is a hash of everything the result
             depends on, so a change of a file or of a tokenizer is never overlooked.
@@ -243,7 +243,7 @@ def encode_corpus(
     for component in components:
         settings += [*component.text.fingerprint(memo), repr(component.tag)]
     key = digest(settings)
-    # Of encodings that were interrupted, or are going on: machines that encode at once share them.
+    # Blocks of interrupted or ongoing encodings; machines that encode at the same time share them.
     finished = cache_dir / f"corpus-{key}.blocks"
 
     def write(folder: Path) -> None:
@@ -288,7 +288,7 @@ def write_corpus(
     """Write the files of a corpus, block by block.
 
     Args:
-        blocks: of each component.
+        blocks: encoded blocks of each component.
 
     Returns: the statistics of each component.
     Raises: DataError for a faulty file.
@@ -317,7 +317,7 @@ def write_corpus(
 
 
 def sort_hashes(path: Path) -> int:
-    """Sort a file of hashes in place. Returns: how many repeat an earlier one."""
+    """Sort a file of hashes in place. Returns: the number of hashes that repeat an earlier one."""
     if path.stat().st_size == 0:
         return 0
     hashes = np.memmap(path, "<u8", "r+")

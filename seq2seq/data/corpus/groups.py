@@ -1,7 +1,6 @@
-"""Marks of source pieces: those that begin a word, those that end a sentence, and those outside the
-order.
+"""Marks of source pieces: whether a piece begins a word, ends a sentence, or has no position.
 
-Marks are a function of piece ids, so they follow from the tokenizer alone: in training, in
+Marks are a function of piece ids, so the tokenizer alone determines them: in training, in
 translation, and after loading a checkpoint.
 """
 
@@ -17,7 +16,7 @@ from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 Groups = Literal["none", "words", "sentences"]
 
-# What separates words, as in alignments.
+# Characters that separate words, as in alignments.
 WHITE_SPACE = tuple(" \t\n\r\f\v")
 
 
@@ -35,7 +34,7 @@ def group_marks(
         sentence_separator: the text that ends a sentence.
 
     Returns: (V, 2) for words, (V, 3) for sentences, bool; None for none.
-    Raises: ConfigError if no piece contains the separator: it would separate nothing.
+    Raises: ConfigError if no piece contains the separator.
     """
     if groups == "none":
         return None
@@ -58,14 +57,14 @@ def group_marks(
 
 
 def mark_unpositioned(tokenizer: Tokenizer, pattern: str | None) -> Tensor | None:
-    """The ids whose text, without white space around it, matches the pattern of
-    `model.unpositioned`, in which `*` stands for any text: (V,) bool; None for no pattern.
+    """Mark the ids whose text, stripped of white space, matches the pattern `model.unpositioned`,
+    where `*` matches any text: (V,) bool; None without a pattern.
 
     Raises: ConfigError if no piece matches.
     """
     if pattern is None:
         return None
-    texts = (text.strip() for text in tokenizer.texts())  # none for control symbols and tags
+    texts = (text.strip() for text in tokenizer.texts())  # empty for control symbols and tags
     matches = [bool(text) and fnmatchcase(text, pattern) for text in texts]
     if not any(matches):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The ledger of a run: the files of its data by hash, and how many pairs were kept."""
+"""The ledger of a run: its data files with their hashes, and the number of pairs kept."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ def make_ledger(
     recipe: Mapping[str, Any],
     memo: FileMemo,
 ) -> dict[str, Any]:
-    """A description of a run's data in plain values, see docs/data.md.
+    """Describe a run's data in plain values, see docs/data.md.
 
     Args:
-        corpora: the encoded parts: train, valid, and test if there is one.
-        tokenizers: those of both sides.
-        recipe: how they were learnt: `name` and its options.
-        memo: recalls the hashes of files.
+        corpora: the encoded parts: train, valid, and optionally test.
+        tokenizers: tokenizers of both sides.
+        recipe: `name` and options with which the tokenizers were learnt.
+        memo: cache of the hashes of files.
     """
     parts = {}
     for part, corpus in corpora.items():
@@ -89,7 +89,7 @@ def links_entry(
 
 
 def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[str]:
-    """A few sentences of a ledger, to be shown before training."""
+    """Summarize a ledger in a few sentences, shown before training."""
     lines, warnings = [], []
     for part, content in ledger["parts"].items():
         for each, stats in zip(content["corpora"], corpora[part].all_stats, strict=True):

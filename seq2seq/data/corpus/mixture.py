@@ -1,4 +1,4 @@
-"""The mixture of corpora that makes up a part of the data (train, valid, test)."""
+"""The corpora that make up a part of the data (train, valid, test)."""
 
 import re
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ class Component:
     """One corpus of a part.
 
     Attributes:
-        name: its name in messages; empty if it is the only one.
-        text: its pairs.
-        weight: how often an epoch sees each of its pairs, on average.
-        tag: the symbol put before each of its sources, if any.
-        augment: probabilities with which its pairs are changed in training, see `AugmentOptions`.
-        is_reversed: are these the pairs of another one, with source and target exchanged?
+        name: name in messages; empty for the only corpus.
+        text: pairs of the corpus.
+        weight: how often an epoch samples each pair, on average.
+        tag: symbol put before each source, if any.
+        augment: probabilities of changes to its pairs in training, see `AugmentOptions`.
+        is_reversed: True if these are the pairs of another component, source and target swapped.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Component:
 
     @property
     def is_augmented(self) -> bool:
-        """Are any of its pairs changed in training?"""
+        """True if any of its pairs are changed in training."""
         return any(self.augment.values())
 
     @property
     def corpus(self) -> str:
-        """The name under which the option lists it, also if it is reversed."""
+        """The name that the option gives the corpus, without the mark of a reversed one."""
         return self.name.removesuffix("reversed").rstrip() if self.is_reversed else self.name
 
 
@@ -57,9 +57,9 @@ class ComponentOptions:
 
 
 def check_spec(spec: Spec, what: str) -> None:
-    """Check an option that names several corpora, before any file is looked for.
+    """Check an option that names several corpora before any file is opened.
 
-    Raises: ConfigError with the corpus and its faulty option.
+    Raises: ConfigError naming the corpus and its invalid option.
     """
     if not isinstance(spec, Mapping):
         return
@@ -85,7 +85,7 @@ def check_spec(spec: Spec, what: str) -> None:
 
 
 def check_weight(weight: Any, what: str, corpus: str) -> None:
-    """Raises: ConfigError for what is no weight of a corpus."""
+    """Raises: ConfigError if the value cannot be the weight of a corpus."""
     if not (matches(weight, float) and 0 < weight <= 1000):
         raise ConfigError(
             f"{what}={weight!r} should be a number above 0, at most 1000: how often an epoch sees "
@@ -115,9 +115,9 @@ def find_components(spec: Spec, source: str, target: str, what: str) -> list[Com
 
 
 def check_directions(specs: Mapping[str, Spec | None], source: str, target: str) -> None:
-    """Check corpora that are used in both directions, by option.
+    """Check corpora that are used in both directions, given by option.
 
-    Raises: ConfigError for languages that cannot be tags, and for corpora with tags of their own.
+    Raises: ConfigError if a language cannot be a tag, or a corpus has its own tag.
     """
     for option, language in (("data.source", source), ("data.target", target)):
         if not TAG_NAME.fullmatch(language):
@@ -142,11 +142,10 @@ def check_directions(specs: Mapping[str, Spec | None], source: str, target: str)
 def add_directions(
     components: list[Component], spec: Spec, source: str, target: str, what: str
 ) -> list[Component]:
-    """The corpora that an option names, tagged with the language that they are translated into,
-    then each of them reversed.
+    """The components tagged with their target language, followed by each of them reversed.
 
     Args:
-        components: from `find_components` with the same other arguments.
+        components: result of `find_components` with the same other arguments.
     """
     back = find_components(reverse_paths(spec), target, source, what)
     return [
@@ -159,7 +158,7 @@ def add_directions(
 
 
 def reverse_paths(spec: Spec) -> Spec:
-    """A spec with the two paths of each list exchanged; the rest goes by source and target."""
+    """A spec with the two paths of each list swapped; other forms depend on source and target."""
     if isinstance(spec, dict):
         return {
             name: {**options, "path": reverse_paths(options["path"])}

@@ -1,4 +1,4 @@
-"""Arrays in files, mapped into memory or read slice by slice, and rows of different lengths in
+"""Arrays in files, mapped into memory or read in slices, and rows of different lengths stored in
 them, such as the piece ids of sentences.
 """
 
@@ -11,14 +11,14 @@ from weakref import finalize
 import numpy as np
 
 OFFSETS, LENGTHS = "<i8", "<i4"
-WINDOW = 2**14  # offsets that are read from disk together: 128 KiB
+WINDOW = 2**14  # number of offsets read from disk together: 128 KiB
 
 
 class FileArray:
-    """An array in a file, of which slices are read.
+    """An array in a file, read in slices.
 
-    What was read of a mapped file stays in the memory of the process, up to 2 MiB around it, until
-    the system needs it for others. Nothing of this one does.
+    Unlike a mapped file, it leaves nothing in the memory of the process. Of a mapped file, up to
+    2 MiB around each access stays there until the system needs the memory.
     """
 
     def __init__(self, path: Path, kind: np.dtype | str):
@@ -32,14 +32,14 @@ class FileArray:
         return np.frombuffer(data, self._kind)
 
     def read_ahead(self, start: int, stop: int) -> None:
-        """Let the system read a slice from disk, without waiting for it."""
-        if hasattr(os, "posix_fadvise"):  # macOS has none
+        """Ask the system to read a slice from disk, without waiting for it."""
+        if hasattr(os, "posix_fadvise"):  # missing on macOS
             place, count = start * self._size, (stop - start) * self._size
             os.posix_fadvise(self._file, place, count, os.POSIX_FADV_WILLNEED)
 
 
 def map_array(path: Path, kind: np.dtype | str) -> np.ndarray:
-    """A file as a memory-mapped array; an empty file, which cannot be mapped, as an empty one."""
+    """Map a file into memory as an array; an empty file gives an empty array without a mapping."""
     if path.stat().st_size == 0:
         return np.empty(0, kind)
     with path.open("rb") as file:
@@ -49,16 +49,16 @@ def map_array(path: Path, kind: np.dtype | str) -> np.ndarray:
 
 
 def release_memory(array: np.ndarray) -> None:
-    """Take what was read of a mapped file out of memory; it is read again when needed."""
+    """Free the memory of a mapped file; it is read from disk again when needed."""
     if isinstance(array.base, mmap.mmap):
         array.base.madvise(mmap.MADV_DONTNEED)
 
 
 class RaggedArray:
-    """Rows end to end in a file NAME.values; row i is `values[offsets[i] : offsets[i + 1]]`.
+    """Concatenated rows in a file NAME.values; row i is `values[offsets[i] : offsets[i + 1]]`.
 
     Args:
-        kind: the type of a value.
+        kind: type of the values.
 
     Attributes:
         lengths: (rows,) int32, mapped into memory.
@@ -75,8 +75,8 @@ class RaggedArray:
         return self._values[start:stop]
 
     def read_ahead(self, rows: np.ndarray) -> None:
-        """Let the system read rows from disk, without waiting for it."""
-        # Around them too: there are few offsets beside values, and all of them are needed soon.
+        """Ask the system to read rows from disk, without waiting for it."""
+        # Read offsets around them too: they are small, and all are needed soon.
         for window in (np.unique(rows // WINDOW) * WINDOW).tolist():
             self._offsets.read_ahead(window, window + WINDOW + 1)
         for row in rows.tolist():
@@ -84,7 +84,7 @@ class RaggedArray:
 
 
 class RaggedWriter:
-    """Appends rows to the files of a `RaggedArray`, which `files` closes."""
+    """Appends rows to the files of a `RaggedArray`; the exit stack `files` closes them."""
 
     def __init__(self, files: ExitStack, folder: Path, name: str):
         self._values, self._offsets, self._lengths = (
@@ -95,7 +95,7 @@ class RaggedWriter:
         np.zeros(1, OFFSETS).tofile(self._offsets)
 
     def append(self, values: np.ndarray, lengths: np.ndarray) -> None:
-        """Append rows, end to end."""
+        """Append rows, given as concatenated values and their lengths."""
         values.tofile(self._values)
         (np.cumsum(lengths, dtype=OFFSETS) + self._end).tofile(self._offsets)
         lengths.astype(LENGTHS).tofile(self._lengths)

@@ -1,5 +1,5 @@
-"""Links between the words of a corpus, from files beside it: checked, projected onto pieces, and
-cached; also between words, since the links of changed text are projected again.
+"""Links between the words of a corpus, from separate files: checked, projected onto pieces, and
+cached. Links between words are cached too, since those of augmented text are projected again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,17 +38,17 @@ from seq2seq.data.text.windows import windows
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 WINDOW = 4096  # pairs tokenized together
-FORMAT = "2"  # part of the name of every cache: raise it when the entries change their format
+FORMAT = "2"  # part of every cache's name: raise it when the format of the entries changes
 WORD_ENTRY = np.dtype([("source", "<i4"), ("target", "<i4"), ("sure", "?")])
 
 
 class LinkFiles(NamedTuple):
-    """Files with a line of links for each pair of a part, `0-0 1-2`, in Pharaoh format.
+    """Files with one line of links for each pair, `0-0 1-2`, in Pharaoh format.
 
     Attributes:
-        train: the file, or the files of several corpora by name; None for no links.
+        train: file for training, or files of several corpora by name; None for no links.
         valid: the same for validation.
-        to_end: a target word without links is linked to the source's EOS, see `project_links`.
+        to_end: True to link target words without links to the source's EOS, see `project_links`.
     """
 
     train: str | dict[str, str] | None = None
@@ -62,9 +62,9 @@ NO_LINKS = LinkFiles()
 def find_links(
     files: LinkFiles, components: Mapping[str, Sequence[Component]], memo: FileMemo
 ) -> dict[str, list[Path | None]]:
-    """The file of links of each corpus, None without one, by parts that have links; all checked.
+    """Find and check the file of links of each corpus (None without one), by parts that have links.
 
-    Links are checked against the text before anything is computed: encoding may take hours.
+    Links are checked against the text first, because encoding may take hours.
 
     Raises: DataError for a missing file, a wrong number of lines, a malformed link, or a link to a
         word that does not exist.
@@ -85,7 +85,7 @@ def find_links(
 
 
 def check_file(component: Component, file: Path, memo: FileMemo) -> None:
-    """Check a file of links against the text, or recall that it was checked. Raises: DataError."""
+    """Check a file of links against the text, unless it was checked before. Raises: DataError."""
     check_rereadable(file)
     if not file.is_file():
         raise MissingFileError(f"the links {file} do not exist. {similar_names(file)}")
@@ -122,7 +122,7 @@ def texts_of_rows(
 
 
 def digest_links(settings: Sequence[str], files: Sequence[Path | None], cache_dir: Path) -> str:
-    """The part of a folder's name that stands for all that its links depend on."""
+    """A hash of everything that the links depend on, for the name of their folder."""
     memo = FileMemo(cache_dir)
     return digest([*settings, *("" if file is None else memo.sha256(file) for file in files)])
 
@@ -135,13 +135,13 @@ def read_piece_links(
     to_end: bool,
     cache_dir: Path,
 ) -> PieceLinks:
-    """The links of a corpus between pieces, computed once.
+    """Links between the pieces of a corpus, computed once and cached.
 
     Args:
         files: the links of each component.
         to_end: see `LinkFiles`.
 
-    Raises: DataError if no pair that is kept has a link.
+    Raises: DataError if no kept pair has a link.
     """
 
     def write(folder: Path) -> None:
@@ -166,7 +166,7 @@ def all_entries(
 ) -> Iterator[np.ndarray]:
     """The entries of each row, in order. The links were checked by `find_links`."""
     for component, texts in texts_of_rows(corpus, files):
-        tags = int(component.tag is not None)  # a piece before every source
+        tags = int(component.tag is not None)  # the tag is a piece before every source
         for window in windows(texts, WINDOW, lambda text: len(text[0]) + len(text[1])):
             sources = tokenizers.source.spans_batch([source for source, _, _ in window])
             targets = tokenizers.target.spans_batch([target for _, target, _ in window])
@@ -178,11 +178,11 @@ def all_entries(
 def link_entries(
     links: Links, texts: Pair, spans: SpanLists, tags: int, to_end: bool
 ) -> np.ndarray:
-    """The links of a pair between its pieces, as entries.
+    """Links between the pieces of a pair, as entries.
 
     Args:
         spans: the pieces of both texts.
-        tags: number of pieces of the source before its text.
+        tags: number of pieces before the text of the source.
         to_end: see `LinkFiles`.
     """
     shares = project_links(links, spans, (words(texts[0]), words(texts[1])), to_end=to_end)
@@ -194,7 +194,7 @@ def link_entries(
 
 
 def write_piece_links(folder: Path, rows: Iterable[np.ndarray]) -> None:
-    """Write the entries of each row, and how many of its target pieces have links."""
+    """Write the entries of each row, and its number of target pieces with links."""
     linked = []
     with ExitStack() as files:
         writer = RaggedWriter(files, folder, "entries")
@@ -205,7 +205,7 @@ def write_piece_links(folder: Path, rows: Iterable[np.ndarray]) -> None:
 
 
 def read_word_links(corpus: Corpus, files: Sequence[Path | None], cache_dir: Path) -> RaggedArray:
-    """The links of a corpus between words, computed once, to be read by `word_links_of`.
+    """Links between the words of a corpus, computed once and cached; read by `word_links_of`.
 
     Args:
         files: the links of each component.
@@ -228,8 +228,8 @@ def read_word_links(corpus: Corpus, files: Sequence[Path | None], cache_dir: Pat
 
 
 def word_links_of(row: np.ndarray, source: str, target: str) -> Links | None:
-    """The links of a row of `read_word_links`, whose first entry holds its numbers of words; None
-    if its texts, read from pieces, have other words.
+    """The links of a row of `read_word_links`, whose first entry holds the numbers of words; None
+    if the texts, decoded from pieces, have different numbers of words.
     """
     (*sizes, _), *entries = row.tolist()
     if sizes != [len(words(source)), len(words(target))]:

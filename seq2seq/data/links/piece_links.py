@@ -1,4 +1,4 @@
-"""Links from target pieces to source pieces: of the rows of a corpus, and as tensors of a batch."""
+"""Links from target pieces to source pieces, for the rows of a corpus and as tensors of a batch."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ ENTRY = np.dtype([("target", "<i4"), ("source", "<i4"), ("share", "<f4")])
 
 
 class BatchLinks(NamedTuple):
-    """The links of a batch: K entries.
+    """The links of a batch, in K entries.
 
     The shares of a target piece that has links sum to one.
 
@@ -34,8 +34,8 @@ class PieceLinks(NamedTuple):
     """The links of all rows of a corpus.
 
     Attributes:
-        row: returns the entries of a row, in order of target, read-only.
-        linked: (rows,) int32, target pieces of each row that have links; None: count the entries.
+        row: function that returns the entries of a row, in order of target, read-only.
+        linked: (rows,) int32, number of target pieces with links; None to count the entries.
     """
 
     row: Callable[[int], np.ndarray]

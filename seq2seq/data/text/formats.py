@@ -31,11 +31,11 @@ def hash_pair(source: str, target: str) -> int:
 
 
 class TextFormat(ABC):
-    """Pairs of sentences in files; a faulty file raises DataError with the line.
+    """Pairs of sentences in files. Faulty files raise DataError with the line.
 
     Attributes:
-        files: source and target, or the one that holds both.
-        settings: all but the files that determines the pairs.
+        files: files of source and target, or the one file that holds both.
+        settings: everything except the files that determines the pairs.
         first_line: the line number of the first pair.
     """
 
@@ -45,18 +45,18 @@ class TextFormat(ABC):
 
     @abstractmethod
     def pairs(self) -> Iterator[Pair]:
-        """Source and target of every pair, in order, none left out."""
+        """Source and target of every pair, in order, without omissions."""
 
     @abstractmethod
     def check(self, memo: FileMemo) -> int:
-        """Check the files, or recall that they were checked. Returns: how many pairs there are."""
+        """Check the files unless they were checked before. Returns: the number of pairs."""
 
     def side(self, index: int) -> Iterator[str]:
         """All sources (0) or all targets (1)."""
         return (pair[index] for pair in self.pairs())
 
     def fingerprint(self, memo: FileMemo) -> list[str]:
-        """The settings, and the hash of each file: the pairs depend on nothing else."""
+        """The settings and the hash of each file, which together determine the pairs."""
         return [*self.settings, *map(memo.sha256, self.files)]
 
 
@@ -100,8 +100,8 @@ class OneFile(TextFormat):
 class TabTable(OneFile):
     """Columns separated by tabs; quotes have no special meaning.
 
-    The first line names the columns, unless columns are given by number, from 1: then the first
-    line is a pair.
+    The first line names the columns. If columns are given by number, from 1, there is no such line
+    and the first line is a pair.
     """
 
     def __init__(self, path: Path, columns: Pair):
@@ -184,7 +184,7 @@ def json_object(line: str, where: str) -> dict[str, Any]:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises: ValueError for a key that occurs twice: which value is meant is unknown."""
+    """Build an object. Raises: ValueError if a key occurs twice, so that its value is ambiguous."""
     row = dict(pairs)
     if len(row) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -199,8 +199,8 @@ def are_numbers(columns: Sequence[str]) -> bool:
 
 
 def format_row(suffix: str, columns: Sequence[str], cells: Sequence[Any]) -> str:
-    """The line of a .tsv or .jsonl file that holds these cells, none of them with a tab or an end
-    of line if it is a .tsv. There numbered columns keep their numbers; those between are empty.
+    """Format cells as a line of a .tsv or .jsonl file. In a .tsv, cells must not contain tabs or
+    line ends; numbered columns keep their numbers, and columns between them are empty.
     """
     named = dict(zip(columns, cells, strict=True))
     if suffix == ".jsonl":
@@ -217,7 +217,7 @@ def find_format(spec: str | list[str], source: str, target: str, what: str) -> T
     """The format of a spec: one .tsv or .jsonl file (or .gz), else two files of lines.
 
     Args:
-        spec: the file, or an argument of `parallel_paths`.
+        spec: the file, or a spec for `parallel_paths`.
         source: column of the source language, or suffix of its file.
         target: likewise of the target language.
         what: the option that holds `spec` (`data.train`), for the messages.

@@ -1,6 +1,6 @@
 """Lines of text from plain or gzipped files, and the two files that make a parallel corpus.
 
-One rule decides what a line is: it ends at LF, and a CR just before that LF belongs to the ending.
+A line ends at LF, and a CR just before that LF belongs to the ending.
 Every other separator (U+2028, NEL, VT, FF, a lone CR) is a character of the sentence. A reader that
 split there would pair each later sentence with the wrong translation.
 """
@@ -18,7 +18,7 @@ from seq2seq.base.text_stream import BLOCK, TextBytes, without_marks
 # A longer "line" means the file is not one sentence per line; refusing it bounds the memory.
 LONGEST_LINE = 2**24
 
-NAMES_SEEN = 10_000  # of a folder, in search of a similar one
+NAMES_SEEN = 10_000  # maximum names of a folder to read in search of a similar one
 
 
 class MissingFileError(DataError):
@@ -30,8 +30,8 @@ def read_lines(path: Path) -> Iterator[str]:
 
     Byte order marks are dropped. A last line without LF counts as a line.
 
-    Raises: DataError, when reading gets there, for a missing, empty or damaged file, a file that is
-        not text, bytes that are not UTF-8 (with line and byte) and a line of more than 16 MiB.
+    Raises: DataError, once reading reaches the fault, for a missing, empty or damaged file, a file
+        that is not text, bytes that are not UTF-8 (with line and byte), or a line above 16 MiB.
     """
     line_no = 0
     try:
@@ -54,7 +54,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def strip_line_end(line: str) -> str:
-    """A line without its ending, if it has one."""
+    """Remove the line ending, if there is one."""
     return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
 
 
@@ -75,7 +75,7 @@ def decode_line(raw: bytes, path: Path, line_no: int) -> str:
 
 
 def similar_names(path: Path) -> str:
-    """A sentence about the folder of a missing file: the most similar names in it, or all."""
+    """A sentence with the most similar names in the folder of a missing file, or all names."""
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
@@ -141,12 +141,12 @@ def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -
 
 
 def count_lines(path: Path) -> int:
-    """The number of lines that `read_lines` yields; this checks every byte of the file."""
+    """Count the lines that `read_lines` yields; checks every byte of the file."""
     return sum(1 for _ in read_lines(path))
 
 
 def check_rereadable(path: Path) -> None:
-    """Raises: DataError for a pipe or a device, which is empty at a second read."""
+    """Raises: DataError for a pipe or a device, which cannot be read twice."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise DataError(
             f"{path} is a pipe or a device, which can be read once; files are read twice, to check "
@@ -158,14 +158,14 @@ def check_rereadable(path: Path) -> None:
 def check_parallel(
     source: Path, target: Path, use: str, count: Callable[[Path], int] = count_lines
 ) -> int:
-    """The number of pairs of two files, which must have equally many lines.
+    """Count the pairs of two files, which must have equally many lines.
 
     Args:
-        use: what will be done with a pair (`scoring`), for the message.
-        count: counts the lines of a file.
+        use: purpose of the pairs (`scoring`), for the message.
+        count: function that counts the lines of a file.
 
     Raises: DataError with both counts if they differ, and for a file that can be read only once;
-        and whatever `count` raises.
+        and any error of `count`.
     """
     for path in (source, target):
         check_rereadable(path)

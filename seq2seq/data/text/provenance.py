@@ -1,4 +1,4 @@
-"""The provenance of text: ledgers that commands write beside the corpora that they make."""
+"""The provenance of text: ledgers that commands write beside the corpora they make."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +11,13 @@ from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError
 from seq2seq.data.corpus.cache import file_entry
 
-FOLDERS = 3  # above a file, whose ledgers may name it
+FOLDERS = 3  # number of parent folders to search for ledgers that name a file
 
 
 def describe_provenance(
     command: str, inputs: Sequence[Path], outputs: Sequence[Path], **details: Any
 ) -> dict[str, Any]:
-    """A ledger: the hashes of what a command read and wrote, and `details`.
+    """A ledger: the hashes of the files that a command read and wrote, and `details`.
 
     Raises: DataError for a file that cannot be read.
     """
@@ -40,7 +40,7 @@ def check_ledger(path: Path, command: str) -> None:
 
 
 def parse_ledger(path: Path) -> dict[str, Any]:
-    """A ledger; empty if the file is none."""
+    """Read a ledger; empty if the file is not a ledger."""
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -51,14 +51,14 @@ def parse_ledger(path: Path) -> dict[str, Any]:
 def write_provenance(path: Path, entry: Mapping[str, Any]) -> None:
     with replacing(path) as file:
         text = json.dumps(entry, indent=1, ensure_ascii=False) + "\n"
-        file.write(text.encode(errors="backslashreplace"))  # names of files may be no UTF-8
+        file.write(text.encode(errors="backslashreplace"))  # file names may not be UTF-8
 
 
 def find_provenance(file: Path, sha256: str) -> dict[str, Any] | None:
-    """The ledger that names a file as written, if there is one: its path, command and models."""
+    """Path, command and models of the ledger that lists a file as output; None without one."""
     for path in possible_ledgers(file):
         entry = parse_ledger(path)
-        with suppress(LookupError, TypeError):  # a ledger of something else
+        with suppress(LookupError, TypeError):  # a ledger in another format
             if any(output["sha256"] == sha256 for output in entry.get("outputs", ())):
                 provenance = {"ledger": str(path), "command": entry["command"]}
                 return provenance | {key: entry[key] for key in ("models",) if key in entry}
@@ -66,7 +66,7 @@ def find_provenance(file: Path, sha256: str) -> dict[str, Any] | None:
 
 
 def possible_ledgers(file: Path) -> Iterator[Path]:
-    """`my/clean.json` for my/clean.de, `my/out.json` for my/out/a/b.de."""
+    """Possible paths: `my/clean.json` for my/clean.de, `my/out.json` for my/out/a/b.de."""
     stem = file
     while stem.suffix:
         stem = stem.with_suffix("")

@@ -1,17 +1,17 @@
-"""Streams of texts in windows that fit in memory, and a window in batches."""
+"""Divide streams of texts into windows that fit in memory, and windows into batches."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
 
-CHARACTERS = 2**20  # of a window, after which no more texts are read
+CHARACTERS = 2**20  # size of a window at which it is full
 
 
 def windows(
     texts: Iterable[T], max_texts: int, size_of: Callable[[T], int], limit: int = CHARACTERS
 ) -> Iterator[list[T]]:
-    """Texts in order, `max_texts` at a time, or fewer that reach the size `limit` together."""
+    """Group texts in order: `max_texts` at a time, or fewer if they reach the size `limit`."""
     window: list[T] = []
     size = 0
     for text in texts:
@@ -25,7 +25,7 @@ def windows(
 
 
 def batch_by_length(lengths: list[int], max_pieces: int) -> Iterator[list[int]]:
-    """Indices in batches of similar lengths, longest first, as from `split_by_padding`."""
+    """Indices in batches of similar lengths, longest first, split by `split_by_padding`."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return split_by_padding(order, lengths.__getitem__, max_pieces)
 
@@ -33,7 +33,7 @@ def batch_by_length(lengths: list[int], max_pieces: int) -> Iterator[list[int]]:
 def split_by_padding(
     items: Iterable[T], length_of: Callable[[T], int], max_pieces: int
 ) -> Iterator[list[T]]:
-    """Items in order, in batches of at most `max_pieces` pieces, padding included, or one item."""
+    """Split items in order into batches of one item or at most `max_pieces` padded pieces."""
     batch: list[T] = []
     longest = 0
     for item in items:
