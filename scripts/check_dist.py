@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def find_python(version: str) -> str:
-    """The interpreter of a version. Raises: SystemExit if there is none."""
+    """The interpreter of a version. Raises: SystemExit if it is not installed."""
     if uv := shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}"):
         done = subprocess.run([uv, "python", "find", version], capture_output=True, text=True)
         if done.returncode == 0:

@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def documents() -> list[Path]:
-    """Pages and pictures. The examples are code, with a page that tells of them."""
+    """Pages and pictures. The examples are code, with a page that describes them."""
     kinds = {".md", ".png", ".svg"}
     files = [path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in kinds]
     return [path for path in files if "examples" not in path.relative_to(ROOT / "docs").parts]
