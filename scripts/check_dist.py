@@ -75,7 +75,7 @@ def check(file: Path, python: str, folder: Path) -> float:
 
 
 def install(file: Path, environment: Path) -> None:
-    """With the extras of the container. Raises: CalledProcessError."""
+    """Install a file with the extras of the container. Raises: CalledProcessError if pip fails."""
     pip = [str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
     wanted = read_steps()["RUN"][-1]
     subprocess.run([*pip, f"{wanted} @ {file.as_uri()}"], check=True)

@@ -191,7 +191,7 @@ class Attention(nn.Module, Generic[M]):
     def attend_beams(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        """Attention of K beams a sentence to what is stored once a sentence: beams are queries.
+        """Attend from K beams per sentence to a memory stored once per sentence: beams are queries.
 
         Args:
             x: (B * K, n, E).   memory: of B rows.   positions: (n,) or (B * K, n).
