@@ -164,7 +164,7 @@ class Candidate:
         return cpu_seconds(self._process.pid or 0)
 
     def end(self) -> int:
-        """Returns: its peak memory in bytes, minus its memory after the imports."""
+        """End the process. Returns: peak memory in bytes, minus memory after the imports."""
         self._pipe.send(None)
         peak: int = self._pipe.recv()
         self._process.join()

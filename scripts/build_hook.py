@@ -1,4 +1,4 @@
-"""Makes a wheel one for this platform, with SEQ2SEQ_PREBUILT=1: it then has the C of the decoder,
+"""Makes a wheel one for this platform, with SEQ2SEQ_PREBUILT=1: it then has the native decoder,
 compiled for each kind of processor. Called by hatchling, which pyproject.toml tells of it.
 """
 
@@ -19,7 +19,7 @@ OLDEST = 17  # the first glibc, 2.17, that such a tag may name
 
 
 class PrebuiltHook(BuildHookInterface):
-    """Compiles the C, if that is asked for, and names the platform in the tag of the wheel."""
+    """Compiles the native decoder if requested, and names the platform in the tag of the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Raises: SystemExit on another system than Linux, or without a C compiler."""

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def find_python(version: str) -> str:
-    """The interpreter of a version. Raises: SystemExit if there is none."""
+    """The interpreter of a version. Raises: SystemExit if it is not installed."""
     if uv := shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}"):
         done = subprocess.run([uv, "python", "find", version], capture_output=True, text=True)
         if done.returncode == 0:
@@ -75,7 +75,7 @@ def check(file: Path, python: str, folder: Path) -> float:
 
 
 def install(file: Path, environment: Path) -> None:
-    """With the extras of the container. Raises: CalledProcessError."""
+    """Install a file with the extras of the container. Raises: CalledProcessError if pip fails."""
     pip = [str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
     wanted = read_steps()["RUN"][-1]
     subprocess.run([*pip, f"{wanted} @ {file.as_uri()}"], check=True)

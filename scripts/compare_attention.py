@@ -131,10 +131,10 @@ def compare(folders: Sequence[Path], options: argparse.Namespace) -> None:
 def attempt_sentence(
     options: argparse.Namespace, data: Mapping[str, Any]
 ) -> Sentence | Seq2SeqError:
-    """The sentence whose maps are drawn, of the test set, else of the runs' validation set; or why
-    there is none.
+    """The sentence whose maps are drawn, from the test set or else the runs' validation set; or the
+    error that explains why no sentence was found.
 
-    Raises: DataError if the number or the text that was typed is no sentence.
+    Raises: DataError if the number or text on the command line does not name a sentence.
     """
     if options.test:
         return find_sentence(options.sentence, read_pairs(options.test), str(options.test[0]))

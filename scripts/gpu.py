@@ -131,7 +131,7 @@ def run_all(options: argparse.Namespace) -> dict[str, tuple[str, list[Row]]]:
 
 
 def choose_device(options: argparse.Namespace) -> None:
-    """Settle device, parts and page by what there is."""
+    """Choose device, parts and page by what this machine has."""
     import torch
 
     if options.device == "auto" and not torch.cuda.is_available():

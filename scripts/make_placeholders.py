@@ -31,7 +31,7 @@ def placeholder(names: list[str], generator: random.Random) -> str:
 
 
 def single_links(line: str) -> Iterator[tuple[int, int]]:
-    """The links i-j of words that have no other."""
+    """The links i-j of words that have no other link."""
     links = [(int(i), int(j)) for i, j in (link.split("-") for link in line.split())]
     of_source, of_target = Counter(i for i, _ in links), Counter(j for _, j in links)
     return ((i, j) for i, j in links if of_source[i] == of_target[j] == 1)

@@ -1,9 +1,9 @@
-"""Make the site from docs/ as it is, README in front, the papers beside it: into site/.
+"""Make the site in site/ from docs/, with the README as front page, and the papers.
 
     pip install -e '.[site]' && python scripts/make_site.py      # or: make site
 
-A link to a file that is no page, such as a script, becomes its name: on the site there is nothing
-to open. Every other dead link ends it.
+A link to a file that is not a page of the site, such as a script, becomes plain text. Any other
+dead link is an error.
 """
 
 import os
@@ -45,15 +45,15 @@ def main() -> None:
 
 
 def documents() -> list[Path]:
-    """Pages and pictures. The examples are code, with a page that tells of them."""
+    """Pages and pictures. The examples are code, with a page that describes them."""
     kinds = {".md", ".png", ".svg"}
     files = [path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in kinds]
     return [path for path in files if "examples" not in path.relative_to(ROOT / "docs").parts]
 
 
 def with_links_of_site(text: str, name: Path, pages: dict[Path, Path]) -> str:
-    """The text of a page with its links, relative to its place in the repository, as relative ones
-    of the site.
+    """The text of a page, its repository-relative links rewritten as relative links of the
+    site.
     """
     here = pages[name].parent
 

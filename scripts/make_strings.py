@@ -57,7 +57,7 @@ def draw_string(draw: random.Random, length: int) -> String:
 
 
 def write_lines(path: Path, strings: Iterable[String]) -> None:
-    """Write a complete file or none: another process may be reading it."""
+    """Write a file atomically, because another process may be reading it."""
     write_text(path, "".join(" ".join(each) + "\n" for each in strings))
 
 

@@ -116,7 +116,7 @@ def table(listed: Iterable[Option], node: str = "") -> str:
 
 
 def shared_options(files: Iterable[Path]) -> dict[str, Option]:
-    """The options that several files explain in the same words, with the value that most have."""
+    """The options that several files explain in the same words, with the commonest value."""
     lines = [
         option
         for file in files

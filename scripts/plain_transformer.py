@@ -56,7 +56,7 @@ class Plain(nn.Module):
 
 
 def our_config(size: ModelSize, tie: str = "none", **attention: Any) -> dict[str, Any]:
-    """What `build_model` takes: the same sizes, dropout in the same places, and no tied matrices,
+    """Options for `build_model`: the same sizes, dropout in the same places, and no tied matrices,
     as in the plain loop; `tie` and options of the attentions change that.
     """
     options = {

@@ -1,8 +1,8 @@
-"""New sentences from the halves of a corpus's own: more text for a teacher to translate.
+"""New sentences from halves of a corpus's sentences: more text for a teacher to translate.
 
     python scripts/recombine.py my/train.en --before in,on,with,at,near > my/in/more.txt
 
-Each sentence is cut before one of the given words and goes on as another one does after the same
+Each sentence is cut before one of the given words and continued like another sentence with that
 word: `two men sit | on a bench` and `a cat sleeps | on the roof` give `two men sit on the roof`.
 They need not be true, only grammatical, and cost nothing. Prefer real text of your domain, if there
 is any. The words stand between spaces, so the text should be tokenised or the words not next to

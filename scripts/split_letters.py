@@ -72,8 +72,8 @@ def convert(task: str, files: list[Path], folder: Path) -> None:
 
 def read_table(file: Path) -> list[Row]:
     """The columns of every line that is not blank, without spaces around them. Raises: DataError
-    for a line with another number of columns than the first, or fewer than two, and for one that is
-    empty or contains SPACE.
+    if a line has fewer than two columns or not as many as the first line, or if a column is empty
+    or contains SPACE.
     """
     rows: list[Row] = []
     for number, line in enumerate(read_lines(file), 1):

@@ -37,7 +37,7 @@ class Preset(NamedTuple):
 
     @property
     def is_subquadratic(self) -> bool:
-        """Does it claim to cost less than one score for each query-key pair?"""
+        """True if it claims to cost less than one score for each query-key pair."""
         return not re.search(r"\bT S\b|\bS T\b|\b[TS]\^2", self.cost.time)
 
     def build(self, place: Place) -> Attention[Any]:

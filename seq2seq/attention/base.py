@@ -46,7 +46,7 @@ class Place(NamedTuple):
     position: Position | None = None  # only in self-attention, only if it acts inside attention
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys (N, H, T, D), turned if the scheme does so."""
+        """Queries or keys (N, H, T, D), rotated if the position scheme rotates them."""
         return x if self.position is None else self.position.rotate(x, positions)
 
     def bias(self, distance: Tensor, heads: int) -> Tensor | None:
@@ -72,7 +72,7 @@ class Encoded(NamedTuple):
 
 
 class Attended(NamedTuple):
-    """The result of an attention."""
+    """The output of an attention."""
 
     out: Tensor  # (N, T, E)
     weights: Tensor | None  # (N, H, T, S), before dropout; only when asked for
@@ -90,7 +90,7 @@ class Cost(NamedTuple):
 
 
 class Attention(nn.Module, Generic[M]):
-    """One attention mechanism standing in one place, over the kind of memory M that it needs.
+    """One attention mechanism in one place, over the kind of memory M that it needs.
 
     The same two verbs serve training (remember and attend the same tensor), cross-attention
     (remember the source once, attend at every step) and decoding (remember one token, attend to
@@ -133,7 +133,7 @@ class Attention(nn.Module, Generic[M]):
         return cls.usual_cost
 
     def lr_multipliers(self) -> dict[nn.Parameter, float]:
-        """The factors of parameters that should not learn at the model's rate.
+        """Learning-rate factors of the parameters that should not learn at the model's rate.
 
         Adam moves every parameter by about the learning rate, whatever its size. One that starts
         smaller than usual should move less in proportion.
@@ -151,7 +151,7 @@ class Attention(nn.Module, Generic[M]):
     def attend(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        """Answer queries from a memory; in decoder self-attention, those of its last T tokens.
+        """Answer queries from a memory; in decoder self-attention, queries are its last T tokens.
 
         Args:
             x: (N, T, E).
@@ -191,7 +191,7 @@ class Attention(nn.Module, Generic[M]):
     def attend_beams(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        """Attention of K beams a sentence to what is stored once a sentence: beams are queries.
+        """Attend from K beams per sentence to a memory stored once per sentence: beams are queries.
 
         Args:
             x: (B * K, n, E).   memory: of B rows.   positions: (n,) or (B * K, n).

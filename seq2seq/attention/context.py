@@ -86,8 +86,8 @@ class GlobalContext(PooledContext):
     Args:
         place: surroundings of the attention.
         num_heads, num_kv_heads, kernel, bias, dropout: options of `MultiHead`.
-        form: which of the three. Wc starts at zero, so that the first two start as multi-head
-            attention; a gate starts half open.
+        form: one of the three formulas above. Wc starts at zero, so that the first two start as
+            multi-head attention; a gate starts half open.
 
     Raises: ConfigError, as `MultiHead`.
     Source: `gated` is that of Yang et al. 2019, arXiv:1902.05766; `additive` follows a simpler form

@@ -1,4 +1,4 @@
-"""Context attention in two passes: queries that depend on what they would read."""
+"""Context attention in two passes: the first pass changes the queries of the second."""
 
 from collections.abc import Mapping
 from typing import Any

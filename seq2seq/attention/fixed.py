@@ -1,4 +1,4 @@
-"""The encoder-decoder without attention: one vector stands for the whole source."""
+"""The encoder-decoder without attention: one vector represents the whole source."""
 
 from typing import Literal
 

@@ -18,8 +18,8 @@ class HeadedAttention(Attention[M]):
     Args:
         place, num_heads, bias, dropout: arguments of the mechanisms.
 
-    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for a
-    dropout out of range.
+    Raises: ConfigError if `num_heads` does not divide the width or does not fit the position
+    scheme, or if the dropout is out of range.
     """
 
     size: ClassVar[float] = 1.0  # of the initial queries and keys, and of their learning rate

@@ -37,13 +37,13 @@ class Latent(TokenAttention):
     Args:
         place: surroundings of the attention.
         num_heads: H; divides the width E. D below is E / H.
-        latent_dim: Rc, of c. null: 4 D as in the paper, or the source's width if that is less: a
-            latent of that width can hold everything.
-        query_dim: Rq, of cq. null: queries are made from x.
-        nope_dim: Dn, of the part of a head's queries and keys that positions do not turn; null: D.
-        rope_dim: Dr, of the part that position=rope turns, even; null: D / 2 with position=rope,
-            else 0. In cross-attention always 0.
-        value_dim: Dv, of a head's values; null: D.
+        latent_dim: Rc, width of c. null: 4 D as in the paper, or the source's width if that is
+            less: a latent of that width can hold everything.
+        query_dim: Rq, width of cq. null: queries are made from x.
+        nope_dim: Dn, width of the part of a head's queries and keys that is not rotated; null: D.
+        rope_dim: Dr, even width of the part that position=rope rotates; null: D / 2 with
+            position=rope, else 0. In cross-attention always 0.
+        value_dim: Dv, width of a head's values; null: D.
         kernel: kernel of the expanded form, as in `MultiHead`; `auto` is fused unless weights are
             wanted.
         bias: whether the maps from the model's width and back to it have biases.

@@ -63,7 +63,7 @@ class Longformer(WindowedAttention):
             self.v_global = copy.deepcopy(self.v)
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
-        """As in the base; for global queries also k_global and v_global, (N, H, S, D)."""
+        """The streams k and v; for global queries also k_global and v_global, (N, H, S, D)."""
         streams = super().remember(x, positions)
         if self.has_global_queries:
             streams["k_global"] = self.heads_at(self.k_global(x), positions)

@@ -31,9 +31,10 @@ class Memory(Protocol):
 
         Args:
             other: memory of other sentences, longer or shorter; it is used up.
-            rows, more: number of rows of each, which an empty memory does not know.
+            rows, more: number of rows of this memory and of `other`, which an empty memory does
+                not know.
 
-        Raises: ValueError where all rows must have the same length.
+        Raises: ValueError if all rows of this kind of memory must have the same length.
         """
         raise ValueError(
             "this memory holds rows of one length, and others cannot join it. Start both states "
@@ -75,8 +76,8 @@ class DenseMemory(TokenMemory):
 
     Attributes:
         storage: each stream (rows, heads, capacity, width), of which the first `length` are valid.
-        kept: the N rows of the storage that are left, in order; None = all. The others go when all
-            are copied anyway, or read as tensors.
+        kept: the N rows of the storage still in use, in order; None = all. The others are freed
+            when the storage is next copied, or read as tensors.
         mask: (N, S), True = real; None = all are real.
     """
 

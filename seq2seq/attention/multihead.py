@@ -37,7 +37,7 @@ from seq2seq.functional.triton.launch import check_triton
 
 Kernel = Literal["auto", "explicit", "fused", "flash", "triton"]
 
-# Why mechanisms that change queries and keys have not all the options of `MultiHead`.
+# Why mechanisms that change queries and keys lack some options of `MultiHead`.
 NO_SCORES = {
     "score": "it changes the queries or keys of a scaled dot product, its only score",
     "project": "it changes queries and keys after their projections, which it always has",
@@ -65,7 +65,7 @@ class MultiHead(TokenAttention):
             score is a dot product and no weights were asked for, `decode_attention` for the few
             queries of a step, and flash for large hidden layers on a CPU. All give the same result
             up to rounding.
-        project: false takes queries, keys and values as they are, without Wq, Wk, Wv, Wo: the
+        project: false uses queries, keys and values unprojected, without Wq, Wk, Wv, Wo: the
             attention of recurrent models, whose values are the encoder's states.
         bias: whether the projections have biases.
         dropout: probability of dropping a weight in training.
@@ -147,8 +147,8 @@ class MultiHead(TokenAttention):
         return Cost(time=f"T S {width}", memory=held, remembers=f"{remembers} a token")
 
     def visible(self, here: Tensor, there: Tensor) -> Tensor | None:
-        """A mask of the keys that a query may read, of those that are real and not in its future:
-        for a mechanism that only hides keys.
+        """A mask that hides further keys, besides padding and the future, from each query. For
+        mechanisms that differ from this one only in which keys they hide.
 
         Args:
             here: positions of the queries, broadcastable to (N, H, T, 1).
@@ -251,9 +251,7 @@ class MultiHead(TokenAttention):
         return self.kernel == "triton" and readable and use_decode_attention(q)
 
     def attend_pages(self, q: Tensor, memory: PagedMemory, positions: Tensor) -> Tensor:
-        """As `attend_heads`, but keys and values are not gathered first, and there are no
-        weights.
-        """
+        """Like `attend_heads`, but without gathering keys and values, and without weights."""
         from seq2seq.functional.triton.paged import paged_attention  # needs Triton
 
         view, T = memory.table.view, q.shape[2]
@@ -270,7 +268,7 @@ class MultiHead(TokenAttention):
 
 def flash_functions(kernel: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """The functions without weights: for dot products, and for scores with a hidden layer."""
-    if kernel == "triton":  # only who asks for it needs the package
+    if kernel == "triton":  # the package is needed only for this kernel
         module = import_module("seq2seq.functional.triton_flash")
         return module.triton_attention, module.triton_additive_attention
     return flash_attention if kernel == "flash" else fused_attention, flash_additive_attention

@@ -50,7 +50,7 @@ class PagePool:
     def alloc(self, n: int) -> list[int] | None:
         """Take n pages, the last released first, since they may still be in a cache.
 
-        Returns: the pages; None, and nothing changes, if fewer are free.
+        Returns: the pages; None if fewer than n are free, and nothing changes.
         """
         if n > len(self._free):
             return None
@@ -62,7 +62,7 @@ class PagePool:
     def release(self, pages: list[int]) -> None:
         """Give pages back.
 
-        Raises: KeyError for a page that is not taken.
+        Raises: KeyError if a page is not in use.
         """
         for page in pages:
             self._taken.remove(page)
@@ -105,7 +105,7 @@ class SlotTable:
         lengths: tokens in each row of each sentence.
         owned: pages of each sentence.
         new: the slots of the tokens that were added last, (tokens, 1).
-        real: which of them are tokens, (rows, n); None = all.
+        real: mask of the positions added last that hold tokens, (rows, n); None = all.
         scratch: buffers to gather what is read, shared by the layers.
     """
 
@@ -130,7 +130,10 @@ class SlotTable:
         return self.beams * sum(self.lengths)
 
     def reserve(self, counts: list[int]) -> bool:
-        """Take pages for `counts` more tokens in the rows of each sentence: for all or none."""
+        """Reserve pages for `counts` more tokens per row of each sentence.
+
+        Returns: False if too few pages are free; none is reserved then.
+        """
         size, wanted = self.pool.page_size, []
         for sentence, (length, count) in enumerate(zip(self.lengths, counts, strict=True)):
             held = len(self.owned[sentence]) // self.beams
@@ -193,7 +196,7 @@ class SlotTable:
         return self._slots, max(self.lengths, default=0)
 
     def fork(self, parents: Tensor) -> None:
-        """As in `Memory`; every row keeps its pages."""
+        """Continue row i from row parents[i]; every row keeps its pages."""
         self._slots, self._view = self._slots.index_select(0, parents), None
 
     def keep(self, sentences: list[int], rows: Tensor) -> None:
@@ -218,5 +221,5 @@ def with_columns(table: Tensor, columns: int) -> Tensor:
 
 
 def stack_tables(upper: Tensor, lower: Tensor) -> Tensor:
-    """The rows of two tables, in one as wide as the wider."""
+    """The rows of both tables in one table, as wide as the wider of the two."""
     return torch.cat((with_columns(upper, lower.shape[1]), with_columns(lower, upper.shape[1])))

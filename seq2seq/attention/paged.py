@@ -10,8 +10,8 @@ from seq2seq.attention.page_pool import PagePool, Slots, SlotTable
 
 
 class PagedMemory(TokenMemory):
-    """The tokens of a layer in a pool, written once. The table knows the rows: its holder forks,
-    keeps and merges it, once for all layers.
+    """The tokens of a layer in a pool, written once. The table records the rows; its owner
+    forks, keeps and merges it, once for all layers.
     """
 
     beams = 1
@@ -76,7 +76,7 @@ class PagedMemory(TokenMemory):
 
 
 class PagedSource(PagedMemory):
-    """The same for a whole sequence: gathered again only when sentences enter or leave."""
+    """A whole sequence in pages, gathered again only when sentences enter or leave."""
 
     _seen: Slots | None = None
 
@@ -92,8 +92,8 @@ class PagedSource(PagedMemory):
 
 
 def to_pages(memory: Memory, table: SlotTable, layer: int) -> Memory:
-    """A memory with its tokens in pages; one that keeps no tokens, unchanged. Tokens that are
-    already there must be those that the table last grew by.
+    """A memory with its tokens in pages; a memory that keeps no tokens is returned unchanged.
+    Tokens already in it must be the ones that the table last grew by.
     """
     tokens = tokens_of(memory)
     if tokens is None:
@@ -106,9 +106,9 @@ def to_pages(memory: Memory, table: SlotTable, layer: int) -> Memory:
 
 
 def source_table(memories: list[Memory], pool: PagePool) -> SlotTable | None:
-    """A table of where the tokens of sources are; None if no layer keeps tokens.
+    """A table of the slots of source tokens; None if no layer keeps tokens.
 
-    Raises: ValueError if there are too few pages; none is taken then.
+    Raises: ValueError if the pool has too few free pages; no page is taken then.
     """
     tokens = next((memory for memory in map(tokens_of, memories) if memory is not None), None)
     if tokens is None:

@@ -10,7 +10,7 @@ from seq2seq.functional.local import Keys
 
 
 class RingMemory(Memory):
-    """The last `size` tokens of every row, and the first `first`; what lies between is forgotten.
+    """The last `size` and the first `first` tokens of every row; those between are forgotten.
 
     All rows have the same length. A token may be among the first and the last. Nothing is written
     in place.
@@ -48,8 +48,8 @@ class RingMemory(Memory):
     def append(self, streams: dict[str, Tensor]) -> Self:
         """Add n tokens to every row, each stream (N, heads, n, width); n may be above the size.
 
-        Returns: the memory that these n tokens attend to: all that was remembered before them, and
-        themselves.
+        Returns: the memory that these n tokens attend to: everything remembered before, and
+        the new tokens themselves.
         """
         seen = type(self)(self.size, self.first)
         missing = max(0, self.first - self.length)

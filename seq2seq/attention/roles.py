@@ -22,14 +22,14 @@ class Assignment(NamedTuple):
 def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Role, Assignment]:
     """The mechanism of each role that a model has.
 
-    A role without a node takes `attn`; or, where that mechanism is not defined, what its preset
-    names as `elsewhere`. A node with a `name` stands alone. A node without one
-    (`+cross_attn.dropout=0.0`) overrides options of what the role would have had.
+    A role without a node takes `attn` or, if that mechanism is not defined for the role, the
+    mechanism that its preset names as `elsewhere`. A node with a `name` replaces it. A node
+    without a name (`+cross_attn.dropout=0.0`) only overrides options of the inherited mechanism.
 
     Args:
-        config: plain values; read are `attn` and, if present, `encoder_attn`, `decoder_attn`,
-            `cross_attn`.
-        roles: those that the model has.
+        config: configuration as plain values; only `attn`, `encoder_attn`, `decoder_attn` and
+            `cross_attn` are read.
+        roles: roles that the model has.
 
     Raises: ConfigError for a node of a role that the model does not have, and for an unknown name
     or option.

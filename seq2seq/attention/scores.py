@@ -143,7 +143,7 @@ class Additive(Score):
 
 
 class Concatenated(Score):
-    """The product of a matrix W with [q; k]. That of the key's part is what is remembered."""
+    """The product of a matrix W with [q; k]; the key's part of it is what memory holds."""
 
     weight: nn.Parameter  # (H, hidden width, D + width of a key), the hidden axis left out if 1
 

@@ -11,15 +11,15 @@ from seq2seq.attention.memory import DenseMemory, Memory, tokens_of, with_tokens
 
 
 class BeamTable:
-    """The tokens of its sentence that each of K hypotheses consists of; one table for all layers.
+    """A table of the tokens that make up each of K hypotheses of a sentence, for all layers.
 
     The tokens of a sentence are ordered by position, K at each: entry t K + k is what beam k wrote
     at position t.
 
     Attributes:
         length: positions, T.
-        entries: (N, room), the entry of each hypothesis at each position; in columns from T on,
-            that which it will write itself.
+        entries: (N, room), the entry of each hypothesis at each position; columns from T on hold
+            the entries that it will write itself.
     """
 
     ROOM = 32  # positions at first; doubled when full
@@ -62,18 +62,18 @@ class BeamTable:
         return self.entries, self.length
 
     def fork(self, parents: Tensor) -> None:
-        """As in `Memory`."""
+        """Continue row i from row parents[i]."""
         entries, length = self.fork_view()
         entries[:, :length] = entries[:, :length].index_select(0, parents)
 
     def keep(self, sentences: list[int], rows: Tensor) -> None:
-        """As in `SlotTable`."""
+        """Keep the rows of these sentences."""
         self.entries, self._visible = self.entries.index_select(0, rows), None
 
 
 class SlabMemory(DenseMemory):
-    """The tokens of a layer, a slab for each sentence, written once. The table knows which of them
-    a hypothesis consists of: its holder grows, forks and keeps it.
+    """The tokens of a layer, a slab for each sentence, written once. The table records which of
+    them make up a hypothesis; the table's owner grows, forks and keeps it.
     """
 
     def __init__(self, table: BeamTable) -> None:

@@ -106,7 +106,7 @@ class Seq2Seq(nn.Module):
 
     @property
     def attentions(self) -> list[Attention[Any]]:
-        """All its attentions."""
+        """All attentions of the model."""
         return [module for module in self.modules() if isinstance(module, Attention)]
 
     @property
@@ -125,7 +125,7 @@ class Seq2Seq(nn.Module):
 
     @property
     def can_merge(self) -> bool:
-        """Can sentences that start now be decoded together with others that started before?"""
+        """True if sentences that start now can join others that started earlier."""
         return all(a.can_merge for a in self.attentions if a.place.role is Role.DECODER)
 
     def encode(self, source: Tensor) -> Encoded:
@@ -175,7 +175,7 @@ class Seq2Seq(nn.Module):
         return self.decode(tokens, memories, positions, PassOptions(need_weights))
 
     def begin(self, n: int, state: DecodeState) -> Tensor:
-        """`DecodeState.begin`, if the positions reach so far."""
+        """Call `DecodeState.begin` after checking that the positions reach far enough."""
         self._check_length(state.length + n, "target")
         return state.begin(n)
 

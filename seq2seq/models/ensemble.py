@@ -1,4 +1,4 @@
-"""Several models that translate as one: each next piece has the mean of what they give it."""
+"""Several models that translate as one: their predictions for each next piece are averaged."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ class Ensemble(Seq2Seq):
     Args:
         members: models with the same source and target pieces, which the caller has checked.
         weights: w_i, positive; they are divided by their sum. None = all the same.
-        mean: what the mean is taken of.
+        mean: quantity that is averaged.
 
     Attributes:
         cross_attentions: the first member's, whose weights are returned.
@@ -138,7 +138,7 @@ def concatenate_hidden(decoded: Sequence[Decoded]) -> Decoded:
 
 
 def normalize_weights(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
-    """Weights divided by their sum. Raises: ConfigError if they are not `count` positive ones."""
+    """Weights divided by their sum. Raises: ConfigError if not `count` positive numbers."""
     given = [1.0] * count if weights is None else weights
     if len(given) != count:
         raise ConfigError(

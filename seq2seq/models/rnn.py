@@ -38,8 +38,8 @@ class Recurrent(Seq2Seq):
             word.
         position: `none`; recurrence gives the order.
         cell: gru or lstm.
-        layers: of the encoder and of the decoder.
-        dropout: on embeddings, between layers, and on the output.
+        layers: number of layers of the encoder, and of the decoder.
+        dropout: probability of dropout on embeddings, between layers, and on the output.
 
     Raises: ConfigError for an odd width, or a position scheme.
     """

@@ -87,7 +87,7 @@ class DecodeState:
         return max(self.lengths, default=0)
 
     def reserve(self, n: int) -> bool:
-        """Take the pages that the next n tokens of every row need: all, or none and False."""
+        """Reserve pages for n more tokens per row. Returns False if too few are free."""
         table = self.targets
         return not isinstance(table, SlotTable) or table.reserve([n] * len(self.lengths))
 

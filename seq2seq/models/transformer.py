@@ -122,7 +122,7 @@ class Transformer(Seq2Seq):
 
 
 def stack(layers: int, shared: bool, build: Callable[[], nn.Module]) -> nn.ModuleList:
-    """`layers` layers, each with weights of its own or, when `shared`, all with those of one."""
+    """`layers` layers, each with its own weights or, if `shared`, all with the same weights."""
     return nn.ModuleList([build()] * layers if shared else [build() for _ in range(layers)])
 
 

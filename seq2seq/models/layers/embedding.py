@@ -83,12 +83,12 @@ class Embeddings(nn.Module):
 
 @torch.no_grad()
 def clear_start(embeddings: Embeddings, *_: Any) -> None:
-    """Let the target vector of `<s>` be zero; also a hook after weights are loaded."""
+    """Set the target vector of `<s>` to zero; also used as a hook after loading weights."""
     embeddings.target.weight[BOS] = 0
 
 
 def without_start(gradient: Tensor) -> Tensor:
-    """The gradient (V, E) without the row of `<s>`, which then neither an update nor weight decay
-    moves, also where it is the row of an output.
+    """The gradient (V, E) with a zero row for `<s>`, so that neither an update nor weight decay
+    changes that row, even if it is tied to the output.
     """
     return gradient.index_fill(0, torch.tensor([BOS], device=gradient.device), 0)

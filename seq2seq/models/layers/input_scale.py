@@ -19,5 +19,5 @@ def set_input_scales(model: nn.Module, scales: Mapping[str, float]) -> None:
 
 
 def input_scale_of(linear: nn.Module) -> float:
-    """The calibrated scale of a layer's inputs; 0 if each row is to have its own."""
+    """The calibrated scale of a layer's inputs; 0 if each row has its own."""
     return float(getattr(linear, NAME, 0.0))
