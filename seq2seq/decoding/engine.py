@@ -243,7 +243,7 @@ class Engine(SentenceEngine):
         return SentenceOptions(search, request.prefix, request.draw_id or 0, guide, tokens)
 
     def _reserve(self) -> None:
-        """Make room for the next tokens, requeueing the youngest sentences if necessary."""
+        """Make room for the next tokens, requeuing the youngest sentences if necessary."""
         for batch in list(self._batches.values()):
             while len(batch) and not batch.reserve():
                 youngest, its_batch = self._started.popitem()
