@@ -114,12 +114,14 @@ class PrintCompletion(Action):
 
 def use_new_spelling(words: list[str]) -> list[str]:
     """The command line of `translate-files` for `translate --files`, with a warning."""
-    old = Parser(add_help=False, allow_abbrev=False)
+    if words[:1] != ["translate"]:
+        return words
+    old = Parser(prog="seq2seq translate", add_help=False, allow_abbrev=False)
     old.add_argument("--files")
     old.add_argument("--output-dir")
-    if words[:1] != ["translate"] or not any(word.startswith("--files") for word in words):
-        return words
     folders, rest = old.parse_known_args(words[1:])
+    if folders.files is None:
+        return words
     words = ["translate-files", *rest, *filter(None, (folders.files, folders.output_dir))]
     new = shlex.join(["seq2seq", *words])
     show_warning(f"`translate --files` will go in the next release: type {new}")

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 SAMPLES = declarations(SampleOptions)["samples"].option
 WORKERS = declarations(EngineOptions)["workers"].option.help
 Mean = Literal["probabilities", "log-probabilities"]
-BEST = "beam_size length_penalty penalty_form coverage patience stopping beam_groups "
-BEST += "diversity_penalty"
+BEST = (
+    "beam_size length_penalty penalty_form coverage patience stopping beam_groups diversity_penalty"
+)
 LENGTHS = "length_ratio length_extra max_length min_length_ratio min_length_extra no_repeat_ngram"
 DRAWS = "temperature top_k top_p epsilon min_p seed"
 KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses, tags and the like"
@@ -115,7 +116,7 @@ class RequirementOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchFlags:
-    """The options of a search, by name as in conf/decode; what is not given is as configured."""
+    """The options of a search, named as in conf/decode; unset ones keep the configured value."""
 
     best: dict[str, Any] = subset(DiverseOptions, BEST)
     lengths: dict[str, Any] = subset(SearchOptions, LENGTHS)
@@ -142,7 +143,7 @@ class SearchFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFlags:
-    """The options of an engine; what is not given is as configured."""
+    """The options of an engine; unset ones keep the configured value."""
 
     batch_size: int | None = value("maximum sentences decoded at once by each process", "N")
     typed: dict[str, Any] = subset(EngineOptions, "cache precision")

@@ -10,7 +10,7 @@ import pytest
 from helpers.commands import Command
 
 import seq2seq.cli
-from seq2seq.cli.main import COMMANDS, options_class
+from seq2seq.cli.main import COMMANDS, options_class, use_new_spelling
 
 FOLDER = Path(seq2seq.cli.__file__).parent
 PARSER = ("main.py", "options.py")
@@ -50,3 +50,8 @@ def test_the_old_spelling_of_translate_files_works_and_names_the_new(
     assert ended.code == 0 and (tmp_path / "out" / "a").read_text()
     new = f"seq2seq translate-files {run} --shard 1/1 --max-length 5 {tmp_path / 'in'} "
     assert f"type {new}{tmp_path / 'out'}\n" in ended.err
+
+
+def test_a_text_that_begins_like_the_old_spelling_is_a_text() -> None:
+    words = ["translate", "RUN", "--", "--files are here"]
+    assert use_new_spelling(words) == words

@@ -34,7 +34,9 @@ def keyed_service(run: Path, folder: Path) -> Service:
 
 
 def loadless_twin(service: Service, **changed: Any) -> Service:
-    """A service with the models of another one, and other options."""
+    """A service with the models of another one, and other options. It describes them,
+    but translates nothing in time: their engines wake the event loop that they were loaded in.
+    """
     twin = replace(service, builders={}, **changed)
     twin.models = service.models
     return twin

@@ -1,6 +1,8 @@
 """Forms, queries and parts; glossaries and suggestions; each hostile one has an answer."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ from helpers.tiny_runs import demo_lines
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
-from helpers.services import KEYS, client_of, keyed_service, loadless_twin
+from helpers.services import KEYS, keyed_service, loaded_client
 from starlette.testclient import TestClient
 
 from seq2seq.serving.glossaries import MAX_ENTRIES, first_groups
@@ -30,9 +32,10 @@ def service(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Service:
 
 
 @pytest.fixture(scope="module")
-def keyless(service: Service, client: TestClient) -> TestClient:
+def keyless(service: Service) -> Iterator[TestClient]:
     """A client of a server that keeps nothing and needs no key."""
-    return client_of(loadless_twin(service, keys=None, storage=None))
+    with loaded_client(replace(service, keys=None, storage=None)) as client:
+        yield client
 
 
 def test_arguments_may_be_in_json_a_form_parts_or_the_query(keyless: TestClient) -> None:
