@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 SAMPLES = declarations(SampleOptions)["samples"].option
 WORKERS = declarations(EngineOptions)["workers"].option.help
 Mean = Literal["probabilities", "log-probabilities"]
-BEST = (
-    "beam_size length_penalty penalty_form coverage patience stopping beam_groups diversity_penalty"
-)
+BEST = "beam_size length_penalty penalty_form coverage patience stopping"
 LENGTHS = "length_ratio length_extra max_length min_length_ratio min_length_extra no_repeat_ngram"
 DRAWS = "temperature top_k top_p epsilon min_p seed"
 KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses, tags and the like"
@@ -118,7 +116,7 @@ class RequirementOptions:
 class SearchFlags:
     """The options of a search, named as in conf/decode; unset ones keep the configured value."""
 
-    best: dict[str, Any] = subset(DiverseOptions, BEST)
+    best: dict[str, Any] = subset(DiverseOptions, f"{BEST} beam_groups diversity_penalty")
     lengths: dict[str, Any] = subset(SearchOptions, LENGTHS)
     sample: bool = flag("sample, do not search for the best")
     draws: dict[str, Any] = subset(SampleOptions, DRAWS, prefix="for --sample: ")

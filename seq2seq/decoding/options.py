@@ -107,19 +107,14 @@ class SampleOptions(SearchOptions):
     top_k: int | None = option(
         None, "draw among this many of the best pieces only; null: all", "K", 1, ALL_TOKENS
     )
-    top_p: float = option(1.0, "draw among the fewest best pieces of this total probability", "P")
+    top_p: float = option(
+        1.0, "draw among the fewest best pieces of this total probability; 1: all", "P", 1e-6, 1
+    )
     epsilon: float = option(0.0, "draw among pieces of at least this probability only", "P", 0, 1)
     min_p: float = option(
         0.0, "draw among pieces at least this many times as probable as the best", "F", 0, 1
     )
     seed: int = option(1, "equal seeds draw equal translations, in any batch", "N", 0, 2**32 - 1)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.top_p <= 1:
-            raise ConfigError(
-                f"top_p={self.top_p} should be above 0 and at most 1, which keeps all pieces"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

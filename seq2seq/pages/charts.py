@@ -20,7 +20,8 @@ NAME = 11  # characters of such a name
 
 PARTS = ("train", "valid")
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
-FALLING = ("loss", "align_loss")  # metrics whose lowest value is the best
+# Metrics whose highest or lowest value is the best; of others, such as a command's, none is marked.
+RISING, FALLING = ("bleu", "chrf", "exact"), ("loss", "align_loss", "ser", "truncated")
 
 Point = tuple[float, float]
 
@@ -120,9 +121,9 @@ def learning_curves(rows: Sequence[Mapping[str, str]]) -> str:
     charts, until = [], max((update for update, _ in column_points(rows, "step")), default=0.0)
     for name in names:
         lines = [(part, column_points(rows, f"{part}/{name}")) for part in PARTS]
-        best = min if name in FALLING else max
+        best = max if name in RISING else min if name in FALLING else None
         series = [
-            Series(part, line, best(line, key=lambda point: point[1]) if part == "valid" else None)
+            Series(part, line, best(line, key=lambda p: p[1]) if best and part == "valid" else None)
             for part, line in lines
             if line
         ]

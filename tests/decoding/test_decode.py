@@ -171,8 +171,8 @@ def test_searches_are_built_from_plain_values() -> None:
             {"name": "sample", "temperature": math.nan},
             r"decode\.temperature=nan should be at least 0\.001",
         ),
-        ({"name": "sample", "top_p": 0.0}, r"top_p=0\.0 should be above 0 and at most 1"),
-        ({"name": "sample", "top_p": 1.1}, r"top_p=1\.1 should be above 0 and at most 1"),
+        ({"name": "sample", "top_p": 0.0}, r"top_p=0\.0 should be at least 1e-06 and at most 1"),
+        ({"name": "sample", "top_p": 1.1}, r"top_p=1\.1 should be at least 1e-06 and at most 1"),
         ({"name": "beam", "no_repeat_ngram": -1}, r"no_repeat_ngram=-1 should be at least 0"),
         ({"name": "sample", "epsilon": 1.5}, r"decode\.epsilon=1\.5 should be .* at most 1"),
         ({"name": "sample", "min_p": -0.1}, r"decode\.min_p=-0\.1 should be at least 0"),
@@ -199,5 +199,5 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
 def test_a_search_made_in_python_is_checked_like_one_of_a_configuration() -> None:
     with pytest.raises(ConfigError, match=r"beam_size=0 should be at least 1"):
         Beam(beam_size=0)
-    with pytest.raises(ConfigError, match=r"top_p=2 should be above 0"):
+    with pytest.raises(ConfigError, match=r"top_p=2 should be at least 1e-06"):
         Sample(top_p=2)

@@ -1,5 +1,6 @@
 """Charts as SVG, and learning curves drawn with them."""
 
+import re
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from xml.etree import ElementTree
@@ -95,6 +96,24 @@ def test_the_best_validation_is_marked_lowest_loss_and_highest_bleu() -> None:
         "align loss by update": ["valid 0.5, update 20"],
         "BLEU by update": ["valid 30, update 20"],
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "marked"),
+    [
+        ("ser", "1"),
+        ("truncated", "1"),
+        ("exact", "3"),
+        ("command", None),
+        ("command_seconds", None),
+    ],
+)
+def test_only_a_metric_whose_direction_is_known_has_a_best_value(
+    name: str, marked: str | None
+) -> None:
+    values = [{"step": "9", f"valid/{name}": "3"}, {"step": "19", f"valid/{name}": "1"}]
+    found = re.findall(r"<title>valid (\d), ", learning_curves(values))
+    assert found == ([marked] if marked else [])
 
 
 def test_values_that_are_not_finite_are_left_out_of_a_curve() -> None:

@@ -12,10 +12,7 @@ from seq2seq.cli.models import DeviceOptions
 from seq2seq.cli.options import argument, flag, group, positive, value
 from seq2seq.data.text.lines import check_parallel, read_lines
 
-OUTPUT = (
-    "file to write; its suffix sets the format: .png, .svg, .pdf a picture, .align links, "
-    ".html an interactive page (for a sentence, map.png in the folder of the run)"
-)
+OUTPUT = "file to write: a picture (.png, .svg, .pdf), links (.align) or a page (.html)"
 UNITS = "what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)"
 CHOOSE = "try all on --gold, and save the one with the lowest error rate beside the checkpoint"
 LINK_FILES = "instead of PATH: links from any aligner, one or two directions, source first"

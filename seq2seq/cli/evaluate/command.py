@@ -40,18 +40,12 @@ def language(text: str) -> str:
     return text
 
 
-PATHS = (
-    "systems, then SRC, one sentence per line, and REF, its translations; each may be .gz. "
-    "A REF that ends in .tsv has a column per reference"
-)
+PATHS = "systems, then SRC and REF, plain or .gz; a .tsv REF has a column per reference"
 CHOICE = (
     "any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
     "bleu-tokenized if the references look tokenized"
 )
-RESAMPLES = (
-    "resamples for 95%% intervals; 0 for none. By default 1000, and none for more than "
-    "10,000 sentences, which would fill the memory"
-)
+RESAMPLES = "resamples for 95%% intervals; 0: none (1000; none for over 10,000 sentences)"
 
 
 Test = Literal["bootstrap", "randomization"]
