@@ -87,7 +87,7 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "decoding": 4091,
+    "decoding": 4093,
     "cli": 3492,
     "text": 3341,
     "serving": 2780,

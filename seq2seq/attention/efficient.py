@@ -19,7 +19,7 @@ class Efficient(HeadedAttention[StateMemory]):
         num_heads: H; divides the width.
         bias: whether the projections have biases.
 
-    Raises: ConfigError for heads that do not divide.
+    Raises: ConfigError for heads that do not divide the width.
     Source: Shen et al. 2018, arXiv:1812.01243.
     """
 

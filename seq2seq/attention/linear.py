@@ -97,7 +97,7 @@ class Linear(FeatureAttention):
         num_heads: H; divides the width.
         bias: whether the projections have biases.
 
-    Raises: ConfigError for heads that do not divide.
+    Raises: ConfigError for heads that do not divide the width.
     Source: Katharopoulos et al. 2020, arXiv:2006.16236.
     """
 

@@ -39,8 +39,8 @@ class Linformer(HeadedAttention[StateMemory]):
         bias: whether the projections have biases.
         dropout: probability of dropping one of the T x R weights in training.
 
-    Raises: ConfigError for heads that do not divide, a rank above the length, and a sequence longer
-    than the length.
+    Raises: ConfigError for heads that do not divide the width, a rank above the length, and a
+        sequence longer than the length.
     Source: Wang et al. 2020, arXiv:2006.04768.
     """
 

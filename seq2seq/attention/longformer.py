@@ -39,8 +39,8 @@ class Longformer(WindowedAttention):
         bias: whether the projections have biases.
         dropout: probability of dropping a weight in training.
 
-    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for values
-    out of range.
+    Raises: ConfigError for heads that do not divide the width, or that the positions refuse, and
+        for values out of range.
     Source: Beltagy et al. 2020, arXiv:2004.05150.
     """
 

@@ -28,8 +28,8 @@ class LocalMonotonic(MultiHead):
         radius: D of the paper: source tokens to either side of the centre.
         score, project, bias, dropout: options of `MultiHead`. The weights are always written out.
 
-    Raises: ConfigError for a radius below 1, for heads that do not divide, and for a score that
-    the widths refuse.
+    Raises: ConfigError for a radius below 1, for heads that do not divide the width, and for a
+        score that the widths refuse.
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
 

@@ -70,8 +70,8 @@ class MultiHead(TokenAttention):
         bias: whether the projections have biases.
         dropout: probability of dropping a weight in training.
 
-    Raises: ConfigError for heads that do not divide, and for a score or heads that the kernel or
-    the positions refuse.
+    Raises: ConfigError for heads that do not divide the width, and for a score or heads that the
+        kernel or the positions refuse.
     Source: Vaswani et al. 2017, arXiv:1706.03762; Shazeer 2019, arXiv:1911.02150; Ainslie et al.
     2023, arXiv:2305.13245.
     """

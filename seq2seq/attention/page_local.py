@@ -30,8 +30,8 @@ class PageLocal(WindowedAttention):
         bias: whether the projections have biases.
         dropout: probability of dropping a weight in training.
 
-    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for values
-    out of range.
+    Raises: ConfigError for heads that do not divide the width, or that the positions refuse, and
+        for values out of range.
     Source: after the local blocks of Parmar et al. 2018, arXiv:1802.05751.
     """
 

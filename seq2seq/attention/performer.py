@@ -41,7 +41,7 @@ class Performer(FeatureAttention):
             but is another kernel.
         bias: whether the projections have biases.
 
-    Raises: ConfigError for heads that do not divide, or num_features below 1.
+    Raises: ConfigError for heads that do not divide the width, or num_features below 1.
     Source: Choromanski et al. 2020, arXiv:2009.14794.
     """
 

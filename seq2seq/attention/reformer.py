@@ -57,7 +57,7 @@ class Reformer(HeadedAttention[StateMemory]):
         rotations: the random directions, (R, H, D, num_buckets / 2): not trained, saved with the
             weights.
 
-    Raises: ConfigError for heads that do not divide, and for an odd number of buckets.
+    Raises: ConfigError for heads that do not divide the width, and for an odd number of buckets.
     Source: Kitaev et al. 2020, arXiv:2001.04451. Their chunks are cut from all tokens sorted by
     bucket, where later tokens and padding move the borders; these are not. They also divide each
     e^(e_ij) by the number of rounds in which i meets j (N_ij of their appendix A), so that rounds

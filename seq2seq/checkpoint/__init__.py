@@ -77,12 +77,12 @@ class Saved(NamedTuple):
     source: Tokenizer
     target: Tokenizer
     weights: dict[str, Tensor]
-    resumable: bool  # does it hold the state of the training?
+    resumable: bool  # True if it holds the training state
     input_scales: Mapping[str, float] = NO_SCALES  # by linear layer, calibrated for int8
 
     def source_for(self, tag: str | None) -> Tokenizer:
-        """The tokenizer of sources with a tag. None: no tag, or after training in both directions
-        that of the run's own. Raises: ConfigError for an unknown one.
+        """The tokenizer for sources with a tag. None = no tag, or the tag of the run's own
+        direction if it was trained in both. Raises: ConfigError if the tag is unknown.
         """
         if tag is None and self.config["data"].get("both_directions"):
             tag = self.config["data"]["target"]
@@ -123,8 +123,10 @@ class Saved(NamedTuple):
 
 
 def check_mechanisms(config: Mapping[str, Any]) -> None:
-    """Raises: CheckpointError for an attention that is missing, with the plug-in that had it, and
-    for a plug-in that cannot be imported.
+    """Check that the attentions of a model are installed.
+
+    Raises: CheckpointError if one is missing (with the name of its plug-in), or if a plug-in cannot
+        be imported.
     """
     for options in config["attention"].values():
         name = options.get("name") if isinstance(options, Mapping) else None

@@ -1,4 +1,4 @@
-"""The weights of a file as those of a model: read once, initialised never, in memory once.
+"""Loads the weights of a model without initializing them first, and without a second copy.
 
 Matrices in 8 bits are int8 in a file, with a float32 scale for each row, and float32 in a model.
 """
@@ -62,9 +62,9 @@ def copy_weights(state: Any) -> dict[str, Tensor]:
 
 
 def assign_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Let the parameters of a model be these tensors, in the same memory; tied ones stay tied.
+    """Make these tensors the parameters of a model, sharing their memory; tied ones stay tied.
 
-    Raises: RuntimeError if there are others, or of other shapes.
+    Raises: RuntimeError if their names or shapes are not those of the model.
     """
     before, own = dict(model.named_parameters(remove_duplicate=False)), model.state_dict()
     fitting = {
@@ -81,7 +81,7 @@ def assign_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def is_rounded(parameter: Tensor) -> bool:
-    """Is it a matrix that 8 bits are for?"""
+    """True if a parameter is a matrix with rows long enough for 8 bits."""
     return parameter.dim() >= 2 and parameter.shape[-1] >= SHORTEST_ROW
 
 

@@ -206,7 +206,7 @@ def read_texts(options: TranslateOptions, texts: Sequence[str], cut: Cutter) -> 
 def read_input(options: TranslateOptions) -> str:
     """The whole input, with its line ends.
 
-    Raises: DataError for more than 16 MiB, and for what is no text.
+    Raises: DataError if it is longer than 16 MiB, or not text.
     """
     with ExitStack() as stack:
         stream = cast(Readable, sys.stdin.buffer)

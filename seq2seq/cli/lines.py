@@ -48,9 +48,9 @@ class InputLines:
                 yield strip_line_end(decode_leniently(raw, f"{self._place} {line_no}"))
 
     def ready(self) -> bool:
-        """Is another line, or the end, there without a long wait for the writer?
+        """True if another line, or the end, can be read without a long wait for the writer.
 
-        Waits at most `PATIENCE` seconds in all before it answers no.
+        Waits at most `PATIENCE` seconds in all.
         """
         if b"\n" in self._rest or self._text.pending:
             return True

@@ -96,10 +96,10 @@ def describe_scores(options: ScoreOptions, output: Path, ledger: Path) -> dict[s
 
 
 def cut_to_windows(path: Path) -> int:
-    """Cut off what follows the last whole window of rows. Returns: the rows that are left, which
-    need not be made again.
+    """Cut off the rows after the last complete window. Returns: the number of rows that are left.
 
-    A window is made whole, or again: batches, and so the last digits, are as if none was.
+    Incomplete windows are scored again, so that batches, and with them the last digits of scores,
+    are those of an uninterrupted run.
     """
     rows = ends = length = 0
     with path.open("a+b") as file:
@@ -113,7 +113,7 @@ def cut_to_windows(path: Path) -> int:
 
 
 def iterate_rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
-    """The first rows of a file of scores. Raises: DataError for a line that is none."""
+    """The first rows of a file of scores. Raises: DataError if a line is not a JSON object."""
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
             try:

@@ -138,7 +138,7 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
 
 
 def access_of(options: AccessOptions, keys: list[bytes] | None) -> "Access":
-    """From where requests are answered. Raises: ConfigError for what is no name or address."""
+    """The clients that are answered. Raises: ConfigError for an invalid host or address."""
     from seq2seq.serving.auth import LOOPBACK, Access, parse_hosts, parse_proxies
 
     hosts = None  # any: where others ask, names are not known; and a strange page has no key

@@ -112,7 +112,7 @@ def read_shard(shard: Shard, several: bool) -> bytes | None:
     """The translations of a shard; None if it is missing or damaged.
 
     Args:
-        several: has it several lines, or none, for a line?
+        several: True if a line may have any number of translations.
     """
     try:
         packed = shard.path.read_bytes()

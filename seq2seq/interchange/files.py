@@ -61,7 +61,9 @@ class Folder:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """The tensors. Raises: DataError for another file, ConfigError without the package."""
+    """The tensors of a file. Raises: DataError if it is not a safetensors file, ConfigError if the
+    package is not installed.
+    """
     import_library("safetensors")
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -145,9 +145,7 @@ def build_piece_model(tokenizer: Tokenizer) -> piece_model.PieceModel:
 
 
 def reorder(table: Tensor, added: float) -> np.ndarray:
-    """The rows of a table over a vocabulary in Marian's order, and `added` in the rows that fill it
-    up.
-    """
+    """The rows of a table over a vocabulary in Marian's order, padded with rows of `added`."""
     rows = table.detach()[[EOS, UNK, *range(len(NAMES), len(table))]].float().numpy()
     shape = (-len(rows) % WIDTH, *rows.shape[1:])
     return np.concatenate((rows, np.full(shape, added, rows.dtype)))

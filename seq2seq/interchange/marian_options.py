@@ -116,7 +116,7 @@ def find_wrong_options(config: Mapping[Any, Any], sizes: list[int]) -> list[str]
         wrong.append(f"{', '.join(ORDER)} are {given}; expected '', 'dan', '' or 'n', 'da', 'n'")
     if is_recurrent(config) and config.get("dec-cell") != "ssru":
         wrong.append(f"dec-cell={shorten(config.get('dec-cell'))} should be 'ssru'")
-    # Zeros, or none, stand for all pieces.
+    # Zeros, or an empty list, mean all pieces.
     if (given := config.get("dim-vocabs", [])) not in ([], [0, 0], sizes):
         wrong.append(
             f"dim-vocabs={shorten(given)} should be {sizes}, as many as the vocabularies have"

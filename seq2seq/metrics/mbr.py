@@ -89,7 +89,7 @@ def count_overlaps(texts: Sequence[str], orders: int) -> Iterator[tuple[Tensor, 
 
 
 def count_matches(owners: Array, grams: Array, occurrences: Array, U: int) -> Tensor:
-    """The n-grams that any two of U texts share, from those of all: (M,) each -> (U, U).
+    """Count the n-grams that each two of U texts share, from those of all: (M,) each -> (U, U).
 
     The k-th occurrence of an n-gram in a text is a feature. Two texts share as many occurrences as
     both have, which is the smaller of their counts, so a product of matrices of zeros and ones

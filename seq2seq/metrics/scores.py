@@ -120,12 +120,12 @@ def sacrebleu_score(metric: Metric, hypotheses: Sequence[str], resamples: int) -
 
 
 def usual_resamples(sentences: int) -> int:
-    """The default count of resamples: none if they would fill the memory."""
+    """The default number of resamples: 0 if they would fill the memory."""
     return RESAMPLES if sentences <= MANY else 0
 
 
 def check_seed() -> None:
-    """Raises: ConfigError if SACREBLEU_SEED in the environment is no seed."""
+    """Raises: ConfigError if the environment variable SACREBLEU_SEED is not a seed."""
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if seed.lower() != "none" and not (seed.isascii() and seed.isdigit()):
         raise ConfigError(

@@ -43,7 +43,9 @@ def nearest_to(hypotheses: Sequence[str], reference: str) -> int:
 def extremes(
     judged: Sequence[SentenceQuality], count: int
 ) -> tuple[list[SentenceQuality], list[SentenceQuality]]:
-    """The worst sentences and the best, none in both; of equal ones the longer first."""
+    """The worst and the best sentences, none of which is in both lists; among equals, the longer
+    come first.
+    """
     ranked = sorted(judged, key=lambda j: (j.quality, -len(j.reference)))
     count = min(count, len(ranked) // 2)
     best = sorted(judged, key=lambda j: (-j.quality, -len(j.reference)))

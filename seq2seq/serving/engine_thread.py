@@ -51,7 +51,7 @@ class EngineThread:
     # For the front.
 
     def start(self) -> None:
-        """Begin to work for the event loop that runs."""
+        """Start the thread, which reports its results to the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 

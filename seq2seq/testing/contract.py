@@ -92,7 +92,7 @@ def check_padding(subject: Subject) -> None:
 
 
 def check_only_padding(subject: Subject) -> None:
-    """A row of padding only is an answer to nothing: zeros, and finite gradients."""
+    """A row of only padding gives zeros, and finite gradients."""
     attention, size = subject.build(), 7
     with torch.no_grad():
         for name, parameter in attention.named_parameters():

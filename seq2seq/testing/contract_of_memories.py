@@ -102,7 +102,7 @@ def check_beams_as_queries(subject: Subject) -> None:
 
 @torch.no_grad()
 def check_size_of_memory(subject: Subject) -> None:
-    """A decoder's memory knows its bytes: those of half of its rows are half of all."""
+    """A decoder's memory knows its size: half of the rows take half of the bytes."""
     attention = subject.build()
     memory = attention.new_memory()
     attention.advance(randn(4, 9, DIM), memory, torch.arange(9))

@@ -1,4 +1,4 @@
-"""A mechanism in one place, as the contract tests it, and what it is given and compared by."""
+"""A mechanism in one place, as the contract tests it, with its inputs and comparisons."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

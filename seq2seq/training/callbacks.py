@@ -76,7 +76,7 @@ def gather_from_all(state: Tensor) -> list[Tensor]:
 
 
 def ends_update(trainer: L.Trainer, index: int) -> bool:
-    """Does micro-batch `index` of the epoch complete an update?"""
+    """True if micro-batch `index` of the epoch completes an update."""
     return (index + 1) % trainer.accumulate_grad_batches == 0
 
 

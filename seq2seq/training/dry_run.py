@@ -1,4 +1,4 @@
-"""A check before a long run: does the largest batch fit, and how fast is an update?"""
+"""A check before a long run: the memory of the largest batch, and the time of an update."""
 
 import math
 import os

@@ -68,8 +68,8 @@ def check_recordable(texts: Iterable[str]) -> None:
 
 
 def in_full(overrides: Iterable[str]) -> list[str]:
-    """Overrides with `init=PATH` as `init.checkpoint=PATH`, beside which others of `init` may
-    stand.
+    """Overrides with `init=PATH` written as `init.checkpoint=PATH`, so that other options of `init`
+    may be given too.
     """
     return [re.sub(r"^init=", "init.checkpoint=", typed) for typed in overrides]
 

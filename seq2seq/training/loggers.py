@@ -73,7 +73,7 @@ def read_logger(node: Mapping[str, Any]) -> LoggerBuilder:
 
 
 def is_installed(package: str) -> bool:
-    """Is there a package of that name? It is not imported."""
+    """True if there is a package of that name, which is not imported."""
     spec = find_spec(package)
     # Any folder of that name, such as the wandb/ of earlier runs, counts as a package too; but
     # without __init__.py it has no origin.

@@ -1,6 +1,6 @@
-"""The loss of a batch: label-smoothed cross-entropy, R-Drop or SimCut, and that of a guided head.
+"""The loss of a batch: label-smoothed cross-entropy, R-Drop, SimCut, and the loss of a guided head.
 
-The scores of the whole batch are never held at once.
+The scores of the whole batch are never in memory at once.
 """
 
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def batch_loss(
 
 
 def cut_second(source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The cuts of a batch that is repeated: of the second pass only."""
+    """The cuts of a batch that is computed twice: none in the first pass."""
     of_source, of_target = (torch.cat((torch.zeros_like(x), x)) for x in (source, target))
     return of_source, of_target
 
@@ -140,8 +140,8 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
 def subtract_target(
     hidden: Tensor, target: Tensor, weight: Tensor, gradients: list[Tensor], smoothing: float
 ) -> None:
-    """The terms of the gradient that do not depend on the scores: those of the smoothed target, of
-    which the first hidden state of a token learns.
+    """Add the terms of the gradient that do not depend on the scores: those of the smoothed target,
+    for the first hidden state of each token.
     """
     hidden, (of_hidden, of_weight, of_bias) = hidden[0], gradients
     of_hidden = of_hidden[0]
@@ -302,7 +302,7 @@ class ChunkedLoss(Function):
     Args:
         hidden: (K, R, E).
         weight, bias: of the vocabulary layer.
-        with_gradient: are the gradients needed?
+        with_gradient: True if the gradients are needed.
         target: (R,) ids.
         size: tokens of a chunk.
         add: adds the loss of a chunk, and its gradients if they are needed.

@@ -87,7 +87,7 @@ class Reporter(L.Callback):
         self.last_batch_at = self.last_line_at = time.perf_counter()
 
     def is_silent(self, trainer: L.Trainer) -> bool:
-        """Has so long a time passed in silence that a progress line is due?"""
+        """True if nothing was printed for so long that a progress line is due."""
         return time.perf_counter() - self.last_line_at >= self.silence and trainer.is_global_zero
 
     def print_line(self, line: str) -> None:

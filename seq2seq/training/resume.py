@@ -235,8 +235,8 @@ def map_vocabulary(saved: Saved, now: Saved) -> tuple[Saved, list[str]]:
 
 
 def find_sources(old: Tokenizer, new: Tokenizer) -> Sources:
-    """The old pieces whose mean each new one begins as: one that writes the same, or the fewest
-    that spell it, or none.
+    """The old pieces from whose mean each new piece starts: one that writes the same text, else the
+    fewest that spell it, else none.
     """
     of_old, of_new = Spelling(old), Spelling(new)
     ids = {named: i for i, named in enumerate(zip(old.symbols(), of_old.writes, strict=True))}
@@ -247,8 +247,8 @@ def find_sources(old: Tokenizer, new: Tokenizer) -> Sources:
 
 
 def map_rows(old: Tensor, new: Tensor, sources: Sources) -> Tensor:
-    """The rows of old (V, ...) by which those of new (W, ...) begin, which stay where there are no
-    sources.
+    """The matrix `new` (W, ...) with each row replaced by the mean of its sources, rows of `old`
+    (V, ...); rows without sources stay.
     """
     mapped = new.clone()
     for row, ids in enumerate(sources):

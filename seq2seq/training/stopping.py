@@ -84,8 +84,8 @@ class StopOnSignal(L.Callback):
 
 
 class Patience(EarlyStopping):
-    """Ends a run after some validations without a better score; one that had ended so, and is
-    resumed, ends at once.
+    """Ends a run after some validations without a better score. A run that has ended in this way
+    ends at once when it is resumed.
     """
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

@@ -79,7 +79,7 @@ def describe_outcome(path: Path) -> str:
 
 
 def is_job() -> bool:
-    """Does this process train a job of a sweep?"""
+    """True if this process trains a job of a sweep."""
     return HydraConfig.get().mode == RunMode.MULTIRUN
 
 
@@ -105,7 +105,7 @@ def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> fl
 
 
 def needs_fresh_processes(options: TrainerOptions) -> bool:
-    """Must this process hand its job of a sweep to several fresh processes?"""
+    """True if a job of a sweep must be trained by new processes."""
     if not is_job() or "LOCAL_RANK" in os.environ:
         return False
     if options.strategy != "auto" or options.num_nodes > 1:

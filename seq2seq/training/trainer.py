@@ -217,9 +217,9 @@ def choose_precision(options: TrainerOptions, resume: str | None) -> TrainerOpti
 
 
 def find_cpu_bfloat16(cpu_info: str) -> tuple[bool, str]:
-    """Has a processor instructions for products in bfloat16? And the answer in words.
+    """Whether a processor has instructions for products in bfloat16; the same in words.
 
-    torch is not asked: it says yes where they are emulated, too.
+    torch also says yes where they are emulated, so it is not asked.
 
     Args:
         cpu_info: the text of /proc/cpuinfo, or "" where there is none.
@@ -240,7 +240,7 @@ def read_cpu_info() -> str:
 
 
 def find_gpu_bfloat16() -> tuple[bool, str]:
-    """As `find_cpu_bfloat16`, of the GPU."""
+    """The same as `find_cpu_bfloat16`, for the GPU."""
     is_fast = torch.cuda.is_bf16_supported(including_emulation=False)
     return is_fast, f"this GPU has {'' if is_fast else 'no '}instructions for bfloat16"
 

@@ -17,7 +17,7 @@ seq2seq = commands.seq2seq
 def run(base: Path) -> Path:
     """Two corpora of the same sources: the answers of one are always Yes, of the other No."""
     folder = base / "tagged"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # a process may set this up twice, between other files
     for name, answer, part in (
         ("yes", "Yes.\n", "train"),
         ("no", "No.\n", "train"),

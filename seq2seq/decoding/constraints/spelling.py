@@ -85,6 +85,10 @@ class Spelling:
         # Each phrase is spelled when it is checked, and when a guide is made.
         self.spellings = lru_cache(MAX_CACHED)(self._find_spellings)
 
+    def __reduce__(self) -> tuple[type["Spelling"], tuple[Tokenizer]]:
+        # A cache cannot be pickled, so another process reads the pieces again.
+        return Spelling, (self._tokenizer,)
+
     def bytes_of(self, text: str) -> bytes:
         """The bytes of a text as the tokenizer's normalizer writes it."""
         return b"".join(map(self._bytes_of, self._words(text)))

@@ -1,3 +1,4 @@
+import pickle
 import random
 import unicodedata
 from functools import cache
@@ -349,3 +350,11 @@ def test_an_empty_phrase_is_refused(phrase: str) -> None:
 def test_a_phrase_occurs_as_whole_words(phrase: str, text: str, there: bool) -> None:
     assert count_occurrences(phrase, text) == there
     assert (count_occurrences(phrase, text, anywhere=True) > 0) == (phrase in text)
+
+
+@every_kind
+def test_another_process_gets_a_spelling_that_was_used(kind: str) -> None:
+    ours = spelling_of(kind)
+    expected = ours.spellings("dogs")
+    theirs = pickle.loads(pickle.dumps(ours))
+    assert theirs.writes == ours.writes and theirs.spellings("dogs") == expected
