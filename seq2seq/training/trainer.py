@@ -217,7 +217,7 @@ def choose_precision(options: TrainerOptions, resume: str | None) -> TrainerOpti
 
 
 def find_cpu_bfloat16(cpu_info: str) -> tuple[bool, str]:
-    """Whether a processor has instructions for products in bfloat16; the same in words.
+    """True if a processor has instructions for products in bfloat16; and the same in words.
 
     torch also says yes where they are emulated, so it is not asked.
 
