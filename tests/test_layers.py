@@ -88,7 +88,7 @@ LIBRARIES = {
 # raises one says why.
 BUDGETS = {
     "decoding": 4093,
-    "cli": 3492,
+    "cli": 3491,
     "text": 3341,
     "serving": 2780,
     "data": 2595,

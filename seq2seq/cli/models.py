@@ -269,12 +269,11 @@ def choose_shortlist(path: Path, given: Path | None) -> Path | None:
     """The shortlist for a model, for a process in any folder: that of --shortlist, or else the one
     in the folder of its run, which is then printed.
     """
-    from seq2seq.decoding.shortlist.file import find_shortlist
-
     if given is not None:
         return None if given == Path("none") else given.absolute()
-    found = find_shortlist(path)
-    if found is None:
-        return None
-    print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
-    return found.absolute()
+    with defer_collection():
+        from seq2seq.decoding.shortlist.file import find_shortlist  # imports torch
+
+    if found := find_shortlist(path):
+        print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
+    return found and found.absolute()
