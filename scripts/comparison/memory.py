@@ -8,7 +8,7 @@ from attention_bench.live_memory import live_memory
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import BOS, EOS
-from seq2seq.data.batches.batch import Batch
+from seq2seq.data.batches.batch import pair_batch
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
 from seq2seq.training.loss import batch_loss
@@ -83,7 +83,7 @@ def peak_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
         source = torch.full((1, length), BOS, device=device)
         target = torch.full((1, length + 1), BOS, device=device)
         source[:, -1] = target[:, -1] = EOS
-        batch = Batch(source, target, length, length, [0])
+        batch = pair_batch(source, target, length, [0])
         model.zero_grad(set_to_none=True)
         return live_memory(lambda: batch_loss(model, batch, 0.1).smoothed.backward(), device).peak
 

@@ -10,8 +10,9 @@ from decoding_bench.engines import search_of
 from plain_transformer import ModelSize, our_model
 from torch import Tensor
 
-from seq2seq.base.symbols import PAD
-from seq2seq.data.batches.batch import Batch, with_end
+from seq2seq.base.symbols import BOS
+from seq2seq.data.batches.batch import Batch, pair_batch, with_end
+from seq2seq.data.batches.transfer import map_tensors
 from seq2seq.decoding.engine import Engine
 from seq2seq.decoding.options import Cache
 from seq2seq.decoding.request import SentenceRequest
@@ -66,9 +67,8 @@ def random_batch(
 ) -> Batch:
     """A batch of `count` pairs of random lengths."""
     source, target = (random_rows(count, shortest, longest, vocabulary) for _ in range(2))
-    sides = with_end(source).to(device), with_end(target, 1).to(device)
-    tokens = int((sides[1][:, 1:] != PAD).sum())
-    return Batch(*sides, tokens, tokens, list(range(count)))
+    batch = pair_batch(with_end(source), with_end(target, BOS), 0, range(count))
+    return map_tensors(batch._replace(total=batch.tokens), lambda x: x.to(device))
 
 
 def seconds(run: Callable[[], object], device: torch.device) -> float:

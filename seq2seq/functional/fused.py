@@ -1,11 +1,17 @@
 """Dot-product attention through torch's fused kernel, with that kernel's traps handled."""
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import causal_mask, intersect_masks
+
+# Not cuDNN's, which plans anew for each shape, for up to a second; batches have many shapes.
+BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 def fused_attention(
@@ -60,7 +66,13 @@ def fused_attention(
     if D != M:
         # On a CPU, two different widths fall back to a kernel that holds T x S weights.
         q, k, v = (pad(x, (0, max(D, M) - x.shape[-1])) for x in (q, k, v))
-    with torch.autocast(device, enabled=False):
+    grouped = sizes["G"] != sizes["H"]
+    if device == "cuda" and grouped and mask is not None:
+        # With groups and a mask, only the kernel that holds T x S weights would be left.
+        k, v = (x.repeat_interleave(sizes["H"] // sizes["G"], dim=1) for x in (k, v))
+        grouped = False
+    kernels = sdpa_kernel(BACKENDS) if device == "cuda" else nullcontext()
+    with torch.autocast(device, enabled=False), kernels:
         out = scaled_dot_product_attention(
             q.to(inner),
             k.to(inner),
@@ -69,6 +81,6 @@ def fused_attention(
             dropout_p=dropout,
             is_causal=square and T > 1,
             scale=scale,
-            enable_gqa=sizes["G"] != sizes["H"],
+            enable_gqa=grouped,
         )
     return out[..., :M].to(dtype)

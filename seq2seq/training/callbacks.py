@@ -80,6 +80,12 @@ def ends_update(trainer: L.Trainer, index: int) -> bool:
     return (index + 1) % trainer.accumulate_grad_batches == 0
 
 
+def is_line_due(trainer: L.Trainer, index: int) -> bool:
+    """True if a line of metrics.csv is written after micro-batch `index` of the epoch."""
+    every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
+    return ends_update(trainer, index) and trainer.global_step % every == 0
+
+
 class MovingAverage(WeightAveraging):
     """Exponential moving average: after update n, average = d average + (1 - d) weights with
     d = min(decay, (1 + n) / (10 + n)), so that the initial random weights are soon forgotten.
@@ -96,14 +102,28 @@ class MovingAverage(WeightAveraging):
     def __init__(self, decay: float):
         self.decay = decay
         # Buffers are constants here, some of them integers: they are not averaged.
-        super().__init__(use_buffers=False, multi_avg_fn=self._mix)
+        super().__init__(use_buffers=False)
 
-    def _mix(self, averages: Any, weights: Any, updates: Tensor | int) -> None:
-        # A tensor stays a tensor: reading its value would synchronise with the GPU.
-        n = torch.as_tensor(updates)
-        decay = ((1 + n) / (10 + n)).clamp(max=self.decay)
-        for average, weight in zip(averages, weights, strict=True):
-            average.lerp_(weight, (1 - decay).to(average.dtype))
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        super().setup(trainer, pl_module, stage)
+        average = self._average_model
+        if average is not None:  # the count is read at each update: a GPU would be waited for
+            average.n_averaged = average.n_averaged.cpu()
+
+    @torch.no_grad()
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
+        if trainer.global_step <= self._latest_update_step:
+            return
+        self._latest_update_step = trainer.global_step
+        assert self._average_model is not None
+        updates = self._average_model.n_averaged.numpy()  # a view
+        n = int(updates)
+        decay = min(self.decay, (1 + n) / (10 + n)) if n else 0.0
+        averages = list(self._average_model.module.parameters())
+        torch._foreach_lerp_(averages, list(pl_module.parameters()), 1 - decay)
+        updates += 1
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Keep the weights. Lightning would replace them by the average here, before last.ckpt is
@@ -127,25 +147,24 @@ class MeanLoss(L.Callback):
 
     A single batch says little: its sentences have similar lengths, and the loss varies more with
     length than over weeks of training. Sums stay on the device until a line is due.
-
-    Args:
-        every: updates between two lines.
     """
 
-    def __init__(self, every: int):
-        self.every = every
-        # (2, 2): the sum and the token count of each loss, in the order of NAMES.
-        self.sums = torch.zeros(2, 2, dtype=torch.float64)
+    def __init__(self) -> None:
+        # The sum and the token count of each loss, in the order of NAMES.
+        self.sums, self.counts = torch.zeros(2, dtype=torch.float64), [0, 0]
 
     def state_dict(self) -> dict[str, Any]:
         return {"sums": self._of_all_devices()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.sums = state["sums"]
+        self.sums, counts = state["sums"].unbind(1)
+        self.counts = [int(count) for count in counts]
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # Loaded sums cover all devices, so only one device continues from them.
-        self.sums = self.sums.to(pl_module.device) * (trainer.global_rank == 0)
+        first = trainer.global_rank == 0
+        self.sums = self.sums.to(pl_module.device) * first
+        self.counts = [count * first for count in self.counts]
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
         # Resumed from the end of a training, Lightning counts one update too many: its lines would
@@ -156,15 +175,20 @@ class MeanLoss(L.Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
         self.sums += outputs["sums"]
-        if not ends_update(trainer, index) or trainer.global_step % self.every:
+        self.counts[0] += batch.tokens
+        self.counts[1] += batch.links.linked if batch.links is not None else 0
+        if not is_line_due(trainer, index):
             return
         for name, (total, tokens) in zip(NAMES, self._of_all_devices().tolist(), strict=True):
             if tokens:  # there may have been no links
-                pl_module.log(name, total / tokens, prog_bar=name == NAMES[0])
+                pl_module.log(name, total / tokens)
         self.sums.zero_()
+        self.counts = [0, 0]
 
-    def _of_all_devices(self) -> torch.Tensor:
-        return torch.stack(gather_from_all(self.sums)).sum(0)
+    def _of_all_devices(self) -> Tensor:
+        """The sums and token counts of all devices, (2 losses, 2)."""
+        both = torch.stack((self.sums, self.sums.new_tensor(self.counts)), 1)
+        return torch.stack(gather_from_all(both)).sum(0)
 
 
 class Int8Passes(L.Callback):

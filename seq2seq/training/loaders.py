@@ -2,6 +2,8 @@
 processes there are.
 """
 
+import torch
+
 from seq2seq.data.augment.augmentation import Augmentation, RowText
 from seq2seq.data.augment.augmented_text import AugmentOptions
 from seq2seq.data.augment.subword_regularization import SubwordRegularization
@@ -10,8 +12,15 @@ from seq2seq.data.prepare import Prepared
 from seq2seq.training.config.plan import Plan
 
 
-def train_loader(plan: Plan, prepared: Prepared, *, rank: int = 0, world: int = 1) -> BatchLoader:
-    """The training batches of one of `world` processes."""
+def train_loader(
+    plan: Plan,
+    prepared: Prepared,
+    *,
+    rank: int = 0,
+    world: int = 1,
+    device: torch.device | None = None,
+) -> BatchLoader:
+    """The training batches of one of `world` processes, on its device."""
     return BatchLoader(
         prepared.train,
         max_tokens=plan.data.max_tokens,
@@ -22,6 +31,7 @@ def train_loader(plan: Plan, prepared: Prepared, *, rank: int = 0, world: int = 
         variants=build_variants(plan, prepared),
         stages=prepared.stages,
         cut=plan.loss.simcut_p if plan.loss.simcut else 0.0,
+        device=device,
     )
 
 

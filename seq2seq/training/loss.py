@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import Function
 
-from seq2seq.base.symbols import PAD
 from seq2seq.data.batches.batch import Batch
 from seq2seq.models import PassOptions, Seq2Seq
 from seq2seq.models.base import Layers
@@ -41,19 +40,19 @@ def batch_loss(
             batch twice in one pass, with different dropout masks. The guided head's loss is the
             mean of both as well; with SimCut it is that of the untouched pass.
     """
-    labels = batch.target[:, 1:]
-    real = labels != PAD
     layers: Layers = False if guide is None or batch.links is None else (guide.layer,)
     copies = 2 if alpha else 1
     source, given = (side.repeat(copies, 1) for side in (batch.source, batch.target[:, :-1]))
     cuts = None if batch.cuts is None or not alpha else cut_second(*batch.cuts)
     hidden, weights = model(source, given, PassOptions(layers, *cuts or ()))
-    rows, output = hidden[real.repeat(copies, 1)], model.embeddings.output
+    # Not a mask, whose number of True a GPU would have to report.
+    places = torch.cat([batch.places + n * (given.numel() // copies) for n in range(copies)])
+    rows, output = hidden.flatten(0, 1).index_select(0, places), model.embeddings.output
     if alpha:
         compare = r_drop if cuts is None else simcut
-        loss = compare(rows, output, labels[real], alpha=alpha, smoothing=smoothing)
+        loss = compare(rows, output, batch.labels, alpha=alpha, smoothing=smoothing)
     else:
-        loss = cross_entropy(rows, output, labels[real], smoothing=smoothing)
+        loss = cross_entropy(rows, output, batch.labels, smoothing=smoothing)
     if guide is not None and batch.links is not None:
         passes = weights[0, :, guide.head].chunk(copies)
         learning = passes if cuts is None else passes[:1]

@@ -133,16 +133,15 @@ class TrainingModule(L.LightningModule):
         options = self.plan.loss
         alpha = options.r_drop or options.simcut  # one of the two
         loss = batch_loss(self.model, batch, options.label_smoothing, self.guide, alpha)
-        sums = torch.zeros(2, 2, dtype=torch.float64, device=loss.nll.device)
-        sums[0, 0], sums[0, 1] = loss.nll, batch.tokens
+        sums = [loss.nll, torch.zeros_like(loss.nll)]
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
         total = loss.smoothed * (pieces / batch.total)
         if loss.align is not None and self.guide is not None and batch.links is not None:
-            sums[1, 0], sums[1, 1] = loss.align.detach(), batch.links.linked
+            sums[1] = loss.align.detach()
             # A batch may have no links.
             total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
-        return {"loss": total, "sums": sums}
+        return {"loss": total, "sums": torch.stack(sums).double()}
 
     def on_validation_epoch_start(self) -> None:
         self.translations = {}
@@ -169,11 +168,11 @@ class TrainingModule(L.LightningModule):
         self.translations.update(zip(indices, pairs, strict=True))
 
     def on_validation_epoch_end(self) -> None:
-        self.log("valid/loss", self.valid_loss, prog_bar=True)
+        self.log("valid/loss", self.valid_loss)
         if self.valid_align_loss.update_called:
             self.log("valid/align_loss", self.valid_align_loss)
         for name, score in self.valid_scores.items():
-            self.log(f"valid/{name}", score, prog_bar=name == "bleu")
+            self.log(f"valid/{name}", score)
         self.log("valid/truncated", self.valid_truncated)
 
     def configure_optimizers(self) -> Any:

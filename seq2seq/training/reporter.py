@@ -12,6 +12,7 @@ from lightning.pytorch.callbacks import RichProgressBar, Timer
 
 from seq2seq.base.errors import escape
 from seq2seq.data.batches.batch import Batch
+from seq2seq.training.callbacks import is_line_due
 from seq2seq.training.module import SYMBOL_METRICS, TrainingModule
 
 
@@ -20,9 +21,16 @@ class ProgressBar(RichProgressBar):
 
     SHOWN = {"train/loss": "loss", "valid/bleu": "BLEU", "train/tokens_per_second": "tokens/s"}
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: dict[str, Any] = {}
+
     def get_metrics(self, trainer: L.Trainer, pl_module: L.LightningModule) -> dict[str, Any]:
-        values = trainer.progress_bar_metrics
-        return {word: f"{values[key]:,.2f}" for key, word in self.SHOWN.items() if key in values}
+        # Between two lines nothing changes, and reading the values would wait for the device.
+        if not trainer.training or trainer.global_step % trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+            values, names = trainer.callback_metrics, self.SHOWN.items()
+            self.shown = {word: f"{values[key]:,.2f}" for key, word in names if key in values}
+        return self.shown
 
     def _get_train_description(self, current_epoch: int) -> str:
         # Lightning's text counts up to max_epochs, which is -1 where max_steps ends training.
@@ -50,14 +58,19 @@ class Reporter(L.Callback):
         self.first_step = trainer.global_step
 
     def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *_: Any
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Batch,
+        index: int,
     ) -> None:
         self.tokens += batch.total / trainer.accumulate_grad_batches
         now = time.perf_counter()
         self.seconds += now - self.last_batch_at
         self.last_batch_at = now
-        if self.seconds:
-            pl_module.log("train/tokens_per_second", self.tokens / self.seconds, prog_bar=True)
+        if self.seconds and is_line_due(trainer, index):
+            pl_module.log("train/tokens_per_second", self.tokens / self.seconds)
         if self.is_silent(trainer):
             step, left = self.describe_step(trainer), self.describe_time_left(trainer)
             self.print_line(f"{step}{self.describe_speed()}{left}")

@@ -141,7 +141,9 @@ def train(
     rank, world = trainer.global_rank, trainer.world_size
     trainer.fit(
         module,
-        train_loader(plan, prepared, rank=rank, world=world),
+        train_loader(
+            plan, prepared, rank=rank, world=world, device=trainer.strategy.root_device
+        ),
         EvalBatches(prepared.valid, max_tokens=plan.data.max_tokens, rank=rank, world=world),
         ckpt_path=resume,
         weights_only=True,

@@ -10,6 +10,7 @@ from typing import Any
 
 import lightning as L
 import torch
+import torch.distributed as dist
 from lightning.pytorch.callbacks import EarlyStopping
 
 from seq2seq.base.errors import Seq2SeqError
@@ -40,12 +41,19 @@ class StopOnSignal(L.Callback):
         self.last = last
         self.received: int | None = None
         self.told_at = 0.0
-        self.stopping = False
+        self.stopping = 0  # the signal that all processes stop for; 0 = none
+        self.group: Any = None  # all processes; None if there is one
         self.before: dict[int, Handler] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # After Lightning's own handlers, one of which would stop between two micro-batches.
         self.before = {signum: signal.signal(signum, self._note) for signum in self.SIGNALS}
+        if trainer.world_size > 1:
+            # Hosts agree among themselves: asking over NCCL would wait for the GPUs.
+            self.group = dist.new_group(backend="gloo")
+            # Lightning asks for its own signals at every batch, and waits for the GPU:
+            # https://github.com/Lightning-AI/pytorch-lightning/issues/21487
+            trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         if self.received is None:
@@ -57,17 +65,22 @@ class StopOnSignal(L.Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
         if ends_update(trainer, index):
-            told = self.received is not None
-            self.stopping = trainer.strategy.reduce_boolean_decision(told, all=False)
-            self.last.wanted |= self.stopping
+            self.stopping = self._agree(self.received or 0)
+            self.last.wanted |= self.stopping > 0
+
+    def _agree(self, signum: int) -> int:
+        """The highest signal that a process has received."""
+        if self.group is None:
+            return signum
+        received = torch.tensor(signum)
+        dist.all_reduce(received, dist.ReduceOp.MAX, self.group)
+        return int(received)
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
         """By now the last step is complete: its metrics are written, and its validation is done."""
         if not self.stopping:
             return
-        # Processes that were told late, or not at all, exit with the same code.
-        told = torch.tensor(self.received or 0, device=trainer.strategy.root_device)
-        signum = signal.Signals(int(trainer.strategy.reduce(told, reduce_op="max")))
+        signum = signal.Signals(self.stopping)
         if trainer.is_global_zero:
             print(
                 f"stopped by {signum.name} after step {trainer.global_step:,}; "

@@ -170,7 +170,7 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
         NextEpoch(),
         StopOnDivergence(plan.folder, plan.optimizer.lr, every),
         MovingAverage(ema) if ema is not None else None,
-        MeanLoss(every),
+        MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
         CommandScore(command, text) if command is not None else None,
         Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),

@@ -47,7 +47,9 @@ class Running:
     """A training of two micro-batches an update, with a line every two updates."""
 
     def __init__(self) -> None:
-        self.trainer: Any = SimpleNamespace(accumulate_grad_batches=2, global_step=0, global_rank=0)
+        self.trainer: Any = SimpleNamespace(
+            accumulate_grad_batches=2, log_every_n_steps=2, global_step=0, global_rank=0
+        )
         self.logged: list[tuple[str, float]] = []
         self.module: Any = SimpleNamespace(
             device="cpu", log=lambda name, value, **_: self.logged.append((name, value))
@@ -57,13 +59,14 @@ class Running:
     def add(self, callback: MeanLoss, *sums: tuple[float, int]) -> None:
         self.batches += 1
         self.trainer.global_step = self.batches // 2
-        outputs = {"sums": torch.tensor(sums, dtype=torch.float64)}
-        batch: Any = None
+        totals, (tokens, linked) = zip(*sums, strict=True)
+        outputs = {"sums": torch.tensor(totals, dtype=torch.float64)}
+        batch: Any = SimpleNamespace(tokens=tokens, links=SimpleNamespace(linked=linked))
         callback.on_train_batch_end(self.trainer, self.module, outputs, batch, self.batches - 1)
 
 
 def test_a_line_is_the_mean_over_the_tokens_since_the_last() -> None:
-    running, callback = Running(), MeanLoss(every=2)
+    running, callback = Running(), MeanLoss()
     callback.on_train_start(running.trainer, running.module)
     for total, tokens in ((30, 10), (2, 2), (5, 1), (7, 1)):
         running.add(callback, (total, tokens), (0, 0))
@@ -75,7 +78,7 @@ def test_a_line_is_the_mean_over_the_tokens_since_the_last() -> None:
 
 @pytest.mark.parametrize(("rank", "expected"), [(0, 4.0), (1, 1.0)])
 def test_what_a_checkpoint_holds_is_counted_by_one_device(rank: int, expected: float) -> None:
-    running, before, after = Running(), MeanLoss(every=2), MeanLoss(every=2)
+    running, before, after = Running(), MeanLoss(), MeanLoss()
     for _ in range(3):
         running.add(before, (5, 1), (0, 0))
     after.load_state_dict(before.state_dict())

@@ -11,7 +11,7 @@ from helpers.builders import TARGET_SIZE, assert_equal, small_model, source_batc
 from torch.nn import functional as F
 
 from seq2seq.base.symbols import BOS, EOS, PAD
-from seq2seq.data.batches.batch import Batch
+from seq2seq.data.batches.batch import Batch, pair_batch
 from seq2seq.training.module import TrainingModule
 
 LENGTHS = [1, 2, 3, 5, 8, 13]  # target tokens of each sentence: parts weigh differently
@@ -19,8 +19,7 @@ SMOOTHING = 0.1
 
 
 def batch_of(source: torch.Tensor, target: torch.Tensor, rows: list[int]) -> Batch:
-    tokens = sum(LENGTHS[row] for row in rows)
-    return Batch(source[rows], target[rows], tokens, sum(LENGTHS), rows)
+    return pair_batch(source[rows], target[rows], sum(LENGTHS), rows)
 
 
 def make_target() -> torch.Tensor:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.base.symbols import BOS, EOS, PAD
-from seq2seq.data.batches.batch import Batch, draw_cuts
+from seq2seq.data.batches.batch import Batch, pair_batch, draw_cuts
 from seq2seq.data.links.piece_links import BatchLinks
 from seq2seq.models import PassOptions, Seq2Seq, build_model
 from seq2seq.training.guided import GuidedHead, align_loss
@@ -271,10 +271,10 @@ def batch_of(*lengths: int) -> Batch:
     target = torch.full((len(lengths), max(lengths) + 2), PAD)
     for row, length in zip(target, lengths, strict=True):
         row[0], row[1 : length + 1], row[length + 1] = BOS, torch.randint(4, TARGET_SIZE, ()), EOS
-    rows, tokens = torch.arange(len(lengths)), sum(lengths) + len(lengths)
+    rows = torch.arange(len(lengths))
     first = torch.zeros_like(rows)
     links = BatchLinks(torch.stack((rows, first, first)), torch.ones(len(rows)), len(rows), 9)
-    return Batch(source_batch(*lengths), target, tokens, 99, list(range(len(lengths))), links)
+    return pair_batch(source_batch(*lengths), target, 99, range(len(lengths)), links)
 
 
 def test_r_drop_of_a_batch_is_that_of_two_passes_of_the_model_in_training() -> None:

@@ -24,12 +24,14 @@ class Batch(NamedTuple):
     The decoder reads `target[:, :-1]` and predicts `target[:, 1:]`.
 
     Attributes:
-        source: (B, S) int64, the pieces, EOS, then PAD.
-        target: (B, T + 1) int64, BOS, the pieces, EOS, then PAD.
-        tokens: target tokens of these sentences, EOS counted, BOS not.
+        source: (B, S) int32, the pieces, EOS, then PAD.
+        target: (B, T + 1) int32, BOS, the pieces, EOS, then PAD.
+        places: (R,) int32, the cells of `target[:, 1:]`, counted row by row, that are not PAD. They
+            are found on the host: a GPU would have to report how many there are.
+        labels: (R,) int64, the pieces in these cells.
         total: target tokens of the global batch, over all ranks and accumulation steps: the divisor
             of the summed loss.
-        indices: the corpus row of each sentence; empty for a batch without sentences.
+        indices: (B,) int64, the corpus row of each sentence; empty for a batch without sentences.
         links: links between pieces, if the corpus has links.
         cuts: masks of the inputs hidden in a second pass, True where hidden: (B, S) for the source
             and (B, T) for the decoder input; None for a single pass.
@@ -37,11 +39,31 @@ class Batch(NamedTuple):
 
     source: Tensor
     target: Tensor
-    tokens: int
+    places: Tensor
+    labels: Tensor
     total: int
-    indices: list[int]
+    indices: np.ndarray
     links: BatchLinks | None = None
     cuts: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens of these sentences, R: EOS counted, BOS not."""
+        return len(self.labels)
+
+
+def pair_batch(
+    source: Tensor,
+    target: Tensor,
+    total: int,
+    indices: Sequence[int] | np.ndarray,
+    links: BatchLinks | None = None,
+) -> Batch:
+    """The batch of two padded sides, with the places of its target tokens; arguments as there."""
+    cells = target[:, 1:].flatten()
+    (places,) = (cells != PAD).nonzero(as_tuple=True)
+    labels, rows = cells[places].long(), np.asarray(indices, np.int64)
+    return Batch(source, target, places.int(), labels, total, rows, links)
 
 
 def make_batch(
@@ -59,17 +81,18 @@ def make_batch(
     """
     rows = [int(index) for index in indices]
     links = None if corpus.links is None else corpus.links.of_batch(rows, linked)
-    if not rows:
-        return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), 0, total, [], links)
-    sources, targets = [corpus.source(i) for i in rows], [corpus.target(i) for i in rows]
-    tokens = sum(map(len, targets)) + len(rows)
-    return Batch(with_end(sources), with_end(targets, BOS), tokens, total, rows, links)
+    if rows:
+        source = with_end([corpus.source(i) for i in rows])
+        target = with_end([corpus.target(i) for i in rows], BOS)
+    else:
+        source, target = (torch.tensor([ids], dtype=torch.int32) for ids in ([EOS], [BOS, PAD]))
+    return pair_batch(source, target, total, rows, links)
 
 
 def with_end(rows: Sequence[Sequence[int] | np.ndarray], *start: int) -> Tensor:
-    """Pad rows to (B, width) int64; each row is `start`, the ids, EOS, then PAD."""
+    """Pad rows to (B, width) int32; each row is `start`, the ids, EOS, then PAD."""
     first = len(start)
-    ids = np.full((len(rows), first + max(map(len, rows)) + 1), PAD, np.int64)
+    ids = np.full((len(rows), first + max(map(len, rows)) + 1), PAD, np.int32)
     ids[:, :first] = start
     for i, row in enumerate(rows):
         ids[i, first : first + len(row)] = row
@@ -99,13 +122,13 @@ def draw_cuts(batch: Batch, p: float, seed: int, epoch: int) -> tuple[Tensor, Te
 
 
 def draw_rows(
-    rows: list[int], ids: Tensor, bound: np.uint64, key: tuple[int, int], stream: int
+    rows: np.ndarray, ids: Tensor, bound: np.uint64, key: tuple[int, int], stream: int
 ) -> Tensor:
     """Draw the cuts of one side, ids (B, T), from a counter-based generator (Philox; Salmon et al.
     2011).
     """
     cut = np.zeros(ids.shape, bool)
-    for i, row in enumerate(rows):
+    for i, row in enumerate(rows.tolist()):
         generator = np.random.Philox(key=key, counter=[0, 0, row, stream])
         cut[i] = generator.random_raw(ids.shape[1]) < bound
     return torch.from_numpy(cut) & (ids > EOS)

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import torch
 
 from seq2seq.base.environment import return_memory
 from seq2seq.base.errors import ConfigError
@@ -25,6 +26,7 @@ from seq2seq.data.batches.batching import (
     max_lengths,
 )
 from seq2seq.data.batches.stages import Stage
+from seq2seq.data.batches.transfer import Sent, Transfer
 from seq2seq.data.corpus.corpus import Corpus
 
 PREFETCHED = 4  # batches made before they are used
@@ -68,6 +70,7 @@ class BatchLoader:
         variants: source of changed pairs, or other segmentations, in each pass; None for none.
         stages: weights that change with the update; empty to use the weights of the corpus.
         cut: probability of hiding an input in a second pass, see `draw_cuts`; 0 for one pass.
+        device: device that the batches are sent to ahead of their use.
 
     Raises: ConfigError as `epoch_batches` does; ValueError for an argument out of range.
     """
@@ -84,12 +87,14 @@ class BatchLoader:
         variants: Augmentation | SubwordRegularization | None = None,
         stages: Sequence[Stage] = (),
         cut: float = 0.0,
+        device: torch.device | None = None,
     ):
         if not 0 <= rank < world or steps < 1 or seed < 0:
             raise ValueError(f"rank={rank}, world={world}, steps={steps}, seed={seed}")
         self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
         self.rank, self.world, self.steps = rank, world, steps
         self.variants, self.cut = variants, cut
+        self.transfer = Transfer(device or torch.device("cpu"))
         self.stages = stages or (Stage(None, corpus.shares),)
         longer = longer_sides(*self.lengths(0))
         lengths = max_lengths(longer, self.stages[0].shares)
@@ -123,11 +128,11 @@ class BatchLoader:
                     # A reader that knows the length suspends this frame here and starts the next
                     # epoch; without this, two orders would be in memory.
                     made.close()
-                yield piece
+                yield self.transfer.receive(piece)
 
     def _make_pieces(
         self, batches: EpochBatches, begun: Pass, start: int
-    ) -> Iterator[tuple[Pass, Batch]]:
+    ) -> Iterator[tuple[Pass, Sent]]:
         """Yield this rank's batches to the end of the epoch, each with the pass of the next batch.
 
         `start` counts batches over all epochs.
@@ -139,7 +144,7 @@ class BatchLoader:
             rows = self.rows(this.number)
             for step in range(skipped, self.steps):
                 piece = self.piece(rows, batch, step, this.number)
-                yield (after if step == self.steps - 1 else this), piece
+                yield (after if step == self.steps - 1 else this), self.transfer.send(piece)
             skipped = 0
 
     def _global_batches(

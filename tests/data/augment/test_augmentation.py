@@ -53,7 +53,7 @@ def with_links(base: Path) -> str:
 
 
 def assert_same(one: Batch, other: Batch) -> None:
-    assert one.indices == other.indices
+    assert one.indices.tolist() == other.indices.tolist()
     assert (one.tokens, one.total) == (other.tokens, other.total)
     assert torch.equal(one.source, other.source) and torch.equal(one.target, other.target)
     assert (one.links is None) == (other.links is None)

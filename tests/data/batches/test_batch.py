@@ -11,9 +11,9 @@ def test_sentences_are_padded_after_their_end() -> None:
     batch = make_batch(corpus, np.array([2, 0]), total=6)
     assert batch.source.tolist() == [[6, EOS, PAD], [4, 4, EOS]]
     assert batch.target.tolist() == [[BOS, 6, 6, 6, EOS], [BOS, 4, EOS, PAD, PAD]]
-    assert batch.source.dtype == batch.target.dtype == torch.int64
-    assert (batch.total, batch.indices) == (6, [2, 0])
-    assert all(type(index) is int for index in batch.indices)
+    assert batch.source.dtype == batch.target.dtype == torch.int32
+    assert batch.places.tolist() == [0, 1, 2, 3, 4, 5] and batch.labels.tolist() == [6, 6, 6, EOS, 4, EOS]
+    assert (batch.total, batch.indices.tolist()) == (6, [2, 0])
     batch.source.fill_(99)  # it owns its memory
     assert corpus.source(0).tolist() == [4, 4]
 
@@ -29,4 +29,4 @@ def test_a_rank_without_sentences_gets_a_dummy_row() -> None:
     batch = make_batch(corpus_in_memory([2], [2]), np.array([], dtype=np.int64), total=3)
     assert batch.source.tolist() == [[EOS]]
     assert batch.target.tolist() == [[BOS, PAD]]
-    assert (batch.tokens, batch.total, batch.indices) == (0, 3, [])
+    assert (batch.tokens, batch.total, batch.indices.tolist()) == (0, 3, [])

@@ -199,8 +199,8 @@ def test_a_loader_samples_components_by_their_weights(loader: Loader) -> None:
 
 def test_interrupting_a_weighted_epoch_changes_nothing(loader: Loader) -> None:
     whole, stopped, resumed = loader(), loader(), loader()
-    expected = [batch.indices for _ in range(2) for batch in whole]
-    seen = [batch.indices for batch in islice(stopped, 3)]
+    expected = [batch.indices.tolist() for _ in range(2) for batch in whole]
+    seen = [batch.indices.tolist() for batch in islice(stopped, 3)]
     resumed.load_state_dict(stopped.state_dict())
-    seen += [batch.indices for _ in range(2) for batch in resumed]
+    seen += [batch.indices.tolist() for _ in range(2) for batch in resumed]
     assert seen == expected

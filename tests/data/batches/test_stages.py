@@ -77,7 +77,7 @@ def test_one_stage_is_a_training_with_its_weights(base: Path) -> None:
     plain = train_loader(plan, prepared_for(plan))
     staged = loader(base, "[{weights: {web: 1, clean: 2.5}}]")
     for one, other in zip(epochs(plain, 2), epochs(staged, 2), strict=True):
-        assert one.indices == other.indices and torch.equal(one.source, other.source)
+        assert one.indices.tolist() == other.indices.tolist() and torch.equal(one.source, other.source)
     assert plain.state_dict() == staged.state_dict() == {"epoch": 1, "position": len(plain)}
 
 
@@ -96,7 +96,7 @@ def test_a_loader_goes_on_wherever_it_was_killed(base: Path, more: tuple[str, ..
         resumed.load_state_dict(states[killed])
         rest = list(islice(chain(resumed, resumed), 4))
         for one, other in zip(rest, batches[killed + 1 :], strict=False):
-            assert one.indices == other.indices and one.total == other.total
+            assert one.indices.tolist() == other.indices.tolist() and one.total == other.total
             assert torch.equal(one.source, other.source)
             assert torch.equal(one.target, other.target)
 
