@@ -56,7 +56,7 @@ Schedule = Callable[[int], float]
 
 
 def warmup_factor(step: int, warmup: int) -> float:
-    """The factor of a linear warmup, which rises from 1 / warmup at step 0, the first update, to 1."""
+    """The factor of a linear warmup, from 1 / warmup at the first update (step 0) to 1."""
     return min(1.0, (step + 1) / max(1, warmup))
 
 

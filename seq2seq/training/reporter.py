@@ -1,4 +1,4 @@
-"""What a training run prints: a progress bar or progress lines, validation scores, translations."""
+"""The output of a training run: a progress bar or lines, validation scores, translations."""
 
 import math
 import time
@@ -16,7 +16,7 @@ from seq2seq.training.module import SYMBOL_METRICS, TrainingModule
 
 
 class ProgressBar(RichProgressBar):
-    """Progress bar on a terminal: loss since the last line of metrics.csv, BLEU, tokens a second."""
+    """Progress bar with the loss since the last line of metrics.csv, BLEU and tokens per second."""
 
     SHOWN = {"train/loss": "loss", "valid/bleu": "BLEU", "train/tokens_per_second": "tokens/s"}
 

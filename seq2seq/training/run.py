@@ -88,7 +88,7 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
 
 
 def name_by_text(value: Any) -> Any:
-    """Convert the keys of nested dicts to text: YAML reads a corpus name such as 2019 as a number."""
+    """Convert keys of nested dicts to text: YAML reads a corpus name such as 2019 as a number."""
     if isinstance(value, dict):
         return {str(key): name_by_text(item) for key, item in value.items()}
     return [*map(name_by_text, value)] if isinstance(value, list) else value
