@@ -33,7 +33,7 @@ SHOWN = 3  # differences named in a message
 MAY_DIFFER = (*RUNTIME_OPTIONS, "num_kv_heads", "length", "groups", "sentence_separator")
 OF_VOCABULARY, OF_SOURCE = "embeddings.", "embeddings.source."  # weights with a row for each piece
 Sources = list[list[int]]  # for each new piece, the old pieces whose mean it starts as
-# Nodes that an option has on the command line, and `order` or `update` in a checkpoint lack.
+# Command-line nodes of the options that a checkpoint records under `order` or `update` instead.
 NODES = {
     "data": ("max_tokens", "max_length", "both_directions"),
     "loss": ("label_smoothing", "r_drop", "simcut", "simcut_p"),

@@ -17,7 +17,7 @@ from seq2seq.checkpoint.folder import BEST, LAST
 from seq2seq.training.callbacks import ends_update
 from seq2seq.training.checkpointing import LastCheckpoint
 
-# Signals within so many seconds count as one: on Ctrl-C, a terminal and torchrun both send one.
+# Signals within this many seconds count as one: on Ctrl-C, a terminal and torchrun each send one.
 TOGETHER = 1.0
 Handler = Callable[[int, FrameType | None], Any] | int | None
 

@@ -45,8 +45,8 @@ class Sweep(Callback):
         Sweep.started = self
 
     def summary(self) -> str:
-        """One line for each job on how it ended, in the order in which they ended; empty after dry
-        runs.
+        """The outcomes of all jobs, one line each, in the order in which they ended; empty after
+        dry runs.
         """
         outcomes = self._outcomes().items()
         ended = sorted((time, path) for path, time in outcomes if self.before.get(path) != time)
@@ -69,7 +69,7 @@ class Sweep(Callback):
 
 
 def describe_outcome(path: Path) -> str:
-    """How a job ended: `bleu 31.20`, for example, or the first line of its error."""
+    """The outcome of a job: its score, such as `bleu 31.20`, or the first line of its error."""
     text = path.read_text(encoding="utf-8")
     if path.name == ERROR:
         return "failed: " + text.partition("\n")[0]

@@ -60,7 +60,7 @@ def explain_unknown_key(key: str, folder: str, overrides: list[str]) -> str:
 
 
 def explain_absence(name: str, option: str) -> str | None:
-    """The reason why a mechanism lacks an option that others have; None if there is no reason."""
+    """The reason why a mechanism lacks an option that others have; None if it gives no reason."""
     from seq2seq.attention import ATTENTION  # imported here, since torch takes a second
 
     try:

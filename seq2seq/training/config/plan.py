@@ -73,14 +73,14 @@ class Plan:
     init: InitOptions
     loss: LossOptions
     guided: GuidedOptions
-    guide: GuidedHead | None  # the head that is guided
+    guide: GuidedHead | None  # the head to train on links
     validation: ValidationOptions
     checkpoint: CheckpointOptions
     trainer: TrainerOptions
     optimizer: OptimizerOptions
     schedule: Schedule
     logger: LoggerBuilder
-    attention: str  # the roles in words
+    attention: str  # the mechanism of each role, in words
 
     @property
     def resume(self) -> str | None:
@@ -263,7 +263,7 @@ def check_attention_dropout(model: Mapping[str, Any]) -> None:
 
 
 def find_search(decode: Mapping[str, Any]) -> Search:
-    """The search for later translations, with some length ratio if the corpus will decide it."""
+    """The search for later translations; its length ratio is arbitrary if the corpus decides it."""
     if decode.get("length_ratio", 0) is None:
         decode = {**decode, "length_ratio": declarations(Search)["length_ratio"].option.maximum}
     return build_search(decode)
