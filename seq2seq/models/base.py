@@ -55,8 +55,8 @@ PLAIN = PassOptions()
 class Memories(NamedTuple):
     """The memories that a decoder attends to, one of each kind per layer."""
 
-    sources: list[Memory]  # memories of the source, in B rows
-    pasts: list[Any]  # memories of the target so far, in N rows; None if decoding starts at bos
+    sources: list[Memory]  # the source, in B rows
+    pasts: list[Any]  # the target so far, in N rows; None if the given tokens are all of it
 
 
 class Seq2Seq(nn.Module):

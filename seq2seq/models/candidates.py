@@ -64,8 +64,8 @@ class CandidateRequest:
         required: (N, R) tokens that are candidates whatever their rank, -1 = none. They come last,
             and have probability 0 there if they are also among the first C, or if the row may not
             take them.
-        lists: tokens that each sentence may use at all, over which alone the softmax is taken; None
-            = all tokens.
+        lists: tokens that each sentence may use at all; the softmax is over these alone. None = all
+            tokens.
         sentences: (N,) index into `lists` for each row.
     """
 

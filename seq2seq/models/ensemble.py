@@ -101,13 +101,13 @@ class Ensemble(Seq2Seq):
         logits = [member.logits(its_hidden) for member, its_hidden in each]
         logits = [x.to(torch.promote_types(x.dtype, torch.float32)) for x in logits]
         total = logits[0]
-        if self.mean == "log-probabilities":  # constants of members only change that of the mean
+        if self.mean == "log-probabilities":  # no softmax: it would only change the constant
             total *= self.weights[0]
             for x, weight in zip(logits[1:], self.weights[1:], strict=True):
                 total.add_(x, alpha=weight)
             return total
-        # In place, and on a CPU a few rows at a time, which stay in its caches. Logarithms are
-        # added, since probabilities of improbable pieces would become 0.
+        # In place, and on a CPU a few rows at a time, which stay in its caches. `logaddexp`, since
+        # a sum of exponentials would be 0 for improbable pieces.
         size = ROWS if total.device.type == "cpu" else max(1, len(total))
         for rows in zip(*(x.split(size) for x in logits), strict=True):
             for x, weight in zip(rows, self.weights, strict=True):
