@@ -1,5 +1,5 @@
-"""The training batches of a process, cut from global batches that do not depend on how many
-processes there are.
+"""The training batches of a process, cut from global batches that do not depend on the number of
+processes.
 """
 
 import torch
@@ -20,7 +20,7 @@ def train_loader(
     world: int = 1,
     device: torch.device | None = None,
 ) -> BatchLoader:
-    """The training batches of one of `world` processes, on its device."""
+    """The training batches of one of `world` processes, on its `device`."""
     return BatchLoader(
         prepared.train,
         max_tokens=plan.data.max_tokens,
@@ -36,7 +36,7 @@ def train_loader(
 
 
 def build_variants(plan: Plan, prepared: Prepared) -> Augmentation | SubwordRegularization | None:
-    """The forms that training pairs take, if they differ between epochs."""
+    """The generator of new forms of the training pairs in each epoch; None if they never change."""
     seed, max_length = plan.run.seed, plan.data.max_length
     subwords = None
     if plan.bpe_dropout:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.base.symbols import BOS, EOS, PAD
-from seq2seq.data.batches.batch import Batch, pair_batch, draw_cuts
+from seq2seq.data.batches.batch import Batch, draw_cuts, pair_batch
 from seq2seq.data.links.piece_links import BatchLinks
 from seq2seq.models import PassOptions, Seq2Seq, build_model
 from seq2seq.training.guided import GuidedHead, align_loss

@@ -1,7 +1,7 @@
 """Copies of batches on a GPU, made while it still computes on earlier ones."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -51,10 +51,9 @@ class Transfer:
 
 def map_tensors(value: V, function: Callable[[Tensor], Any]) -> V:
     """A batch, or a part of one, with the results of a function in place of its tensors."""
-    result: Any = value
     if isinstance(value, Tensor):
-        result = function(value)
-    elif isinstance(value, tuple):
-        parts = [map_tensors(part, function) for part in value]
-        result = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return result
+        return cast(V, function(value))
+    if not isinstance(value, tuple):
+        return value
+    parts = [map_tensors(part, function) for part in value]
+    return cast(V, type(value)(*parts) if hasattr(value, "_fields") else tuple(parts))

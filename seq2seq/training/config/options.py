@@ -1,4 +1,4 @@
-"""The configuration nodes that no model class reads: names, types and ranges."""
+"""Names, types and ranges of the options that no model class reads."""
 
 import re
 import shlex
@@ -13,13 +13,13 @@ from seq2seq.base.options import REQUIRED, option
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
 INT8_AWARE = "int8-aware"  # a trainer.precision
 MONITORS = ("bleu", "chrf", "exact", "ser", "loss")
-COMMAND = "command:"  # before a program, as checkpoint.monitor
-AUTO = "auto"  # resume= the last.ckpt of the run's folder, if it is there
+COMMAND = "command:"  # start of a checkpoint.monitor that names a program
+AUTO = "auto"  # a value of `resume`: the last.ckpt in the run's folder, if there is one
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The single options of conf/train.yaml."""
+    """The options on the top level of conf/train.yaml."""
 
     seed: int = option(
         REQUIRED, "seed of weights, dropout and the order of batches", minimum=0, below=2**32
@@ -41,7 +41,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class InitOptions:
-    """`init`: see conf/train.yaml."""
+    """Options of `init`: the weights that a new run starts from."""
 
     checkpoint: str | None = option(
         None, "checkpoint or run with the first weights; init=PATH says the same; null: new weights"
@@ -62,7 +62,7 @@ class InitOptions:
 
 @dataclass(frozen=True)
 class LossOptions:
-    """`loss`: see conf/train.yaml."""
+    """Options of `loss`: label smoothing, R-Drop and SimCut."""
 
     label_smoothing: float = option(
         0.1, "probability spread evenly over the vocabulary; 0: none", minimum=0, below=1
@@ -100,7 +100,7 @@ class LossOptions:
 
 @dataclass(frozen=True)
 class GuidedOptions:
-    """`guided`: the head of cross-attention that is trained on given links."""
+    """Options of `guided`: the head of cross-attention that is trained on given links."""
 
     links: str | dict[str, Any] | None = option(
         None,
@@ -132,7 +132,7 @@ class GuidedOptions:
 
 @dataclass(frozen=True)
 class ValidationOptions:
-    """`validation`: what is translated when the model is validated."""
+    """Options of `validation`: the sentences that are translated to validate the model."""
 
     sentences: int | None = option(
         500, "sentences translated for BLEU, while the loss is that of all; null: all", minimum=1
@@ -142,7 +142,7 @@ class ValidationOptions:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """`checkpoint`: the metric of the best, the end without progress, saves, and what to keep."""
+    """Options of `checkpoint`: the choice of the best model, early stopping, and what is saved."""
 
     monitor: str = option(
         "bleu",
@@ -184,13 +184,13 @@ class CheckpointOptions:
 
     @property
     def command(self) -> str | None:
-        """The program that judges a validation, if one does."""
+        """The program that scores a validation; None if `monitor` is not a command."""
         is_command = self.monitor.startswith(COMMAND)
         return self.monitor.removeprefix(COMMAND) if is_command else None
 
     @property
     def label(self) -> str:
-        """The word for the metric in curves, messages and names of files."""
+        """The name of the metric in curves, messages and file names."""
         return self.monitor if self.command is None else "command"
 
     @property
@@ -203,7 +203,10 @@ class CheckpointOptions:
 
 
 def check_command(command: str) -> None:
-    """Raises: ConfigError for a command that no shell could read, or whose program is missing."""
+    """Check that a command can be run.
+
+    Raises: ConfigError if a shell could not parse it, or if its program is missing.
+    """
     try:
         program = next(iter(shlex.split(command)), "")
     except ValueError as error:
@@ -217,8 +220,8 @@ def check_command(command: str) -> None:
 
 @dataclass(frozen=True)
 class TrainerOptions:
-    """`trainer`: arguments of lightning.Trainer, under its names; steps are weight updates. Its
-    precision knows another value, see `Int8Passes`.
+    """Options of `trainer`: arguments of lightning.Trainer under the same names. Steps are weight
+    updates, and the precision has one more value, `int8-aware` (see `Int8Passes`).
     """
 
     accelerator: Literal["auto", "cpu", "gpu"] = option("auto", "auto | cpu | gpu")
@@ -268,7 +271,7 @@ class TrainerOptions:
 
 @dataclass(frozen=True)
 class OptimizerOptions:
-    """`optimizer`: Adam, or AdamW."""
+    """Options of `optimizer`: Adam or AdamW."""
 
     name: Literal["adam", "adamw"]
     lr: float = option(REQUIRED, "peak of the schedule", minimum=0)

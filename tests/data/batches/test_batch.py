@@ -12,7 +12,14 @@ def test_sentences_are_padded_after_their_end() -> None:
     assert batch.source.tolist() == [[6, EOS, PAD], [4, 4, EOS]]
     assert batch.target.tolist() == [[BOS, 6, 6, 6, EOS], [BOS, 4, EOS, PAD, PAD]]
     assert batch.source.dtype == batch.target.dtype == torch.int32
-    assert batch.places.tolist() == [0, 1, 2, 3, 4, 5] and batch.labels.tolist() == [6, 6, 6, EOS, 4, EOS]
+    assert batch.places.tolist() == [0, 1, 2, 3, 4, 5] and batch.labels.tolist() == [
+        6,
+        6,
+        6,
+        EOS,
+        4,
+        EOS,
+    ]
     assert (batch.total, batch.indices.tolist()) == (6, [2, 0])
     batch.source.fill_(99)  # it owns its memory
     assert corpus.source(0).tolist() == [4, 4]

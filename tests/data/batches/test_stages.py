@@ -77,7 +77,9 @@ def test_one_stage_is_a_training_with_its_weights(base: Path) -> None:
     plain = train_loader(plan, prepared_for(plan))
     staged = loader(base, "[{weights: {web: 1, clean: 2.5}}]")
     for one, other in zip(epochs(plain, 2), epochs(staged, 2), strict=True):
-        assert one.indices.tolist() == other.indices.tolist() and torch.equal(one.source, other.source)
+        assert one.indices.tolist() == other.indices.tolist() and torch.equal(
+            one.source, other.source
+        )
     assert plain.state_dict() == staged.state_dict() == {"epoch": 1, "position": len(plain)}
 
 
