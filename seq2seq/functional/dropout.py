@@ -25,7 +25,9 @@ def dropout(x: Tensor, p: float) -> Tensor:
     """
     if p == 0:
         return x
-    return torch_dropout(x, p) if x.device.type != "cpu" else x * keep_factors(x, p)
+    if x.device.type != "cpu" or torch.compiler.is_compiling():  # which cannot trace `random_`
+        return torch_dropout(x, p)
+    return x * keep_factors(x, p)
 
 
 def keep_factors(like: Tensor, p: float) -> Tensor:

@@ -79,7 +79,7 @@ def fused_attention(
             v.to(inner),
             attn_mask=mask,
             dropout_p=dropout,
-            is_causal=square and T > 1,
+            is_causal=square,
             scale=scale,
             enable_gqa=grouped,
         )
