@@ -110,6 +110,7 @@ class Attention(nn.Module, Generic[M]):
     reads_queries: bool = True  # whether the answer depends on x in `attend`
     sums_to_one: bool = True  # whether weights of a query that sees a key do
     max_length: int | None = None  # tokens it can attend to; None = unlimited
+    no_graph: str = ""  # why `trainer.compile` cannot make one graph for all lengths: "it ..."
     dropout: float = 0.0  # on the weights
 
     def __init__(self, place: Place):

@@ -1,8 +1,10 @@
 """Base of every mechanism with heads: projections into heads and out of them, and checks."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attention, M, Place
@@ -78,6 +80,18 @@ def projection(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.L
     if bias:
         nn.init.zeros_(linear.bias)
     return linear
+
+
+def project_together(x: Tensor, *layers: nn.Module) -> Sequence[Tensor]:
+    """What several linear layers make of the same input; one product in a compiled layer, where
+    joining the weights costs no more than casting them.
+    """
+    linear = [layer for layer in layers if type(layer) is nn.Linear]
+    if not torch.compiler.is_compiling() or len(linear) < len(layers):
+        return [layer(x) for layer in layers]
+    weight = torch.cat([layer.weight for layer in linear])
+    bias = None if linear[0].bias is None else torch.cat([layer.bias for layer in linear])
+    return torch.split(F.linear(x, weight, bias), [layer.out_features for layer in linear], -1)
 
 
 def default_kv_heads(num_heads: int) -> int:

@@ -9,17 +9,18 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention
+from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention, positions_of
 from seq2seq.attention.heads import (
     check_heads,
     check_position,
     default_kv_heads,
     join_heads,
     position_bias,
+    project_together,
     projection,
     split_heads,
 )
-from seq2seq.attention.memory import TokenMemory
+from seq2seq.attention.memory import DenseMemory, TokenMemory
 from seq2seq.attention.paged import PagedMemory
 from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.base.errors import ConfigError
@@ -114,6 +115,10 @@ class MultiHead(TokenAttention):
         self.num_heads, self.num_kv_heads, self.width = num_heads, groups, width
         self.kernel, self.dropout = kernel, dropout
         self.score = SCORES.find(score)(widths)
+        if kernel in ("flash", "triton"):
+            self.no_graph = (
+                f"computes with kernel={kernel} in tiles, whose number depends on the length"
+            )
         self.folds = self.score.is_dot  # other scores pay for every query-key pair
         self.reads_queries = self.score.reads_queries
         self.out_dim = dim if project else source_dim
@@ -170,7 +175,8 @@ class MultiHead(TokenAttention):
         return sharing.get(options.get("num_kv_heads"), "gqa")
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
-        return self.streams(self.k(x), self.v(x), positions)
+        k, v = project_together(x, self.k, self.v)
+        return self.streams(k, v, positions)
 
     def streams(self, k: Tensor, v: Tensor, positions: Tensor) -> dict[str, Tensor]:
         """Keys and values (N, S, G D) of tokens at some positions, as they are remembered."""
@@ -187,6 +193,33 @@ class MultiHead(TokenAttention):
             # There the fused kernel would hold them too, and draw random numbers slowly.
             return dropout > 0 and q.device.type == "cpu"
         return not (self.score.is_additive and use_flash_additive(q, k))
+
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor | None = None,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
+        groups: Tensor | None = None,
+    ) -> Attended:
+        if source is not None or not self._is_plain:
+            return super().forward(x, source, mask, need_weights, groups)
+        q, k, v = project_together(x, self.q, self.k, self.v)
+        positions = positions_of(x)
+        memory = DenseMemory.of(self.streams(k, v, positions), mask)
+        heads = split_heads(q, self.num_heads)
+        out, weights = self.attend_heads(heads, memory, positions, need_weights)
+        return Attended(self.out(join_heads(out)), weights)
+
+    @property
+    def _is_plain(self) -> bool:
+        """True if queries, keys and values are no more than products with the same tokens."""
+        own = type(self)
+        return (own.remember, own.memory_of, own.attend) == (
+            MultiHead.remember,
+            MultiHead.memory_of,
+            MultiHead.attend,
+        )
 
     def attend(
         self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False

@@ -36,6 +36,7 @@ class SSRU(Attention[StateMemory]):
     }
     usual_cost = Cost(time="T E", memory="T log T", remembers="one vector (E)")
     shows_weights = False
+    no_graph = "sums over the prefix in steps, whose number depends on the length"
     no_weights = "the decoder's past is one running mean"
 
     def __init__(self, place: Place):

@@ -23,6 +23,7 @@ class WindowedAttention(HeadedAttention[RingMemory]):
     }
     supports = frozenset({"rotate", "bias"})
     can_merge = False  # a window is cut at one position for all rows
+    no_graph = "walks through windows, whose number depends on the length"
     num_global = 0  # tokens at the beginning that every query reads
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:

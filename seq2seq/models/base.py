@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, Memory, Role
+from seq2seq.attention import Attention, Role
 from seq2seq.attention.base import Encoded, TokenAttention
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.base.errors import ConfigError
@@ -55,7 +55,7 @@ PLAIN = PassOptions()
 class Memories(NamedTuple):
     """The memories that a decoder attends to, one of each kind per layer."""
 
-    sources: list[Memory]  # the source, in B rows
+    sources: list[Any]  # the source, in B rows; `Encoded` if each layer makes its own memory of it
     pasts: list[Any]  # the target so far, in N rows; None if the given tokens are all of it
 
 
@@ -107,6 +107,11 @@ class Seq2Seq(nn.Module):
         outside = self.unpositioned[source]
         counted = (~outside).cumsum(1) - 1 + outside.any(1, keepdim=True)
         return counted.masked_fill(outside, 0)
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The layers of all stacks, which a training may compile."""
+        return []
 
     @property
     def attentions(self) -> list[Attention[Any]]:

@@ -90,10 +90,15 @@ class Transformer(Seq2Seq):
 
     def forward(self, source: Tensor, target: Tensor, options: PassOptions = PLAIN) -> Decoded:
         self._check_length(target.shape[1], "target")
-        sources = self._sources(self.encode(source, options))
-        memories = Memories(sources, [None] * len(sources))
+        # Each layer makes its own memory of the source, so that all of its work can be compiled.
+        encoded, layers = self.encode(source, options), len(self.decoder)
+        memories = Memories([encoded] * layers, [None] * layers)
         positions = torch.arange(target.shape[1], device=target.device)
         return self.decode(target, memories, positions, options)
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        return [*self.encoder, *self.decoder]
 
     @property
     def cross_attentions(self) -> list[Attention[Any]]:
@@ -194,14 +199,20 @@ class DecoderLayer(nn.Module):
             self.around_cross.norm = nn.Identity()
 
     def forward(
-        self, x: Tensor, source: Memory, past: Memory | None, positions: Tensor, need_weights: bool
+        self,
+        x: Tensor,
+        source: Memory | Encoded,
+        past: Memory | None,
+        positions: Tensor,
+        need_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """x (N, n, E) -> x (N, n, E), and cross-attention weights (N, H, n, S) or None."""
         y = self.around_attention.pre_norm(x)
         own = self.attention(y).out if past is None else self.attention.advance(y, past, positions)
         x = self.around_attention.add_residual(x, own)
         y = self.around_cross.pre_norm(x)
-        read = self.cross.attend_beams(y, source, positions, need_weights)
+        memory = self.cross.memory_of(source) if isinstance(source, Encoded) else source
+        read = self.cross.attend_beams(y, memory, positions, need_weights)
         x = self.around_cross.add_residual(x, read.out)
         x = self.around_feed.add_residual(x, self.feed(self.around_feed.pre_norm(x)))
         return x, read.weights

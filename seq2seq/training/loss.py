@@ -4,7 +4,7 @@ The scores of the whole batch are never in memory at once.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -121,20 +121,39 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
     (`subtract_target`), so that a chunk is read less often.
     """
     (h,), target, weight, bias, loss, nll, gradients = chunk
-    z = torch.addmm(bias, h, weight.t()).to(loss.dtype)
-    z -= z.amax(1, keepdim=True)
-    z_right, z_mean = z.gather(1, target[:, None]).sum(), z.mean(1).sum()
-    e = z.exp_()
-    Z = e.sum(1, keepdim=True)
-    log_Z = Z.log().sum()
+    read = compiled(read_scores) if h.is_cuda else read_scores
+    scores = torch.addmm(bias, h, weight.t())
+    e, Z, log_Z, z_right, z_mean = read(scores, target, loss.dtype)
     nll += log_Z - z_right
     loss += log_Z - (1 - smoothing) * z_right - smoothing * z_mean
     if gradients:
         of_hidden, of_weight, of_bias = gradients
-        e = e.to(weight.dtype)
         of_hidden[0] = (e @ weight).to(loss.dtype) / Z
         of_weight += e.t() @ (h / Z).to(weight.dtype)
         of_bias += (e.t() @ (1 / Z).to(weight.dtype)).squeeze(1)
+
+
+def read_scores(scores: Tensor, target: Tensor, wide: torch.dtype) -> tuple[Tensor, ...]:
+    """What the loss needs of the scores of R' rows, (R', V): e in their precision, Z (R', 1), and
+    the sums over rows of log Z, z_target and mean(z), as in `add_cross_entropy`.
+
+    Written for a compiler, which makes two passes of it, one for the maxima and sums and one for e.
+
+    Args:
+        wide: precision of the sums.
+    """
+    z = scores.to(wide)
+    z -= z.amax(1, keepdim=True)
+    z_right, z_mean = z.gather(1, target[:, None]).sum(), z.mean(1).sum()
+    e = z.exp_()
+    Z = e.sum(1, keepdim=True)
+    return e.to(scores.dtype), Z, Z.log().sum(), z_right, z_mean
+
+
+@cache
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function compiled for any sizes when it is first called."""
+    return torch.compile(function, dynamic=True)
 
 
 def subtract_target(

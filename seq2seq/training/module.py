@@ -21,8 +21,9 @@ from seq2seq.metrics.registry import METRICS, build_bleu
 from seq2seq.models import Seq2Seq
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.training.callbacks import replace_by_average
+from seq2seq.training.compilation import typical_batch
 from seq2seq.training.config.plan import Plan
-from seq2seq.training.loss import batch_loss
+from seq2seq.training.loss import Loss, batch_loss
 from seq2seq.training.optimizer import build_optimizer, clip_gradients
 
 SYMBOL_METRICS = ("exact", "ser")  # take time, so computed only if they choose best.ckpt
@@ -131,9 +132,12 @@ class TrainingModule(L.LightningModule):
         Returns: `loss` to minimise, and `sums` (2, 2) for the curves: the sum and the token count
             of the translation loss, then of the alignment loss.
         """
-        options = self.plan.loss
-        alpha = options.r_drop or options.simcut  # at most one of them is set
-        loss = batch_loss(self.model, batch, options.label_smoothing, self.guide, alpha)
+        # A compiler makes graphs of their own for sizes of 1.
+        is_small = min(*batch.source.shape, batch.target.shape[1] - 1) == 1
+        with torch.compiler.set_stance(
+            "force_eager" if is_small or not self.plan.trainer.compile else "default"
+        ):
+            loss = self._loss(batch)
         sums = [loss.nll, torch.zeros_like(loss.nll)]
         # Lightning averages over micro-batches, and DDP over devices; this makes both of them sums.
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
@@ -144,6 +148,26 @@ class TrainingModule(L.LightningModule):
             total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
         return {"loss": total, "sums": torch.stack(sums).double()}
 
+    def _loss(self, batch: Batch) -> Loss:
+        options = self.plan.loss
+        alpha = options.r_drop or options.simcut  # at most one of them is set
+        return batch_loss(self.model, batch, options.label_smoothing, self.guide, alpha)
+
+    def on_train_start(self) -> None:
+        """Compile for the same batch whenever a run starts: a compiler looks at the sizes that it sees
+        first, and a resumed run must compute with the kernels that it had before.
+        """
+        if not self.plan.trainer.compile:
+            return
+        pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
+        tokens, has_cuts = self.plan.data.max_tokens // pieces, self.plan.loss.simcut > 0
+        batch = typical_batch(tokens, has_cuts, self.device)
+        with torch.random.fork_rng(), self.trainer.precision_plugin.train_step_context():
+            loss = self._loss(batch)
+            weights = [weight for weight in self.parameters() if weight.requires_grad]
+            # Not `backward`, for which DDP would exchange gradients.
+            torch.autograd.grad(loss.smoothed, weights, allow_unused=True)
+
     def on_validation_epoch_start(self) -> None:
         self.translations = {}
 
@@ -151,6 +175,10 @@ class TrainingModule(L.LightningModule):
         """Add a batch to the metrics, and its translations to `translations`, which maps rows of
         the corpus to (translation, reference) in this process.
         """
+        with torch.compiler.set_stance("force_eager"):
+            self._validate(batch)
+
+    def _validate(self, batch: Batch) -> None:
         loss = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
         self.valid_loss.update(loss.nll, batch.tokens)
         if loss.align is not None and batch.links is not None:

@@ -31,6 +31,7 @@ from seq2seq.models import Seq2Seq, build_model
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.training import sweep
 from seq2seq.training.command_score import run_score_command, trial_of
+from seq2seq.training.compilation import choose_compile, compile_layers
 from seq2seq.training.config.options import InitOptions
 from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.dry_run import dry_run
@@ -107,12 +108,13 @@ def train(
 
     Returns: the best value of the monitored metric, or None if there was no validation.
     """
-    plan = replace(plan, trainer=choose_precision(plan.trainer, plan.resume))
+    plan = replace(plan, trainer=choose_compile(choose_precision(plan.trainer, plan.resume)))
     L.seed_everything(plan.run.seed, verbose=False)
     source, target = prepared.tokenizers
     marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
     unpositioned = mark_unpositioned(source, plan.model["model"].get("unpositioned"))
     model = build_model(plan.model, source.size, target.size, marks, unpositioned)
+    eager = compile_layers(model) if plan.trainer.compile else []
     saved = describe_run(plan, prepared)
     text = list(islice(prepared.valid.texts(), plan.validation.sentences))
     module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)
@@ -138,7 +140,7 @@ def train(
         set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
-        lines = *prepared.report, *told, headline(plan, model, trainer.world_size)
+        lines = *prepared.report, *told, *eager, headline(plan, model, trainer.world_size)
         print("\n".join(lines), flush=True)
     rank, world = trainer.global_rank, trainer.world_size
     trainer.fit(

@@ -55,7 +55,8 @@ def build_trainer(
     """
     silence_advice()
     arguments = asdict(options)
-    del arguments["max_time"], arguments["gradient_clip_val"]
+    for name in ("max_time", "gradient_clip_val", "compile"):
+        del arguments[name]
     arguments["val_check_interval"] = validation_interval(options)
     if options.precision == INT8_AWARE:
         arguments["precision"] = "32-true"

@@ -246,6 +246,9 @@ class TrainerOptions:
     )
     val_check_interval: int = option(500, "updates between two validations", minimum=1)
     log_every_n_steps: int = option(50, "updates between two lines of metrics.csv", minimum=1)
+    compile: Literal["auto", True, False] = option(
+        "auto", "auto | true | false: compile the layers of a Transformer; auto: on GPUs"
+    )
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "max_epochs"):

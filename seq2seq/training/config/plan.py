@@ -23,6 +23,7 @@ from seq2seq.data.options import DataOptions
 from seq2seq.decoding import SEARCHES, Search, build_search, check_coverage, engine_options
 from seq2seq.models import MODELS, Seq2Seq, check_model
 from seq2seq.text.tokenization.registry import TOKENIZERS, build_recipe
+from seq2seq.training.compilation import check_compile
 from seq2seq.training.config.options import (
     AUTO,
     FROM_CHECKPOINT,
@@ -137,6 +138,7 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
         data,
         lambda: check_r_drop(loss().r_drop, model()),
         lambda: check_precision(plain["trainer"]().precision, plain["checkpoint"]().ema),
+        lambda: check_compile(plain["trainer"](), outline()),
         lambda: check_readers(roles(), data().groups),
         lambda: check_links(guided(), data()),
         guide,
