@@ -138,7 +138,7 @@ def machine(run: Path) -> str:
 
 def minutes(run: Path) -> str:
     resumed = any(each.startswith("resume=") for each in overrides(run))
-    parts = ", all its parts together" if resumed else ""
+    parts = ", all parts together" if resumed else ""
     return f"{result_of(run)['seconds'] / 60:.0f} minutes{parts}"
 
 
@@ -176,9 +176,9 @@ def page(
         f"| updates | {result['steps']:,} |",
         f"| seed | {saved.config['order']['seed']} |",
         f"| precision | {saved.config['update']['precision']} |",
-        f"| wall time of the fit, validations included | {minutes(run)} |",
+        f"| training time, including validations | {minutes(run)} |",
         f"| machine | {machine(run)} |",
-        *([f"| beside it | {options.beside} |"] if options.beside else []),
+        *([f"| conditions | {options.beside} |"] if options.beside else []),
         *(f"| changed since | {each} |" for each in list_changes(run)),
         f"| best validation, {result['monitor']} | {best} |",
         "",
@@ -186,7 +186,7 @@ def page(
         "",
         f"![learning curves]({name}.png)",
         "",
-        f"Drawn from [{name}.csv]({name}.csv), the metrics.csv of the run.",
+        f"The curves are drawn from [{name}.csv]({name}.csv), the metrics.csv of the run.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -219,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--average", type=int, help="use RUN/average.ckpt, of this many last checkpoints"
     )
-    parser.add_argument("--beside", help="other load of the machine meanwhile")
+    parser.add_argument("--beside", help="other load on the machine during training")
     parser.add_argument("--metrics", help="as in seq2seq evaluate")
     options = parser.parse_args(arguments)
     options.experiment = experiment_of(options.run)

@@ -50,7 +50,7 @@ def test_training_and_evaluation_name_one_folder(tmp_path: Path) -> None:
 
 def test_a_resumed_run_has_the_command_and_the_time_of_all_its_parts(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=zh_en", "resume=runs/x/last.ckpt")
-    assert record_result.minutes(run) == "90 minutes, all its parts together"
+    assert record_result.minutes(run) == "90 minutes, all parts together"
     # The same command without it comes to the same end.
     assert record_result.training_command(run).endswith(f"experiment=zh_en hydra.run.dir={run}")
 
