@@ -34,8 +34,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.resume not in (None, AUTO) and not Path(str(self.resume)).is_file():
             raise ConfigError(
-                f"resume={self.resume}: there is no such file; give a last.ckpt, or {AUTO} to "
-                "continue from that of hydra.run.dir, if there is one"
+                f"resume={self.resume}: there is no such file; type the path of a last.ckpt, or "
+                f"{AUTO} for the one in hydra.run.dir, if any"
             )
 
 
@@ -56,7 +56,7 @@ class InitOptions:
             raise ConfigError(f"init={self.checkpoint}: there is no such checkpoint or run")
         if self.checkpoint is None and self.vocabulary == "mapped":
             raise ConfigError(
-                "init.vocabulary=mapped needs a model whose pieces are mapped: init=PATH"
+                "init.vocabulary=mapped needs a model to start from: type init=PATH as well"
             )
 
 
@@ -84,17 +84,17 @@ class LossOptions:
     def __post_init__(self) -> None:
         if self.r_drop and self.simcut:
             raise ConfigError(
-                f"loss.r_drop={self.r_drop} and loss.simcut={self.simcut} are two losses of two "
-                "passes: keep one of them, and set the other to 0"
+                f"loss.r_drop={self.r_drop} and loss.simcut={self.simcut} cannot be combined: keep "
+                "one of them, and set the other to 0"
             )
         if self.simcut and not self.simcut_p:
             raise ConfigError(
                 f"loss.simcut={self.simcut} compares with a pass in which inputs are cut, but "
-                "loss.simcut_p=0 cuts none: loss.simcut_p=0.05, or loss.simcut=0"
+                "loss.simcut_p=0 cuts none: type loss.simcut_p=0.05, or loss.simcut=0"
             )
         if not self.simcut and self.simcut_p != LossOptions.simcut_p:
             raise ConfigError(
-                f"loss.simcut_p={self.simcut_p} has no effect without loss.simcut: loss.simcut=3"
+                f"loss.simcut_p={self.simcut_p} needs loss.simcut above 0: type loss.simcut=3"
             )
 
 
@@ -121,12 +121,12 @@ class GuidedOptions:
     def __post_init__(self) -> None:
         if self.weight == 0:
             raise ConfigError(
-                "guided.weight=0 trains nothing: guided.weight=0.5, or guided.links=null"
+                "guided.weight=0 trains nothing: type guided.weight=0.5, or guided.links=null"
             )
         if self.valid is not None and self.links is None:
             raise ConfigError(
-                f"guided.valid={self.valid} measures a head that is trained on guided.links, which "
-                "are not given: guided.links=FILE"
+                f"guided.valid={self.valid} measures a head that is trained on guided.links, but "
+                "there are none: type guided.links=FILE as well"
             )
 
 
@@ -178,8 +178,8 @@ class CheckpointOptions:
             )
         elif self.mode is not None:
             raise ConfigError(
-                f"checkpoint.mode={self.mode} is for a command's number; which {self.monitor} is "
-                "better is known: checkpoint.mode=null"
+                f"checkpoint.mode={self.mode} is only for the number of a command, not for "
+                f"{self.monitor}: type checkpoint.mode=null"
             )
 
     @property
@@ -213,8 +213,8 @@ def check_command(command: str) -> None:
         raise ConfigError(f"checkpoint.monitor={COMMAND}{command}: {error}") from error
     if shutil.which(program) is None:
         raise ConfigError(
-            f"checkpoint.monitor={COMMAND}{command}: there is no program {program!r}. Type "
-            f"one that is installed, or its path, as {COMMAND}python my/score.py"
+            f"checkpoint.monitor={COMMAND}{command}: there is no program {program!r}. Type the "
+            f"name or path of an installed program, for example {COMMAND}python my/score.py"
         )
 
 
