@@ -1,4 +1,4 @@
-"""The models, and how one is built from plain values."""
+"""The models, and functions that build one from plain values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from seq2seq.models.transformer import Transformer
 
 MODELS: Table[Any] = Table("model", {"transformer": Transformer, "rnn": RNN, "rnn_luong": LuongRNN})
 
-# Keys of conf/model that no model reads itself: presets of conf/attn refer to them.
+# Keys of conf/model that no model reads: they are there for the presets of conf/attn.
 FOR_ATTENTION = ("num_heads", "project_scores", "attention_dropout")
 
 
@@ -33,13 +33,13 @@ def build_model(
     """Build a model with fresh parameters.
 
     Args:
-        config: plain values. `model` and `position` are nodes of conf/, `attention` maps each role
-            of the model to the options of its mechanism.
-        source_size, target_size: pieces in the two vocabularies.
-        group_marks: marks of the source's pieces, from `data.groups`.
-        unpositioned: the source's pieces that `model.unpositioned` names.
+        config: plain values: `model` and `position`, which are nodes of conf/, and `attention`,
+            which maps each role of the model to the options of its mechanism.
+        source_size, target_size: numbers of pieces in the two vocabularies.
+        group_marks: group marks of the source pieces, see `data.groups`.
+        unpositioned: (V,) bool, True for source pieces that `model.unpositioned` names.
 
-    Raises: ConfigError for anything that cannot work, naming what to type.
+    Raises: ConfigError if anything cannot work; the message says what to type.
     """
     options = {k: v for k, v in config["model"].items() if k not in FOR_ATTENTION}
     model_class = MODELS.find(options.pop("name"))
@@ -64,7 +64,7 @@ def check_model(config: Mapping[str, Any]) -> Seq2Seq:
     """Build the model on the meta device, to find every mistake before any data is read.
 
     Returns: the model, with shapes but without values.
-    Raises: ConfigError, as `build_model`.
+    Raises: ConfigError if anything cannot work, like `build_model`.
     """
     with torch.device("meta"):
         return build_model(config, source_size=4, target_size=4)

@@ -1,4 +1,4 @@
-"""The interface of every encoder-decoder: training, searches and plots know no other."""
+"""The interface of every encoder-decoder: training, searches and plots use nothing else."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -19,25 +19,25 @@ Attentions = Mapping[Role, Mapping[str, Any]]  # role -> `name` and options of i
 
 
 class Decoded(NamedTuple):
-    """The output of a decoder for given target tokens; `Seq2Seq.logits` turns `hidden` into scores
-    of words.
+    """The output of a decoder for given target tokens. `Seq2Seq.logits` turns `hidden` into scores
+    of pieces.
     """
 
     hidden: Tensor  # (B, T, E), or (N, n, E) for a step
-    weights: Tensor | None  # cross-attention, (L, B, H, T, S), of the L layers asked for
+    weights: Tensor | None  # cross-attention (L, B, H, T, S) of the L requested layers, if any
 
 
-Layers = bool | Collection[int]  # of a decoder: all, none, or some by index
+Layers = bool | Collection[int]  # decoder layers: all, none, or some by index
 
 
 class PassOptions(NamedTuple):
     """Options of one pass of a batch through a model.
 
     Attributes:
-        need_weights: decoder layers whose cross-attention weights to return; the others may compute
-            without writing them out.
-        source_cut, target_cut: masks (B, S) and (B, T) of tokens whose vectors are zero, so that
-            only their positions are seen; for `forward`. None = no such tokens.
+        need_weights: decoder layers whose cross-attention weights to return; the other layers need
+            not store theirs.
+        source_cut, target_cut: masks (B, S) and (B, T) of tokens to replace by zero vectors, so
+            that only their positions are seen; for `forward` only. None = no such tokens.
     """
 
     need_weights: Layers = False
@@ -56,26 +56,28 @@ class Memories(NamedTuple):
     """The memories that a decoder attends to, one of each kind per layer."""
 
     sources: list[Memory]  # the source, in B rows
-    pasts: list[Any]  # what is written, in N rows; None if the tokens given are the whole target
+    pasts: list[Any]  # the target so far, in N rows; None if the given tokens are all of it
 
 
 class Seq2Seq(nn.Module):
-    """An encoder-decoder. Token ids are int64, sources end in eos, rows are padded at the right
-    with pad.
+    """An encoder-decoder. Token ids are int64, sources end in eos, and rows are padded with pad at
+    the right.
 
-    `forward` is teacher forcing; `encode`, `start` and `step` are the same computation a few tokens
-    at a time. A model says what its decoder remembers, `memories`, and how it reads tokens with
-    that, `decode`.
+    `forward` is teacher forcing; `encode`, `start` and `step` do the same computation a few tokens
+    at a time. A subclass defines what its decoder remembers (`memories`), and how the decoder reads
+    tokens with these memories (`decode`).
 
     Attributes:
-        max_length: pieces that its positions reach, in either stack, eos included; None = any.
-        group_marks: what the tokenizer says of each source id, see `data.groups`; None = groups
-            are unknown. Not among the weights: it belongs to the tokenizer.
-        unpositioned: the source ids that stand outside the order, (V,) bool, likewise; None = none.
+        max_length: largest number of pieces for which each stack has positions, including eos;
+            None = any number.
+        group_marks: marks that the tokenizer gives each source id, see `data.groups`; None = groups
+            are unknown. They are not saved with the weights, since they belong to the tokenizer.
+        unpositioned: (V,) bool, True for source ids without a place in the order; None = there are
+            none. Not saved with the weights either.
     """
 
-    roles: ClassVar[frozenset[Role]]  # the attentions it has
-    # Classes of options, instances of which its constructor takes after `position`.
+    roles: ClassVar[frozenset[Role]]  # the roles in which it has attention
+    # Classes of options; the constructor takes an instance of each after `position`.
     option_classes: ClassVar[tuple[type[Any], ...]] = ()
     embeddings: Embeddings
     max_length: int | None = None
@@ -88,13 +90,15 @@ class Seq2Seq(nn.Module):
         self.register_buffer("unpositioned", None, persistent=False)
 
     def groups(self, source: Tensor) -> Tensor | None:
-        """Source ids (B, S) -> the word, and the sentence, of each token, (B, S, levels)."""
+        """Source ids (B, S) -> word and sentence of each token, (B, S, levels), if known."""
         return None if self.group_marks is None else token_groups(source, self.group_marks)
 
     def source_positions(self, source: Tensor) -> Tensor:
-        """The positions of source ids (B, S): 0 ... S - 1, (S,). With `unpositioned` ids, (B, S):
-        these stand at 0, the others of a row that has some are counted from 1 as if they were not
-        there, and a row without is counted from 0 as ever, so that no position is beyond S - 1.
+        """The positions of source ids (B, S): 0 ... S - 1, (S,), if `unpositioned` is None.
+
+        Otherwise they are (B, S). All unpositioned tokens of a row get position 0, and its other
+        tokens are counted from 1, skipping them. A row without unpositioned tokens is counted from
+        0, so no position exceeds S - 1.
 
         Source: the feature tags of Wu et al. 2021, arXiv:2005.10213.
         """
@@ -111,8 +115,8 @@ class Seq2Seq(nn.Module):
 
     @property
     def max_source(self) -> int | None:
-        """Pieces of the longest source that its positions and attentions can read, eos included;
-        None = any. Its output is bounded by `max_length` alone.
+        """Length in pieces of the longest source that positions and attentions can read, including
+        eos; None = any length. The target is limited by `max_length` alone.
         """
         readers = (a.max_length for a in self.attentions if a.place.role is not Role.DECODER)
         limits = [limit for limit in (self.max_length, *readers) if limit is not None]
@@ -120,20 +124,20 @@ class Seq2Seq(nn.Module):
 
     @property
     def cross_attentions(self) -> list[Attention[Any]]:
-        """The attention whose weights each layer returns, also where layers share one."""
+        """The cross-attention of each decoder layer; layers may share one."""
         raise NotImplementedError
 
     @property
     def can_merge(self) -> bool:
-        """True if sentences that start now can join others that started earlier."""
+        """True if newly started sentences can join a batch of sentences that started earlier."""
         return all(a.can_merge for a in self.attentions if a.place.role is Role.DECODER)
 
     def encode(self, source: Tensor) -> Encoded:
-        """Source ids (B, S) -> what the decoder attends to."""
+        """Source ids (B, S) -> encoded source, to which the decoder attends."""
         raise NotImplementedError
 
     def forward(self, source: Tensor, target: Tensor, options: PassOptions = PLAIN) -> Decoded:
-        """Teacher forcing: source ids (B, S), target ids (B, T) beginning with bos."""
+        """Teacher forcing: source ids (B, S), target ids (B, T) that begin with bos."""
         raise NotImplementedError
 
     def memories(self, encoded: Encoded, beams: int) -> Memories:
@@ -143,23 +147,29 @@ class Seq2Seq(nn.Module):
     def decode(
         self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN
     ) -> Decoded:
-        """The next n tokens of every hypothesis, ids (N, n) at positions (n,) or (N, n).
+        """Read the next n tokens of every hypothesis: ids (N, n) at positions (n,) or (N, n).
 
-        Changes the memories of what is written in place.
+        The memories of the target are changed in place.
         """
         raise NotImplementedError
 
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         """The state before the first token, for K = `beams` hypotheses of each sentence.
 
-        With `pages` the memory of tokens is in pages of that pool, and states over one pool can
-        merge; else each state has its own tensors.
+        If `pages` is given, tokens are stored in pages of that pool, and states with the same pool
+        can merge. Otherwise each state has its own tensors.
         """
         return DecodeState(*self.memories(encoded, beams), beams, encoded.states.device, pages)
 
     def pages_for(self, page_size: int, source: int, target: int, beams: int = 1) -> int:
-        """Pages of a sentence of `source` pieces, eos included, when `target` tokens have been read
-        in each of its hypotheses: of the longest translation, all tokens and bos, but not eos.
+        """The number of pages that one sentence needs.
+
+        Args:
+            page_size: tokens per page.
+            source: length of the source in pieces, including eos.
+            target: tokens read in each hypothesis: for the longest translation, all its tokens and
+                bos, but not eos.
+            beams: number of hypotheses.
         """
         roles = {a.place.role for a in self.attentions if isinstance(a, TokenAttention)}
         of_source = -(-source // page_size) if Role.CROSS in roles else 0
@@ -167,15 +177,15 @@ class Seq2Seq(nn.Module):
         return of_source + of_target
 
     def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
-        """The next n tokens of every hypothesis: ids (N, n) -> hidden (N, n, E). Changes `state` in
-        place.
+        """Read the next n tokens of every hypothesis: ids (N, n) -> hidden (N, n, E). `state` is
+        changed in place.
         """
         positions = self.begin(tokens.shape[1], state)
         memories = Memories(state.source, state.past)
         return self.decode(tokens, memories, positions, PassOptions(need_weights))
 
     def begin(self, n: int, state: DecodeState) -> Tensor:
-        """Call `DecodeState.begin` after checking that the positions reach far enough."""
+        """Call `DecodeState.begin`, after a check that there are enough positions."""
         self._check_length(state.length + n, "target")
         return state.begin(n)
 
@@ -188,11 +198,11 @@ class Seq2Seq(nn.Module):
             )
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., E) -> (..., V), the only product with the target vocabulary."""
+        """Hidden states (..., E) -> scores (..., V) of all target pieces, before the softmax."""
         logits: Tensor = self.embeddings.output(hidden)
         return logits
 
     @torch.no_grad()
     def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
-        """The best next tokens of each row: hidden (N, E) -> (N, C + R)."""
+        """The candidates for the next token of each row: hidden (N, E) -> (N, C + R)."""
         return top_candidates(self.logits(hidden), request)

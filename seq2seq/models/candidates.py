@@ -1,7 +1,7 @@
-"""The next tokens that a search may choose from: its request, and the answer of a model.
+"""Candidates for the next token: the request of a search, and the answer of a model.
 
-A request holds, as data, all that a search knows of the next tokens of each row: a prefix to
-follow, a minimum length, repetitions that are banned, what its constraints ban, allow and require.
+A request contains everything that a search knows about the next token of each row: a prefix to
+follow, a minimum length, banned repetitions, and tokens that its constraints ban, allow or require.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from seq2seq.base.symbols import EOS, NEVER_GENERATED
 
-# Columns of which at first only the largest is compared. `topk` is fast if a row has more than 64 C
-# of these chunks: with 8,000 pieces and the 10 candidates of 5 beams, chunks of at most 12.
+# Columns in a chunk, of which at first only the largest value is compared. `topk` is fast if a row
+# has more than 64 C chunks: with 8,000 pieces and the 10 candidates of 5 beams, chunks of up to 12.
 CHUNK = 10
 
 
@@ -25,20 +25,25 @@ class TokenLists:
     """The tokens that each of B sentences may use; all others have probability 0 in its rows.
 
     Attributes:
-        ids: tokens of each sentence, (B, W) int64, ascending, at least one, -1 after the last.
+        ids: (B, W) int64, tokens of each sentence: at least one, ascending, then -1 as padding.
     """
 
     ids: NDArray[Any]
 
     @cached_property
     def lengths(self) -> NDArray[Any]:
-        """The number of tokens of each sentence, (B,)."""
+        """The number of tokens that each sentence may use, (B,)."""
         lengths: NDArray[Any] = np.count_nonzero(self.ids >= 0, axis=1).astype(np.int64)
         return lengths
 
     def mask(self, logits: Tensor, sentences: Tensor) -> None:
-        """Set to -inf, in rows (N, V) of these sentences (N,), all but their own tokens."""
-        # The first of each sentence stands for -1.
+        """Set all logits (N, V) to -inf, except for the tokens that the row's sentence may use.
+
+        Args:
+            logits: (N, V), changed in place.
+            sentences: (N,) the sentence of each row.
+        """
+        # The first token of each sentence replaces -1.
         ids = torch.from_numpy(np.where(self.ids < 0, self.ids[:, :1], self.ids))
         listed = ids.to(logits.device)[sentences]
         values = logits.gather(1, listed)
@@ -47,20 +52,21 @@ class TokenLists:
 
 @dataclass(frozen=True)
 class CandidateRequest:
-    """The candidates that the next choice of a search needs, for N = B * K rows.
+    """A request for the candidates that a search needs for its next choice, for N = B * K rows.
 
     Attributes:
-        count: C, candidates of each row; all tokens if there are fewer.
-        forced: (N,) the token that a row must take, -1 = free; None = all are free.
-        no_eos: (N,) bool: rows that may not end yet; None = all may.
+        count: number of candidates per row, C; all tokens if there are fewer.
+        forced: (N,) token that each row must take, -1 = any; None = all rows are free.
+        no_eos: (N,) bool, True for rows that may not end yet; None = all rows may end.
         banned: (M, 2) pairs of a row and a token that it may not take.
-        allowed: (M, 2) pairs of a row and a token: all that such a row may take.
+        allowed: (M, 2) pairs of a row and a token that it may take; a row in such a pair may take
+            no other tokens.
         required: (N, R) tokens that are candidates whatever their rank, -1 = none. They come last,
-            and have probability 0 there if they are among the first C too, or if the row may not
+            and have probability 0 there if they are also among the first C, or if the row may not
             take them.
-        lists: the tokens that rows may use at all, by sentence: the softmax is over these alone;
-            None = all tokens.
-        sentences: (N,) the sentence of each row, in `lists`.
+        lists: tokens that each sentence may use at all; the softmax is over these alone. None = all
+            tokens.
+        sentences: (N,) index into `lists` for each row.
     """
 
     count: int
@@ -74,18 +80,18 @@ class CandidateRequest:
 
 
 class Candidates(NamedTuple):
-    """Next tokens of each row: the best, best first, then those that were required."""
+    """Next tokens of each row: the most probable ones, best first, then the required ones."""
 
     logp: Tensor  # (N, C + R) log-probabilities, float32 at least
     ids: Tensor  # (N, C + R)
 
 
 def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
-    """The most probable next tokens of each row: logits (N, V), overwritten -> (N, C + R).
+    """The candidates for the next token of each row: logits (N, V), overwritten -> (N, C + R).
 
-    Symbols that no text contains are excluded; probabilities are those of the model, not
-    renormalised without them; with lists, they are those among the row's own list. A forced row has
-    its token first, and all its other candidates have probability 0.
+    Symbols that no text contains are excluded, but probabilities are not renormalised for that;
+    with lists, they are normalised over the row's list. A forced row has its token first, and all
+    its other candidates have probability 0.
     """
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if request.lists is not None and request.sentences is not None:
@@ -117,8 +123,8 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
 
 
 def with_required(logp: Tensor, best: Tensor, ids: Tensor, required: Tensor) -> Candidates:
-    """Candidates (N, C) and the required tokens (N, R) of each row: those among the candidates
-    already, and -1, have probability 0 in their second place.
+    """Append required tokens (N, R) to candidates (N, C). Those that are already candidates get
+    probability 0 in the appended columns, and so does -1.
     """
     again = (required[:, :, None] == ids[:, None]).any(2) | (required < 0)
     of_required = logp.gather(1, required.clamp(min=0)).masked_fill(again, -torch.inf)
@@ -127,7 +133,8 @@ def with_required(logp: Tensor, best: Tensor, ids: Tensor, required: Tensor) -> 
 
 
 def top_of_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`topk`, exact up to the order of equal values: (N, V) -> values and columns, (N, C) each.
+    """A faster `topk`, which may order equal values differently: (N, V) -> values and columns,
+    (N, C) each.
 
     The C largest values of a row lie in the C chunks with the largest maxima, so only these are
     searched. A chunk takes every w-th column, so that the maxima of all chunks are found as fast as

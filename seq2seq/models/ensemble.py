@@ -1,4 +1,4 @@
-"""Several models that translate as one: their predictions for each next piece are averaged."""
+"""Several models that translate as one: their predictions for the next piece are averaged."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,29 +14,29 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.models.base import PLAIN, Decoded, Memories, PassOptions, Seq2Seq
 
 Mean = Literal["probabilities", "log-probabilities"]
-ROWS = 16  # whose logarithms are added at once
+ROWS = 16  # number of rows to average at once on a CPU
 
 
 class Ensemble(Seq2Seq):
-    """A mixture of models with the same pieces, for decoding and scoring; of any architectures.
+    """A mixture of models with the same pieces, of any architectures, for decoding and scoring.
 
         probabilities:       p(y) = sum_i w_i p_i(y)
         log-probabilities:   p(y) = prod_i p_i(y)^w_i / Z
 
-    The first, the linear mixture, says what at least one model finds probable; in the second, the
-    log-linear one, each model can veto. Nothing else is mixed: the states of all members stand side
-    by side on the last axis, their memories one after another in one `DecodeState`, so that one
-    search, one table of pages and one fork serve all.
+    The first, the linear mixture, favours pieces that at least one model finds probable; in the
+    second, the log-linear mixture, each model can veto a piece. Nothing else is mixed: the states
+    of all members are concatenated on the last axis, and their memories are listed one after
+    another in one `DecodeState`. So one search, one page table and one fork serve all members.
 
     Args:
-        members: models with the same source and target pieces, which the caller has checked.
-        weights: w_i, positive; they are divided by their sum. None = all the same.
+        members: models with the same source and target pieces; the caller has checked this.
+        weights: positive weights w_i, which are divided by their sum. None = all the same.
         mean: quantity that is averaged.
 
     Attributes:
-        cross_attentions: the first member's, whose weights are returned.
+        cross_attentions: attentions of the first member, whose weights are returned.
 
-    Raises: ConfigError for weights that do not fit, and for an unknown mean.
+    Raises: ConfigError if the weights do not fit, or the mean is unknown.
     """
 
     def __init__(
@@ -94,20 +94,20 @@ class Ensemble(Seq2Seq):
 
     @torch.no_grad()
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., E_1 + E_2 + ...) -> (..., V), up to a constant the logarithm of the mean, in
-        float32 at least, without gradients.
+        """(..., E_1 + E_2 + ...) -> (..., V), the logarithm of the mean, up to a constant per row;
+        float32 or wider, without gradients.
         """
         each = zip(self.members, self._by_width(hidden), strict=True)
         logits = [member.logits(its_hidden) for member, its_hidden in each]
         logits = [x.to(torch.promote_types(x.dtype, torch.float32)) for x in logits]
         total = logits[0]
-        if self.mean == "log-probabilities":  # their constants go into the one of the mean
+        if self.mean == "log-probabilities":  # no softmax: it would only change the constant
             total *= self.weights[0]
             for x, weight in zip(logits[1:], self.weights[1:], strict=True):
                 total.add_(x, alpha=weight)
             return total
-        # In place, and on a CPU a few rows at a time, which stay in its caches. The sum of
-        # exponentials would be 0 for improbable pieces.
+        # In place, and on a CPU a few rows at a time, which stay in its caches. `logaddexp`, since
+        # a sum of exponentials would be 0 for improbable pieces.
         size = ROWS if total.device.type == "cpu" else max(1, len(total))
         for rows in zip(*(x.split(size) for x in logits), strict=True):
             for x, weight in zip(rows, self.weights, strict=True):
@@ -122,7 +122,7 @@ class Ensemble(Seq2Seq):
         return torch.split(states, widths, dim=-1)
 
     def _options(self, options: PassOptions) -> list[PassOptions]:
-        """The options for each member: weights are those of the first."""
+        """The options for each member: only the first returns attention weights."""
         others = options._replace(need_weights=False)
         return [options, *[others] * (len(self.members) - 1)]
 
@@ -133,12 +133,12 @@ class Ensemble(Seq2Seq):
 
 
 def concatenate_hidden(decoded: Sequence[Decoded]) -> Decoded:
-    """Hidden states along the last axis; the weights of the first."""
+    """Concatenate hidden states on the last axis; keep the attention weights of the first."""
     return Decoded(torch.cat([each.hidden for each in decoded], -1), decoded[0].weights)
 
 
 def normalize_weights(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
-    """Weights divided by their sum. Raises: ConfigError if not `count` positive numbers."""
+    """Divide weights by their sum. Raises: ConfigError if they are not `count` positive numbers."""
     given = [1.0] * count if weights is None else weights
     if len(given) != count:
         raise ConfigError(
@@ -147,7 +147,7 @@ def normalize_weights(weights: Sequence[float] | None, count: int) -> tuple[floa
     for weight in given:
         if not 1e-6 <= weight <= 1e6:
             raise ConfigError(
-                f"the weight {weight} of a model should be between 0.000001 and 1,000,000: leave "
-                "out a model that is to have none"
+                f"the weight {weight} of a model should be between 0.000001 and 1,000,000. If a "
+                "model should not count, leave it out"
             )
     return tuple(weight / sum(given) for weight in given)

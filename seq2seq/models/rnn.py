@@ -1,5 +1,5 @@
-"""The recurrent encoder-decoders: `Recurrent`, the encoder, cells and state that they share; `RNN`,
-which attends before each step (Bahdanau); `LuongRNN`, which attends after it (Luong).
+"""The recurrent encoder-decoders: `RNN`, which attends before each step (Bahdanau); `LuongRNN`,
+which attends after it (Luong); `Recurrent`, the encoder, cells and state that both share.
 """
 
 from collections.abc import Callable
@@ -26,28 +26,27 @@ Attend = Callable[[Tensor], Attended]  # queries (N, 1, E) to the source
 
 
 class Recurrent(Seq2Seq):
-    """A bidirectional encoder and a stack of decoder cells. A subclass says how a step reads them.
+    """A bidirectional encoder and a stack of decoder cells. Subclasses define the decoder's step.
 
         h_j = [forward cell up to j; backward cell down to j]
         s_0 = tanh(W0 [forward last; backward first])
 
     Args:
-        embeddings: the matrices over vocabularies; their width is E, also that of the decoder's
-            state and of the two encoder directions together.
-        attention: the mechanism of the cross role; with `fixed` the context is the same for every
-            word.
-        position: `none`; recurrence gives the order.
-        cell: gru or lstm.
-        layers: number of layers of the encoder, and of the decoder.
+        embeddings: matrices over vocabularies. Their width E is also the width of the decoder's
+            state, and of both encoder directions together.
+        attention: mechanism of the cross role; with `fixed` the context is the same for every word.
+        position: position scheme, which must be `none`: recurrence gives the order.
+        cell: type of the cells, gru or lstm.
+        layers: number of encoder layers, and of decoder layers.
         dropout: probability of dropout on embeddings, between layers, and on the output.
 
-    Raises: ConfigError for an odd width, or a position scheme.
+    Raises: ConfigError if the width is odd, or the position scheme is not `none`.
     """
 
     roles = frozenset({Role.CROSS})
     absent_options: ClassVar[dict[str, str]] = {
-        "activation_dropout": "a recurrent model has no feed-forward networks. model.dropout is "
-        "between its layers",
+        "activation_dropout": "a recurrent model has no feed-forward networks. Use model.dropout, "
+        "which applies between its layers",
         "unpositioned": "a recurrent model reads its source in order, and has no positions",
     }
 
@@ -70,7 +69,7 @@ class Recurrent(Seq2Seq):
             )
         if position.encoder.hook is not None:
             raise ConfigError(
-                "an RNN takes no positions, recurrence gives the order: position=none"
+                "an RNN takes no positions, since recurrence gives the order: type position=none"
             )
         self.embeddings = embeddings
         self.dropout = Dropout(dropout)
@@ -92,8 +91,11 @@ class Recurrent(Seq2Seq):
 
     @staticmethod
     def widths(dim: int, context: int) -> tuple[int, int]:
-        """Input widths of the first cell (without the embedding) and of the output layer, for a
-        context of this width.
+        """Input widths of the first cell (without the embedding) and of the output layer.
+
+        Args:
+            dim: width of embeddings and states, E.
+            context: width of the context that cross-attention returns.
         """
         raise NotImplementedError
 
@@ -129,7 +131,7 @@ class Recurrent(Seq2Seq):
     def decode(
         self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN
     ) -> Decoded:
-        # There is one attention, which counts as layer 0.
+        # The only attention counts as layer 0.
         (source,), (memory,) = memories
         asked = options.wants_weights(0)
         embedded = self.embeddings.embed_target(tokens, options.target_cut)
@@ -148,18 +150,25 @@ class Recurrent(Seq2Seq):
         return Decoded(hidden, torch.cat(weights, dim=2)[None] if asked else None)
 
     def emit(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
-        """One word, whose predecessor is embedded as y (N, E): what the output is made of, (N, ...)
-        for `read_out`, and the weights (N, H, 1, S) or None.
+        """Decode one word.
+
+        Args:
+            y: embedding of the previous word, (N, E).
+            memory: states of the cells, changed in place.
+            attend: function that attends to the source.
+
+        Returns: the input of `read_out` for this word, (N, ...), and attention weights (N, H, 1, S)
+            or None.
         """
         raise NotImplementedError
 
     def read_out(self, reads: Tensor) -> Tensor:
-        """The hidden states of words, (N, n, ...) -> (N, n, E)."""
+        """The hidden states of n words: results of `emit` (N, n, ...) -> (N, n, E)."""
         raise NotImplementedError
 
     def advance(self, x: Tensor, memory: StateMemory) -> Tensor:
-        """One token through the stack of cells: x (N, E + what is fed) -> the last layer's state
-        (N, E).
+        """Run the stack of cells for one token: input x of the first cell -> state of the last
+        layer, (N, E).
         """
         before = zip(*(memory.state[name].unbind(1) for name in self.state_names), strict=True)
         after: list[tuple[Tensor, ...]] = []
@@ -183,12 +192,13 @@ class RNN(Recurrent):
         readout = tanh(W [s_i; c_i; y_{i-1}])
 
     In the first and last line, s is the state of the last layer. Encoder, first state and options
-    are those of `Recurrent`.
+    are inherited from `Recurrent`.
 
-    Source: Bahdanau et al. 2015, arXiv:1409.0473. In their appendix A the first state is
-    s_0 = tanh(Ws h_1), of the backward direction alone, where ours reads the ends of both; and the
-    output comes from a maxout layer, where ours is one tanh layer. Dropout, tied embeddings and the
-    LSTM are ours, and the GRU is torch's, whose reset gate comes after the product with U.
+    Source: Bahdanau et al. 2015, arXiv:1409.0473, with these differences. In their appendix A the
+    first state is s_0 = tanh(Ws h_1), from the backward direction alone; here it reads the ends of
+    both directions. Their output comes from a maxout layer; here it comes from one tanh layer.
+    Dropout, tied embeddings and the LSTM are additions. The GRU is torch's, whose reset gate comes
+    after the product with U.
     """
 
     @staticmethod
@@ -206,7 +216,7 @@ class RNN(Recurrent):
 
 
 class LuongRNN(Recurrent):
-    """A decoder whose query is its new state, and whose next step is fed what it attended to.
+    """A decoder that attends to the source after each step, and feeds the result to the next step.
 
         s_i = cell([y_{i-1}; t_{i-1}], s_{i-1})     input feeding; t_0 = 0
         a_i = softmax(e(s_i, h))                    the query is the state after the word
@@ -214,7 +224,7 @@ class LuongRNN(Recurrent):
         t_i = tanh(W [c_i; s_i])                    the attentional state, which gives the output
 
     In the second and last line, s is the state of the last layer. Encoder, first state and options
-    are those of `Recurrent`. Dropout acts on the output t, not on the t that is fed.
+    are inherited from `Recurrent`. Dropout applies to t as output, not to t as input.
 
     Source: Luong et al. 2015, arXiv:1508.04025.
     """

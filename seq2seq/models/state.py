@@ -11,29 +11,29 @@ from seq2seq.attention.paged import source_table, to_pages
 from seq2seq.attention.slab import BeamTable, to_slabs
 
 
-@lru_cache(4096)  # making a tensor takes longer than all else that `begin` does
+@lru_cache(4096)  # creating a tensor takes longer than everything else in `begin`
 def position_range(first: int, n: int, device: torch.device) -> Tensor:
     return torch.arange(first, first + n, device=device)
 
 
 class DecodeState:
-    """B sentences of K hypotheses each: N = B * K rows, row b * K + k. The rows of a sentence have
-    one length; sentences that `merge` brings together may differ.
+    """The decoder's state for B sentences with K hypotheses each: N = B * K rows, row b * K + k.
+    All rows of a sentence have the same length; sentences joined by `merge` may differ.
 
-    With a pool of pages, tokens are in pages; without, the hypotheses of a sentence share a slab.
-    The tables of which hypothesis has which tokens are held here, once for all layers. Only `keep`
-    gives pages back; `keep` of no sentence gives back all.
+    With a pool, tokens are stored in pages; without one, the hypotheses of a sentence share a slab.
+    The tables that map hypotheses to tokens are stored here, once for all layers. Only `keep`
+    returns pages to the pool; to return all of them, keep no sentence.
 
-    `fork`, `keep` and `merge` change the hypotheses: searches call them. Models call `begin`.
+    Searches call `fork`, `keep` and `merge`, which change the hypotheses. Models call `begin`.
 
     Attributes:
-        source: per layer, B rows: the source, stored once a sentence whatever K is; beams are
-            queries.
-        past: per layer: the decoder's memory of each hypothesis, in N rows, or B slabs.
-        beams: K.
-        lengths: for each sentence, the tokens remembered in each of its rows.
-        targets: the table of what each hypothesis has written, which native searches fork; None if
-            no layer keeps tokens.
+        source: memory of the source for each layer, in B rows: stored once per sentence, whatever
+            K is.
+        past: memory of the target for each layer, in N rows or B slabs.
+        beams: number of hypotheses per sentence, K.
+        lengths: number of tokens remembered in each row of a sentence, for each sentence.
+        targets: table of the tokens that each hypothesis has written, which native searches fork;
+            None if no layer stores tokens.
 
     Raises: ValueError if the pool has too few pages for the sources.
     """
@@ -64,7 +64,7 @@ class DecodeState:
                 tokens.compact()
 
     def _move_to_pages(self, pages: PagePool) -> None:
-        """Put all tokens into pages: the source's now, the target's as they come."""
+        """Store tokens in pages: source tokens now, target tokens as they are written."""
         table = self._sources = source_table(self.source, pages)
         if table is not None:
             self.source = [to_pages(memory, table, i) for i, memory in enumerate(self.source)]
@@ -78,12 +78,12 @@ class DecodeState:
 
     @property
     def written(self) -> int:
-        """Tokens in pages, the source's and those of every hypothesis."""
+        """Number of tokens in pages, of sources and of all hypotheses."""
         return sum(table.written for table in self._tables)
 
     @property
     def length(self) -> int:
-        """Tokens remembered in the longest row."""
+        """Number of tokens remembered in the longest row."""
         return max(self.lengths, default=0)
 
     def reserve(self, n: int) -> bool:
@@ -92,10 +92,10 @@ class DecodeState:
         return not isinstance(table, SlotTable) or table.reserve([n] * len(self.lengths))
 
     def begin(self, n: int) -> Tensor:
-        """Once a step, before the layers: the positions of the next n tokens, (n,), or (N, n) where
-        sentences have different lengths.
+        """Begin a step of n tokens per row; called once a step, before the layers.
 
-        Raises: ValueError if there are too few pages; `reserve` first, to avoid this.
+        Returns: the positions of these tokens, (n,), or (N, n) if sentences differ in length.
+        Raises: ValueError if there are too few pages; call `reserve` first to avoid this.
         """
         if isinstance(self.targets, SlotTable) and not self.reserve(n):
             raise ValueError(
@@ -114,18 +114,20 @@ class DecodeState:
         return positions
 
     def fork(self, parents: Tensor) -> None:
-        """Row r continues the hypothesis of row parents[r], (N,), of the same sentence."""
+        """Let each row r continue the hypothesis of row parents[r], which belongs to the same
+        sentence; parents is (N,).
+        """
         if self.targets is not None:
             self.targets.fork(parents)
         self.fork_memories(parents)
 
     def fork_memories(self, parents: Tensor) -> None:
-        """`fork` without the table of targets."""
+        """Fork the memories, but not the table of targets."""
         for memory in self.past:
             memory.fork(parents)
 
     def keep(self, sentences: Tensor) -> None:
-        """Drop all other sentences; (B',), ascending."""
+        """Keep only these sentences, (B',) in ascending order."""
         beams = torch.arange(self.beams, device=sentences.device)
         rows = (sentences[:, None] * self.beams + beams).flatten()
         for memory in self.source:
@@ -140,10 +142,10 @@ class DecodeState:
             self.targets.keep(chosen, rows)
 
     def merge(self, other: "DecodeState") -> None:
-        """Append the sentences of another state of the same model, which is used up.
+        """Append the sentences of another state of the same model, which may not be used again.
 
-        Raises: ValueError for different beams or pools, and where a memory needs rows of one
-        length.
+        Raises: ValueError if the states differ in beams or pool, or if a memory needs rows of the
+            same length.
         """
         if other.beams != self.beams:
             raise ValueError(

@@ -25,14 +25,14 @@ class Transformer(Seq2Seq):
     """Stacks of attention and feed-forward layers (Vaswani et al. 2017, arXiv:1706.03762).
 
     Args:
-        embeddings: the matrices over vocabularies; their width is E.
-        attention: the mechanism of each role.
-        position: how the order of tokens enters each stack.
-        layer: the options of all layers, except their attentions.
-        encoder_layers, decoder_layers: layers of each stack.
-        share_layers: whether all layers of a stack are one and the same, applied again and again
-            (Universal Transformer, Dehghani et al. 2018, arXiv:1807.03819; without its halting).
-        unpositioned: the pattern of the source pieces outside the order; see `source_positions`.
+        embeddings: matrices over vocabularies; their width is E.
+        attention: mechanism of each role.
+        position: position scheme of each stack.
+        layer: options of all layers, except for their attentions.
+        encoder_layers, decoder_layers: number of layers in each stack.
+        share_layers: True to apply one layer repeatedly in each stack (Universal Transformer,
+            Dehghani et al. 2018, arXiv:1807.03819; without its halting).
+        unpositioned: pattern of source pieces without a place in the order; see `source_positions`.
     """
 
     roles = frozenset(Role)
@@ -74,7 +74,7 @@ class Transformer(Seq2Seq):
         )
         self.encoder_norm: nn.Module = nn.Identity()
         self.decoder_norm: nn.Module = nn.Identity()
-        if layer.norm_order == "pre":  # else every layer is normalised already
+        if layer.norm_order == "pre":  # otherwise the last layer's output is already normalised
             self.encoder_norm, self.decoder_norm = build_norm(dim, layer), build_norm(dim, layer)
 
     def encode(self, source: Tensor, options: PassOptions = PLAIN) -> Encoded:
@@ -122,32 +122,39 @@ class Transformer(Seq2Seq):
 
 
 def stack(layers: int, shared: bool, build: Callable[[], nn.Module]) -> nn.ModuleList:
-    """`layers` layers, each with its own weights or, if `shared`, all with the same weights."""
+    """A stack of layers, each with its own weights or, if `shared`, all with the same weights."""
     return nn.ModuleList([build()] * layers if shared else [build() for _ in range(layers)])
 
 
 def check_unpositioned(pattern: str, scheme: PositionScheme, attention: nn.Module) -> None:
-    """Raises: ConfigError for a scheme of the encoder that gives tokens no positions of their own,
-    and for an attention that rotates them only in a row.
+    """Check that the encoder can give tokens arbitrary positions, as `model.unpositioned` needs.
+
+    Args:
+        pattern: value of `model.unpositioned`.
+        scheme: position scheme of the encoder.
+        attention: self-attention of the encoder.
+
+    Raises: ConfigError if the scheme has no positions of tokens, or if the attention can only
+        rotate by consecutive positions.
     """
     typed = f"model.unpositioned={pattern!r}"
     if scheme.hook not in ("embed", "rotate"):
         why = "has no positions" if scheme.hook is None else "measures distances along the row"
         raise ConfigError(
             f"{typed} takes tokens out of the order, but this position scheme {why}: "
-            "position=sinusoidal, learned or rope"
+            "type position=sinusoidal, learned or rope"
         )
     if scheme.hook == "rotate" and type(attention) is not MultiHead:
         raise ConfigError(
-            f"{typed} needs rotations by any position, which encoder self-attention like "
-            f"{type(attention).__name__} does not have: encoder_attn=mha, or position=sinusoidal"
+            f"{typed} needs rotations by any position, which {type(attention).__name__} in the "
+            "encoder cannot do: type attn@encoder_attn=mha, or position=sinusoidal"
         )
 
 
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
 
-    attention: Any  # Attention, of tokens where positions are given
+    attention: Any  # Attention, or TokenAttention if positions are given
 
     def __init__(self, attention: Attentions, places: Places, options: LayerOptions):
         super().__init__()
@@ -160,7 +167,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor, groups: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
-        """x (B, S, E) -> (B, S, E); positions (B, S) for rotations, None = 0 ... S - 1."""
+        """x (B, S, E) -> (B, S, E). Positions (B, S) are for rotations; None = 0 ... S - 1."""
         y = self.around_attention.pre_norm(x)
         if positions is None:
             own = self.attention(y, mask=mask, groups=groups).out
@@ -183,13 +190,13 @@ class DecoderLayer(nn.Module):
         self.around_cross = Residual(place.dim, options)
         self.around_feed = Residual(place.dim, options)
         if not self.cross.reads_queries and self.around_cross.pre:
-            # The output of this norm is not used, and a parameter without gradient stops DDP.
+            # The output of this norm is not used, and DDP fails if a parameter gets no gradient.
             self.around_cross.norm = nn.Identity()
 
     def forward(
         self, x: Tensor, source: Memory, past: Memory | None, positions: Tensor, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """x (N, n, E) -> x (N, n, E), cross-attention weights (N, H, n, S) or None."""
+        """x (N, n, E) -> x (N, n, E), and cross-attention weights (N, H, n, S) or None."""
         y = self.around_attention.pre_norm(x)
         own = self.attention(y).out if past is None else self.attention.advance(y, past, positions)
         x = self.around_attention.add_residual(x, own)

@@ -1,1 +1,1 @@
-"""Training: the only floor that knows Lightning and Hydra."""
+"""Training, the only package that uses Lightning and Hydra."""

@@ -1,4 +1,4 @@
-"""`python -m seq2seq.training`: what `seq2seq train` runs."""
+"""The command `python -m seq2seq.training`, which `seq2seq train` runs."""
 
 from seq2seq.base.environment import quiet_interrupt
 

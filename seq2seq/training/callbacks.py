@@ -1,5 +1,5 @@
-"""Callbacks around an update: exact randomness on resume, averaged weights, mean losses, weights
-and inputs rounded for 8 bits.
+"""Callbacks that run around each update: random states for exact resuming, averaged weights, mean
+losses, and rounding of weights and inputs to 8 bits.
 """
 
 from typing import Any
@@ -16,9 +16,9 @@ from seq2seq.functional.int8 import quantize_matrix, quantize_rows
 
 
 class RandomState(L.Callback):
-    """Saves and restores the random state of each process, which Lightning does not.
+    """Saves and restores the random state of each process, which Lightning does not do.
 
-    A new run seeds each process differently, so that devices do not drop the same units.
+    A new run seeds each process differently, so that dropout differs between devices.
     """
 
     def __init__(self, seed: int):
@@ -48,8 +48,8 @@ class RandomState(L.Callback):
 class NextEpoch(L.Callback):
     """Resumes a run that ended with the last batch of an epoch at the first batch of the next.
 
-    The loader does so by itself. Lightning would go on counting from the last batch, and leave the
-    next epoch after one batch as if it were over.
+    The data loader does this by itself. Lightning would continue counting from the last batch, and
+    end the next epoch after a single batch.
     """
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -59,8 +59,8 @@ class NextEpoch(L.Callback):
 
 
 def seed_of_process(seed: int, rank: int) -> int:
-    """The seed of one process. Rank 0 takes the run's seed, as a single process does; `seed + rank`
-    would repeat the draws of a run with another seed.
+    """The seed of one process. Rank 0 uses the run's seed, as a single process does. The others do
+    not use `seed + rank`, which would repeat the random numbers of a run with another seed.
     """
     return seed if rank == 0 else int(np.random.SeedSequence((seed, rank)).generate_state(1)[0])
 
@@ -84,35 +84,35 @@ class MovingAverage(WeightAveraging):
     """Exponential moving average: after update n, average = d average + (1 - d) weights with
     d = min(decay, (1 + n) / (10 + n)), so that the initial random weights are soon forgotten.
 
-    Checkpoints hold the average as the model, and beside it the weights that training continues
-    from.
+    Checkpoints store the average as the model, together with the current weights, from which
+    training continues.
 
     Args:
-        decay: 0.999 averages over about a thousand updates.
+        decay: upper limit of d; 0.999 averages over about a thousand updates.
 
     Source: Polyak and Juditsky 1992, SIAM J. Control Optim. 30(4).
     """
 
     def __init__(self, decay: float):
         self.decay = decay
-        # Buffers are constants here, some of them integers: they are not averaged.
+        # Buffers are constants here, and some are integers, so they are not averaged.
         super().__init__(use_buffers=False, multi_avg_fn=self._mix)
 
     def _mix(self, averages: Any, weights: Any, updates: Tensor | int) -> None:
-        # A tensor stays a tensor: reading its value would synchronise with the GPU.
+        # Keep the count as a tensor: reading its value would synchronise with the GPU.
         n = torch.as_tensor(updates)
         decay = ((1 + n) / (10 + n)).clamp(max=self.decay)
         for average, weight in zip(averages, weights, strict=True):
             average.lerp_(weight, (1 - decay).to(average.dtype))
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Keep the weights. Lightning would replace them by the average here, before last.ckpt is
-        written, and a resumed run would start from the wrong ones.
+        """Keep the current weights. Lightning would replace them with the average here, before
+        last.ckpt is written, and a resumed run would start from the wrong weights.
         """
 
 
 def replace_by_average(trainer: L.Trainer, module: L.LightningModule, content: Any) -> None:
-    """Put the average into a weights-only checkpoint, for which Lightning calls no callback."""
+    """Put the average into a weights-only checkpoint. Lightning calls no callbacks for these."""
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, MovingAverage):
             callback.on_save_checkpoint(trainer, module, content)
@@ -123,13 +123,13 @@ NAMES = ("train/loss", "train/align_loss")
 
 
 class MeanLoss(L.Callback):
-    """Logs the training losses, each averaged over all its tokens since the last line.
+    """Logs each training loss, averaged over all its tokens since the previous logged line.
 
-    A single batch says little: its sentences have similar lengths, and the loss varies more with
-    length than over weeks of training. Sums stay on the device until a line is due.
+    The loss of a single batch says little: its sentences have similar lengths, and the loss varies
+    more with length than over weeks of training. Sums stay on the device until a line is due.
 
     Args:
-        every: updates between two lines.
+        every: number of updates between two lines.
     """
 
     def __init__(self, every: int):
@@ -148,8 +148,8 @@ class MeanLoss(L.Callback):
         self.sums = self.sums.to(pl_module.device) * (trainer.global_rank == 0)
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
-        # Resumed from the end of a training, Lightning counts one update too many: its lines would
-        # stand at other steps, where no loss is logged.
+        # When a finished training is resumed, Lightning counts one update too many. Its lines would
+        # fall on other steps, where no loss is logged.
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
 
     def on_train_batch_end(
@@ -159,7 +159,7 @@ class MeanLoss(L.Callback):
         if not ends_update(trainer, index) or trainer.global_step % self.every:
             return
         for name, (total, tokens) in zip(NAMES, self._of_all_devices().tolist(), strict=True):
-            if tokens:  # there may have been no links
+            if tokens:  # 0 for the alignment loss if no batch had links
                 pl_module.log(name, total / tokens, prog_bar=name == NAMES[0])
         self.sums.zero_()
 
@@ -168,16 +168,17 @@ class MeanLoss(L.Callback):
 
 
 class Int8Passes(L.Callback):
-    """Rounds the matrices of a model before a forward pass and puts them back after the backward
-    pass, so that the optimizer and checkpoints see weights that are not rounded; validation
-    computes with rounded ones. The inputs of its `nn.Linear` are rounded while it trains. The
-    gradient goes straight through the rounding, to the weights as they are.
+    """Rounds the weight matrices of a model to 8 bits for each pass, as int8 decoding does.
+
+    The original weights are restored after the backward pass, so the optimizer and checkpoints
+    never see rounded ones. Validation uses rounded weights too. The inputs of `nn.Linear` layers
+    are rounded as well. Gradients pass unchanged through the rounding, to the original weights.
 
     Sources: Bengio et al. 2013, arXiv:1308.3432; Jacob et al. 2018, arXiv:1712.05877.
     """
 
     def __init__(self) -> None:
-        self.weights: list[tuple[nn.Parameter, Tensor]] = []  # what was rounded, as it was
+        self.weights: list[tuple[nn.Parameter, Tensor]] = []  # rounded weights, their originals
         self.hooks: list[Any] = []
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
@@ -205,7 +206,7 @@ class Int8Passes(L.Callback):
 
 
 def round_input(layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-    """The inputs of a layer (..., K), each row as int8 reads it; its gradient is passed on."""
+    """Round each row of a layer's inputs (..., K) to 8 bits; the gradient passes unchanged."""
     (x,) = inputs
     integers, scales = quantize_rows(x.reshape(-1, x.shape[-1]))
     rounded = (integers * scales).view_as(x)

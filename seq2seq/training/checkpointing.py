@@ -1,4 +1,4 @@
-"""The checkpoints that a run keeps, and the writing of their files."""
+"""Callbacks that save the checkpoints of a run, and the atomic writing of their files."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ from seq2seq.training.callbacks import ends_update
 
 
 class BestCheckpoint(ModelCheckpoint):
-    """Saves the best model, and carries it over when a run continues in another folder."""
+    """Saves the best model, and copies it over when a run continues in another folder."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
@@ -35,12 +35,12 @@ class BestCheckpoint(ModelCheckpoint):
 class LastCheckpoint(Checkpoint):
     """Writes last.ckpt every `every` updates, on request, and when training ends.
 
-    It is written when a step is complete: after its validation, if one is due. Written earlier, it
-    would lose that validation for good, and with it a possible best model.
+    The file is written when a step is complete, which includes its validation if one is due. If it
+    were written earlier, a resumed run would skip that validation and might miss the best model.
 
     Args:
-        folder: of the run.
-        every: updates between two checkpoints.
+        folder: folder of the run.
+        every: number of updates between two checkpoints.
     """
 
     def __init__(self, folder: Path, every: int):
@@ -73,8 +73,8 @@ class LastCheckpoint(Checkpoint):
 class AtomicCheckpoints(TorchCheckpointIO):
     """Writes files atomically; Lightning's plugin writes to $TMPDIR and copies.
 
-    An error is kept for `Trainer`: raised here, in the first process only, it would leave the
-    others waiting forever.
+    An error is stored for `Trainer` to raise. Raising it here, in the first process only, would
+    leave the other processes waiting forever.
     """
 
     error: CheckpointError | None = None
@@ -91,7 +91,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
 
 
 class Trainer(L.Trainer):
-    """Lightning's, with `AtomicCheckpoints`: all processes exit if the first cannot write one."""
+    """Lightning's trainer, in which all processes exit if the first cannot write a checkpoint."""
 
     def save_checkpoint(self, *arguments: Any, **options: Any) -> None:
         super().save_checkpoint(*arguments, **options)
@@ -105,8 +105,8 @@ class Trainer(L.Trainer):
 
 
 def describe_resume(trainer: L.Trainer) -> str:
-    """The end of a message about something that ended a run: how to go on, if there is a way."""
+    """Text that ends an error message: how to continue the run; empty without a last.ckpt."""
     callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
     last = [each.file for each in callbacks if isinstance(each, LastCheckpoint)]
-    found = (f". resume={file} continues, once that is mended" for file in last if file.is_file())
+    found = (f". Once that is fixed, resume={file} continues" for file in last if file.is_file())
     return next(found, "")

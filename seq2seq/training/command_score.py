@@ -1,4 +1,4 @@
-"""Validation by any program that reads translations and references and prints a number."""
+"""Validation with any program that reads translations and references and prints a number."""
 
 import math
 import os
@@ -19,22 +19,22 @@ from seq2seq.base.errors import ConfigError, escape
 from seq2seq.training.checkpointing import describe_resume
 from seq2seq.training.module import TrainingModule
 
-TRIED = 8  # references with which a command is tried
-SHOWN = 300  # characters of a command's output in a message
-# A program that uses torch itself would take these for a training of several processes.
+TRIED = 8  # number of references in the trial run of a command
+SHOWN = 300  # characters of a command's output that a message quotes
+# Variables hidden from the program: if it uses torch, they would make it join a process group.
 PROCESS_GROUP = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
-Columns = Mapping[str, Sequence[str]]  # hypotheses, references, sources: a line each
+Columns = Mapping[str, Sequence[str]]  # "hypotheses", "references", "sources" -> lines of text
 Pair = tuple[str, str]  # translation, reference
 
 
 class CommandScore(L.Callback):
-    """Logs the number that a command prints, and the seconds that it took, at each validation.
+    """At each validation, logs the number that a command prints and the seconds that it took.
 
-    The first process runs it, on the translations of all.
+    The first process runs the command, on the translations of all processes.
 
     Args:
-        command: see `fill_in`.
+        command: command line; see `fill_in`.
         text: (source, reference) of each row that is translated.
     """
 
@@ -42,7 +42,7 @@ class CommandScore(L.Callback):
         self.command, self.text = command, text
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Tries the command on a few references, before hours of training depend on it."""
+        """Try the command on a few references before hours of training depend on it."""
         self._run(trainer, trial_of(self.text))
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -59,12 +59,15 @@ class CommandScore(L.Callback):
         pl_module.log("valid/command_seconds", seconds, sync_dist=True)
 
     def _run(self, trainer: L.Trainer, columns: Columns) -> float:
-        """The score, in all processes. Raises: ConfigError in the first one."""
+        """Run the command in the first process, and return the score in all processes.
+
+        Raises: ConfigError in the first process, and SystemExit in the others, if it fails.
+        """
         score, problem = math.nan, ""
         if trainer.is_global_zero:
             try:
                 score = run_score_command(self.command, columns)
-            except ConfigError as error:  # raised below, after the others know
+            except ConfigError as error:  # raised below, once the other processes know
                 problem = str(error)
         score, problem = trainer.strategy.broadcast((score, problem))
         if not problem:
@@ -75,13 +78,13 @@ class CommandScore(L.Callback):
 
 
 def trial_of(text: Sequence[tuple[str, str]]) -> Columns:
-    """The first references, as if they were translations."""
+    """Input for a trial run: the first few references, which also serve as translations."""
     sources, references = map(list, zip(*text[:TRIED], strict=True))
     return {"hypotheses": references, "references": references, "sources": sources}
 
 
 def gather_rows(mine: dict[int, Pair]) -> dict[int, Pair]:
-    """The translations of all processes."""
+    """The translations of all processes, by row of the corpus."""
     if not (dist.is_initialized() and dist.get_world_size() > 1):
         return mine
     parts: list[Any] = [None] * dist.get_world_size()
@@ -90,12 +93,12 @@ def gather_rows(mine: dict[int, Pair]) -> dict[int, Pair]:
 
 
 def run_score_command(command: str, columns: Columns) -> float:
-    """The last number that a command prints.
+    """Run a command and return the last number that it prints.
 
     Args:
-        columns: the text of each file that it may read, a line each.
+        columns: lines of each file that the command may read.
 
-    Raises: ConfigError if it cannot be started, fails, or prints no number.
+    Raises: ConfigError if the command cannot be started, fails, or prints no number.
     """
     try:
         with TemporaryDirectory(prefix="seq2seq-") as folder:
@@ -116,8 +119,8 @@ def run_score_command(command: str, columns: Columns) -> float:
 
 
 def run_alone(arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """Run a program, which Ctrl-C does not reach: that is for the training. If this is interrupted,
-    the program ends with all that it has started.
+    """Run a program in its own session, so that Ctrl-C reaches only the training. If this call is
+    interrupted, the program and everything that it started are killed.
     """
     environment = {name: value for name, value in os.environ.items() if name not in PROCESS_GROUP}
     with subprocess.Popen(
@@ -139,10 +142,10 @@ def run_alone(arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
 
 
 def fill_in(command: str, files: Mapping[str, Path]) -> list[str]:
-    """The arguments of a command, divided as a shell does, but no shell runs it.
+    """Split a command into arguments as a shell would, and fill in paths; no shell is involved.
 
-    `{hypotheses}`, `{references}` and `{sources}` in it become the paths of these files; where it
-    names none, the first two are added at its end.
+    `{hypotheses}`, `{references}` and `{sources}` become the paths of these files. If the command
+    contains none of the three, the paths of the first two are appended.
     """
     arguments, marks = shlex.split(command), {f"{{{name}}}": str(files[name]) for name in files}
     if not any(mark in argument for mark in marks for argument in arguments):

@@ -27,24 +27,26 @@ from seq2seq.training.loaders import train_loader
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.trainer import build_trainer
 
-ROUNDS = 2  # the first warms up
-SHAPES = 12
-# Measured bounds on the memory of a CPU run relative to its dry run. A run meets more shapes, which
-# fragment memory; in 16 bits oneDNN compiles a kernel for each.
+ROUNDS = 2  # the first is a warm-up
+SHAPES = 12  # number of batches to try besides the largest
+# Measured bounds on the memory of a CPU run, relative to its dry run. A run has tensors of more
+# shapes, which fragment memory; in 16 bits, oneDNN also compiles a kernel for each shape.
 FULL, HALF = (1.0, 1.45), (1.15, 1.65)
 GROWTH = {"32-true": FULL, INT8_AWARE: FULL, "bf16-mixed": HALF, "16-mixed": HALF}
 GB = 2**30
 
 
 def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
-    """Update on batches of the first epoch, the largest among them, and validate on the largest,
-    as one device of the run would; print memory and speed. No model is written.
+    """Train and validate briefly as one device of the run would; print memory use and speed.
 
-    Raises: ConfigError, with what to make smaller, if the memory does not suffice.
+    The batches are those of the first epoch, including the largest. No model is written.
+
+    Raises: ConfigError if memory does not suffice (the message says what to make smaller), or if
+        torchrun started this process.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         raise ConfigError(
-            f"dry_run=true tries one device, without torchrun: {training_command()} ..."
+            f"dry_run=true tries one device, so start it without torchrun: {training_command()} ..."
         )
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
@@ -71,7 +73,7 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
         with limit_memory():
             trainer.fit(module, loader_of(pieces), loader_of(valid))
     except (MemoryError, RuntimeError) as error:
-        # Out of the memory of the machine or of a GPU, torch raises a RuntimeError.
+        # torch raises a RuntimeError if the machine or a GPU runs out of memory.
         if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
         half = max(plan.data.max_length, plan.data.max_tokens // 2)
@@ -87,8 +89,11 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
 
 
 def largest_batches(lengths: Sequence[np.ndarray], batches: list[np.ndarray]) -> list[np.ndarray]:
-    """The batch with the most cells, and the one with the longest rows, by the lengths of both
-    sides.
+    """The batch with the most cells and the one with the longest row; one batch may be both.
+
+    Args:
+        lengths: length of each row of the epoch, for each side.
+        batches: row numbers of each batch.
     """
     longest = [tuple(int(side[rows].max()) + 1 for side in lengths) for rows in batches]
     cells = [len(rows) * sum(sides) for rows, sides in zip(batches, longest, strict=True)]
@@ -97,17 +102,17 @@ def largest_batches(lengths: Sequence[np.ndarray], batches: list[np.ndarray]) ->
 
 
 def sample_batches(epoch: list[np.ndarray]) -> list[np.ndarray]:
-    """Some batches of an epoch, from the one with the most rows to the one with the fewest.
+    """A sample of an epoch's batches, from the one with the most rows to the one with the fewest.
 
-    Tensors of many shapes fragment memory: with the largest batches alone a process would need less
-    than a run does.
+    Tensors of many shapes fragment memory: with the largest batches alone, a dry run would need
+    less memory than the real run.
     """
     ordered = sorted(epoch, key=len, reverse=True)
     return [ordered[i] for i in np.linspace(0, len(ordered) - 1, SHAPES).astype(int)]
 
 
 def valid_batches(corpus: Corpus, max_tokens: int, world: int) -> list[Batch]:
-    """The validation batches of the first device with the most and with the longest rows."""
+    """The first device's validation batches with the most rows and with the longest rows."""
     batches = list(EvalBatches(corpus, max_tokens=max_tokens, world=world))
     return [max(batches, key=lambda batch: len(batch.source)), batches[-1]]
 
@@ -117,7 +122,7 @@ def loader_of(batches: list[Batch]) -> DataLoader[Batch]:
 
 
 class UpdateTimer(L.Callback):
-    """Seconds and target tokens of all updates but those of the first round."""
+    """Counts the seconds and target tokens of all updates after the first round."""
 
     def __init__(self) -> None:
         self.tokens = self.seconds = 0.0
@@ -137,7 +142,9 @@ class UpdateTimer(L.Callback):
 
 
 def describe_cost(options: TrainerOptions, timer: UpdateTimer, tokens: float) -> str:
-    """Memory, speed, and the duration of an epoch of `tokens` target tokens per device."""
+    """Lines with the memory, the speed, and the time for an epoch of `tokens` target tokens per
+    device.
+    """
     if torch.cuda.is_available() and options.accelerator != "cpu":
         used, total = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
         peak = f"{used / GB:.2f}"
@@ -149,17 +156,17 @@ def describe_cost(options: TrainerOptions, timer: UpdateTimer, tokens: float) ->
     speed = timer.tokens / timer.seconds
     return (
         f"memory   {peak} GB at the peak, of {total / GB:.1f} GB\n"
-        f"speed    {speed:,.0f} target tokens/s a device\n"
+        f"speed    {speed:,.0f} target tokens/s per device\n"
         f"epoch    about {tokens / speed / 60:,.1f} minutes without validation"
     )
 
 
 @contextmanager
 def limit_memory() -> Iterator[None]:
-    """Make an allocation beyond the machine's memory fail, instead of killing the process."""
+    """Make allocations beyond the machine's memory fail, instead of killing the process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if (available := available_memory()) is not None:
-        # What is available, beside the private writable memory that this process has reserved.
+        # Available memory plus the private writable memory that this process already has.
         bound = available + (read_bytes(Path("/proc/self/status"), "VmData:") or 0)
         limits = [limit for limit in (bound, soft, hard) if limit != resource.RLIM_INFINITY]
         resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
@@ -170,12 +177,12 @@ def limit_memory() -> Iterator[None]:
 
 
 def available_memory() -> int | None:
-    """Bytes that new allocations may take, or None on a system that does not say."""
+    """Bytes that new allocations may take; None if the system does not report it."""
     return read_bytes(Path("/proc/meminfo"), "MemAvailable:")
 
 
 def read_bytes(path: Path, name: str) -> int | None:
-    """A figure in kilobytes of Linux's, as bytes; None where there is none."""
+    """Read a size in kB from a /proc file, as bytes; None if the file or the name is missing."""
     with suppress(OSError):
         lines = path.read_text(encoding="ascii").splitlines()
         return next((int(x.split()[1]) * 1024 for x in lines if x.startswith(name)), None)

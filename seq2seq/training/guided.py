@@ -1,7 +1,7 @@
-"""Guided alignment: one head of cross-attention is trained on links between words.
+"""Guided alignment: training one head of cross-attention on given links between words.
 
-The links are a second target beside the translation (Chen et al. 2016, arXiv:1607.01628), for one
-head of one layer of a Transformer (Garg et al. 2019, arXiv:1909.02074).
+The links are a second training target beside the translation (Chen et al. 2016, arXiv:1607.01628),
+for one head of one layer of a Transformer (Garg et al. 2019, arXiv:1909.02074).
 """
 
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ from seq2seq.data.options import DataOptions
 from seq2seq.models import Seq2Seq
 from seq2seq.training.config.options import GuidedOptions
 
-# Floor of a weight, so that its logarithm stays finite. Only a piece outside a mechanism's window
-# has a smaller weight; a softmax does not get there.
+# Smaller weights are raised to this value, so that their logarithms stay finite. Only pieces
+# outside a mechanism's window have smaller weights; a softmax does not reach them.
 MIN_WEIGHT = 1e-30
 
 
 class GuidedHead(NamedTuple):
-    """The head that is trained, and the weight of its loss beside the translation's."""
+    """The head to train on links, and the weight of its loss relative to the translation loss."""
 
     layer: int  # from 0
     head: int  # from 0
@@ -31,17 +31,17 @@ class GuidedHead(NamedTuple):
 
 
 def align_loss(weights: Tensor, links: BatchLinks) -> Tensor:
-    """The divergence of the weights of a head from the links,
+    """The divergence of a head's attention weights from the links,
 
         sum_ts p_ts log (p_ts / a_ts)
 
     summed over the target pieces t that have links, in nats; 0 is perfect. p_ts is the share of
-    source piece s in t, a_ts the weight of s in the step that writes t. The gradient is that of the
-    cross-entropy, which is larger by a constant of the links.
+    source piece s in the links of t, a_ts the weight of s in the step that writes t. The gradient
+    equals that of the cross-entropy, which differs by a constant that depends only on the links.
 
     Args:
-        weights: a, (B, T, S), before dropout.
-        links: of the same batch.
+        weights: attention weights a, (B, T, S), before dropout.
+        links: links of the same batch.
     """
     row, target, source = links.places
     linked = weights[row, target, source]
@@ -53,19 +53,19 @@ def align_loss(weights: Tensor, links: BatchLinks) -> Tensor:
 def find_guided_head(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | None:
     """The head that the options name; None if there are no links to train it on.
 
-    Raises: ConfigError if the model has no such head, or its weights cannot be trained.
+    Raises: ConfigError if the model has no such head, or the head's weights cannot be trained.
     """
     if options.links is None:
         return None
     cross = model.cross_attentions
-    # The last but one, as in Garg et al.; but not the first of several, whose queries have read
-    # nothing of the source.
+    # The last layer but one, as in Garg et al.; but never the first of several, whose queries have
+    # not read the source yet.
     layer = options.layer or min(len(cross), max(2, len(cross) - 1))
     check_range("guided.layer", layer, 1, maximum=len(cross))
     attention = cross[layer - 1]
     if reason := explain_untrainable(attention):
         raise ConfigError(
-            f"guided.links trains the weights of cross-attention, and {reason}. "
+            f"guided.links trains the weights of cross-attention, but {reason}. "
             "Type attn@cross_attn=mha, or guided.links=null"
         )
     check_range("guided.head", options.head, 1, maximum=getattr(attention, "num_heads", 1))
@@ -73,19 +73,22 @@ def find_guided_head(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | Non
 
 
 def explain_untrainable(attention: Attention[Any]) -> str | None:
-    """The reason why the weights of an attention cannot learn given links; None if they can."""
+    """The reason why an attention's weights cannot be trained on links; None if they can."""
     kind = type(attention).__name__
     if not attention.shows_weights:
         return f"{kind} has none: {attention.no_weights}"
     if not attention.reads_queries:
-        return f"those of {kind} do not depend on the target, so all words would look alike"
+        return f"the weights of {kind} are the same for all words, whatever the target"
     if not attention.sums_to_one:
-        return f"those of {kind} are not probabilities: they do not sum to one"
+        return f"the weights of {kind} are not probabilities: they do not sum to one"
     return None
 
 
 def check_links(options: GuidedOptions, data: DataOptions) -> None:
-    """Raises: ConfigError for links of an unknown corpus, before any file is opened."""
+    """Check that links are given for corpora of the data, before any file is opened.
+
+    Raises: ConfigError if links name an unknown corpus, or do not say to which one they belong.
+    """
     parts = ("links", options.links, "train"), ("valid", options.valid, "valid")
     for name, links, part in parts:
         corpora = getattr(data, part)

@@ -27,12 +27,12 @@ from seq2seq.base.plugins import check_presets, preset_folders
 from seq2seq.training.config.explain import explain_config_error
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 
-TRACEBACK = "SEQ2SEQ_TRACEBACK"  # in the environment of a run whose user set HYDRA_FULL_ERROR
+TRACEBACK = "SEQ2SEQ_TRACEBACK"  # environment variable, set if the user set HYDRA_FULL_ERROR
 
 
 def start() -> str:
-    """`${start:}` of conf/train.yaml: when the run began, or its id from torchrun; the same in all
-    its processes.
+    """The value of `${start:}` in conf/train.yaml: the time when the run started or, under
+    torchrun, the id of the run, which is the same in all its processes.
     """
     given = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     return f"{datetime.now():%m%d-%H%M%S}" if given == "none" else given
@@ -48,7 +48,7 @@ def conf_dir() -> str:
 
 
 class PluginPresets(SearchPathPlugin):
-    """Makes Hydra look for presets in the packages of plug-ins too, after ours."""
+    """Makes Hydra look for presets in the packages of plug-ins too, after the built-in ones."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for folder, source in preset_folders().items():
@@ -56,33 +56,36 @@ class PluginPresets(SearchPathPlugin):
 
 
 def check_recordable(texts: Iterable[str]) -> None:
-    """Raises: ConfigError for text that is not UTF-8, in which Hydra records options."""
+    """Check that texts can be written as UTF-8, in which Hydra records options.
+
+    Raises: ConfigError if a text cannot.
+    """
     for text in texts:
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise ConfigError(
-                f"{text} is not UTF-8, in which a run records its options and folder: rename it, "
-                "or use a link to it"
+                f"{text} is not valid UTF-8, but a run records its options and folder in UTF-8: "
+                "rename it, or use a link to it"
             ) from error
 
 
 def in_full(overrides: Iterable[str]) -> list[str]:
-    """Overrides with `init=PATH` written as `init.checkpoint=PATH`, so that other options of `init`
-    may be given too.
+    """The overrides with `init=PATH` written out as `init.checkpoint=PATH`, so that other options
+    of `init` can be given as well.
     """
     return [re.sub(r"^init=", "init.checkpoint=", typed) for typed in overrides]
 
 
 def fit_or_explain(config: DictConfig) -> float | None:
-    """Train. Raises: Seq2SeqError for whatever the user can fix."""
+    """Train. Raises: Seq2SeqError for anything that the user can fix, such as a full disk."""
     if HydraConfig.initialized():
         check_presets(HydraConfig.get().runtime.choices, Path(conf_dir()))
-    from seq2seq.training import run  # imports torch: only once the options are known to exist
+    from seq2seq.training import run  # imports torch, so only after Hydra has checked all names
 
     try:
         return run.fit(config)
-    except OSError as error:  # a folder that cannot be written, a full disk
+    except OSError as error:  # such as a folder that cannot be written, or a full disk
         if TRACEBACK in os.environ:
             raise
         raise Seq2SeqError(explain_system_error(error)) from error
@@ -90,17 +93,17 @@ def fit_or_explain(config: DictConfig) -> float | None:
 
 @hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
 def train_from_config(config: DictConfig) -> float | None:
-    """Train what a configuration describes. Returns: the best validation score, for sweeps."""
+    """Train as a configuration says. Returns: the best validation score, for sweeps."""
     if is_job():
         return run_job(fit_or_explain, config)
     try:
         return fit_or_explain(config)
-    except Seq2SeqError as error:  # here, since Hydra would print its own lines first
+    except Seq2SeqError as error:  # caught here, since Hydra would print its own lines first
         sys.exit(fail(str(error)))
 
 
 def explain_system_error(error: OSError) -> str:
-    """The message for an error of the system: its refusal, and the remedy for a full disk."""
+    """The message for an error of the operating system, with a remedy if the disk is full."""
     what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     room = ". Free some space; resume=auto continues from last.ckpt, if there is one"
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -108,8 +111,8 @@ def explain_system_error(error: OSError) -> str:
 
 
 def main() -> None:
-    """Train. A user's mistake ends in one message, without a traceback; a sweep ends in one line
-    per job, with code 2 if a job failed.
+    """Train from the command line. A user's mistake ends in one message, without a traceback. A
+    sweep ends with one line per job, and with exit code 2 if a job failed.
     """
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     limit_thread_spinning()
@@ -119,7 +122,7 @@ def main() -> None:
     Plugins.instance().register(PluginPresets)
     if wants_traceback:
         os.environ[TRACEBACK] = "1"
-    # Hydra then raises its errors instead of printing advice that would be wrong here.
+    # Makes Hydra raise its errors instead of printing advice that would be wrong here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         check_recordable([*sys.argv[1:], os.getcwd()])
@@ -136,10 +139,10 @@ def main() -> None:
         if wants_traceback or not known:
             raise
         sys.exit(fail(explain_config_error(error, conf_dir(), sys.argv[1:])))
-    except OSError as error:  # from Hydra, which makes the run's folder first
+    except OSError as error:  # from Hydra, which first of all creates the run's folder
         if wants_traceback:
             raise
-        other = ". hydra.run.dir=FOLDER takes another folder for the run"
+        other = ". To choose another folder for the run, type hydra.run.dir=FOLDER"
         sys.exit(fail(explain_system_error(error) + (other if error.filename else "")))
     except Exception as error:  # from a launcher, if one of its processes was killed
         if wants_traceback or Sweep.started is None:

@@ -1,5 +1,5 @@
-"""The training batches of a process, cut from global batches that do not depend on how many
-processes there are.
+"""The training batches of a process, cut from global batches that do not depend on the number of
+processes.
 """
 
 from seq2seq.data.augment.augmentation import Augmentation, RowText
@@ -11,7 +11,7 @@ from seq2seq.training.config.plan import Plan
 
 
 def train_loader(plan: Plan, prepared: Prepared, *, rank: int = 0, world: int = 1) -> BatchLoader:
-    """The training batches of one of `world` processes."""
+    """The training batches of process `rank`, one of `world` processes."""
     return BatchLoader(
         prepared.train,
         max_tokens=plan.data.max_tokens,
@@ -26,7 +26,7 @@ def train_loader(plan: Plan, prepared: Prepared, *, rank: int = 0, world: int = 
 
 
 def build_variants(plan: Plan, prepared: Prepared) -> Augmentation | SubwordRegularization | None:
-    """The forms that training pairs take, if they differ between epochs."""
+    """The generator of new forms of the training pairs in each epoch; None if they never change."""
     seed, max_length = plan.run.seed, plan.data.max_length
     subwords = None
     if plan.bpe_dropout:

@@ -19,11 +19,11 @@ from seq2seq.training.guided import GuidedHead, align_loss
 
 
 class Loss(NamedTuple):
-    """Sums over tokens."""
+    """The losses of a batch, each summed over tokens."""
 
-    smoothed: Tensor  # what is minimised
+    smoothed: Tensor  # the loss to minimise
     nll: Tensor  # negative log-likelihood; exp(nll / tokens) is the perplexity. No gradient
-    align: Tensor | None = None  # of a guided head, over target pieces that have links
+    align: Tensor | None = None  # loss of a guided head, over target pieces that have links
 
 
 def batch_loss(
@@ -36,10 +36,10 @@ def batch_loss(
     """The loss of a batch under a model.
 
     Args:
-        guide: a head that is trained on the links of the batch, if it has any.
-        alpha: of R-Drop, or of SimCut if inputs of the batch are cut. Above 0 the model sees the
-            batch twice in one pass, with different dropout masks. The guided head's loss is the
-            mean of both as well; with SimCut it is that of the untouched pass.
+        guide: head to train on the links of the batch, if it has any.
+        alpha: weight of R-Drop, or of SimCut if the batch has cuts. Above 0, the model reads two
+            copies of the batch in one pass, with different dropout masks. The guided head's loss is
+            then the mean over both copies; with SimCut, it is that of the uncut copy.
     """
     labels = batch.target[:, 1:]
     real = labels != PAD
@@ -63,7 +63,7 @@ def batch_loss(
 
 
 def cut_second(source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The cuts of a batch that is computed twice: none in the first pass."""
+    """The cuts for two copies of a batch: none in the first copy, the given ones in the second."""
     of_source, of_target = (torch.cat((torch.zeros_like(x), x)) for x in (source, target))
     return of_source, of_target
 
@@ -87,8 +87,8 @@ def cross_entropy(
         output: the vocabulary layer, V x E.
         target: (R,) ids.
         smoothing: 0 <= smoothing < 1.
-        chunk: rows at a time, None for what suits the device (`apply_in_chunks`); the result
-            depends on it by rounding only.
+        chunk: rows at a time; None = a size that suits the device (see `apply_in_chunks`). It
+            changes the result by rounding only.
 
     Source: Szegedy et al. 2016, arXiv:1512.00567, for the smoothing.
     """
@@ -98,27 +98,28 @@ def cross_entropy(
 
 
 class LossChunk(NamedTuple):
-    """R' tokens with K hidden states each, and where their loss and gradients are added."""
+    """R' tokens with K hidden states each, and the sums to which their loss and gradients go."""
 
-    hidden: Tensor  # (K, R', E); like weight and bias in the precision of products
+    hidden: Tensor  # (K, R', E); it, weight and bias have the precision of matrix products
     target: Tensor  # (R',)
     weight: Tensor
     bias: Tensor
     loss: Tensor  # the sum so far, over the K states as well
     nll: Tensor  # likewise
-    gradients: list[Tensor]  # gradients of hidden, weight and bias, if they are needed
+    gradients: list[Tensor]  # gradients of hidden, weight and bias; empty if not needed
 
 
 def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
-    """Cross-entropy.
+    """Add the cross-entropy of a chunk, and its gradients.
 
     With z the scores of a row minus their maximum, e = exp(z), Z = sum(e) and V words,
 
         loss = log Z - (1 - smoothing) z_target - smoothing mean(z)
         d loss / d z = e / Z - (1 - smoothing) [target] - smoothing / V.
 
-    Only the first term touches every word of every row. Its 1 / Z moves into the narrow factor of
-    each product, and the other two terms are added to the results, so a chunk is read less often.
+    Only the first term of the gradient touches every word of every row. Its 1 / Z is multiplied
+    into the narrow factor of each product, and the other two terms are added to the products later
+    (`subtract_target`), so that a chunk is read less often.
     """
     (h,), target, weight, bias, loss, nll, gradients = chunk
     z = torch.addmm(bias, h, weight.t()).to(loss.dtype)
@@ -140,8 +141,8 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
 def subtract_target(
     hidden: Tensor, target: Tensor, weight: Tensor, gradients: list[Tensor], smoothing: float
 ) -> None:
-    """Add the terms of the gradient that do not depend on the scores: those of the smoothed target,
-    for the first hidden state of each token.
+    """Add the terms of the gradient that do not depend on the scores. They come from the smoothed
+    target, and belong to the first hidden state of each token.
     """
     hidden, (of_hidden, of_weight, of_bias) = hidden[0], gradients
     of_hidden = of_hidden[0]
@@ -162,13 +163,13 @@ def r_drop(
     smoothing: float = 0.0,
     chunk: int | None = None,
 ) -> Loss:
-    """With p and q the predictions for a token under two dropout masks, and CE the smoothed
-    cross-entropy, the sum over tokens of
+    """The loss of R-Drop. With p and q the predictions for a token under two dropout masks, and CE
+    the smoothed cross-entropy, it is the sum over tokens of
 
         1/2 (CE(p) + CE(q)) + alpha / 4 (KL(p || q) + KL(q || p)).
 
-    This is half of the paper's loss, so alpha has the paper's meaning, and where p equals q it is
-    the cross-entropy.
+    This is half of the paper's loss, with the same meaning of alpha; if p equals q, it is the
+    cross-entropy.
 
     As in `cross_entropy`, scores and gradients are computed for a chunk of tokens at a time.
 
@@ -177,9 +178,9 @@ def r_drop(
             mask.
         output: the vocabulary layer, V x E.
         target: (R,) ids.
-        alpha: 0 or more; 5 in the paper's translation.
+        alpha: weight of the divergence, 0 or more; the paper uses 5 for translation.
         smoothing: 0 <= smoothing < 1.
-        chunk: tokens at a time, as there.
+        chunk: tokens at a time, as in `cross_entropy`.
 
     Returns: the loss, and as `nll` the mean of both negative log-likelihoods.
     Source: Liang et al. 2021, arXiv:2106.14448.
@@ -191,13 +192,13 @@ def r_drop(
 
 
 def add_r_drop(chunk: LossChunk, alpha: float, smoothing: float) -> None:
-    """Twice the loss of R-Drop.
+    """Add twice the R-Drop loss of a chunk, and its gradients.
 
-    With d = log p - log q and t the smoothed target, the scores z of p have the gradient
+    With d = log p - log q and t the smoothed target, the scores of p have the gradient
 
         p - t + alpha / 2 (p (d - KL(p || q)) + p - q),
 
-    and those of q the same with p and q swapped.
+    and the scores of q have the same with p and q swapped.
     """
     hidden, target, weight, bias, loss, nll, gradients = chunk
     log_p = (hidden @ weight.t() + bias).to(loss.dtype).log_softmax(-1)  # (2, R', V)
@@ -228,17 +229,20 @@ def simcut(
     smoothing: float = 0.0,
     chunk: int | None = None,
 ) -> Loss:
-    """With p the prediction for a token from the untouched batch, q that from the cut one, and CE
-    the smoothed cross-entropy, the sum over tokens of
+    """The loss of SimCut. With p the prediction for a token from the uncut batch, q the prediction
+    from the cut batch, and CE the smoothed cross-entropy, it is the sum over tokens of
 
         CE(p) + alpha KL(p || q)
 
-    with the gradient through both p and q.
+    with gradients through both p and q.
 
-    Args: as of `r_drop`; the first rows of `hidden` are those of the untouched batch. alpha is 3 in
-        the paper's translation of small corpora.
+    Args:
+        hidden: (2 R, E), one row for each real target token of the uncut batch, then the same
+            tokens of the cut batch.
+        alpha: weight of the divergence, 0 or more; the paper uses 3 for small corpora.
+        output, target, smoothing, chunk: as in `r_drop`.
 
-    Returns: the loss, and as `nll` the negative log-likelihood of the untouched batch.
+    Returns: the loss, and as `nll` the negative log-likelihood of the uncut batch.
     Source: Gao et al. 2022, arXiv:2206.02368.
     """
     both = hidden.view(2, len(target), hidden.shape[1])
@@ -248,20 +252,20 @@ def simcut(
 
 
 def add_simcut(chunk: LossChunk, alpha: float, smoothing: float) -> None:
-    """The loss of SimCut.
+    """Add the SimCut loss of a chunk, and its gradients.
 
     With d = log p - log q and t the smoothed target, the scores of p and of q have the gradients
 
         p - t + alpha p (d - KL(p || q)),    alpha (q - p).
 
-    As in `add_cross_entropy`, 1 / Z is multiplied into narrow factors, the target is subtracted
-    later, and the chunk is worked on in place: its memory is read much more often than computed on.
+    As in `add_cross_entropy`, 1 / Z is multiplied into narrow factors, and the target is subtracted
+    later. Operations are in place, since reading memory takes much more time than computing.
     """
     hidden, target, weight, bias, loss, nll, gradients = chunk
     z = torch.addmm(bias, hidden.flatten(0, 1), weight.t()).to(loss.dtype)
     z = z.sub_(z.amax(1, keepdim=True)).view(2, len(target), -1)
     z_right, z_mean = z[0].gather(1, target[:, None]).sum(), z[0].mean(1).sum()
-    d = z[0] - z[1]  # and the difference of the log Z
+    d = z[0] - z[1]  # log p - log q, except for log Z_q - log Z_p, a constant of each row
     e_p, e_q = e = z.exp_()
     Z = e.sum(2, keepdim=True)
     (Z_p, Z_q), (log_Z_p, log_Z_q) = Z, Z.log()
@@ -284,9 +288,9 @@ def add_simcut(chunk: LossChunk, alpha: float, smoothing: float) -> None:
 def apply_in_chunks(
     hidden: Tensor, output: nn.Linear, target: Tensor, chunk: int | None, *ways: Any
 ) -> Loss:
-    """The loss of hidden states (K, R, E). Without `chunk`, so few tokens at a time that the caches
-    of a processor hold their scores, and on a GPU, where each chunk costs twenty launches, a
-    quarter of a gigabyte.
+    """The loss of hidden states (K, R, E), computed for `chunk` tokens at a time. By default, the
+    scores of a chunk fit into the caches of a CPU; on a GPU, where each chunk costs twenty kernel
+    launches, they take a quarter of a gigabyte.
     """
     apply: Callable[..., tuple[Tensor, Tensor]] = ChunkedLoss.apply
     rows = 256 if hidden.device.type == "cpu" else max(256, 2**26 // output.out_features)
@@ -295,18 +299,18 @@ def apply_in_chunks(
 
 
 class ChunkedLoss(Function):
-    """The sum of what `add` adds up for K hidden states of each token, a chunk at a time.
+    """A loss over K hidden states per token, which `add` sums up chunk by chunk.
 
-    The gradients are computed with the loss, since the scores of a chunk exist only once.
+    The gradients are computed together with the loss, since the scores of a chunk exist only then.
 
     Args:
-        hidden: (K, R, E).
-        weight, bias: of the vocabulary layer.
+        hidden: (K, R, E) hidden states.
+        weight, bias: parameters of the vocabulary layer.
         with_gradient: True if the gradients are needed.
         target: (R,) ids.
-        size: tokens of a chunk.
-        add: adds the loss of a chunk, and its gradients if they are needed.
-        finish: adds the part of the gradients for which no scores are needed, if there is one.
+        size: number of tokens in a chunk.
+        add: function that adds the loss of a chunk, and its gradients if they are needed.
+        finish: function that adds the part of the gradients that needs no scores, if there is one.
     """
 
     @staticmethod

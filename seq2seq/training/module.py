@@ -1,5 +1,5 @@
-"""The Lightning module: what one step of training and of validation is. The states of its metrics
-are sums, so that they are the same on any number of devices.
+"""The Lightning module: one step of training and of validation. Its metrics keep sums, so that
+their values do not depend on the number of devices.
 """
 
 from collections.abc import Sequence
@@ -25,15 +25,14 @@ from seq2seq.training.config.plan import Plan
 from seq2seq.training.loss import batch_loss
 from seq2seq.training.optimizer import build_optimizer, clip_gradients
 
-SYMBOL_METRICS = ("exact", "ser")  # computed only where they choose: each takes time
+SYMBOL_METRICS = ("exact", "ser")  # take time, so computed only if they choose best.ckpt
 
 
 class SummedScore(Metric):
-    """A corpus score of sacreBLEU, 0 to 100, from counts that add up over sentences, and so over
-    devices.
+    """A corpus score of sacreBLEU, 0 to 100, from counts summed over sentences and devices.
 
     Args:
-        scorer: BLEU or chrF.
+        scorer: metric of sacreBLEU, such as BLEU or chrF.
     """
 
     full_state_update = False
@@ -47,7 +46,7 @@ class SummedScore(Metric):
         self.add_state("counts", none, dist_reduce_fx="sum")
 
     def update(self, hypotheses: list[str], references: list[str]) -> None:
-        """One or more translations, detokenised, and as many references."""
+        """Add one or more detokenised translations, and as many references."""
         counts = self._count(hypotheses, references)
         self.counts += torch.tensor(counts, dtype=torch.float64, device=self.counts.device)
 
@@ -57,14 +56,14 @@ class SummedScore(Metric):
         return torch.tensor(value, dtype=torch.float32)
 
     def _count(self, hypotheses: list[str], references: list[str]) -> list[int]:
-        # sacreBLEU has the counts of a corpus only under this name; the tests compare with its
-        # score.
+        # Only this private method of sacreBLEU returns the counts of a corpus. The tests compare
+        # the result with the score of its public method.
         rows = self.scorer._extract_corpus_statistics(hypotheses, [references])
         return [sum(column) for column in zip(*rows, strict=True)]
 
 
 class TokenMean(Metric):
-    """A sum over tokens divided by their count, such as the loss."""
+    """The mean over tokens of a quantity such as the loss."""
 
     full_state_update = False
     total: Tensor
@@ -93,11 +92,11 @@ class TrainingModule(L.LightningModule):
     Args:
         model: the model to train.
         target: the tokenizer of the target language.
-        plan: of the run: its loss, its optimizer, the head that is trained on links, and the target
-            language, which decides what BLEU takes for words.
-        references: the first targets of the validation corpus, whose sources are translated. Text,
-            not pieces: a tokenizer may not know all of it.
-        saved: what makes a checkpoint self-sufficient.
+        plan: plan of the run: its loss, its optimizer, the head that is trained on links, and the
+            target language, which decides how BLEU splits words.
+        references: first target texts of the validation corpus, whose sources are translated. They
+            are text, not pieces, since a tokenizer may not know all of it.
+        saved: entry that makes a checkpoint self-sufficient.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class TrainingModule(L.LightningModule):
         self.plan, self.guide = plan, plan.guide
         self.references = references
         lengths = {name: saved["config"]["decode"][name] for name in options_of(Greedy)}
-        self.search = Greedy(**lengths)  # the length limits of later translations, but quick
+        self.search = Greedy(**lengths)  # fast, with the length limits of later translations
         self.saved = saved
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
@@ -127,15 +126,17 @@ class TrainingModule(L.LightningModule):
         self.translations: dict[int, tuple[str, str]] = {}
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
-        """Returns: `loss`, and for the curves `sums` (2, 2): the sum and the token count of the
-        translation's loss, then of the alignment's.
+        """Compute the loss of a micro-batch.
+
+        Returns: `loss` to minimise, and `sums` (2, 2) for the curves: the sum and the token count
+            of the translation loss, then of the alignment loss.
         """
         options = self.plan.loss
-        alpha = options.r_drop or options.simcut  # one of the two
+        alpha = options.r_drop or options.simcut  # at most one of them is set
         loss = batch_loss(self.model, batch, options.label_smoothing, self.guide, alpha)
         sums = torch.zeros(2, 2, dtype=torch.float64, device=loss.nll.device)
         sums[0, 0], sums[0, 1] = loss.nll, batch.tokens
-        # Lightning averages over micro-batches, and DDP over devices; here both are sums.
+        # Lightning averages over micro-batches, and DDP over devices; this makes both of them sums.
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
         total = loss.smoothed * (pieces / batch.total)
         if loss.align is not None and self.guide is not None and batch.links is not None:
@@ -148,8 +149,8 @@ class TrainingModule(L.LightningModule):
         self.translations = {}
 
     def validation_step(self, batch: Batch, _: int) -> None:
-        """Add a batch to the metrics, and to `translations`: row of the corpus -> (translation,
-        reference), of this process.
+        """Add a batch to the metrics, and its translations to `translations`, which maps rows of
+        the corpus to (translation, reference) in this process.
         """
         loss = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
         self.valid_loss.update(loss.nll, batch.tokens)
@@ -177,7 +178,8 @@ class TrainingModule(L.LightningModule):
         self.log("valid/truncated", self.valid_truncated)
 
     def configure_optimizers(self) -> Any:
-        # One pass over memory instead of several; but it cannot unscale float16 gradients.
+        # A fused optimizer reads memory once instead of several times, but it cannot unscale
+        # float16 gradients.
         fused = self.trainer.precision != "16-mixed"
         optimizer = build_optimizer(self.model, self.plan.optimizer, fused)
         scheduler = {"scheduler": LambdaLR(optimizer, self.plan.schedule), "interval": "step"}

@@ -20,7 +20,7 @@ OPTIMIZERS: dict[str, type[Adam]] = {"adam": Adam, "adamw": AdamW}
 def build_optimizer(
     model: Seq2Seq, options: OptimizerOptions, fused: bool
 ) -> torch.optim.Optimizer:
-    """Adam or AdamW as the options say; `fused` updates all parameters in one pass."""
+    """Build Adam or AdamW from its options; `fused` updates all parameters in one pass."""
     return OPTIMIZERS[options.name](
         learning_rate_groups(model, options.lr),
         lr=options.lr,
@@ -32,7 +32,7 @@ def build_optimizer(
 
 
 def learning_rate_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
-    """The parameters of each learning rate, `lr` itself first; see `Attention.lr_multipliers`."""
+    """Parameter groups by learning rate, `lr` itself first; see `Attention.lr_multipliers`."""
     lr_multipliers: dict[Any, float] = {}
     for attention in model.attentions:
         lr_multipliers |= attention.lr_multipliers()
@@ -43,10 +43,10 @@ def learning_rate_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], limit: float | None) -> None:
-    """Scale all gradients down together if their norm exceeds `limit`; None limits nothing.
+    """Scale all gradients down together if their norm exceeds `limit`; None = no limit.
 
-    Lightning refuses to clip for a fused optimizer under mixed precision, to protect scaled float16
-    gradients. Call this before the update, when they are no longer scaled.
+    Lightning refuses to clip gradients for a fused optimizer under mixed precision, since float16
+    gradients may still be scaled. Call this just before the update, when they no longer are.
     """
     if limit:
         nn.utils.clip_grad_norm_(parameters, limit)
@@ -56,7 +56,7 @@ Schedule = Callable[[int], float]
 
 
 def warmup_factor(step: int, warmup: int) -> float:
-    """The linear rise from 1 / warmup at the first update (step 0) to 1."""
+    """The factor of a linear warmup, from 1 / warmup at the first update (step 0) to 1."""
     return min(1.0, (step + 1) / max(1, warmup))
 
 
@@ -68,7 +68,7 @@ def inverse_sqrt(*, warmup: int) -> Schedule:
 def cosine(*, warmup: int, steps: int) -> Schedule:
     """Linear warmup, then half a cosine that would reach 0 one update after the last.
 
-    Raises: ConfigError if there is no end.
+    Raises: ConfigError if `steps` is below 1.
     """
     if steps < 1:
         raise ConfigError(
@@ -86,7 +86,7 @@ def cosine(*, warmup: int, steps: int) -> Schedule:
 
 
 def constant(*, warmup: int) -> Schedule:
-    """Linear warmup, then constant."""
+    """Linear warmup, then no change."""
     return lambda step: warmup_factor(step, warmup)
 
 
@@ -96,7 +96,10 @@ SCHEDULES: Table[Callable[..., Schedule]] = Table(
 
 
 def build_schedule(options: Mapping[str, Any]) -> Schedule:
-    """The schedule that a node of conf/schedule describes. Raises: ConfigError."""
+    """The schedule that a node of conf/schedule describes.
+
+    Raises: ConfigError if the name or an option is wrong.
+    """
     arguments = dict(options)
     schedule = SCHEDULES.find(arguments.pop("name"))
     check_options(schedule, arguments, "schedule")

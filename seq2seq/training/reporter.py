@@ -1,4 +1,4 @@
-"""The display of a training run: a progress bar or lines, validation scores, translations."""
+"""The output of a training run: a progress bar or lines, validation scores, translations."""
 
 import math
 import time
@@ -16,7 +16,7 @@ from seq2seq.training.module import SYMBOL_METRICS, TrainingModule
 
 
 class ProgressBar(RichProgressBar):
-    """The bar on a terminal: loss since the last line of metrics.csv, BLEU, tokens a second."""
+    """Progress bar with the loss since the last line of metrics.csv, BLEU and tokens per second."""
 
     SHOWN = {"train/loss": "loss", "valid/bleu": "BLEU", "train/tokens_per_second": "tokens/s"}
 
@@ -25,18 +25,19 @@ class ProgressBar(RichProgressBar):
         return {word: f"{values[key]:,.2f}" for key, word in self.SHOWN.items() if key in values}
 
     def _get_train_description(self, current_epoch: int) -> str:
-        # Lightning's text counts up to max_epochs, which is -1 where max_steps ends training.
+        # Lightning's text includes max_epochs, which is -1 if max_steps ends training.
         return f"epoch {current_epoch + 1}"
 
 
 class Reporter(L.Callback):
-    """Target tokens a second, and after each validation a line of figures and a few translations.
+    """Logs target tokens per second; prints progress lines and, after each validation, scores and a
+    few translations.
 
     Args:
-        folder: of the run; the translations are also written to samples.txt in it.
-        sources: the first source sentences of the validation set; as many translations are shown.
-        silence: seconds without output after which a progress line is printed; infinite where
-            there is a bar.
+        folder: folder of the run; the translations are also written to its samples.txt.
+        sources: first source sentences of the validation set, whose translations are shown.
+        silence: seconds without output after which a progress line is printed; infinite if there
+            is a progress bar.
     """
 
     def __init__(self, folder: Path, sources: list[str], silence: float = math.inf):
@@ -63,7 +64,7 @@ class Reporter(L.Callback):
             self.print_line(f"{step}{self.describe_speed()}{left}")
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: L.LightningModule) -> None:
-        """Logs the seconds of the training so far, earlier parts of a resumed run included."""
+        """Log the seconds of training so far, including earlier parts of a resumed run."""
         for timer in trainer.callbacks:
             if isinstance(timer, Timer):
                 pl_module.log("seconds", timer.time_elapsed(), sync_dist=True)
@@ -87,7 +88,7 @@ class Reporter(L.Callback):
         self.last_batch_at = self.last_line_at = time.perf_counter()
 
     def is_silent(self, trainer: L.Trainer) -> bool:
-        """True if nothing was printed for so long that a progress line is due."""
+        """True if nothing has been printed for so long that a progress line is due."""
         return time.perf_counter() - self.last_line_at >= self.silence and trainer.is_global_zero
 
     def print_line(self, line: str) -> None:
@@ -95,7 +96,7 @@ class Reporter(L.Callback):
         self.last_line_at = time.perf_counter()
 
     def describe_step(self, trainer: L.Trainer) -> str:
-        """`step 500  epoch 3  train loss 2.31`."""
+        """The progress so far, such as `step 500  epoch 3  train loss 2.31`."""
         values, loader = trainer.callback_metrics, cast(Any, trainer.train_dataloader)
         train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
         return f"step {trainer.global_step:,}  epoch {loader.state_dict()['epoch'] + 1}{train}"
@@ -104,7 +105,7 @@ class Reporter(L.Callback):
         return f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
 
     def describe_time_left(self, trainer: L.Trainer) -> str:
-        """Time for the remaining updates at the speed so far: `  about 0:12:30 left`."""
+        """The time for the remaining updates at the speed so far: `  about 0:12:30 left`."""
         done, last = trainer.global_step - self.first_step, trainer.estimated_stepping_batches
         if not done or math.isinf(last):
             return ""
@@ -112,7 +113,9 @@ class Reporter(L.Callback):
         return f"  about {timedelta(seconds=round(seconds))} left"
 
     def describe_validation(self, trainer: L.Trainer) -> str:
-        """`step 500  epoch 3  train loss 2.31  valid loss 1.98  BLEU 31.20  9,120 tokens/s`."""
+        """The line after a validation, such as
+        `step 500  epoch 3  train loss 2.31  valid loss 1.98  BLEU 31.20  9,120 tokens/s`.
+        """
         values = trainer.callback_metrics
         guided = "valid/align_loss" in values
         align = f"  align loss {values['valid/align_loss']:.3f}" if guided else ""
@@ -125,9 +128,9 @@ class Reporter(L.Callback):
         )
 
     def describe_samples(self, translations: Mapping[int, tuple[str, str]]) -> Iterator[str]:
-        """Source, translation and reference of each sample, a line each."""
+        """The source, translation and reference of each sample, one per line."""
         for row, source in enumerate(self.sources):
-            if row in translations:  # and not in another process
+            if row in translations:  # otherwise another process translated it
                 hypothesis, reference = translations[row]
                 yield f"  source       {source}"
                 yield f"  translation  {hypothesis}"
@@ -135,7 +138,7 @@ class Reporter(L.Callback):
 
 
 def describe_monitor(values: Mapping[str, Any]) -> str:
-    """The metric that is computed only because it chooses: `  command 0.8312 (3.2 s)`."""
+    """The metric that chooses best.ckpt, if no other line shows it: `  command 0.8312 (3.2 s)`."""
     names = [name for name in SYMBOL_METRICS if f"valid/{name}" in values]
     shown = [f"  {name} {values[f'valid/{name}']:.2f}" for name in names]
     if "valid/command" in values:

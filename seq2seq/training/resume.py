@@ -1,7 +1,7 @@
-"""Resuming a run from its checkpoint, or starting a new one from the weights of another.
+"""Resuming a run from its checkpoint, or starting a new run from the weights of another.
 
-Both compare first: what must be the same, and how to type it. Weights can be carried over to
-another vocabulary.
+Both compare the run with the checkpoint first, and report what differs and what to type. Weights
+can be transferred to another vocabulary.
 """
 
 import os
@@ -27,13 +27,13 @@ from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
 from seq2seq.training.config.options import COMMAND, FROM_CHECKPOINT, InitOptions
 from seq2seq.training.run_folder import RECORD
 
-AGREED_PATH = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process resumes
+AGREED_PATH = "SEQ2SEQ_RESUME"  # environment variable: checkpoint that the first process resumes
 SHOWN = 3  # differences named in a message
 # Options in which a run may differ from the model it starts from.
 MAY_DIFFER = (*RUNTIME_OPTIONS, "num_kv_heads", "length", "groups", "sentence_separator")
 OF_VOCABULARY, OF_SOURCE = "embeddings.", "embeddings.source."  # weights with a row for each piece
-Sources = list[list[int]]  # of each new piece, the old ones whose mean it begins as
-# The nodes on the command line of options that a checkpoint records under `order` or `update`.
+Sources = list[list[int]]  # for each new piece, the old pieces whose mean it starts as
+# Command-line nodes of the options that a checkpoint records under `order` or `update` instead.
 NODES = {
     "data": ("max_tokens", "max_length", "both_directions"),
     "loss": ("label_smoothing", "r_drop", "simcut", "simcut_p"),
@@ -47,8 +47,8 @@ OPTIONS |= {"seed": "seed", "bpe_dropout": "tokenizer.dropout"}
 def agree_on_path(trainer: L.Trainer, path: str | None) -> str | None:
     """The `path` of the first process of a run, in all of its processes.
 
-    A process that starts the others passes it on in their environment. Processes that torchrun
-    or Slurm started form their group for it, which Lightning would do a little later.
+    A process that starts the others passes its path on in their environment. Processes started by
+    torchrun or Slurm form their process group for this, a little earlier than Lightning would.
     """
     strategy: Any = trainer.strategy
     if trainer.world_size == 1:
@@ -64,9 +64,14 @@ def agree_on_path(trainer: L.Trainer, path: str | None) -> str | None:
 
 
 def check_resumed(path: str, now: checkpoint.Saved) -> None:
-    """Compare the model, data and updates of a checkpoint with those of a run that resumes it.
+    """Check that a checkpoint has the same model, data and updates as the run that resumes it.
 
-    Raises: ConfigError with every difference; CheckpointError if the file is not a checkpoint.
+    Args:
+        path: path of the checkpoint.
+        now: content of a checkpoint that this run would save.
+
+    Raises: ConfigError if they differ, with every difference; CheckpointError if the file is not a
+        checkpoint.
     """
     before = checkpoint.read(path)
     if not before.resumable:
@@ -78,7 +83,7 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
     if command.startswith(COMMAND) and command != now.config["monitor"]:
         raise ConfigError(
             f"resume={path}: its best model was chosen by checkpoint.monitor={escape(command)}. A "
-            "command in a checkpoint is shown and never run: to continue, type it, if you trust it"
+            "command in a checkpoint is shown, but never run: if you trust it, type it to continue"
         )
     for name in ("monitor", "mode"):
         chooses = str(now.config[name])
@@ -86,8 +91,8 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
         if chose != chooses:
             raise ConfigError(
                 f"resume={path}: its best model was chosen by checkpoint.{name}={escape(chose)}, "
-                f"and this run chooses by {escape(chooses)}: type the former, or start a new run "
-                f"from its weights, init={path}"
+                f"but this run has checkpoint.{name}={escape(chooses)}. Type the option of the "
+                f"checkpoint, or start a new run from its weights: init={path}"
             )
     nodes = (*MODEL_NODES, "order", "update")
     if differences := find_differences(before, now, nodes=nodes):
@@ -97,7 +102,9 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
 
 
 def option_of(name: str) -> str:
-    """`optimizer.lr` of `update.optimizer.lr`: what is typed on the command line."""
+    """The name of a recorded option on the command line: `optimizer.lr` for
+    `update.optimizer.lr`.
+    """
     recorded = name.removeprefix("update.")
     return OPTIONS.get(recorded.removeprefix("order."), recorded)
 
@@ -115,7 +122,7 @@ def describe_start(before: Path) -> str:
 
 
 def read_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizers | None:
-    """The tokenizers of the checkpoint at `path`, if a run reuses them; None to learn them."""
+    """The tokenizers of the checkpoint at `path`; None if the run learns its own."""
     if tokenizer["name"] != FROM_CHECKPOINT or path is None:
         return None
     saved = checkpoint.read(path)
@@ -125,14 +132,15 @@ def read_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizer
 def load_initial_weights(init: InitOptions, model: Seq2Seq, now: checkpoint.Saved) -> list[str]:
     """Load the weights of a checkpoint into a model.
 
-    The model may have fewer key/value heads than the checkpoint, see `share_heads`, and another
-    vocabulary if `init.vocabulary` is mapped, see `map_vocabulary`.
+    The model may have fewer key/value heads than the checkpoint (see `share_heads`) and, if
+    `init.vocabulary` is mapped, another vocabulary (see `map_vocabulary`).
 
     Args:
-        model: changed in place.
-        now: what would be saved of it.
+        init: options that name the checkpoint.
+        model: model to load the weights into, in place.
+        now: content of a checkpoint that would be saved of this model.
 
-    Returns: how the vocabulary was mapped, for the user.
+    Returns: lines for the user that say how the vocabulary was mapped.
     Raises: ConfigError if the tokenizers differ, or the weights do not fit; CheckpointError if the
         file is not a checkpoint.
     """
@@ -147,8 +155,8 @@ def load_initial_weights(init: InitOptions, model: Seq2Seq, now: checkpoint.Save
         sizes = [f"{each.source.size:,} and {each.target.size:,}" for each in (saved, now)]
         raise ConfigError(
             f"init={path}: its embeddings belong to other tokenizers ({sizes[0]} pieces, here "
-            f"{sizes[1]}). To use its tokenizers: tokenizer={FROM_CHECKPOINT}; to carry them over "
-            "to these pieces: init.vocabulary=mapped"
+            f"{sizes[1]}). To use its tokenizers, type tokenizer={FROM_CHECKPOINT}; to convert its "
+            "embeddings to the pieces of this run, type init.vocabulary=mapped"
         )
     if wrong:
         words = "; ".join(map(str, wrong[:SHOWN]))
@@ -162,17 +170,18 @@ def load_initial_weights(init: InitOptions, model: Seq2Seq, now: checkpoint.Save
 
 
 def share_heads(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """Fit weights with more key/value heads than `model` has: each of its heads becomes the mean of
-    those that it replaces.
+    """Convert weights to a model with fewer key/value heads: each of its heads becomes the mean of
+    the heads that it replaces.
 
-    Training then continues from there; the paper takes 5 % of the steps of the first training.
+    Training then continues from there; the paper uses 5 % of the original number of steps.
 
     Args:
-        weights: a state dict of the same model except for `num_kv_heads`; it is not changed.
-        model: the model to fit.
+        weights: state dict of the same model except for `num_kv_heads`; it is not changed.
+        model: model that the weights should fit.
 
     Returns: a state dict for `model`; tensors that fit already are not copied.
-    Raises: ConfigError if the heads of an attention are not a multiple of those it should have.
+    Raises: ConfigError if the number of heads in the weights of an attention is not a multiple of
+        the number in `model`.
     Source: Ainslie et al. 2023, arXiv:2305.13245.
     """
     fitted = dict(weights)
@@ -190,36 +199,38 @@ def mean_of_groups(rows: Tensor, groups: int, width: int) -> Tensor:
     """The mean over each group of consecutive heads.
 
     Args:
-        rows: (heads * width, ...), a projection's weight or bias.
-        groups: G; heads is a multiple of it.
-        width: D, rows of a head.
+        rows: weight or bias of a projection, (heads * width, ...).
+        groups: number of groups G.
+        width: rows per head, D.
 
-    Returns: (G * width, ...), `rows` itself where there is nothing to share.
+    Returns: (G * width, ...); `rows` itself if there are as many heads as groups.
+    Raises: ConfigError if the number of heads is not a multiple of G.
     """
     heads = rows.shape[0] // width
     if heads == groups:
         return rows
     if heads * width != rows.shape[0] or heads % groups:
         raise ConfigError(
-            f"a projection of {rows.shape[0]} rows, {width} a head, cannot be shared by "
-            f"num_kv_heads={groups}: take a divisor of {heads}"
+            f"a projection of {rows.shape[0]} rows, {width} per head, cannot be shared by "
+            f"num_kv_heads={groups}: type a divisor of {heads}"
         )
     shared: Tensor = rows.reshape(groups, -1, width, *rows.shape[1:]).mean(1).flatten(0, 1)
     return shared
 
 
 def map_vocabulary(saved: Saved, now: Saved) -> tuple[Saved, list[str]]:
-    """A model with the pieces of another one, to go on training with.
+    """Convert a trained model to the pieces of other tokenizers, for further training.
 
-    A piece that writes the same bytes keeps its row of every matrix over the vocabulary and its
-    bias, bit by bit. Any other begins as the mean of the fewest old pieces that spell it, and one
-    that they cannot spell as in a new run. Control symbols and tags go by their names.
+    A piece that writes the same bytes as an old one keeps its row of every matrix over the
+    vocabulary and its bias, bit by bit. Any other piece starts as the mean of the fewest old pieces
+    that spell it or, if they cannot spell it, as in a new run. Control symbols and tags are matched
+    by name.
 
     Args:
-        saved: the trained model; it is not changed.
-        now: a new model with other tokenizers.
+        saved: trained model; it is not changed.
+        now: new model with the other tokenizers.
 
-    Returns: the model, and for each side in words how its pieces begin.
+    Returns: the converted model, and a line for each side that says how its pieces start.
     Raises: ConfigError for tokenizer=subword_nmt, whose pieces do not say what follows them.
     """
     sources = {side: find_sources(getattr(saved, side), getattr(now, side)) for side in SIDES}
@@ -235,8 +246,8 @@ def map_vocabulary(saved: Saved, now: Saved) -> tuple[Saved, list[str]]:
 
 
 def find_sources(old: Tokenizer, new: Tokenizer) -> Sources:
-    """The old pieces from whose mean each new piece starts: one that writes the same text, else the
-    fewest that spell it, else none.
+    """The old pieces whose mean each new piece starts as: the one that writes the same text, or
+    else the fewest that spell it, or else none.
     """
     of_old, of_new = Spelling(old), Spelling(new)
     ids = {named: i for i, named in enumerate(zip(old.symbols(), of_old.writes, strict=True))}
@@ -247,8 +258,8 @@ def find_sources(old: Tokenizer, new: Tokenizer) -> Sources:
 
 
 def map_rows(old: Tensor, new: Tensor, sources: Sources) -> Tensor:
-    """The matrix `new` (W, ...) with each row replaced by the mean of its sources, rows of `old`
-    (V, ...); rows without sources stay.
+    """A copy of `new` (W, ...) in which each row is the mean of its sources, which are rows of
+    `old` (V, ...). Rows without sources are unchanged.
     """
     mapped = new.clone()
     for row, ids in enumerate(sources):
@@ -261,6 +272,6 @@ def describe_sources(sources: Sources) -> str:
     kept = sum(len(ids) == 1 for ids in sources)
     spelled = sum(len(ids) > 1 for ids in sources)
     return (
-        f"{len(sources):,} pieces, of which {kept:,} keep their rows, {spelled:,} begin as the "
-        f"mean of those that spell them, {len(sources) - kept - spelled:,} anew"
+        f"{len(sources):,} pieces, of which {kept:,} keep their rows, {spelled:,} start as the "
+        f"mean of old pieces that spell them, {len(sources) - kept - spelled:,} have new rows"
     )

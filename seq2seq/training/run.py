@@ -52,17 +52,17 @@ from seq2seq.training.trainer import (
     choose_precision,
 )
 
-# Files to set aside: those of an earlier part of a resumed run, whose metrics Lightning would
-# delete, and those of an earlier run in the same folder.
+# Files of an earlier run in the same folder, which a new run renames. A resumed run renames only
+# its metrics, which Lightning would delete.
 METRICS = "metrics.csv"
 WRITTEN_BY_COMMANDS = ("report.html", "map.png")
 FILES_OF_RUN = (METRICS, BEST, LAST, KEPT, "samples.txt", sweep.RESULT, *WRITTEN_BY_COMMANDS)
 
 
 def fit(config: DictConfig) -> float | None:
-    """Train what the configuration describes. Returns: the best validation score, for sweeps.
+    """Train as the configuration says. Returns: the best validation score, for sweeps.
 
-    Raises: ConfigError, DataError or CheckpointError for whatever the user can fix.
+    Raises: ConfigError, DataError or CheckpointError for anything that the user can fix.
     """
     plan = check_config(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
     if not plan.run.dry_run:
@@ -78,7 +78,7 @@ def fit(config: DictConfig) -> float | None:
 def plain_values(config: DictConfig) -> dict[str, Any]:
     """The configuration resolved to dicts, lists, numbers and strings.
 
-    Raises: ConfigError if a value that only the user knows was not given.
+    Raises: ConfigError if a value that the user must give is missing.
     """
     missing = sorted(OmegaConf.missing_keys(config))
     if missing:
@@ -88,7 +88,7 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
 
 
 def name_by_text(value: Any) -> Any:
-    """The value with text for all keys: YAML reads 2019, the name of a corpus, as a number."""
+    """Convert keys of nested dicts to text: YAML reads a corpus name such as 2019 as a number."""
     if isinstance(value, dict):
         return {str(key): name_by_text(item) for key, item in value.items()}
     return [*map(name_by_text, value)] if isinstance(value, list) else value
@@ -97,11 +97,13 @@ def name_by_text(value: Any) -> Any:
 def train(
     plan: Plan, prepared: Prepared, record: Callable[[], None] = lambda: None
 ) -> float | None:
-    """Train, leaving best.ckpt, last.ckpt, metrics.csv, samples.txt and result.json in the run's
-    folder.
+    """Train, and write best.ckpt, last.ckpt, metrics.csv, samples.txt and result.json into the
+    run's folder.
 
     Args:
-        record: writes down what was typed; called after the last check.
+        plan: checked options of the run.
+        prepared: tokenizers and corpora.
+        record: function that records what was typed; called after the last check.
 
     Returns: the best value of the monitored metric, or None if there was no validation.
     """
@@ -120,7 +122,7 @@ def train(
             run_score_command(plan.checkpoint.command, trial_of(text))
         dry_run(plan, prepared, module)
         return None
-    timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
+    timer = Timer(plan.trainer.max_time)  # last.ckpt saves its time for a resumed run
     best = best_checkpoint(plan.folder, plan.checkpoint)
     trainer = build_trainer(
         plan.trainer,
@@ -158,7 +160,7 @@ def restore(
 ) -> list[str]:
     """Check the checkpoint that a run resumes, or load the weights that a new run starts from.
 
-    Returns: what to tell the user of these.
+    Returns: lines for the user about the loaded weights.
     """
     config, weights = module.saved["config"], module.model.state_dict()
     now = checkpoint.Saved(config, *tokenizers, weights, resumable=True)
@@ -172,7 +174,7 @@ def restore(
 def report_end(
     plan: Plan, trainer: L.Trainer, timer: Timer, best: ModelCheckpoint, score: float | None
 ) -> None:
-    """Print how a training ended, and write it to result.json with what its last part ran on."""
+    """Print how training ended; write its result, and the hardware it ended on, to result.json."""
     left, why = timer.time_remaining(), ""
     if left is not None and left <= 0:
         why = f": trainer.max_time={plan.trainer.max_time}, resumed parts included, is used up"
@@ -225,7 +227,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
         update["guided"] = {**plan.guide._asdict(), "unlinked": plan.guided.unlinked}
         guided = asdict(plan.guided)
-        guided["layer"], guided["head"] = plan.guide.layer + 1, plan.guide.head + 1  # as typed
+        guided["layer"], guided["head"] = plan.guide.layer + 1, plan.guide.head + 1  # from 1
     decode = dict(plan.decode)
     if decode["length_ratio"] is None:
         lengths = prepared.train.source_lengths, prepared.train.target_lengths
@@ -249,7 +251,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
 
 
 def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:
-    """One line: the model, the size of a batch, and the folder."""
+    """One line that describes the model, the batch size and the folder of a run."""
     total = sum(p.numel() for p in model.parameters())
     vocabulary = sum(p.numel() for p in model.embeddings.parameters())
     accumulate = plan.trainer.accumulate_grad_batches

@@ -1,4 +1,6 @@
-"""A run's folder: one run at a time writes there, and records what was typed."""
+"""The folder of a run: its lock, so that one run at a time writes there, and the record of what was
+typed.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,15 +14,16 @@ from seq2seq.base.durable import write_text
 from seq2seq.base.environment import is_first_process
 from seq2seq.base.errors import ConfigError
 
-RECORD = ".hydra"  # in the run's folder
-LOCK = ".lock"  # likewise; the system releases it when its process ends
+RECORD = ".hydra"  # folder in the run's folder
+LOCK = ".lock"  # file in the run's folder; the system unlocks it when its process ends
 
 
 def write_record(config: DictConfig, folder: Path) -> None:
-    """Write what Hydra composed, and what was typed, into a run's folder; first process only.
+    """Write the composed configuration, and what was typed, into a run's folder. Only the first
+    process does so.
 
-    Hydra would do so before any check, and a refused command or a dry run would overwrite an
-    existing run's record.
+    Hydra would write them before any check, so that a refused command or a dry run would overwrite
+    the record of an existing run.
     """
     if not is_first_process():
         return

@@ -1,4 +1,4 @@
-"""Ending a run before its last step: on a signal without losing an update, or on divergence."""
+"""Ending a run early: on a signal without losing an update, without progress, or on divergence."""
 
 import signal
 import sys
@@ -17,21 +17,22 @@ from seq2seq.checkpoint.folder import BEST, LAST
 from seq2seq.training.callbacks import ends_update
 from seq2seq.training.checkpointing import LastCheckpoint
 
-# Seconds in which signals are one: a terminal and torchrun both tell a process of one Ctrl-C.
+# Signals within this many seconds count as one: on Ctrl-C, a terminal and torchrun each send one.
 TOGETHER = 1.0
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 class StopOnSignal(L.Callback):
-    """On SIGTERM, SIGUSR1 or Ctrl-C: finish the update in hand, write last.ckpt, exit with 128 +
-    signal.
+    """On SIGTERM, SIGUSR1 or Ctrl-C, finishes the current update, writes last.ckpt, and exits with
+    code 128 + signal.
 
-    A scheduler that reclaims the machine sends one of the first two, and the run resumes from that
-    file as if nothing had happened. A second signal, after `TOGETHER`, stops at once. All processes
-    of a run stop after the same update, whichever of them got the signal.
+    A scheduler that reclaims the machine sends one of the first two signals; the run can then
+    resume from last.ckpt as if nothing had happened. A second signal, more than `TOGETHER` seconds
+    after the first, stops at once. All processes of a run stop after the same update, whichever of
+    them got the signal.
 
     Args:
-        last: writes the file.
+        last: callback that writes last.ckpt.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -44,7 +45,7 @@ class StopOnSignal(L.Callback):
         self.before: dict[int, Handler] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        # After Lightning's own handlers, one of which would stop between two micro-batches.
+        # Replaces Lightning's own handlers, one of which would stop between two micro-batches.
         self.before = {signum: signal.signal(signum, self._note) for signum in self.SIGNALS}
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
@@ -62,10 +63,12 @@ class StopOnSignal(L.Callback):
             self.last.wanted |= self.stopping
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
-        """By now the last step is complete: its metrics are written, and its validation is done."""
+        """Exit if it is time to stop. By now the previous step is complete: its metrics are
+        written, and its validation is done.
+        """
         if not self.stopping:
             return
-        # Processes that were told late, or not at all, exit with the same code.
+        # Processes that got the signal late, or not at all, exit with the same code.
         told = torch.tensor(self.received or 0, device=trainer.strategy.root_device)
         signum = signal.Signals(int(trainer.strategy.reduce(told, reduce_op="max")))
         if trainer.is_global_zero:
@@ -84,8 +87,8 @@ class StopOnSignal(L.Callback):
 
 
 class Patience(EarlyStopping):
-    """Ends a run after some validations without a better score. A run that has ended in this way
-    ends at once when it is resumed.
+    """Ends a run after a number of validations without a better score. If such a run is resumed, it
+    ends at once.
     """
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -93,21 +96,21 @@ class Patience(EarlyStopping):
 
 
 class DivergedError(Seq2SeqError):
-    """Weights or the validation loss are NaN or infinite."""
+    """Raised if weights or the validation loss are NaN or infinite."""
 
 
 class StopOnDivergence(L.Callback):
     """Ends a run whose weights or validation loss are not finite, before it saves them.
 
-    It checks weights, not batch losses: with float16 a loss may overflow, which skips the update.
-    An update with one bad gradient ruins the weights for good, so an occasional check, which waits
-    for the GPU, is enough: when metrics are logged, before a validation, and before anything is
-    saved. All processes have the same weights and end together.
+    It checks weights, not batch losses: with float16 a loss may overflow, which only skips the
+    update. One bad gradient ruins the weights for good, so occasional checks are enough, and each
+    has to wait for the GPU. They take place when metrics are logged, before a validation, and
+    before anything is saved. All processes have the same weights and end together.
 
     Args:
-        folder: of the run, whose checkpoints stay as they are.
-        lr: the learning rate of the run, for the message.
-        every: updates between two lines of metrics.
+        folder: folder of the run, whose checkpoints are not changed.
+        lr: learning rate of the run, for the message.
+        every: number of updates between two lines of metrics.
     """
 
     def __init__(self, folder: Path, lr: float, every: int):

@@ -1,8 +1,8 @@
 """The jobs of a sweep, each of which may fail alone, and the processes of a run.
 
-A launcher may run jobs in other processes or on other machines. Their outcomes are read from their
-folders: result.json where a job succeeded, error.txt where it failed. `launch` imports this module,
-so it imports torch only where it is used.
+A launcher may run jobs in other processes or on other machines, so outcomes are read from the jobs'
+folders: result.json if a job succeeded, error.txt if it failed. `launch` imports this module, so
+torch is imported only in the functions that use it.
 """
 
 import json
@@ -26,18 +26,18 @@ from seq2seq.base.environment import usable_cores
 from seq2seq.base.errors import ConfigError, Seq2SeqError, fail, format_count
 from seq2seq.training.config.options import TrainerOptions
 
-RESULT = "result.json"  # in a run's folder: its best score
-ERROR = "error.txt"  # in the folder of a job that failed: why
+RESULT = "result.json"  # file in a run's folder with its best score
+ERROR = "error.txt"  # file in the folder of a failed job with the reason
 
 
 class JobFailedError(Exception):
-    """A job of a sweep failed, after a message."""
+    """Raised after a job of a sweep failed and its message was printed."""
 
 
 class Sweep(Callback):
-    """A sweep's folder, and what was there before; Hydra makes one, as conf/train.yaml asks."""
+    """Hydra callback that finds out how the jobs of a sweep ended; named in conf/train.yaml."""
 
-    started: ClassVar["Sweep | None"] = None  # in the process that starts the jobs
+    started: ClassVar["Sweep | None"] = None  # set in the process that starts the jobs
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         self.folder = Path(config.hydra.sweep.dir).absolute()
@@ -45,7 +45,7 @@ class Sweep(Callback):
         Sweep.started = self
 
     def summary(self) -> str:
-        """The end of each job: one line per job, in the order in which they ended; empty after
+        """The outcomes of all jobs, one line each, in the order in which they ended; empty after
         dry runs.
         """
         outcomes = self._outcomes().items()
@@ -60,16 +60,16 @@ class Sweep(Callback):
         return "\n".join((f"sweep of {count}: {self.folder}", *listed))
 
     def _outcomes(self) -> dict[Path, int]:
-        """The files of the jobs' outcomes, and when they were written, in nanoseconds."""
+        """The outcome files of all jobs, and when each was written, in nanoseconds."""
         outcomes = {}
         for path in chain(*(self.folder.glob(f"*/{name}") for name in (RESULT, ERROR))):
-            with suppress(OSError):  # it may vanish meanwhile
+            with suppress(OSError):  # the file may vanish meanwhile
                 outcomes[path] = path.stat().st_mtime_ns
         return outcomes
 
 
 def describe_outcome(path: Path) -> str:
-    """`bleu 31.20`, or the first line of what went wrong."""
+    """The outcome of a job: its score, such as `bleu 31.20`, or the first line of its error."""
     text = path.read_text(encoding="utf-8")
     if path.name == ERROR:
         return "failed: " + text.partition("\n")[0]
@@ -86,8 +86,9 @@ def is_job() -> bool:
 def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> float | None:
     """Train one job.
 
-    Raises: JobFailedError after a message, which is also left in error.txt. Hydra then starts the
-        next job, and raises the first of these errors when all have ended.
+    Raises: JobFailedError if the job fails. Its message is printed before, and written to
+        error.txt. Hydra then starts the next job, and raises the first of these errors when all
+        jobs have ended.
     """
     folder = Path(HydraConfig.get().runtime.output_dir)
     (folder / ERROR).unlink(missing_ok=True)
@@ -96,16 +97,17 @@ def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> fl
     except Seq2SeqError as error:
         fail(str(error))
         reason = str(error)
-    except Exception as error:  # a bug, or out of memory; no reason to lose the other jobs
+    except Exception as error:  # a bug, or out of memory; the other jobs should still run
         traceback.print_exc()
         reason = f"{type(error).__name__}: {error}"
     write_text(folder / ERROR, f"{reason}\n")
-    # Not inside `except`: this error outlives the job, and would keep the model of the first alive.
+    # Not inside `except`: this error outlives the job. Chained to the first error, it would keep
+    # the model alive.
     raise JobFailedError(reason)
 
 
 def needs_fresh_processes(options: TrainerOptions) -> bool:
-    """True if a job of a sweep must be trained by new processes."""
+    """True if this is a job of a sweep that must be trained in new processes."""
     if not is_job() or "LOCAL_RANK" in os.environ:
         return False
     if options.strategy != "auto" or options.num_nodes > 1:
@@ -120,9 +122,12 @@ def needs_fresh_processes(options: TrainerOptions) -> bool:
 
 
 def check_processes(options: TrainerOptions) -> None:
-    """Raises: ConfigError if more processes than cores would be started; two may share a core."""
+    """Check the number of processes of a run on CPUs.
+
+    Raises: ConfigError if more processes than cores would be started; two may share a core.
+    """
     if "LOCAL_RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1:
-        return  # started already, by torchrun or Slurm, which may give each its own core
+        return  # already started by torchrun or Slurm, which may give each process its own core
     import torch
 
     gpu = options.accelerator == "auto" and torch.cuda.is_available()
@@ -132,15 +137,15 @@ def check_processes(options: TrainerOptions) -> None:
     if count.isdecimal() and int(count) > limit:
         raise ConfigError(
             f"trainer.devices={count} would start {count} processes on {usable_cores()} core(s): "
-            f"trainer.devices={limit}, or fewer"
+            f"type trainer.devices={limit}, or fewer"
         )
 
 
 def leave_process_group() -> None:
-    """End the threads by which this process talks to the others of its run.
+    """Close the connections of this process to the others of its run, and end their threads.
 
-    Lightning leaves the group of CPU processes (gloo) open, and an interpreter that exits while its
-    threads run sometimes aborts: a successful run would count as failed.
+    Lightning leaves a process group of CPUs (gloo) open. An interpreter that exits while its
+    threads run sometimes aborts, so that a successful run would count as failed.
     """
     import torch.distributed
 
@@ -151,8 +156,8 @@ def leave_process_group() -> None:
 def run_in_fresh_processes() -> float | None:
     """Run this process's job of a sweep as a separate command, in the job's folder.
 
-    Returns: its best validation score, as `train` does.
-    Raises: ConfigError if the command fails, after its own message.
+    Returns: the best validation score, as `train` does.
+    Raises: ConfigError if the command fails; it has printed a message of its own by then.
     """
     hydra = HydraConfig.get()
     folder = hydra.runtime.output_dir

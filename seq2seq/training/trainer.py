@@ -1,7 +1,7 @@
-"""Lightning's Trainer and its callbacks, from the options of a run.
+"""Lightning's Trainer and its callbacks, built from the options of a run.
 
-`trainer.precision=auto` is bfloat16 where the machine has instructions for it, else float32:
-without them torch emulates bfloat16, and training takes many times longer.
+`trainer.precision=auto` is bfloat16 if the machine has instructions for it, else float32. Without
+such instructions torch emulates bfloat16, and training takes many times longer.
 """
 
 import logging
@@ -38,7 +38,7 @@ from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
 
 CPU_INFO = Path("/proc/cpuinfo")
-# Flags of processors that multiply in bfloat16: x86 with tiles, x86 with vectors, Arm.
+# Flags of processors with bfloat16 multiplication: x86 with tiles, x86 with vectors, Arm.
 FLAGS = ("amx_bf16", "avx512_bf16", "bf16")
 SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
 
@@ -46,12 +46,12 @@ SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
 def build_trainer(
     options: TrainerOptions, loggers: list[Logger], callbacks: list[L.Callback], progress: bool
 ) -> L.Trainer:
-    """Lightning's trainer with these options.
+    """Build Lightning's trainer from its options.
 
-    `max_time` is left to a Timer among the callbacks, which can be asked afterwards, and
-    `gradient_clip_val` to `TrainingModule`.
+    Two options are handled elsewhere: `max_time` by a Timer among the callbacks, which also knows
+    the time afterwards, and `gradient_clip_val` by `TrainingModule`.
 
-    Raises: ConfigError for missing devices, and whatever else Lightning refuses.
+    Raises: ConfigError if a device is missing, or if Lightning refuses an option.
     """
     silence_advice()
     arguments = asdict(options)
@@ -59,13 +59,13 @@ def build_trainer(
     arguments["val_check_interval"] = validation_interval(options)
     if options.precision == INT8_AWARE:
         arguments["precision"] = "32-true"
-    if options.accelerator == "auto":  # as `Translator` reads it; MPS has no float64
+    if options.accelerator == "auto":  # the same choice as in `Translator`; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     try:
         return Trainer(
             **arguments,
             plugins=[AtomicCheckpoints(), *slurm_environment()],
-            # Lightning would load an hpc_ckpt_1.ckpt from there; nothing is written there.
+            # Lightning would load an hpc_ckpt_1.ckpt from this folder. It writes nothing to it.
             default_root_dir=os.devnull,
             check_val_every_n_epoch=None,
             num_sanity_val_steps=0,
@@ -81,10 +81,10 @@ def build_trainer(
 
 
 def slurm_environment() -> list[SLURMEnvironment]:
-    """Slurm's environment, where Lightning would detect it, without automatic requeuing.
+    """The plug-in for Slurm without automatic requeuing, if Lightning would detect Slurm.
 
-    On SIGUSR1 Lightning would save another file and queue the job again; here a run saves last.ckpt
-    and ends, see `StopOnSignal`, and continues with `resume=auto`.
+    On SIGUSR1 Lightning would save another file and queue the job again. Here a run saves last.ckpt
+    and ends (see `StopOnSignal`), and `resume=auto` continues it.
     """
     if TorchElasticEnvironment.detect() or not SLURMEnvironment.detect():
         return []
@@ -92,8 +92,8 @@ def slurm_environment() -> list[SLURMEnvironment]:
 
 
 def silence_advice() -> None:
-    """Silence advice that does not apply: loaders here shard and resume by themselves, and
-    the run's folder holds Hydra's record before Lightning sees it.
+    """Silence advice from Lightning that does not apply here: the loaders shard and resume by
+    themselves, and the run's folder contains Hydra's record before Lightning sees it.
     """
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -113,7 +113,7 @@ def silence_advice() -> None:
 
 
 def validation_interval(options: TrainerOptions) -> int:
-    """Micro-batches between two validations; a run of fewer updates has one at its end."""
+    """Micro-batches between two validations; a run with fewer updates is validated at its end."""
     steps = options.val_check_interval
     if 0 < options.max_steps < steps:
         steps = options.max_steps
@@ -131,7 +131,7 @@ def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint
 
 
 def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callback]:
-    """The weights of several validations, for `seq2seq average`."""
+    """Callbacks that keep the weights of several validations, for `seq2seq average`."""
     score = f"-{options.label}{{{options.metric}:.4f}}"
     wanted = (
         ("best", options.keep_best, options.metric, options.direction, score),
@@ -154,10 +154,11 @@ def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callbac
 
 
 def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]:
-    """All callbacks except that of best.ckpt, in the order in which they act on an update.
+    """All callbacks except the one for best.ckpt, in the order in which they act on an update.
 
     Args:
-        text: source and reference of each sentence that is translated at a validation.
+        plan: checked options of the run.
+        text: source and reference of each sentence that is translated in a validation.
     """
     every, ema = plan.trainer.log_every_n_steps, plan.checkpoint.ema
     metric, mode = plan.checkpoint.metric, plan.checkpoint.direction
@@ -184,25 +185,26 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
 
 
 def choose_precision(options: TrainerOptions, resume: str | None) -> TrainerOptions:
-    """The options with a precision in place of `auto`; a run that is resumed keeps its own.
+    """The options with the chosen precision in place of `auto`; a resumed run keeps its precision.
 
     The first process of a run prints the precision, and a warning if it is emulated.
 
     Args:
-        resume: the checkpoint that the run resumes.
+        options: options of the trainer.
+        resume: checkpoint that the run resumes, if any.
 
-    Raises: CheckpointError if it cannot be read.
+    Raises: CheckpointError if the checkpoint cannot be read.
     """
     on_gpu = options.accelerator != "cpu" and torch.cuda.is_available()
     is_fast, reason = find_gpu_bfloat16() if on_gpu else find_cpu_bfloat16(read_cpu_info())
-    precision, why, instead = options.precision, "", "trainer.precision=auto"
+    precision, why, advice = options.precision, "", "Type trainer.precision=auto"
     if resume is not None:
-        instead = f"a new run from its weights, init={resume} trainer.precision=auto"
+        advice = f"Start a new run from its weights: init={resume} trainer.precision=auto"
     if precision == "auto":
         precision, why = ("bf16-mixed" if is_fast else "32-true"), f" ({reason})"
         update = {} if resume is None else checkpoint.read(resume).config.get("update") or {}
         if update.get("precision") is not None:
-            precision, why = update["precision"], " (that of the run that is resumed)"
+            precision, why = update["precision"], " (as in the run that is resumed)"
     if is_first_process():
         print(f"precision: {precision}{why}", flush=True)
         # On a CPU, Lightning computes 16-mixed in bfloat16 too.
@@ -210,19 +212,19 @@ def choose_precision(options: TrainerOptions, resume: str | None) -> TrainerOpti
         if not is_fast and is_half and not (on_gpu and precision == "16-mixed"):
             print(
                 f"warning: trainer.precision={precision} is emulated, and many times slower than "
-                f"32-true: {reason}. Type {instead}",
+                f"32-true: {reason}. {advice}",
                 file=sys.stderr,
             )
     return replace(options, precision=precision)
 
 
 def find_cpu_bfloat16(cpu_info: str) -> tuple[bool, str]:
-    """True if a processor has instructions for products in bfloat16; and the same in words.
+    """True if the processor has instructions for bfloat16 products; and the reason in words.
 
-    torch also says yes where they are emulated, so it is not asked.
+    torch's own answer is not used, since it is also yes if the instructions are emulated.
 
     Args:
-        cpu_info: the text of /proc/cpuinfo, or "" where there is none.
+        cpu_info: text of /proc/cpuinfo, or "" if there is no such file.
     """
     lines = (line.partition(":") for line in cpu_info.splitlines())
     words = [words for name, _, words in lines if name.strip() in ("flags", "Features")]
@@ -240,13 +242,16 @@ def read_cpu_info() -> str:
 
 
 def find_gpu_bfloat16() -> tuple[bool, str]:
-    """The same as `find_cpu_bfloat16`, for the GPU."""
+    """True if the GPU has instructions for bfloat16; and the reason in words."""
     is_fast = torch.cuda.is_bf16_supported(including_emulation=False)
     return is_fast, f"this GPU has {'' if is_fast else 'no '}instructions for bfloat16"
 
 
 def check_same_precision(trainer: L.Trainer, precision: str) -> None:
-    """Raises: ConfigError, in all processes of a run, if their machines chose differently."""
+    """Check that all machines of a run chose the same precision.
+
+    Raises: ConfigError, in all processes, if they did not.
+    """
     differs = trainer.strategy.broadcast(precision) != precision
     if trainer.strategy.reduce_boolean_decision(differs, all=False):
         raise ConfigError(

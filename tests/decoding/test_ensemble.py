@@ -239,7 +239,7 @@ def test_it_can_be_sent_to_another_process() -> None:
         ([1.0], r"1 weight\(s\) \[1.0\] for 2 models: give one for each"),
         ([1.0, 2.0, 3.0], "for 2 models"),
         ([1.0, -2.0], "the weight -2.0 of a model should be between"),
-        ([0.0, 1.0], "leave out a model that is to have none"),
+        ([0.0, 1.0], "If a model should not count, leave it out"),
         ([math.nan, 1.0], "the weight nan"),
         ([math.inf, 1.0], "the weight inf"),
     ],

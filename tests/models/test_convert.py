@@ -70,7 +70,7 @@ def test_only_the_roles_that_share_are_changed() -> None:
 
 
 def test_heads_that_no_group_can_share_evenly_are_refused() -> None:
-    with pytest.raises(ConfigError, match="num_kv_heads=3: take a divisor of 4"):
+    with pytest.raises(ConfigError, match="num_kv_heads=3: type a divisor of 4"):
         mean_of_groups(torch.zeros(HEADS * WIDTH), 3, WIDTH)
-    with pytest.raises(ConfigError, match="num_kv_heads=4: take a divisor of 2"):
+    with pytest.raises(ConfigError, match="num_kv_heads=4: type a divisor of 2"):
         mean_of_groups(torch.zeros(2 * WIDTH), 4, WIDTH)

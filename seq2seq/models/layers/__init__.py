@@ -1,1 +1,1 @@
-"""The layers around attention: embeddings, positions, feed-forward, norms, dropout, CPU kernels."""
+"""The layers around attention: embeddings, positions, feed-forward networks, norms, dropout."""

@@ -1,4 +1,4 @@
-"""Dropout as a layer: of single elements, and of whole words."""
+"""Dropout of single elements, as a layer, and of whole words."""
 
 import torch
 from torch import Tensor, nn
@@ -9,12 +9,12 @@ from seq2seq.functional import dropout
 
 
 class Dropout(nn.Module):
-    """In training, `functional.dropout`; in evaluation, nothing.
+    """Layer that applies `functional.dropout` in training, and nothing in evaluation.
 
     Args:
         p: probability, 0 <= p < 1.
 
-    Raises: ConfigError for any other p.
+    Raises: ConfigError if p is out of this range.
     """
 
     def __init__(self, p: float):
@@ -29,9 +29,9 @@ class Dropout(nn.Module):
 def drop_words(x: Tensor, ids: Tensor, p: float) -> Tensor:
     """Zero whole word vectors (N, T, E) of ids (N, T) with probability p.
 
-    The model still sees the position of a dropped word. Begin, end and padding are never dropped.
-    Survivors are not rescaled by 1 / (1 - p): that would keep the mean of a sum of words, but no
-    such sum is taken, and a word should look as it will in translation.
+    The model still sees the position of a dropped word. Bos, eos and padding are never dropped. The
+    remaining words are not rescaled by 1 / (1 - p): that would preserve the mean of a sum over
+    words, but no such sum is taken, and a word should look the same as in translation.
 
     Source: Gal and Ghahramani 2016, arXiv:1512.05287; here each occurrence of a word is drawn
     independently, as in Sennrich et al. 2016, W16-2323.

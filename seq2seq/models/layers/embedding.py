@@ -1,4 +1,4 @@
-"""Token embeddings of both languages, the output layer, and what they share."""
+"""Token embeddings of both languages and the output layer, which may share matrices."""
 
 from typing import Any, Literal
 
@@ -14,19 +14,18 @@ Tie = Literal["none", "target", "all"]
 
 
 class Embeddings(nn.Module):
-    """The three matrices over vocabularies: source, target, output.
+    """The three matrices over vocabularies: source, target and output.
 
     Args:
-        source_size: pieces in the source vocabulary.
-        target_size: pieces in the target vocabulary, V.
-        dim: E. Vectors are drawn from N(0, 1/E).
-        tie: `target`: output = target matrix; `all`: source too, which needs one joint vocabulary;
-            `none`.
-        scale: multiply embeddings by sqrt(E), so that they are not lost beside position vectors of
-            size 1.
-        word_dropout: probability of hiding a word, of either side, in training.
-        zero_start: the target vector of `<s>` is zero and stays so, as in Marian, whose decoder
-            begins with nothing.
+        source_size: number of pieces in the source vocabulary.
+        target_size: number of pieces in the target vocabulary, V.
+        dim: width of the vectors, E. They are drawn from N(0, 1/E).
+        tie: matrices to share: `target`, the output and the target matrix; `all`, all three, which
+            needs a joint vocabulary; or `none`.
+        scale: True to multiply embeddings by sqrt(E), so that they are not small compared to
+            position vectors, whose elements are about 1.
+        word_dropout: probability of hiding a word, on either side, in training.
+        zero_start: True to keep the target vector of `<s>` at zero, as in Marian.
 
     Source: Press and Wolf 2017, arXiv:1608.05859, for the tying.
     """
@@ -48,7 +47,7 @@ class Embeddings(nn.Module):
         if tie == "all" and source_size != target_size:
             raise ConfigError(
                 f"model.tie=all needs one vocabulary, not {source_size} and {target_size} pieces: "
-                "tokenizer.joint=true, or model.tie=target"
+                "type tokenizer.joint=true, or model.tie=target"
             )
         self.dim = dim
         self.scale = dim**0.5 if scale else 1.0
@@ -58,7 +57,8 @@ class Embeddings(nn.Module):
         self.output = nn.Linear(dim, target_size)
         if tie != "none":
             self.output.weight = self.target.weight
-        # In a fixed order, so that a seed fixes the weights; `parameters` yields a shared one once.
+        # In a fixed order, so that a seed determines the weights. `parameters` yields a shared
+        # matrix only once.
         for weight in self.parameters():
             nn.init.normal_(weight, std=dim**-0.5)
         nn.init.zeros_(self.output.bias)
@@ -88,7 +88,7 @@ def clear_start(embeddings: Embeddings, *_: Any) -> None:
 
 
 def without_start(gradient: Tensor) -> Tensor:
-    """The gradient (V, E) with a zero row for `<s>`, so that neither an update nor weight decay
-    changes that row, even if it is tied to the output.
+    """The gradient (V, E) with a zero row for `<s>`, so that neither updates nor weight decay
+    change that row, even if the matrix is tied to the output.
     """
     return gradient.index_fill(0, torch.tensor([BOS], device=gradient.device), 0)

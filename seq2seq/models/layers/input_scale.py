@@ -1,6 +1,6 @@
-"""The scale of a linear layer's inputs in 8 bits, known before it computes: x ~ integers * scale.
+"""Calibrated scales for the 8-bit inputs of linear layers: x ~ integers * scale.
 
-A buffer of the layer that is no part of its state: int8 reads it, nothing else does.
+A scale is a buffer of its layer, but not part of its state dict. Only int8 decoding reads it.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ NAME = "input_scale"
 
 
 def set_input_scales(model: nn.Module, scales: Mapping[str, float]) -> None:
-    """Give linear layers of a model, by name, their scales. Raises: KeyError for another name."""
+    """Set the input scales of linear layers, by name. Raises: KeyError for any other name."""
     layers = {name: each for name, each in model.named_modules() if type(each) is nn.Linear}
     for name, scale in scales.items():
         layers[name].register_buffer(NAME, torch.tensor(scale), persistent=False)

@@ -17,7 +17,7 @@ NormOrder = Literal["pre", "post"]
 
 
 def relu(x: Tensor) -> Tensor:
-    """max(x, 0), in place where no gradient is recorded; else in place would cost a copy."""
+    """max(x, 0), in place if no gradient is recorded; otherwise that would cost a copy."""
     return torch.relu(x) if torch.is_grad_enabled() else torch.relu_(x)
 
 
@@ -31,20 +31,21 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOptions:
-    """The options of the layers of both stacks, except their attentions.
+    """Options of the layers of both stacks, except for their attentions.
 
     Attributes:
         ffn_dim: inner width of the feed-forward networks.
-        activation: relu (Vaswani et al. 2017), gelu (arXiv:1606.08415, exact), silu (x sigmoid(x),
-            also called swish, arXiv:1710.05941) or swiglu (arXiv:2002.05202).
-        norm: layernorm or rmsnorm.
-        norm_eps: added to the variance; None is 1e-5, for rmsnorm 1e-6.
-        norm_order: `pre` normalises what enters a sub-layer (stable), `post` what leaves it (the
-            paper).
-        dropout: on embeddings, and on what each sub-layer adds.
-        activation_dropout: inside the feed-forward networks; None is `dropout`.
+        activation: activation function: relu (Vaswani et al. 2017), gelu (arXiv:1606.08415, exact),
+            silu (x sigmoid(x), also called swish, arXiv:1710.05941) or swiglu (arXiv:2002.05202).
+        norm: type of norm, layernorm or rmsnorm.
+        norm_eps: constant added to the variance; None = 1e-5 for layernorm, 1e-6 for rmsnorm.
+        norm_order: place of the norm: `pre` normalises the input of a sub-layer (stable), `post`
+            the sum of input and output (the paper).
+        dropout: probability of dropout on embeddings, and on the output of each sub-layer.
+        activation_dropout: probability of dropout inside the feed-forward networks; None = the same
+            as `dropout`.
 
-    Raises: ConfigError for a value out of range.
+    Raises: ConfigError if a value is out of range.
     """
 
     ffn_dim: int
@@ -63,9 +64,10 @@ class LayerOptions:
 
 
 class FeedForward(nn.Module):
-    """W2 f(W1 x), f = ReLU, GELU or SiLU; or W2 (silu(W1 x) * W3 x), SwiGLU. (..., E) -> (..., E).
+    """Feed-forward network, (..., E) -> (..., E): W2 f(W1 x), where f is ReLU, GELU or SiLU; or
+    W2 (silu(W1 x) * W3 x) for SwiGLU.
 
-    SwiGLU has three matrices, so it costs the same at two thirds of the inner width.
+    SwiGLU has three matrices, so it costs the same with two thirds of the inner width.
     """
 
     def __init__(self, dim: int, options: LayerOptions):
@@ -92,7 +94,7 @@ EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6}
 
 
 def build_norm(dim: int, options: LayerOptions) -> nn.Module:
-    """LayerNorm (Ba et al. 2016, arXiv:1607.06450) or RMSNorm (Zhang and Sennrich 2019,
+    """Build a LayerNorm (Ba et al. 2016, arXiv:1607.06450) or an RMSNorm (Zhang and Sennrich 2019,
     arXiv:1910.07467).
     """
     kind = nn.LayerNorm if options.norm == "layernorm" else nn.RMSNorm
@@ -100,8 +102,8 @@ def build_norm(dim: int, options: LayerOptions) -> nn.Module:
 
 
 class Residual(nn.Module):
-    """Around a sub-layer f: x + dropout(f(norm(x))) in the `pre` order, norm(x + dropout(f(x))) in
-    the `post` order of the paper.
+    """The norm, dropout and residual connection around a sub-layer f: x + dropout(f(norm(x))) in
+    the order `pre`, norm(x + dropout(f(x))) in the order `post` (the paper).
     """
 
     def __init__(self, dim: int, options: LayerOptions):
@@ -115,6 +117,6 @@ class Residual(nn.Module):
         return self.norm(x) if self.pre else x
 
     def add_residual(self, x: Tensor, y: Tensor) -> Tensor:
-        """The sum of x, which entered, and y, what the sub-layer made of it."""
+        """The result of the whole block, from its input x and the sub-layer's output y."""
         x = x + self.dropout(y)
         return x if self.pre else self.norm(x)

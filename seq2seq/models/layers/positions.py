@@ -1,9 +1,9 @@
-"""Position schemes: how a model that sees sets of tokens learns their order.
+"""Position schemes, which tell a model the order of its tokens.
 
-A scheme acts at one of four hooks. `embed` adds a vector to each token at the bottom of a stack;
-`rotate` turns queries and keys inside every self-attention; `bias` adds to its scores by distance,
-`relate` by distance and query. In cross-attention source and target positions have no common axis,
-so a scheme that acts inside attention is skipped there.
+A scheme acts at one of four hooks. `embed` adds a vector to each token at the bottom of a stack.
+Inside every self-attention, `rotate` rotates queries and keys, `bias` adds a term to the scores
+that depends on the distance, and `relate` one that depends on the distance and the query. In
+cross-attention, source and target positions have no common axis, so these three are skipped there.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -25,17 +25,17 @@ from seq2seq.functional.positions import (
 
 
 class PositionScheme(nn.Module):
-    """Tokens without an order: the base of all schemes, and `position=none` itself.
+    """The base of all schemes, which is also `position=none`: tokens without an order.
 
-    Every stack of a model has its own, whose parameters all layers of the stack share.
+    Every stack of a model has its own scheme, whose parameters all layers of the stack share.
 
     Args:
-        causal: is it for a decoder, whose queries see no later key?
-        dim: E.
+        causal: True for a decoder, whose queries see no later keys.
+        dim: width of the token vectors, E.
 
     Attributes:
-        heads: number of heads that it adds to the scores of; None = any.
-        max_length: positions that it has; None = unlimited.
+        heads: number of heads whose scores it changes; None = any number.
+        max_length: number of positions that it has; None = unlimited.
     """
 
     hook: ClassVar[str | None] = None  # "embed", "rotate", "bias", "relate" or None
@@ -47,22 +47,26 @@ class PositionScheme(nn.Module):
         self.max_length: int | None = None
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Token vectors (N, T, E) with what the scheme adds at their positions (T,) or (N, T)."""
+        """Token vectors (N, T, E) with position vectors added; positions are (T,) or (N, T)."""
         return x
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys (N, H, T, D), turned by their positions (T,) or (N, T)."""
+        """Queries or keys (N, H, T, D), rotated by their positions (T,) or (N, T)."""
         return x
 
     def bias(self, distance: Tensor, heads: int) -> Tensor | None:
-        """Biases of scores, by the distance j - i of key j from query i: (..., T, S) -> (...,
-        H, T, S).
+        """Biases of scores for distances j - i of keys j from queries i:
+        (..., T, S) -> (..., H, T, S).
         """
         return None
 
     def relate(self, q: Tensor, distance: Tensor) -> Tensor | None:
-        """Terms for the scores of queries (N, H, T, D) with keys at distances j - i between -S and
-        S, (T, S) or (N, T, S): (N, H, T, S). Affine in the queries.
+        """Terms (N, H, T, S) to add to scores, which are affine in the queries.
+
+        Args:
+            q: queries (N, H, T, D).
+            distance: distances j - i of keys j from queries i, between -S and S; (T, S) or
+                (N, T, S).
         """
         return None
 
@@ -80,7 +84,8 @@ class Sinusoidal(PositionScheme):
 
     Args:
         causal, dim: as for every scheme.
-        endpoint: is the longest wavelength exactly 2 pi * 10,000, as in tensor2tensor and Marian?
+        endpoint: True to make the longest wavelength exactly 2 pi * 10,000, as in tensor2tensor and
+            Marian.
     """
 
     hook = "embed"
@@ -94,12 +99,11 @@ class Sinusoidal(PositionScheme):
 
 
 class Learned(PositionScheme):
-    """A vector for each position, learnt like a word's. Gehring et al. 2017,
-    arXiv:1705.03122.
+    """A learnt vector for each position, as for words. Gehring et al. 2017, arXiv:1705.03122.
 
     Args:
         causal, dim: as for every scheme. Vectors are drawn from N(0, 1/E).
-        length: positions in the table; no sentence may be longer, and decoding stops there.
+        length: number of positions; no sentence may be longer, and decoding stops there.
     """
 
     hook = "embed"
@@ -121,7 +125,7 @@ class Rotary(PositionScheme):
 
     Args:
         causal, dim: as for every scheme.
-        base: wavelengths run from 2 pi to 2 pi * base tokens.
+        base: ratio of the longest wavelength, 2 pi * base tokens, to the shortest, 2 pi tokens.
     """
 
     hook = "rotate"
@@ -135,10 +139,10 @@ class Rotary(PositionScheme):
 
 
 class ALiBi(PositionScheme):
-    """A score falls in proportion to the distance of its key, at a different rate in each head.
-    Press et al. 2022, arXiv:2108.12409.
+    """Scores fall in proportion to the distance of the key, at a different rate in each head. Press
+    et al. 2022, arXiv:2108.12409.
 
-    Symmetric in the encoder.
+    In the encoder, keys before and after the query are treated alike.
     """
 
     hook = "bias"
@@ -148,19 +152,20 @@ class ALiBi(PositionScheme):
 
 
 class T5Bias(PositionScheme):
-    """Each head adds a learnt bias for each class of distances; near ones have a class each. Raffel
-    et al. 2020, arXiv:1910.10683.
+    """Each head adds a learnt bias for each class of distances; each short distance is a class of
+    its own. Raffel et al. 2020, arXiv:1910.10683.
 
     Args:
-        causal: a decoder has all classes for the past, an encoder half of them for each side.
-        dim: E; the biases are drawn from N(0, 1/E).
-        num_heads: H of both self-attentions.
-        num_buckets: classes, even.
-        max_distance: keys further away are all in one class.
+        causal: True for a decoder, in which all classes are for the past; in an encoder, each side
+            has half of them.
+        dim: width of the token vectors, E; the biases are drawn from N(0, 1/E).
+        num_heads: number of heads H of both self-attentions.
+        num_buckets: number of classes, even.
+        max_distance: distance beyond which all keys are in one class.
     """
 
     hook = "bias"
-    starts: Tensor  # of the classes
+    starts: Tensor  # smallest distance of each class but the first
 
     def __init__(
         self,
@@ -189,18 +194,18 @@ class T5Bias(PositionScheme):
 
 
 class TransformerXL(PositionScheme):
-    """Each query asks for distances as it asks for keys: the relative positions of Transformer-XL.
+    """Relative positions of Transformer-XL: a query scores distances as it scores keys.
 
         score_ij = score(q_i, k_j) + (q_i + v) . Wr sinusoid(j - i) / sqrt(D)
 
-    ALiBi and T5 weigh a distance alike whatever the query; here a token may look as far back as its
-    content says. All layers of a stack share Wr, which the paper has for each, and v. The paper's
-    u, by which every query prefers some keys, is the bias of queries that `attn.bias=true` adds,
-    among others.
+    With ALiBi and T5, the effect of a distance does not depend on the query; here it does, so a
+    token may look as far back as its content requires. All layers of a stack share Wr and v; in the
+    paper each layer has its own Wr. The paper's u, which makes every query prefer some keys, is the
+    bias of queries, one of the biases that `attn.bias=true` adds.
 
     Args:
         causal, dim: as for every scheme.
-        num_heads: H of both self-attentions.
+        num_heads: number of heads H of both self-attentions.
 
     Source: Dai et al. 2019, arXiv:1901.02860.
     """

@@ -1,1 +1,1 @@
-"""The options of a command line, checked: the plan of a run."""
+"""Checks the options of a run, and turns them into its plan."""

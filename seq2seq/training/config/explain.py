@@ -1,4 +1,4 @@
-"""Hydra's errors in plain words: what was typed, what is known, what to type."""
+"""Explains Hydra's errors in plain words: what was typed, what is known, what to type."""
 
 import re
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from seq2seq.base.registry import did_you_mean
 
 
 def explain_config_error(error: BaseException, folder: str, overrides: list[str]) -> str:
-    """A message for an error of composing the configuration.
+    """The message for an error in composing the configuration.
 
     Args:
-        error: from Hydra or OmegaConf.
-        folder: conf/.
-        overrides: as typed.
+        error: error from Hydra or OmegaConf.
+        folder: path of conf/.
+        overrides: overrides as typed.
     """
     text = str(error)
     if key := re.search(r"Could not override '([^']*)'", text):
@@ -31,7 +31,7 @@ def explain_config_error(error: BaseException, folder: str, overrides: list[str]
         options = sorted({p.stem for f in folders for p in (f / group).glob("*.yaml")})
         return f"unknown {group} {name!r}{did_you_mean(name, options)} Known: {', '.join(options)}"
     if "Config group override must be a string" in text:
-        return "a group needs one of its options, not null; logger=none, for example"
+        return "a group cannot be null: choose one of its options, for example logger=none"
     return (
         f"{text.strip()}\nOptions are typed as key=value or group=option; conf/ holds all of them. "
         "A value with spaces or non-ASCII letters needs quotes: 'data.train=\"Häuser/train\"'"
@@ -39,16 +39,18 @@ def explain_config_error(error: BaseException, folder: str, overrides: list[str]
 
 
 def explain_unknown_key(key: str, folder: str, overrides: list[str]) -> str:
-    """`unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`, and the known ones."""
+    """The message for an unknown option, with the known ones, such as
+    `unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`.
+    """
     if role := re.match(r"(encoder|decoder|cross)_attn\b", key):
-        return f"{role.group()} is not set: add a plus, +{key}=..., or type attn@{role.group()}=mha"
+        return f"{role.group()} is not set: type a plus, +{key}=..., or attn@{role.group()}=mha"
     config = compose_groups(folder, overrides)
     group, _, word = key.partition(".")
     if group.endswith("attn") and (reason := explain_absence(config[group].get("name"), word)):
         return f"{key} means nothing here: {reason}"
     known = [*option_names(config), *groups(folder)]
     near = did_you_mean(key, known)
-    if near == ".":  # compare the last word among its siblings too
+    if near == ".":  # nothing is similar: compare the last word with those of its node
         parent, _, word = key.rpartition(".")
         siblings = {k.rpartition(".")[2]: k for k in known if k.rpartition(".")[0] == parent}
         near = did_you_mean(word, siblings)
@@ -58,23 +60,23 @@ def explain_unknown_key(key: str, folder: str, overrides: list[str]) -> str:
 
 
 def explain_absence(name: str, option: str) -> str | None:
-    """The reason why a mechanism lacks an option that others have."""
-    from seq2seq.attention import ATTENTION  # only here: torch takes a second
+    """The reason why a mechanism lacks an option that others have; None if it gives no reason."""
+    from seq2seq.attention import ATTENTION  # imported here, since torch takes a second
 
     try:
         return ATTENTION.find(name).absent_options.get(option)
-    except ConfigError:  # an unknown mechanism is reported as such
+    except ConfigError:  # another check reports unknown mechanisms
         return None
 
 
 def compose_groups(folder: str, overrides: list[str]) -> dict[str, Any]:
-    """The configuration that the groups among the overrides select, nothing resolved."""
+    """The configuration that the groups among the overrides select, with references unresolved."""
     chosen = [o for o in overrides if o.split("=")[0].split("@")[0] in groups(folder)]
     GlobalHydra.instance().clear()
     with initialize_config_dir(folder, version_base="1.3"):
         try:
             config = compose("train", overrides=chosen)
-        except Exception:  # one of the groups is wrong as well: the defaults still help
+        except Exception:  # a group is wrong too, so use the default ones
             config = compose("train")
     container = OmegaConf.to_container(config, resolve=False)
     assert isinstance(container, dict)

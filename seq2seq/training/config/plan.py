@@ -1,6 +1,6 @@
-"""A composed configuration checked: every name, value and role, before a file is read.
+"""Checks every name, value and role of a composed configuration before any file is read.
 
-Neither Lightning nor sacreBLEU is imported here, so a mistake is answered in the first seconds.
+Neither Lightning nor sacreBLEU is imported here, so mistakes are reported in the first seconds.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,12 +42,12 @@ from seq2seq.training.optimizer import Schedule, build_schedule
 
 T = TypeVar("T")
 
-# Keys of conf/data that only other keys of conf/ refer to.
+# Keys of conf/data that are only there for other keys of conf/ to refer to.
 REFERRED = ("root", "steps", "vocab_size")
 
-# The top level of conf/train.yaml: single options, and nodes. A role may have its own node too.
+# The top level of conf/train.yaml: single options and nodes. A role may also have its own node.
 ALONE = tuple(options_of(RunOptions))
-PLAIN_NODES: dict[str, Callable[..., Any]] = {  # by name, the dataclass that holds its options
+PLAIN_NODES: dict[str, Callable[..., Any]] = {  # name -> dataclass that holds its options
     "init": InitOptions,
     "loss": LossOptions,
     "guided": GuidedOptions,
@@ -62,29 +62,29 @@ NODES = (*ALONE, *PLAIN_NODES, *NAMED_NODES)
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked configuration: what `run.train` needs, and nothing of Hydra."""
+    """A checked configuration: all that `run.train` needs, and nothing that belongs to Hydra."""
 
-    folder: Path  # where results go
+    folder: Path  # folder for the results
     run: RunOptions
-    model: dict[str, Any]  # what `build_model` takes: model, position, attention
+    model: dict[str, Any]  # argument of `build_model`: model, position, attention
     decode: dict[str, Any]
     data: DataOptions
     tokenizer: dict[str, Any]
     init: InitOptions
     loss: LossOptions
     guided: GuidedOptions
-    guide: GuidedHead | None  # the head that is guided
+    guide: GuidedHead | None  # the head to train on links
     validation: ValidationOptions
     checkpoint: CheckpointOptions
     trainer: TrainerOptions
     optimizer: OptimizerOptions
     schedule: Schedule
     logger: LoggerBuilder
-    attention: str  # the roles in words
+    attention: str  # the mechanism of each role, in words
 
     @property
     def resume(self) -> str | None:
-        """The checkpoint to resume, as this process sees it; see `agree_on_path`."""
+        """The checkpoint to resume; processes may differ in what they find (`agree_on_path`)."""
         if self.run.resume != AUTO:
             return self.run.resume
         last = self.folder / LAST
@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def link_files(self) -> LinkFiles:
-        """The links that a head is trained on and measured by."""
+        """The links to train a head on, and those to validate it with."""
         guided = self.guided
         return LinkFiles(guided.links, guided.valid, to_end=guided.unlinked == "end")
 
@@ -105,11 +105,11 @@ class Plan:
 def check_config(config: dict[str, Any], folder: Path) -> Plan:
     """Check every node of a plain configuration.
 
-    Raises: ConfigError with all problems.
+    Raises: ConfigError if anything is wrong, with all problems.
     """
     check_nodes(config)
-    # Parts of the plan, each made when it is first asked for: a check of two parts raises what is
-    # wrong with either.
+    # Parts of the plan, each built when first needed: a check of two parts then also raises the
+    # error of either part.
     plain: dict[str, Callable[[], Any]] = {
         name: cache(partial(build_options, options, config[name], name))
         for name, options in PLAIN_NODES.items()
@@ -159,7 +159,7 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
 
 
 def check_all(*checks: Callable[[], object]) -> None:
-    """Call them all. Raises: ConfigError with all their problems."""
+    """Call all checks. Raises: ConfigError if any of them fails, with all problems."""
     problems = []
     for check in checks:
         try:
@@ -171,7 +171,10 @@ def check_all(*checks: Callable[[], object]) -> None:
 
 
 def check_nodes(config: Mapping[str, Any]) -> None:
-    """Raises: ConfigError for unknown and for missing nodes."""
+    """Check the nodes on the top level of a configuration.
+
+    Raises: ConfigError if a node is unknown or missing, or should be a group of options.
+    """
     known = (*NODES, *(f"{role}_attn" for role in Role))
     problems = [
         f"unknown option {name}{did_you_mean(name, known)} Known: {', '.join(known)}"
@@ -194,26 +197,29 @@ def build_options(options: Callable[..., T], values: Mapping[str, Any], where: s
 
 
 def check_tokenizer(config: Mapping[str, Any]) -> None:
-    """Raises: ConfigError for an impossible recipe, or one that does not suit the model."""
+    """Check the recipe of the tokenizers.
+
+    Raises: ConfigError if it is impossible, or does not suit the model or the links.
+    """
     model, tokenizer = config["model"], config["tokenizer"]
     if tokenizer.get("name") == FROM_CHECKPOINT:
         if config["init"].get("checkpoint") is None and config["resume"] in (None, AUTO):
-            raise ConfigError("tokenizer=checkpoint takes its tokenizers from init=PATH: give one")
+            raise ConfigError("tokenizer=checkpoint takes the tokenizers of init=PATH: type both")
         if more := sorted(tokenizer.keys() - {"name"}):
             raise ConfigError(
-                f"tokenizer.{more[0]} means nothing with tokenizer=checkpoint, already learnt"
+                f"tokenizer.{more[0]} means nothing with tokenizers that are already learnt"
             )
         return
     recipe = build_recipe(tokenizer)
     if tokenizer.get("dropout") and config["guided"].get("links") is not None:
         raise ConfigError(
             f"tokenizer.dropout={tokenizer['dropout']} segments words differently in every "
-            "epoch, but guided.links belong to the pieces without dropout: tokenizer.dropout=0, or "
-            "guided.links=null"
+            "epoch, but guided.links belong to the pieces without dropout: type "
+            "tokenizer.dropout=0, or guided.links=null"
         )
     if model.get("tie") == "all" and not recipe.joint:
         raise ConfigError(
-            "model.tie=all shares one matrix between languages, which needs one vocabulary: "
+            "model.tie=all shares one matrix between languages, which needs one vocabulary: type "
             "tokenizer.joint=true, or model.tie=target"
         )
 
@@ -225,7 +231,10 @@ def describe_model(config: Mapping[str, Any], roles: Mapping[Role, Assignment]) 
 
 
 def outline_model(model: Mapping[str, Any], roles: Mapping[Role, Assignment]) -> Seq2Seq:
-    """The model, without values. Raises: ConfigError with the mistakes of all attentions."""
+    """The model, with shapes but without values.
+
+    Raises: ConfigError if anything is wrong, with the mistakes of all attentions.
+    """
     dim = model["model"].get("dim")
     mechanisms = (partial(check_assignment, *each, dim) for each in roles.items())
     check_all(*mechanisms, lambda: check_attention_dropout(model))
@@ -233,14 +242,17 @@ def outline_model(model: Mapping[str, Any], roles: Mapping[Role, Assignment]) ->
 
 
 def check_assignment(role: Role, choice: Assignment, dim: Any) -> None:
-    """Build one attention alone, so that the mistakes of all are reported at once."""
+    """Build a single attention, so that the mistakes of all of them are reported at once."""
     if isinstance(dim, int) and dim > 0:
         with torch.device("meta"):
             build_attention(choice.options, Place(role, dim, dim))
 
 
 def check_attention_dropout(model: Mapping[str, Any]) -> None:
-    """Raises: ConfigError for attention dropout if no attention of the model has weights."""
+    """Check that attention dropout has an effect.
+
+    Raises: ConfigError if it is set, but no attention of the model has weights.
+    """
     p, attention = model["model"].get("attention_dropout"), model["attention"].values()
     if p and not any("dropout" in options for options in attention):
         names = ", ".join(sorted({str(options["name"]) for options in attention}))
@@ -251,14 +263,17 @@ def check_attention_dropout(model: Mapping[str, Any]) -> None:
 
 
 def find_search(decode: Mapping[str, Any]) -> Search:
-    """The search of later translations, with any length ratio if the corpus decides on it."""
+    """The search for later translations; its length ratio is arbitrary if the corpus decides it."""
     if decode.get("length_ratio", 0) is None:
         decode = {**decode, "length_ratio": declarations(Search)["length_ratio"].option.maximum}
     return build_search(decode)
 
 
 def check_names(config: Mapping[str, Any], roles: Mapping[Role, Assignment]) -> None:
-    """Raises: ConfigError for a name of ours that a plug-in declares too."""
+    """Check that no plug-in has the name of a built-in mechanism, search or tokenizer in use.
+
+    Raises: ConfigError if one does.
+    """
     for choice in roles.values():
         ATTENTION.check_unclaimed(choice.options["name"])
     SEARCHES.check_unclaimed(config["decode"]["name"])
@@ -266,7 +281,10 @@ def check_names(config: Mapping[str, Any], roles: Mapping[Role, Assignment]) -> 
 
 
 def check_length(position: Mapping[str, Any], max_length: int) -> None:
-    """Raises: ConfigError for fewer learned positions than the longest sentence has."""
+    """Check that learned positions suffice for the longest sentence.
+
+    Raises: ConfigError if there are fewer.
+    """
     positions = position.get("length")
     if isinstance(positions, int) and positions < max_length:
         raise ConfigError(
@@ -277,41 +295,53 @@ def check_length(position: Mapping[str, Any], max_length: int) -> None:
 
 
 def check_r_drop(r_drop: float, model: Mapping[str, Any]) -> None:
-    """Raises: ConfigError for R-Drop of a model that drops nothing."""
+    """Check that R-Drop has an effect.
+
+    Raises: ConfigError if it is used, but the model has no dropout.
+    """
     names = ("dropout", "activation_dropout", "word_dropout")
     of_model = (model["model"].get(name) for name in names)
     of_weights = (options.get("dropout") for options in model["attention"].values())
     if r_drop and not any((*of_model, *of_weights)):
         raise ConfigError(
             f"loss.r_drop={r_drop} compares two dropout passes, but this model has no "
-            "dropout: model.dropout=0.3, for example, or loss.r_drop=0"
+            "dropout: type model.dropout=0.3, for example, or loss.r_drop=0"
         )
 
 
 def check_precision(precision: str, ema: float | None) -> None:
-    """Raises: ConfigError for an average of weights that 8 bits would be validated without."""
+    """Check that weights are not both rounded and averaged for a validation.
+
+    Raises: ConfigError if they would be.
+    """
     if precision == INT8_AWARE and ema is not None:
         raise ConfigError(
-            f"trainer.precision={precision} validates rounded weights, checkpoint.ema={ema} their "
-            "average: checkpoint.ema=null, or trainer.precision=auto"
+            f"trainer.precision={precision} validates rounded weights, but checkpoint.ema={ema} "
+            "validates their average: type checkpoint.ema=null, or trainer.precision=auto"
         )
 
 
 def check_readers(roles: Mapping[Role, Assignment], groups: str) -> None:
-    """Raises: ConfigError for groups that no attention to the source reads."""
+    """Check that an attention to the source reads the groups of its tokens.
+
+    Raises: ConfigError if there are groups, but no attention reads them.
+    """
     readers_of_source = (choice for role, choice in roles.items() if role is not Role.DECODER)
     mechanisms = [ATTENTION.find(choice.options["name"]) for choice in readers_of_source]
     if groups != "none" and not any(mechanism.reads_groups for mechanism in mechanisms):
         readers = ", ".join(sorted(name for name, m in ATTENTION.items() if m.reads_groups))
         raise ConfigError(
             f"data.groups={groups} changes nothing here: no attention to the source reads groups. "
-            f"Those that do: {readers} ({training_command()} attn={readers.split(', ')[0]} "
-            f"data.groups={groups}), or data.groups=none"
+            f"Type data.groups=none, or choose one of {readers} ({training_command()} "
+            f"attn={readers.split(', ')[0]} data.groups={groups})"
         )
 
 
 def check_reach(model: Seq2Seq, data: DataOptions) -> None:
-    """Raises: ConfigError if an attention cannot read the longest source that the data may have."""
+    """Check that every attention can read the longest source that the data may have.
+
+    Raises: ConfigError if one cannot.
+    """
     for attention in model.attentions:
         reach = attention.max_length
         if reach is not None and reach < data.max_length:
@@ -323,6 +353,8 @@ def check_reach(model: Seq2Seq, data: DataOptions) -> None:
 
 
 def describe_roles(roles: Mapping[Role, Assignment], common: str) -> str:
-    """`encoder mha (fixed is not defined there), decoder mha (...), cross fixed`."""
+    """The mechanisms of all roles in words:
+    `encoder mha (fixed is not defined there), decoder mha (...), cross fixed`.
+    """
     why = {"attn.elsewhere": f" ({common} is not defined there)"}
     return ", ".join(f"{role} {c.label}{why.get(c.node, '')}" for role, c in roles.items())
