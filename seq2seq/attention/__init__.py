@@ -111,7 +111,7 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
     }
     reasons = dict(mechanism.position_refusals)
     if "bias" in mechanism.supports:
-        reasons["bias"] = "it adds to its scores by distance alone, whatever the query"
+        reasons["bias"] = "it can add to its scores by distance only, not by distance and query"
     reason = reasons.get(  # without scores to add biases to, there are none to add "relate" to
         "bias" if hook == "relate" else hook, "it forms no scores that these positions could act on"
     )

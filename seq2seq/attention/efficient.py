@@ -32,8 +32,8 @@ class Efficient(HeadedAttention[StateMemory]):
     usual_cost = Cost("(T + S) D^2", "(T + S) D", remembers="a D x D matrix a head")
     absent_options = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
     position_refusals = {
-        "rotate": "it takes a softmax over the channels of queries and one over the positions of "
-        "keys, after which a rotation is not relative",
+        "rotate": "after its softmax over the channels of queries and the one over the positions "
+        "of keys, a rotation no longer shows relative positions",
         "bias": "it never forms the scores that a bias is added to",
     }
 

@@ -143,7 +143,7 @@ def check_position(place: Place, heads: int, width: int) -> None:
         )
     if position.heads not in (None, heads):
         raise ConfigError(
-            f"these positions add to the scores of {position.heads} heads, but the "
+            f"this position scheme adds to the scores of {position.heads} heads, but the "
             f"{place.role.description} has num_heads={heads}. Take "
             f"position.num_heads={heads} and as many heads in both self-attentions, or "
             "position=alibi, which fits any number"

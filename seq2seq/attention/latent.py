@@ -164,7 +164,7 @@ def rotary_width(place: Place, asked: int | None, width: int) -> int:
     if chosen < 2 or chosen % 2:
         said = f"attn.rope_dim={asked}" if asked is not None else f"attn.rope_dim=D/2={chosen}"
         raise ConfigError(
-            f"{said} should be even and at least 2, since position=rope turns pairs of numbers. "
+            f"{said} should be even and at least 2, since position=rope rotates pairs of numbers. "
             f"Take attn.rope_dim={max(2, chosen - chosen % 2)}, or position=sinusoidal"
         )
     return chosen

@@ -28,8 +28,8 @@ class FeatureAttention(HeadedAttention[StateMemory]):
 
     absent_options = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
     position_refusals = {
-        "rotate": "it compares queries and keys by positive features: a rotation after them breaks "
-        "their positivity, and one before them is not relative",
+        "rotate": "it compares queries and keys by positive features: rotated features would not "
+        "be positive, and features of rotated vectors do not show relative positions",
         "bias": "it never forms the scores that a bias is added to",
     }
     sums_to_one = False  # because of eps

@@ -47,8 +47,8 @@ class Linformer(HeadedAttention[StateMemory]):
     roles = frozenset({Role.ENCODER, Role.CROSS})
     role_refusals = {Role.DECODER: "each compressed key mixes all positions, future ones included"}
     position_refusals = {
-        "rotate": "it mixes keys of different rotations before queries meet them",
-        "bias": "its keys are mixtures of all positions and stand at no distance from a query",
+        "rotate": "it would mix keys with different rotations before comparing them with queries",
+        "bias": "its keys are mixtures of all positions, which have no distance from a query",
     }
     usual_cost = Cost("(T + S) R D", "T + S + R D", remembers="E k, F v (2 R H D) a sentence")
     shows_weights = False
@@ -84,8 +84,8 @@ class Linformer(HeadedAttention[StateMemory]):
         x, mask, _ = encoded
         if self.max_length is not None and x.shape[1] > self.max_length:
             raise ConfigError(
-                f"a source of {x.shape[1]} pieces is longer than the {self.max_length} that this "
-                f"{self.place.role.description} can mix. For training: attn.length={x.shape[1]}, "
+                f"a source of {x.shape[1]} pieces is longer than attn.length={self.max_length} of "
+                f"this {self.place.role.description}. For training, set attn.length={x.shape[1]} "
                 f"or data.max_length={self.max_length}"
             )
         k, v = self.heads(self.k(x)), self.heads(self.v(x))

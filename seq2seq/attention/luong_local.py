@@ -35,9 +35,9 @@ class LocalMonotonic(MultiHead):
 
     roles = frozenset({Role.CROSS})
     role_refusals = {
-        Role.ENCODER: "it asks where in another sentence a word comes from",
-        Role.DECODER: "it asks where in another sentence a word comes from, and its window has "
-        "the future in it",
+        Role.ENCODER: "it looks for the place of a word in another sentence",
+        Role.DECODER: "it looks for the place of a word in another sentence, and its window "
+        "includes future tokens",
     }
     supports = frozenset()
     absent_options = {

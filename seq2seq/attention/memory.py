@@ -37,9 +37,9 @@ class Memory(Protocol):
         Raises: ValueError if all rows of this kind of memory must have the same length.
         """
         raise ValueError(
-            "this memory holds rows of one length, and others cannot join it. Start both states "
-            "with pages=PagePool(...), unless an attention keeps a window of tokens; else decode "
-            "one after the other"
+            "this memory can only hold rows of one length. To merge states, start both with "
+            "pages=PagePool(...); if an attention keeps only a window of tokens, decode them one "
+            "after the other instead"
         )
 
 

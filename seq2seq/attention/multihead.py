@@ -40,7 +40,7 @@ Kernel = Literal["auto", "explicit", "fused", "flash", "triton"]
 # Options of `MultiHead` that mechanisms which change queries and keys lack, with the reason.
 NO_SCORES = {
     "score": "it changes the queries or keys of a scaled dot product, its only score",
-    "project": "it changes queries and keys after their projections, which it always has",
+    "project": "it changes queries and keys after their projections, so it always needs these",
 }
 
 
@@ -284,14 +284,11 @@ def check_score(name: str, kernel: str, place: Place) -> None:
     in_tiles = score.is_dot or score.is_additive
     possible = {"fused": score.is_dot, "flash": in_tiles, "triton": in_tiles}
     if not possible.get(kernel, True):
-        raise ConfigError(
-            f"kernel={kernel} cannot compute score={name}, which is not a dot product. "
-            "Take kernel=auto"
-        )
+        raise ConfigError(f"kernel={kernel} cannot compute score={name}. Take kernel=auto")
     if kernel == "triton":
         check_triton()
     if place.position is not None and place.position.hook == "rotate" and not score.is_dot:
         raise ConfigError(
-            f"score={name} in the {place.role.description} does not see rotations of queries and "
-            "keys: position=rope has no meaning there. Take position=sinusoidal"
+            f"score={name} in the {place.role.description} is not a dot product, so position=rope, "
+            "which rotates queries and keys, does not work with it. Take position=sinusoidal"
         )

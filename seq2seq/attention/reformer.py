@@ -67,8 +67,8 @@ class Reformer(HeadedAttention[StateMemory]):
 
     roles = frozenset({Role.ENCODER, Role.DECODER})
     role_refusals = {
-        Role.CROSS: "it makes queries and keys with one projection of the same tokens, so that "
-        "they share buckets, and source and target are not the same tokens"
+        Role.CROSS: "its queries and keys are one projection of the same tokens, so that they "
+        "share buckets, but source and target are different tokens"
     }
     supports = frozenset({"rotate", "bias"})
     usual_cost = Cost(

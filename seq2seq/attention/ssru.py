@@ -26,11 +26,11 @@ class SSRU(Attention[StateMemory]):
 
     roles = frozenset({Role.DECODER})
     role_refusals = {
-        Role.ENCODER: "it reads the past alone, and an encoder reads both sides",
+        Role.ENCODER: "it reads only the past, but an encoder reads both sides",
         Role.CROSS: "it has no queries that could choose among the tokens of a source",
     }
     supports = frozenset({"rotate"})
-    position_refusals = {"bias": "it forms no scores to add a bias to: its order is in its steps"}
+    position_refusals = {"bias": "it has no scores to add a bias to; its steps give the order"}
     absent_options = {
         "num_heads": "it has no heads; leave it out",
         "dropout": "there are no weights to drop; leave it out, or take attn=mha",

@@ -11,7 +11,7 @@ from seq2seq.base.errors import ConfigError
 
 TRITON = (3, 7)  # the oldest version that compiles these kernels; torch 2.13 comes with it
 # Advice for a CPU.
-INSTEAD = "Take kernel=auto; or TRITON_INTERPRET=1 for a slow check of the kernels"
+INSTEAD = "Take kernel=auto; to test the kernels without a GPU, slowly, set TRITON_INTERPRET=1"
 
 
 def is_interpreted() -> bool:
@@ -38,7 +38,7 @@ def check_triton() -> None:
     if told := lacks_triton():
         raise ConfigError(f"kernel=triton needs {told}. Take kernel=auto without it")
     if not (torch.cuda.is_available() or is_interpreted()):
-        raise ConfigError(f"kernel=triton runs on GPUs, and torch finds none here. {INSTEAD}")
+        raise ConfigError(f"kernel=triton needs a GPU, and torch finds none here. {INSTEAD}")
 
 
 def check_tensor(x: Tensor) -> None:
@@ -47,11 +47,11 @@ def check_tensor(x: Tensor) -> None:
         return
     if x.device.type != "cuda":
         raise ConfigError(
-            f"kernel=triton runs on GPUs, and this model is on the {x.device.type}. {INSTEAD}"
+            f"kernel=triton needs a GPU, but this model is on device {x.device.type}. {INSTEAD}"
         )
     if x.dtype == torch.float64:
         raise ConfigError(
-            "kernel=triton has no products in float64, whose compiler fails. Take kernel=flash"
+            "kernel=triton cannot compute in float64: Triton does not compile it. Take kernel=flash"
         )
 
 

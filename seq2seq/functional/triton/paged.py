@@ -97,8 +97,8 @@ def check_pages(q: Tensor, k: Tensor, v: Tensor, slots: Tensor, lengths: Tensor)
     """
     if not is_interpreted() and (not q.is_cuda or q.dtype == torch.float64):
         raise ConfigError(
-            f"kernel=triton decodes on GPUs, in 32 bits or 16, and this is {q.dtype} on the device "
-            f"{q.device.type}. {INSTEAD}"
+            "kernel=triton decodes on a GPU, in float32, bfloat16 or float16, but this model has "
+            f"{q.dtype} on device {q.device.type}. {INSTEAD}"
         )
     N, H, _, D = q.shape
     fits = k.shape[:2] == v.shape[:2] and k.shape[2] == D and H % len(k) == 0
