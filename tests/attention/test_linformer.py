@@ -93,7 +93,8 @@ def test_a_sequence_as_long_as_the_matrices_is_read_and_a_longer_one_refused() -
     source = randn(2, 9, DIM).requires_grad_()
     (slope,) = gradients(layer(x, source).out.sum(), source)
     assert slope[:, -1].any()
-    with pytest.raises(ConfigError, match=r"source of 10 pieces .* than the 9 .* attn\.length=10"):
+    message = r"source of 10 pieces .* than attn\.length=9 .* attn\.length=10"
+    with pytest.raises(ConfigError, match=message):
         layer(x, randn(2, 10, DIM))
 
 
@@ -112,7 +113,7 @@ def test_a_model_knows_its_longest_source_and_may_write_more(typed: tuple[str, .
     assert (model.max_source, model.max_length) == (8, None)
     decode(model, source_batch(8, 3), Greedy(length_ratio=0, length_extra=20))
     assert model(source_batch(8), torch.randint(4, 11, (1, 20))).hidden.shape[1] == 20
-    with pytest.raises(ConfigError, match=r"source of 20 pieces is longer than the 8 "):
+    with pytest.raises(ConfigError, match=r"source of 20 pieces is longer than attn\.length=8 "):
         decode(model, source_batch(20), Greedy())
 
 

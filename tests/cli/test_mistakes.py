@@ -122,7 +122,7 @@ MISTAKES = [
     ("attn=linformer attn.rank=0", "attn.rank=0 should be at least 1"),
     ("attn=linformer position=rope", "Take position=sinusoidal"),
     ("model=rnn_luong attn=local_p attn.radius=0", "attn.radius=0 should be at least 1"),
-    ("attn@encoder_attn=local_m", "it asks where in another sentence a word comes from"),
+    ("attn@encoder_attn=local_m", "it looks for the place of a word in another sentence"),
     ("attn@decoder_attn=linformer", "each compressed key mixes all positions, future ones incl"),
     ("position=t5 position.num_heads=2", "has num_heads=4. Take position.num_heads=4"),
     ("position=transformer_xl position.num_heads=2", "has num_heads=4. Take position.num_heads=4"),

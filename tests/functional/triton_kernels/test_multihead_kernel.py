@@ -56,7 +56,7 @@ def test_what_cannot_run_is_refused_with_what_to_type(monkeypatch: pytest.Monkey
         build_attention({**options, "score": "concat_linear"}, place)
     attention = build_attention(options, place)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    with pytest.raises(ConfigError, match="this model is on the cpu. Take kernel=auto"):
+    with pytest.raises(ConfigError, match="this model is on device cpu. Take kernel=auto"):
         launch.check_tensor(torch.zeros(1))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match="torch finds none here. Take kernel=auto"):

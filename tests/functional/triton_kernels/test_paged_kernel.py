@@ -113,7 +113,7 @@ def test_a_decoder_reads_its_pages_as_it_reads_gathered_ones(
 def test_without_a_gpu_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paged, "is_interpreted", lambda: False)
     case = make_case(0, torch.float32, torch.device("cpu"))
-    with pytest.raises(ConfigError, match="torch.float32 on the device cpu. Take kernel=auto"):
+    with pytest.raises(ConfigError, match="torch.float32 on device cpu. Take kernel=auto"):
         case.run(paged_attention)
 
 
