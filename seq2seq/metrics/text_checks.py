@@ -1,4 +1,4 @@
-"""Detect texts that look tokenized, or lack spaces between words: their scores are easily misread."""
+"""Detect texts that look tokenized or have no spaces between words, which distorts their scores."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

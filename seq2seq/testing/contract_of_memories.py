@@ -26,7 +26,7 @@ def advance(attention: Any, x: Tensor, memory: Any, start: int, steps: list[int]
 
 @torch.no_grad()
 def check_steps(subject: Subject) -> None:
-    """Decoding gives the same outputs as training, whether one or several tokens are fed at a time."""
+    """Decoding one or several tokens at a time gives the same outputs as training."""
     attention, x = subject.build(), randn(2, 65, DIM)
     for steps in [1], [1] * 7, [2, 3, 2], [7], [1] * 65, [31, 1, 1, 32], [65]:
         memory, tokens = attention.new_memory(), x[:, : sum(steps)]

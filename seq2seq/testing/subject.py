@@ -1,4 +1,4 @@
-"""The subjects of the contract's checks: mechanisms in a role. Also their inputs and comparisons."""
+"""The subjects of the contract's checks: mechanisms in a role, with inputs and comparisons."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
