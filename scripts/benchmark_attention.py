@@ -1,17 +1,17 @@
-"""Measure how each attention mechanism grows with length: time and live memory, with exponents.
+"""Measure how time and memory of each attention mechanism grow with length, with exponents.
 
     python scripts/benchmark_attention.py                              # encoder, all presets
     python scripts/benchmark_attention.py --role decoder               # causal, and decoding steps
     python scripts/benchmark_attention.py --presets mha,linear --lengths 512,1024
 
-One sequence, width 256, 4 heads of 64. Memory is the peak that tensors hold beyond inputs and
-parameters, temporaries inside operations included; time is the minimum of several rounds in which
-all mechanisms take turns in one process. A point that would take too long or too much memory,
-extrapolated from shorter lengths, is left out, and the report says so. Decoding is the time of one
-more token after a sequence.
+Each point is for one sequence, with a width of 256 and 4 heads of 64. Memory is the peak that
+tensors hold beyond inputs and parameters, including temporaries inside operations. Time is the
+minimum of several rounds in which all mechanisms take turns in one process. For decoding, it is the
+time for one more token after the sequence. If shorter lengths suggest that a point would take too
+long or too much memory, it is left out, and the report says so.
 
 Writes ROLE.md (tables), ROLE.json (all points) and ROLE.png (log-log curves) into --output.
-The machine must be idle; --anyway measures on a busy one, and the report gives its load.
+The machine must be idle; --anyway measures on a busy machine, and the report gives its load.
 """
 
 import argparse
@@ -39,7 +39,7 @@ DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}
 
 
 def standing(names: list[str], options: argparse.Namespace) -> tuple[list[Preset], list[str]]:
-    """The presets that are defined in the role, and a line for each that is not."""
+    """The presets that are defined for the role, and a note for each one that is not."""
     longest = max(options.lengths)
     typed = (f"model.dim={options.dim}", f"model.num_heads={options.heads}")
     known = presets(names, "model=transformer", *typed, f"data.max_length={longest}")
