@@ -79,7 +79,7 @@ def spans_to_words(text: str, spans: Iterable[Span]) -> list[Word]:
 
 
 def extract_links(weights: Tensor, *, near: float = 1.0, threshold: float = 0.0) -> set[Link]:
-    """Each target word linked to the source word with the largest weight.
+    """Link each target word to the source word with the largest weight.
 
     Args:
         weights: (target words, source words + 1); the last column is for the source's end symbol. A

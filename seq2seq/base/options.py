@@ -1,4 +1,4 @@
-"""Declarations of options: default, meaning and range, in the class that has the option.
+"""Declare options with default, meaning and range, in the class that uses them.
 
     patience: float = option(1.0, "finished hypotheses that end a search, in beam sizes", "P", 0)
 

@@ -52,15 +52,16 @@ class Engine(SentenceEngine):
 
     Args:
         model: model in evaluation mode.
-        search: search for requests without one of their own.
-        guide: function from a request's constraint to a guide; by default the constraint is one.
-        shortlist: target pieces that each source piece allows; None = any.
+        search: search for requests that specify none.
+        guide: function that makes a guide from a request's constraint; by default, the constraint
+            is used as the guide.
+        shortlist: target pieces that each source piece allows; None = all pieces.
         cache, rows, pages, page_size: see `EngineOptions`. A single sentence may exceed `rows`,
             and the paged cache has room for at least 16,384 tokens by default. A model that cannot
             merge (`Seq2Seq.can_merge`) is decoded with a dense cache.
 
     Attributes:
-        stats: counts of the work done so far.
+        stats: counters of the work done so far.
     """
 
     window = 2000

@@ -1,4 +1,4 @@
-"""Searches and engines, built and checked from the options of a configuration."""
+"""Build searches and engines from the options of a configuration, which are checked first."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -88,9 +88,9 @@ def choose_search(config: Mapping[str, Any], changed: Mapping[str, Any]) -> str:
 
 
 def check_coverage(search: Search, model: Seq2Seq) -> None:
-    """Check that a model has the attention weights that a search needs.
+    """Check that a model has the attention weights that a search needs for its coverage term.
 
-    Raises: ConfigError if it does not.
+    Raises: ConfigError if the model has no such weights.
     """
     if not isinstance(search, Beam) or not search.reads_weights:
         return

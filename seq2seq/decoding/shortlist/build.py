@@ -1,4 +1,4 @@
-"""Builds the shortlist of a model from pairs of pieces that translate each other."""
+"""Build the shortlist of a model from pairs of pieces that translate each other."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
