@@ -161,7 +161,7 @@ def choice_of_guided_head(config: Mapping[str, Any]) -> Choice | None:
 
 
 def check_choice(choice: Choice, layers: int, heads: int) -> None:
-    """Raises: ConfigError if the model lacks the layer or head."""
+    """Check a choice. Raises: ConfigError if the model has no such layer or head."""
     for what, index, count in (("layer", choice.layer, layers), ("head", choice.head or 0, heads)):
         if not 0 <= index < count:
             raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")

@@ -153,10 +153,12 @@ def read_alignment(path: Path) -> list[Links]:
 
 
 def check_line_count(path: Path, lines: int, pairs: int, of: str) -> None:
-    """Raises: DataError unless a file of links has one line per pair.
+    """Check that a file of links has one line per pair.
 
     Args:
         of: name of the pairs' files, for messages: `a.de and a.en`.
+
+    Raises: DataError if the numbers differ.
     """
     if lines != pairs:
         raise DataError(
@@ -168,23 +170,27 @@ def check_line_count(path: Path, lines: int, pairs: int, of: str) -> None:
 def check_all_links(
     path: Path, links: Sequence[Links], sizes: Iterable[tuple[int, int]], of: str
 ) -> None:
-    """Raises: DataError with file and line for the first link beyond its sentences.
+    """Check that all links are between words that exist.
 
     Args:
         sizes: numbers of source and target words of each pair.
         of: name of the pairs' files, as in `check_line_count`.
+
+    Raises: DataError with file and line of the first link out of range.
     """
     for line_no, (pair, size) in enumerate(zip(links, sizes, strict=True), start=1):
         check_pair_links(pair, size, f"{path}:{line_no}", of)
 
 
 def check_pair_links(links: Links, size: tuple[int, int], where: str, of: str) -> None:
-    """Raises: DataError for the first link beyond a pair's words.
+    """Check that the links of a pair are between words that exist.
 
     Args:
         size: numbers of source and target words.
         where: file and line, for messages.
         of: name of the pairs' files, as in `check_line_count`.
+
+    Raises: DataError for the first link out of range.
     """
     for i, j in sorted(links.possible):
         if i < size[0] and j < size[1]:

@@ -43,10 +43,12 @@ class AugmentOptions:
 
 
 def check_augment(rates: Mapping[str, Any], where: str) -> None:
-    """Raises: ConfigError for an unknown kind, or a value that is not a probability.
+    """Check the probabilities of changes.
 
     Args:
         where: name of the option, for messages: `data.augment`.
+
+    Raises: ConfigError for an unknown kind of change, or a value that is not a probability.
     """
     check_options(AugmentOptions, rates, where)
     upper, title = rates.get("upper", 0), rates.get("title", 0)

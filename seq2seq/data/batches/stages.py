@@ -71,7 +71,7 @@ def check_stages(stages: Sequence[Any], train: object) -> None:
 
 
 def check_corpora(weights: Mapping[str, Any], train: Mapping[str, Any], where: str) -> None:
-    """Raises: ConfigError for an unknown corpus, or an invalid weight."""
+    """Check the weights of a stage. Raises: ConfigError for an unknown corpus or invalid weight."""
     if not weights:
         raise ConfigError(f"{where} names no corpus: {EXAMPLE}")
     for name, weight in weights.items():

@@ -146,7 +146,7 @@ def count_lines(path: Path) -> int:
 
 
 def check_rereadable(path: Path) -> None:
-    """Raises: DataError for a pipe or a device, which cannot be read twice."""
+    """Check that a file can be read twice. Raises: DataError if it is a pipe or a device."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise DataError(
             f"{path} is a pipe or a device, which can be read once; files are read twice, to check "
