@@ -78,13 +78,13 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--presets", type=words, default=[], help="of conf/attn, a,b (default: all)"
+        "--presets", type=words, default=[], help="presets of conf/attn, such as a,b (all)"
     )
     parser.add_argument("--role", type=Role, choices=list(Role), default=Role.ENCODER)
     parser.add_argument("--lengths", type=integers, default=[2**i for i in range(9, 15)])
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=7, help="measured rounds")
+    parser.add_argument("--repeats", type=int, default=7, help="number of measured rounds")
     parser.add_argument("--most-seconds", type=float, default=10, help="limit of one round")
     parser.add_argument("--most-gb", type=float, default=4, help="limit of the peak memory")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
@@ -92,7 +92,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark/attention"))
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
+    parser.add_argument("--anyway", action="store_true", help="measure even on a busy machine")
     return parser.parse_args()
 
 
@@ -103,7 +103,7 @@ def words(text: str) -> list[str]:
 def integers(text: str) -> list[int]:
     lengths = sorted({int(word) for word in words(text)})
     if not lengths or lengths[0] < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} holds no lengths: --lengths 512,1024")
+        raise argparse.ArgumentTypeError(f"{text!r} should be lengths above 0, such as 512,1024")
     return lengths
 
 

@@ -86,7 +86,7 @@ def read_sources(
     texts = list(read_lines(source))[:max_sentences]
     references = None if reference is None else list(read_lines(reference))[:max_sentences]
     if references is not None and len(references) != len(texts):
-        sys.exit(f"{source} has {len(texts)} lines and {reference} {len(references)}")
+        sys.exit(f"{source} has {len(texts)} lines, but {reference} has {len(references)}")
     longest = saved.config["data"]["max_length"] - 1
     rows = saved.source.encode_batch(texts)
     kept = [i for i, row in enumerate(rows) if 0 < len(row) <= longest]
@@ -199,19 +199,26 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("source", type=Path, help="sentences, one per line, plain or .gz")
     parser.add_argument("--reference", type=Path, help="their translations, for BLEU")
     parser.add_argument("--candidates", type=candidates, default=ALL, help="separated by commas")
-    parser.add_argument("--sentences", type=int, help="how many of the file (default: all)")
+    parser.add_argument("--sentences", type=int, help="number of sentences to read (default: all)")
     parser.add_argument("--beams", type=integers, default=[1, 5], help="beam sizes (1,5)")
     parser.add_argument("--regimes", type=regimes, default=["free", "forced"])
     parser.add_argument("--forced-length", type=int, default=20, help="pieces of a translation")
-    parser.add_argument("--batch-sizes", type=integers, default=[16, 32, 64, 128], help="to try")
     parser.add_argument(
-        "--batch-tokens", type=integers, default=[512, 1024, 2048], help="to try in CTranslate2"
+        "--batch-sizes", type=integers, default=[16, 32, 64, 128], help="batch sizes to try"
+    )
+    parser.add_argument(
+        "--batch-tokens",
+        type=integers,
+        default=[512, 1024, 2048],
+        help="batch sizes in tokens to try with CTranslate2",
     )
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds")
     parser.add_argument("--warmup", type=int, default=2, help="rounds before the measured ones")
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark/decoding"))
-    parser.add_argument("--latency", action="store_true", help="only that of single sentences")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
+    parser.add_argument(
+        "--latency", action="store_true", help="only measure the times of single sentences"
+    )
+    parser.add_argument("--anyway", action="store_true", help="measure even on a busy machine")
     return parser.parse_args()
 
 

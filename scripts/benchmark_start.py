@@ -152,7 +152,7 @@ def main() -> None:
     )
     parser.add_argument("run", type=Path, help="a checkpoint, or the folder of a run")
     parser.add_argument("source", type=Path, help="sentences, one per line")
-    parser.add_argument("--rounds", type=int, default=7, help="of the start")
+    parser.add_argument("--rounds", type=int, default=7, help="number of starts to measure")
     options = parser.parse_args()
     print(processor())
     with TemporaryDirectory() as temporary:

@@ -268,10 +268,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--rounds", type=int, default=20, help="measured updates")
     parser.add_argument("--warmup", type=int, default=3, help="updates before the measured ones")
-    parser.add_argument("--updates", type=int, default=500, help="of `quality`")
+    parser.add_argument("--updates", type=int, default=500, help="number of updates of `quality`")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
+    parser.add_argument("--anyway", action="store_true", help="measure even on a busy machine")
     return parser.parse_args()
 
 

@@ -169,7 +169,7 @@ def train_and_compare(text: Files, overrides: Sequence[str], options: argparse.N
         return
     trained = [job.folder for job in jobs if job.is_trained]
     if not trained:
-        raise ConfigError("no run has ended, so there is nothing to compare")
+        raise ConfigError("no run is finished, so there is nothing to compare")
     compare(trained, options)
     if options.notes:
         raise ConfigError("\n".join(options.notes))
@@ -182,17 +182,17 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     pair = ("SRC", "REF")
     add("inputs", nargs="+", help="SOURCE TARGET key=value ..., or folders of sweeps or runs")
-    add("--valid", nargs=2, type=Path, metavar=pair, help="validation pairs; else held out")
-    add("--test", nargs=2, type=Path, metavar=pair, help="test pairs, likewise")
+    add("--valid", nargs=2, type=Path, metavar=pair, help="validation pairs (default: held out)")
+    add("--test", nargs=2, type=Path, metavar=pair, help="test pairs (default: held out)")
     add("--sentence", default="1", metavar="N", help="line of the test set for maps, or a text")
-    add("--reference", default="mha", help="the row that ratios refer to")
+    add("--reference", default="mha", help="row that ratios are relative to (%(default)s)")
     add("--no-speed", action="store_true", help="do not measure speeds")
     add("--batches", type=positive, default=4, help="training batches per round")
     add("--sentences", type=positive, default=50, help="sentences translated per round")
     add("--rounds", type=positive, default=5)
-    add("--threads", type=positive, default=torch.get_num_threads(), help="of the measurements")
-    add("-o", "--output", type=Path, help="folder for the results: comparison, or the first sweep")
-    add("--anyway", action="store_true", help="measure on a busy machine, too")
+    add("--threads", type=positive, default=torch.get_num_threads(), help="threads to measure with")
+    add("-o", "--output", type=Path, help="folder of results (comparison, or the first sweep)")
+    add("--anyway", action="store_true", help="measure even on a busy machine")
     parser.set_defaults(notes=[], lead="Runs that were trained before.")
     return parser.parse_intermixed_args()
 
@@ -218,7 +218,7 @@ def dispatch(options: argparse.Namespace) -> None:
         return
     if options.valid:
         raise ConfigError(
-            "--valid is for a training; runs in folders have had theirs: leave it out"
+            "--valid is only for training, and runs in folders are already trained: leave it out"
         )
     options.output = options.output or paths[0]
     compare(paths, options)

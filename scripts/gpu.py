@@ -142,7 +142,7 @@ def choose_device(options: argparse.Namespace) -> None:
         options.device, options.tiny, options.parts = "cpu", True, ["kernels"]
         print(
             "There is no GPU here: the kernels are checked in Triton's interpreter, on tiny "
-            "shapes. Nothing is measured, and docs/results/gpu.md stays as it is."
+            "shapes. Nothing is measured, and docs/results/gpu.md is not changed."
         )
     elif options.device == "auto":
         options.device = "cuda"
@@ -156,8 +156,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--parts", type=words, default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
-    parser.add_argument("--tiny", action="store_true", help="sizes that mean nothing")
-    parser.add_argument("--output", type=Path, help="the page (docs/results/gpu.md)")
+    parser.add_argument("--tiny", action="store_true", help="use tiny sizes, only to test this")
+    parser.add_argument("--output", type=Path, help="page to write (docs/results/gpu.md)")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)  # in a process of its own
     options = parser.parse_args(arguments)
     options.typed = sys.argv[1:] if arguments is None else list(arguments)

@@ -62,8 +62,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for name in ("source", "target", "links"):
-        parser.add_argument(name, type=Path, help="a line for each pair")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="without the language")
+        parser.add_argument(name, type=Path, help="file with a line for each pair")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="prefix of the files to write"
+    )
     parser.add_argument("--seed", type=int, default=1)
     try:
         make(parser.parse_args())

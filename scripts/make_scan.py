@@ -53,10 +53,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--cut-off",
         type=int,
-        help=f"of --split length: longest output of training ({CUT_OFF})",
+        help=f"with --split length: actions in the longest training output ({CUT_OFF})",
     )
-    parser.add_argument("-o", "--output", type=Path, help="by default a folder of data/")
-    parser.add_argument("--seed", type=int, default=1, help="of the split (%(default)s)")
+    parser.add_argument("-o", "--output", type=Path, help="folder to write (in data/)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the split (%(default)s)")
     arguments = parser.parse_args()
     if arguments.cut_off is not None and arguments.split != "length":
         parser.error(f"--cut-off is for --split length, not for {arguments.split}")
@@ -64,7 +64,9 @@ def parse() -> argparse.Namespace:
     if arguments.output is not None and arguments.output.is_file():
         parser.error(f"-o {arguments.output} is a file: give the name of a folder")
     if not 1 <= arguments.cut_off < 48:
-        parser.error(f"--cut-off {arguments.cut_off}: outputs have 1 to 48 actions, so 1 to 47")
+        parser.error(
+            f"--cut-off {arguments.cut_off} should be 1 to 47: outputs have 1 to 48 actions"
+        )
     return arguments
 
 

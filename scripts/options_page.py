@@ -103,7 +103,7 @@ def describe_range(option: str) -> str:
     declaration = declared().get(option)
     if declaration is None or declaration.option.minimum == -math.inf:
         return ""
-    _, _, minimum, maximum, below = declaration.option
+    _, _, minimum, maximum, below, _ = declaration.option
     if below < math.inf:
         return f" ({minimum:,} to below {below:,})"
     return f" (at least {minimum:,})" if maximum == math.inf else f" ({minimum:,} to {maximum:,})"

@@ -53,8 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("file", type=Path, help="sentences, one per line; .gz too")
-    parser.add_argument("--before", required=True, metavar="WORDS", help="such as in,on,with")
-    parser.add_argument("--times", type=int, default=2, help="new ones for each (%(default)s)")
+    parser.add_argument(
+        "--before", required=True, metavar="WORDS", help="words to cut before, such as in,on,with"
+    )
+    parser.add_argument(
+        "--times", type=int, default=2, help="new sentences for each sentence (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     try:

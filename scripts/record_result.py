@@ -77,7 +77,9 @@ def experiment_of(run: Path) -> str:
     words = (each.partition("=") for each in overrides(run))
     typed = [value for key, _, value in words if key == "experiment"]
     if not typed or not recipe(typed[0]).is_file():
-        raise Seq2SeqError(f"{run} has no recipe: python train.py experiment=NAME, of {CONF}")
+        raise Seq2SeqError(
+            f"{run} was not trained by a recipe of {CONF}: python train.py experiment=NAME"
+        )
     return typed[0]
 
 
@@ -225,9 +227,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", help="name of the page; default: the experiment")
     parser.add_argument("--test", type=Path, nargs=2, action="append", required=True)
     parser.add_argument(
-        "--average", type=int, help="use RUN/average.ckpt, of this many last checkpoints"
+        "--average", type=int, help="use RUN/average.ckpt, the mean of this many last checkpoints"
     )
-    parser.add_argument("--beside", help="other load of the machine meanwhile")
+    parser.add_argument("--beside", help="other work of the machine during the training")
     parser.add_argument("--metrics", help="as in seq2seq evaluate")
     options = parser.parse_args(arguments)
     options.experiment = experiment_of(options.run)

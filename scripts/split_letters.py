@@ -91,8 +91,8 @@ def read_table(file: Path) -> list[Row]:
             expected = len(rows[0]) if rows else "two or more"
             raise DataError(f"{where}: {len(row)} column(s) between tabs, expected {expected}")
         if "" in row or SPACE in line:
-            wrong = f"contains {SPACE}, which stands for a space" if SPACE in line else "is empty"
-            raise DataError(f"{where}: a column {wrong}. Correct the line, or take it out")
+            wrong = f"contains {SPACE}, which marks a space" if SPACE in line else "is empty"
+            raise DataError(f"{where}: a column {wrong}. Correct the line, or remove it")
         rows.append(row)
     if not rows:
         raise DataError(f"{file} has no examples")

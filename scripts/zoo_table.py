@@ -89,7 +89,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("page", nargs="?", type=Path, default=PAGE)
-    parser.add_argument("--check", action="store_true", help="only check; 1 if out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="only check; exit with code 1 if out of date"
+    )
     options = parser.parse_args()
     page = options.page.read_text(encoding="utf-8")
     wanted = insert_between_marks(page, table())

@@ -55,8 +55,8 @@ def table_section(rows: Sequence[Row]) -> str:
     head = header(rows)
     inside = ([to_html(cell) for cell in cells(row, rows)] for row in rows)
     note = (
-        "Validation figures are those of the weights that were kept. Bytes are what a hypothesis "
-        "remembers for each token while decoding; after a plus, a part that does not grow."
+        "Validation figures are for the weights that were kept. Bytes are what a hypothesis stores "
+        "for each token while decoding, plus a part that does not grow."
     )
     said = " ".join(filter(None, (note, spread_note(rows))))
     return f'<p class="note">{to_html(said)}</p>{html_table(head, inside, range(2, len(head)))}'
@@ -71,8 +71,8 @@ def curves_section(groups: Sequence[Group]) -> str:
             if all(curves.values()):
                 charts.append(chart(curves, unit, title))
     note = (
-        "Each validation; with several seeds their mean. Seconds are those of the clock, with "
-        "validation: they compare only where the machine did nothing else."
+        "One point for each validation; with several seeds, their mean. Seconds are wall-clock "
+        "time and include validation: they are comparable only if the machine did nothing else."
     )
     names = [group.name for group in groups]
     inside = "".join(charts)
@@ -177,11 +177,11 @@ def find_sentence(typed: str, pairs: Sequence[tuple[str, str]], place: str) -> S
     """
     if not typed.isdecimal():
         if not typed.strip():
-            raise DataError("--sentence is empty: give a number of a line, or a text")
+            raise DataError("--sentence is empty: give the number of a line, or a text")
         return Sentence(typed, None, "")
     number = int(typed)
     if not 1 <= number <= len(pairs):
-        raise DataError(f"--sentence {number}: {place} has the lines 1 to {len(pairs):,}")
+        raise DataError(f"--sentence {number} is not a line of {place}: give 1 to {len(pairs):,}")
     source, reference = pairs[number - 1]
     if not source.strip():
         raise DataError(f"--sentence {number}: that line of {place} is empty. Choose another")

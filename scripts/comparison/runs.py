@@ -73,14 +73,14 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
             missing = [name for name in (RESULT, "best.ckpt") if not (candidate / name).is_file()]
             if missing:
                 skipped.append(
-                    f"{candidate} is left out: it has no {missing[0]}, so it has not ended"
+                    f"{candidate} is left out: it has no {missing[0]}, so it is not finished"
                 )
             else:
                 runs.append(read_run(candidate))
         if len(runs) == before:
             raise SystemExit(
                 "\n".join(skipped)
-                + f"\n{folder} holds no run that has ended. To train some: "
+                + f"\n{folder} holds no finished run. To train some: "
                 f"python train.py -m attn=mha,gqa hydra.sweep.dir={folder}".lstrip("\n")
             )
     return runs, skipped
@@ -89,7 +89,7 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
 def run_folders(folder: Path) -> list[Path]:
     """The folder itself if it is a run, otherwise the runs in it, in the order of the sweep."""
     if not folder.is_dir():
-        raise SystemExit(f"there is no folder {folder}: give that of a sweep, runs/sweeps/...")
+        raise SystemExit(f"there is no folder {folder}: give a folder of runs, runs/sweeps/...")
     if is_run(folder):
         return [folder]
     folders = [path for path in folder.iterdir() if path.is_dir() and is_run(path)]

@@ -95,8 +95,8 @@ def hold_out(pairs: Sequence[Pair], parts: int, name: str) -> list[list[Pair]]:
     order = sorted(complete, key=lambda key: hashlib.sha256(key.encode()).digest())
     if parts and len(order) <= parts:
         raise DataError(
-            f"{name} has {len(order)} different sentence(s) with a translation: too few to hold "
-            "some out. Give them: --valid SOURCE TARGET --test SOURCE TARGET"
+            f"{name} has {len(order)} different sentence(s) with a translation, which are too few "
+            "to hold some out. Give files: --valid SOURCE TARGET --test SOURCE TARGET"
         )
     count = max(1, min(LARGEST, len(order) // SHARE))
     chosen: list[list[int]] = []
@@ -120,6 +120,6 @@ def write_once(path: Path, text: str) -> None:
         write_text(path, text)
     elif path.read_bytes() != text.encode():
         raise ConfigError(
-            f"{path} holds other text than this comparison would write: its runs were trained on "
-            "that. Choose another folder, -o ANOTHER, or remove this one"
+            f"{path} holds other text than this comparison would write, and its runs were trained "
+            "on it. Choose another folder, -o ANOTHER, or remove this one"
         )

@@ -33,7 +33,7 @@ TAKEN = {
     "data.train": "the two files are the data",
     "data.valid": "--valid SOURCE TARGET",
     "data.test": "--test SOURCE TARGET",
-    "resume": "a run that was interrupted goes on by itself",
+    "resume": "interrupted runs are continued automatically",
     "run_name": "-o FOLDER",
     "hydra": "-o FOLDER",
 }
@@ -62,7 +62,7 @@ def plan_jobs(
     keys = [option.partition("=")[0].lstrip("+~") for option in typed]
     for key in keys:
         if reason := TAKEN.get(key) or (key.startswith("hydra.") and TAKEN["hydra"]):
-            raise ConfigError(f"{key}=... cannot be given here: {reason}")
+            raise ConfigError(f"{key}=... cannot be set here: {reason}")
     sides = [f"data.{side}={quote(name)}" for side, name in zip(SIDES, languages, strict=True)]
     ours = ["data=files", *sides, "seed=1"]
     for name, files in parts.files.items():
@@ -84,7 +84,9 @@ def plan_jobs(
     if problems:
         raise ConfigError("\n".join(problems))
     if len(jobs) == 1 and not any(key.startswith("attn") for key in keys):
-        raise ConfigError("nothing is compared yet: type presets such as attn=mha,additive,gqa")
+        raise ConfigError(
+            "this is only one run: to compare several, type presets such as attn=mha,additive,gqa"
+        )
     return jobs
 
 
@@ -185,5 +187,7 @@ def train_all(jobs: Sequence[Job]) -> list[str]:
         if ended.returncode in (130, -2):
             raise KeyboardInterrupt
         if ended.returncode:
-            failed.append(f"{job.folder} is left out: training it ended with {ended.returncode}")
+            failed.append(
+                f"{job.folder} is left out: its training failed with code {ended.returncode}"
+            )
     return failed
