@@ -46,8 +46,8 @@ class Agreement(NamedTuple):
     def __str__(self) -> str:
         search = "greedy" if self.beams == 1 else f"beam {self.beams}"
         return (
-            f"{search}: {self.equal} of {self.sentences} hypotheses equal, scores of one "
-            f"hypothesis differ by {self.difference:.1e} at most"
+            f"{search}: {self.equal} of {self.sentences} hypotheses are equal, scores of the same "
+            f"hypothesis differ by at most {self.difference:.1e}"
         )
 
 

@@ -13,7 +13,7 @@ from seq2seq.models import Seq2Seq
 from seq2seq.models.layers.layer import FeedForward
 from seq2seq.models.transformer import Transformer
 
-FALLBACK = "`seq2seq translate` computes every model"
+FALLBACK = "`seq2seq translate` can use every model"
 
 
 def check_exportable(
@@ -29,12 +29,12 @@ def check_exportable(
     """
     if not isinstance(model, Transformer):
         raise ConfigError(
-            f"{program} has no recurrent models, and this is one ({type(model).__name__}). "
+            f"{program} has no recurrent models such as this one ({type(model).__name__}). "
             f"Train with model=transformer to export it; {FALLBACK}"
         )
     gaps = list_gaps(model)
     if model.unpositioned is not None:
-        gaps.append("it has no tokens outside the order. Train with model.unpositioned=null")
+        gaps.append("it has no tokens without positions. Train with model.unpositioned=null")
     if gaps:
         lines = "\n".join(f"  {gap}" for gap in dict.fromkeys(gaps))
         raise ConfigError(f"{program} cannot compute this model:\n{lines}\n{FALLBACK}")
@@ -61,8 +61,8 @@ def list_attention_gaps(
         heads = sorted({each.num_heads for each in attentions if isinstance(each, MultiHead)})
         if len(heads) > 1:
             gaps.append(
-                f"num_heads={heads[0]} beside num_heads={heads[1]}: it has one number of heads for "
-                "self- and cross-attention of the decoder. Train with equal ones"
+                f"num_heads={heads[0]} and num_heads={heads[1]}: it needs the same number of heads "
+                "in self- and cross-attention of the decoder. Train with equal numbers"
             )
     return gaps
 

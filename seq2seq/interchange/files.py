@@ -45,7 +45,7 @@ class Folder:
         if not path.is_file():
             raise DataError(f"{path} is missing, or not a file")
         if not path.resolve().is_relative_to(self.path.resolve()):
-            raise DataError(f"{path} is a link out of its folder: copy what is meant (cp -rL)")
+            raise DataError(f"{path} is a link to another folder: put a copy there (cp -rL)")
         if (size := path.stat().st_size) > largest:
             raise DataError(f"{path} has {size:,} bytes; expected {largest:,} or less")
         self.read[name] = sha256_of(path)
@@ -97,8 +97,8 @@ def read_torch_tensors(path: Path) -> dict[str, Tensor]:
     # For a damaged file torch raises almost anything.
     except Exception as error:
         raise DataError(
-            f"{path} is not a file of weights alone: it is damaged, or holds code, which is never "
-            f"run ({type(error).__name__})"
+            f"{path} is damaged, or holds more than weights, such as code, which is never run "
+            f"({type(error).__name__})"
         ) from error
     if not isinstance(content, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) and is_stored(value)
@@ -124,7 +124,7 @@ def check_sizes(entries: list[zipfile.ZipInfo], path: Path) -> None:
     """
     size = sum(entry.file_size for entry in entries)
     if size > min(20 * path.stat().st_size, WEIGHTS):
-        raise DataError(f"{path} holds {size:,} bytes in {path.stat().st_size:,}: not weights")
+        raise DataError(f"{path} is not a file of weights: unpacked, it has {size:,} bytes")
 
 
 def check_numbers(file: BinaryIO, size: int) -> None:
@@ -135,7 +135,7 @@ def check_numbers(file: BinaryIO, size: int) -> None:
     for _ in range(4):  # magic number, version, system, content; keys and numbers follow
         for _, value, _ in pickletools.genops(file):
             if isinstance(value, int) and value > max(size, SMALL) and value != MAGIC:
-                raise DataError(f"{file.name} announces {value:,} elements in {size:,} bytes")
+                raise DataError(f"{file.name} claims to have {value:,} elements in {size:,} bytes")
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:

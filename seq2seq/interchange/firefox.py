@@ -91,23 +91,23 @@ def list_firefox_gaps(model: Transformer) -> list[str]:
     position, norm, feed = model.encoder_position, first.around_feed.norm, first.feed
     heads = {each.num_heads for each in model.attentions if not isinstance(each, SSRU)}
     needed = {
-        "num_heads: it has one number of heads. Train with equal ones": len(heads) < 2,
-        "positions: it has sinusoids up to 10,000 alone. Train with position=sinusoidal "
+        "num_heads: they should all be equal. Train with equal ones": len(heads) < 2,
+        "positions: it has only Marian's sinusoids. Train with position=sinusoidal "
         "position.endpoint=true": isinstance(position, Sinusoidal) and position.endpoint,
-        f"norms: it has layer norms alone: model.norm=layernorm model.norm_eps={EPS}": (
+        f"norms: it has only layer norms. Train with model.norm=layernorm model.norm_eps={EPS}": (
             isinstance(norm, nn.LayerNorm) and norm.eps == EPS
         ),
-        "feed-forward: it has relu alone: model.activation=relu": (
+        "feed-forward: it has only relu. Train with model.activation=relu": (
             feed.gate is None and coverage.activation_name(feed) == "relu"
         ),
-        "output: it has the matrix of the target's embeddings: model.tie=all or target": (
+        "output: it uses the matrix of the target embeddings. Train with model.tie=all or target": (
             embeddings.output.weight is embeddings.target.weight
         ),
-        "embeddings: it multiplies them: model.scale=true": embeddings.scale != 1.0,
-        "decoder: it begins with a zero vector. Train with model.zero_start=true": (
+        "embeddings: it always scales them. Train with model.scale=true": embeddings.scale != 1.0,
+        "decoder: it always begins with a zero vector. Train with model.zero_start=true": (
             not embeddings.target.weight[BOS].any()
         ),
-        f"widths: its products have multiples of {DEPTH} inputs: model.dim, model.ffn_dim": (
+        f"widths: they must be multiples of {DEPTH}. Train with other model.dim, model.ffn_dim": (
             embeddings.dim % DEPTH == 0 and feed.up.out_features % DEPTH == 0
         ),
     }
@@ -119,7 +119,7 @@ def list_text_gaps(saved: Saved) -> list[str]:
     gaps = []
     if saved.config["data"].get("both_directions"):
         gaps.append(
-            "tags: it has none, which tell this model the direction. Train one direction, with "
+            "tags: it has none, but they tell this model the direction. Train one direction, with "
             "data.both_directions=false"
         )
     for tokenizer in (saved.source, saved.target):

@@ -154,8 +154,8 @@ def read_weights(folder: Folder) -> dict[str, Tensor]:
             tensors = read(folder.find(name, WEIGHTS))
             return {n: x.flatten() if n == BIAS else x for n, x in tensors.items()}
     raise DataError(
-        f"{folder.path} has neither model.safetensors nor pytorch_model.bin; weights in several "
-        "files are not read"
+        f"{folder.path} has neither model.safetensors nor pytorch_model.bin; weights that are "
+        "split into several files cannot be read"
     )
 
 
@@ -169,7 +169,7 @@ def without_positions(tensors: dict[str, Tensor], where: str) -> dict[str, Tenso
         usual = sinusoid(torch.arange(len(table)), table.shape[-1])
         # In float16 the error is up to 5e-4.
         if table.shape != usual.shape or (table.float() - usual).abs().max() > 1e-3:
-            raise DataError(f"{where}: {name} holds other positions than the sinusoids")
+            raise DataError(f"{where}: the positions in {name} should be the usual sinusoids")
     return tensors
 
 

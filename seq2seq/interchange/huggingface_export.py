@@ -77,13 +77,13 @@ def list_marian_gaps(model: Transformer) -> list[str]:
     gaps = coverage.list_attention_gaps(model, find_marian_gap, "mha")
     position, norm = model.encoder_position, first.around_feed.norm
     if not isinstance(position, Sinusoidal) or position.endpoint:
-        gaps.append("positions: it has sinusoids alone. Train with position=sinusoidal")
+        gaps.append("positions: it has only sinusoids. Train with position=sinusoidal")
     if not isinstance(norm, nn.LayerNorm) or norm.eps != 1e-5:
-        gaps.append("norms: it has layer norms with 1e-5 alone: model.norm=layernorm")
+        gaps.append("norms: it has only layer norms with 1e-5. Train with model.norm=layernorm")
     if first.feed.gate is not None:
         gaps.append("feed-forward: it has no gates. Train with model.activation=silu")
     if first.around_feed.pre and embeddings.source.weight is not embeddings.output.weight:
-        gaps.append("embeddings: with pre-norm they share one matrix there: model.tie=all")
+        gaps.append("embeddings: with pre-norm it has one matrix for all. Train with model.tie=all")
     return gaps
 
 

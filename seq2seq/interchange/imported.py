@@ -115,13 +115,13 @@ class Tensors(NamedTuple):
         first, *others = (self.named[name] for name in present)
         if tuple(first.shape) != tuple(shape) or not first.is_floating_point():
             raise DataError(
-                f"{self.where}: {present[0]} is {tuple(first.shape)} of {first.dtype}; the "
-                f"description and the vocabulary ask for {tuple(shape)}"
+                f"{self.where}: {present[0]} is {tuple(first.shape)} of {first.dtype}; according "
+                f"to description and vocabulary it should be {tuple(shape)} of floats"
             )
         for name, other in zip(present[1:], others, strict=True):
             if not torch.equal(first, other):
                 raise DataError(
-                    f"{self.where}: {name} and {present[0]} should be equal: one is read"
+                    f"{self.where}: {name} and {present[0]} should be equal, for one parameter"
                 )
         found = first.detach().to(torch.float32)
         if not found.isfinite().all():
@@ -187,8 +187,8 @@ def build_state_dict(
         weights[name] = found
     if unread:
         raise DataError(
-            f"{tensors.where}: nothing reads {len(unread)} of the tensors, such as "
-            f"{', '.join(sorted(unread)[:3])}: the description is of a smaller or another model"
+            f"{tensors.where}: {len(unread)} tensor(s) are not used, such as "
+            f"{', '.join(sorted(unread)[:3])}: the description is that of a different model"
         )
     return weights
 
@@ -281,7 +281,7 @@ def check_numbering(ids: Mapping[str, Any], where: str) -> Mapping[str, int]:
     """
     values = sorted(i for i in ids.values() if type(i) is int)
     if values != list(range(len(ids))):
-        raise DataError(f"{where} should give each piece one of the ids from 0 on")
+        raise DataError(f"{where} should number its pieces 0, 1, 2, ... without gaps")
     if lacking := [NAMES[symbol] for symbol in (EOS, UNK) if NAMES[symbol] not in ids]:
         raise DataError(f"{where} has no {' and no '.join(lacking)}")
     return ids
@@ -310,7 +310,7 @@ def read_yaml_ids(folder: Folder, name: str) -> Mapping[str, int]:
     for key, value in root.value:
         line = f"{path}:{key.start_mark.line + 1}"
         if not isinstance(key, yaml.ScalarNode) or not re.fullmatch("[0-9]{1,9}", str(value.value)):
-            raise DataError(f"{line}: expected `piece: id`, and a whole number as id")
+            raise DataError(f"{line}: expected `piece: id`, with a whole number as id")
         if key.value in ids:
             raise DataError(f"{line}: {key.value!r:.60} has an id already, {ids[key.value]}")
         ids[key.value] = int(value.value)

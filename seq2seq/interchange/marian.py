@@ -64,8 +64,8 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary
     pieces = [path for path in paths if path not in numbered]
     if len(pieces) not in (1, 2) or len(numbered) not in (0, 1, len(pieces)):
         raise DataError(
-            f"{len(pieces)} SentencePiece vocabularies and {len(numbered)} of YAML: expected one, "
-            "or source and target: --vocab source.spm target.spm vocab.yml"
+            f"{len(pieces)} SentencePiece models and {len(numbered)} YAML files: expected one or "
+            "two models, and at most as many YAML files: --vocab source.spm target.spm vocab.yml"
         )
     files: dict[str, str] = {}
     sides = []

@@ -58,7 +58,7 @@ class Reader:
         """The next `size` bytes. Raises: DataError if the file has fewer."""
         left = len(self.content) - self.at
         if size > left:
-            raise DataError(f"{self.path}: {what} should have {size:,} bytes, and {left:,} follow")
+            raise DataError(f"{self.path}: {what} should have {size:,} bytes, but has {left:,}")
         self.at += size
         return self.content[self.at - size : self.at]
 
@@ -90,7 +90,7 @@ def read_items(path: Path) -> list[BinaryItem]:
     reader = Reader(path)
     version, count = reader.numbers(2, "the version and the number of items")
     if version != 1:
-        raise DataError(f"{path} is of the version {version}; expected 1: no model of Marian")
+        raise DataError(f"{path} is not a model of Marian: its version is {version}, expected 1")
     entries = reader.take(32 * count, f"the headers of {count:,} items")
     headers = list(struct.iter_unpack("<4Q", entries))
     names = [decode_name(reader.take(size, "a name"), path) for size, *_ in headers]
@@ -106,7 +106,7 @@ def read_items(path: Path) -> list[BinaryItem]:
     for name, shape, (_, kind, _, size) in zip(names, shapes, headers, strict=True):
         items.append(BinaryItem(name, kind, shape, bytes(reader.take(size, name))))
     if left := len(reader.content) - reader.at:
-        raise DataError(f"{path}: {left:,} bytes follow the last item: it is damaged")
+        raise DataError(f"{path} is damaged: {left:,} bytes follow the last item")
     return items
 
 
@@ -114,7 +114,7 @@ def decode_name(name: memoryview, path: Path) -> str:
     """A name without its final zero byte. Raises: DataError if the bytes are not a valid name."""
     text, end = bytes(name[:-1]), bytes(name[-1:])
     if end != b"\0" or not 0 < len(text) < LONGEST_NAME or not text.isascii() or b"\0" in text:
-        raise DataError(f"{path}: {text[:30]!r} is no name of an item: it is damaged")
+        raise DataError(f"{path} is damaged: {text[:30]!r} is not the name of an item")
     return text.decode("ascii")
 
 

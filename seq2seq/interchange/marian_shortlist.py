@@ -42,8 +42,8 @@ def read_marian_shortlist(path: Path, maps: Sequence[VocabularyMap]) -> Shortlis
     V, sizes = len(source), [side.their_size - 1 for side in maps]  # the last id is no piece
     if len(offsets) > sizes[0] + 1 or ids.max(initial=0) >= sizes[1]:
         raise DataError(
-            f"{path} lists target pieces to {ids.max(initial=0):,} for {len(offsets) - 1:,} source "
-            f"pieces, and the model has {sizes[1]:,} and {sizes[0]:,}: it is of another vocabulary"
+            f"{path} belongs to another vocabulary: target pieces to {ids.max(initial=0):,} for "
+            f"{len(offsets) - 1:,} source pieces; the model has {sizes[1]:,} and {sizes[0]:,}"
         )
     # Three kinds of pieces have no list: the last ones, if the file ends early; `<pad>` and `<s>`;
     # and pieces that the model lacks. All of them get an empty list after the end.
@@ -69,14 +69,14 @@ def read_lists(path: Path) -> tuple[int, Array, Array]:
     content = path.read_bytes()
     if len(content) < HEADER.size or content[:8] != MAGIC.to_bytes(8, "little"):
         raise DataError(
-            f"{path} is no binary shortlist of Marian. One of text (lex.s2t.gz) is for: seq2seq "
-            f"shortlist RUN --lexicon {path}"
+            f"{path} is not a binary shortlist of Marian. If it is text (lex.s2t.gz), type: "
+            f"seq2seq shortlist RUN --lexicon {path}"
         )
     _, checksum, frequent, _, lists, length = HEADER.unpack_from(content)
     if not lists or len(content) != HEADER.size + 8 * lists + 4 * length:
-        raise DataError(f"{path} is damaged: it has another size than its header says")
+        raise DataError(f"{path} is damaged: its size is not what its header says")
     if checksum != hash_words(content[16:]):
-        raise DataError(f"{path} is damaged: its checksum is of other content. Copy it again")
+        raise DataError(f"{path} is damaged: its checksum does not match. Copy it again")
     offsets = np.frombuffer(content, "<u8", lists, HEADER.size)
     ids = np.frombuffer(content, "<u4", length, HEADER.size + 8 * lists)
     if offsets[0] or offsets[-1] != length or (offsets[1:] < offsets[:-1]).any():

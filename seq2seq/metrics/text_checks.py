@@ -44,14 +44,14 @@ def cautions(
     notes = []
     if looks_spaceless(references) and not is_spaceless(language):
         notes.append(
-            "the references have no spaces between words, and BLEU and TER were not told the "
-            "language: they take a whole clause for one word. Type --language zh, or ja, th..."
+            "the references have no spaces between words, and BLEU and TER do not know the "
+            "language, so they treat a whole clause as one word. Type --language zh, or ja, th..."
         )
     if tokenized := looks_tokenized(references):
         notes.append(
-            "the references look tokenized: BLEU splits them once more, so it compares with no "
-            "published number. bleu-tokenized of --metrics takes words as they stand, as papers on "
-            "tokenized files do. Neither compares with scores on the raw text of the test set"
+            "the references look tokenized: BLEU tokenizes them again, so it is not comparable "
+            "with published scores. --metrics bleu-tokenized uses the words as given, like papers "
+            "on tokenized files. Neither is comparable with scores on the raw text of the test set"
         )
     for name, lines in systems.items():
         if not tokenized and looks_tokenized(lines):

@@ -41,7 +41,7 @@ def check_declarations(subject: Subject) -> None:
     except AttributeError as error:
         raise AssertionError("it declares no cost: write `usual_cost = Cost(...)`") from error
     assert isinstance(cost, Cost) and all(cost), f"its cost should be three formulas, not {cost}"
-    assert mechanism.shows_weights or mechanism.no_weights, "`no_weights` says why it draws no map"
+    assert mechanism.shows_weights or mechanism.no_weights, "`no_weights` should give the reason"
     for name, option in options_of(mechanism).items():
         typed = option.annotation is not option.empty
         assert typed, f"the option {name} has no annotation to check values by"
@@ -57,7 +57,7 @@ def check_shapes(subject: Subject) -> None:
         assert out.shape == expected, f"outputs are {tuple(out.shape)}, not {expected}"
         assert out.dtype is x.dtype, f"outputs are {out.dtype}, not {x.dtype}"
         if need_weights:
-            assert weights is not None, "no weights, though `need_weights` asked for them"
+            assert weights is not None, "it returns no weights, although `need_weights` is True"
             (N, T), H = x.shape[:2], weights.shape[1:2]
             right = weights.shape == (N, *H, T, size)
             assert right, f"weights are {tuple(weights.shape)}, not ({N}, H, {T}, {size})"
@@ -102,8 +102,8 @@ def check_only_padding(subject: Subject) -> None:
                 parameter.zero_()
     given = make_inputs(subject, size)
     out = attention(given.x, given.source, mask_of([size, 0, 3], size)).out
-    assert not out[1].any(), "there is an answer without any key"
-    assert out[[0, 2]].any(), "rows with keys have no answer"
+    assert not out[1].any(), "the output of a row without keys is not zero"
+    assert out[[0, 2]].any(), "the output of rows with keys is zero"
     for slope in gradients(out.square().sum(), *given.leaves, *attention.parameters()):
         assert slope.isfinite().all(), "a gradient is NaN or infinite"
 
@@ -156,7 +156,7 @@ def check_state_dict(subject: Subject) -> None:
         assert not torch.allclose(fresh(x, source, mask).out, expected), "parameters do nothing"
     fresh.load_state_dict(saved.state_dict(), strict=True)
     same = torch.equal(fresh(x, source, mask).out, expected)
-    assert same, "with the same parameters it answers otherwise"
+    assert same, "with the same parameters, the outputs differ"
 
 
 def check_precisions(subject: Subject) -> None:
@@ -206,7 +206,7 @@ def check_asking_for_weights(subject: Subject) -> None:
         attention, given = subject.build(), make_inputs(subject, size)
         x, source, mask, real = given
         plain, asked = attention(x, source, mask), attention(x, source, mask, need_weights=True)
-        assert plain.weights is None, "weights that nobody asked for"
+        assert plain.weights is None, "it returns weights, although `need_weights` is False"
         assert_equal(asked.out[real], plain.out[real])
         leaves = (*given.leaves, *attention.parameters())
         expected = gradients(plain.out[real].square().sum(), *leaves)

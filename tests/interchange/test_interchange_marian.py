@@ -158,7 +158,7 @@ def test_tensors_that_nothing_reads_are_named(
 def test_two_tables_for_one_are_named(tmp_path: Path) -> None:
     marian = Marian()
     marian.array("encoder_Wemb", V, E)
-    with pytest.raises(Seq2SeqError, match="nothing reads 1 of the tensors, such as encoder_Wemb"):
+    with pytest.raises(Seq2SeqError, match="1 tensor.s. are not used, such as encoder_Wemb"):
         imported_from(marian, tmp_path)
 
 
@@ -214,7 +214,7 @@ def test_pieces_that_a_yaml_file_numbers_have_its_ids(tmp_path: Path) -> None:
         ("a: 0\nb: 1.0\n", r"vocab\.yml:2: expected"),
         ("a: 0\n? [b, c]\n: 1\n", r"vocab\.yml:2: expected"),
         ("a: &x 0\nb: [*x, *x]\n", r"vocab\.yml:2: expected"),
-        ("</s>: 0\n<unk>: 2\n", "ids from 0 on"),
+        ("</s>: 0\n<unk>: 2\n", "number its pieces 0, 1, 2"),
         ("a: 0\nb: 1\n", "no </s> and no <unk>"),
         ("- a\n- b\n", "should hold a line `piece: id`"),
         ("a: [", "is not plain YAML"),
@@ -228,5 +228,5 @@ def test_a_yaml_file_of_other_things_is_refused(text: str, words: str, tmp_path:
 
 
 def test_three_vocabularies_are_too_many(tmp_path: Path) -> None:
-    with pytest.raises(Seq2SeqError, match="3 SentencePiece vocabularies .* expected one"):
+    with pytest.raises(Seq2SeqError, match="3 SentencePiece models .* expected one"):
         read_marian(Marian().write(tmp_path), [tmp_path / "vocab.spm"] * 3, NONE)
