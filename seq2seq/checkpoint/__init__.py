@@ -124,7 +124,7 @@ class Saved(NamedTuple):
         try:
             set_input_scales(model, self.input_scales)
         except KeyError as error:
-            raise CheckpointError(f"the model has no linear layer {error} to be scaled") from error
+            raise CheckpointError(f"it has a scale for {error}, which is no layer") from error
         return model.eval()
 
 
@@ -240,13 +240,13 @@ def read(path: str | Path) -> Saved:
         try:
             pieces = tokenizers.get(text) or Tokenizer.from_json(text)
         except DataError as error:
-            raise CheckpointError(f"{file} is damaged: of the {side}, {error}") from error
+            raise CheckpointError(f"{file} is damaged: its {side} tokenizer: {error}") from error
         embeddings = weights.get(f"embeddings.{side}.weight")  # (V, E)
         rows = len(embeddings) if embeddings is not None and embeddings.dim() else 0
         if rows != pieces.size:
             raise CheckpointError(
-                f"{file} is damaged: of the {side}, the tokenizer has {pieces.size:,} pieces, and "
-                f"the model rows for {rows:,}"
+                f"{file} is damaged: the {side} tokenizer has {pieces.size:,} pieces, but the "
+                f"model has embeddings for {rows:,}"
             )
         tokenizers[text] = pieces
     source, target = (tokenizers[entry["tokenizer"][side]] for side in SIDES)
@@ -290,4 +290,4 @@ def describe_change(one: Tokenizer, other: Tokenizer) -> str | None:
     for i, (before, now) in enumerate(zip(one.symbols(), other.symbols(), strict=True)):
         if before != now:
             return f"number {i} is {now!r} instead of {before!r}"
-    return "they have the same names, but texts are cut into them by other rules"
+    return "they have the same names, but text is split into them by different rules"

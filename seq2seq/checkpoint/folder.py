@@ -131,7 +131,7 @@ def save_archive(content: Mapping[str, Any], path: Path, *, compressed: bool = F
         # When a write fails, torch raises its own error, whose context holds the reason.
         reason = error if isinstance(error, OSError) else error.__context__ or error
         words = getattr(reason, "strerror", None) or str(reason).partition("\n")[0]
-        before = ", and is as it was" if path.exists() else ""
+        before = " and is unchanged" if path.exists() else ""
         raise CheckpointError(f"{path} cannot be written{before}: {words}") from error
 
 

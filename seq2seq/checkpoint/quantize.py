@@ -45,6 +45,6 @@ def calibrate(saved: checkpoint.Saved, texts: Iterable[str]) -> dict[str, float]
     longest = saved.config["data"]["max_length"] - 1
     rows = [row for row in saved.source.encode_batch([*texts]) if row and len(row) <= longest]
     if not rows:
-        raise DataError("there is no sentence to calibrate by: give a file of sources")
+        raise DataError("there is no sentence to calibrate with: give a file of source sentences")
     maxima = input_maxima(saved.build(), rows)
     return {name: largest / LEVELS for name, largest in maxima.items() if 0 < largest < inf}

@@ -124,7 +124,7 @@ def dequantize_weights(state: Mapping[str, Tensor], scales: Any) -> dict[str, Te
     scales = copy_weights(scales)
     names = [name for name, value in state.items() if value.dtype == torch.int8]
     if scales.keys() != set(names):
-        raise CheckpointError("its matrices in 8 bits are not those that have scales")
+        raise CheckpointError("its 8-bit matrices and its scales have different names")
     weights = dict(state)
     matrices: dict[int, Tensor] = {}  # by the memory of the integers
     for name in names:
@@ -154,5 +154,5 @@ def check_input_scales(scales: Any) -> dict[str, float]:
         isinstance(name, str) and isinstance(scale, float) and 0 < scale < math.inf
         for name, scale in scales.items()
     ):
-        raise CheckpointError("its scales of inputs are no numbers by the names of layers")
+        raise CheckpointError("its input scales are not positive numbers by name of a layer")
     return scales

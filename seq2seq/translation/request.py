@@ -185,8 +185,8 @@ class TranslationRequest(Request):
         if best.unsatisfied or lost:
             named = [f"'{words}'" for words in dict.fromkeys([*best.unsatisfied, *lost])]
             more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
-            message = "has no translation that obeys what is asked of "
-            message += f"{' and '.join([*named[:SHOWN], *more])}: left out"
+            message = "has no translation that meets all requirements; left out: "
+            message += " and ".join([*named[:SHOWN], *more])
             self.result.problems.append(Problem("lost" if lost else "unsatisfied", message))
         if best.truncated:
             message = "has a translation that the length limit cut off"

@@ -78,7 +78,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         if endless and not parts:
             request.copy()
         elif request.alternatives and parts != 1:
-            raise ConfigError("alternatives are found for a text of one part: give one sentence")
+            raise ConfigError("alternatives need a text of one part: give one sentence")
         elif request.alternatives:
             beams = min(request.alternatives, self.codec.tokenizers.target.size)
             sentences[0].search = Beam(beam_size=beams, length_ratio=0, length_extra=1)

@@ -150,7 +150,7 @@ class Translator:
             what = "samples" if name == "sample" else "beams"
             raise ConfigError(
                 f"{search.beams} {what} are more than the {self.target.size} pieces that this "
-                "model can write. 5 are usual"
+                "model can write: use fewer, for example 5"
             )
         return search
 
@@ -218,8 +218,8 @@ class Translator:
         tags = len(self.source.prefix)
         if limit < 2 + tags:
             raise ConfigError(
-                f"--max-source {limit} leaves no room for a piece and the end: give {2 + tags} or "
-                "more"
+                f"--max-source {limit} leaves no room for a piece and the end symbol: give "
+                f"{2 + tags} or more"
             )
         if isinstance(engine, Search):
             engine = Engine(self.convert("float32"), engine, self.vocabulary.guide)
@@ -267,7 +267,7 @@ class Translator:
             write its prefix.
         """
         if isinstance(texts, str):
-            raise TypeError("texts should be a list, and this is one string: give [text]")
+            raise TypeError("texts should be a list of strings, not one string: give [text]")
         if isinstance(prefixes, str):
             pairs = zip(texts, repeat(prefixes), strict=False)
         else:
@@ -402,8 +402,8 @@ class Translator:
     def _check_weights(self) -> None:
         if isinstance(self.model, Ensemble):
             raise ConfigError(
-                "each model of an ensemble looks at the source in its own way: align with one of "
-                "them, by Translator.load(PATH)"
+                "the models of an ensemble have different attention weights: align with one of the "
+                "models, Translator.load(PATH)"
             )
         cross = self.config["attention"]["cross"]["name"]
         mechanism = ATTENTION.find(cross)

@@ -337,7 +337,7 @@ def test_workers_translate_as_one_process_does(
 
 
 def test_options_of_an_engine_are_checked(translator: Translator) -> None:
-    with pytest.raises(ConfigError, match="workers=-1 should be auto, or 1 or more"):
+    with pytest.raises(ConfigError, match="workers=-1 should be auto, or from 1"):
         translator.engine(workers=-1)
     with pytest.raises(ConfigError, match="float33"):
         translator.engine(precision="float33")
