@@ -118,7 +118,7 @@ def list_outside(name: str, value: Any, option: Option) -> list[str]:
         try:
             check_range(name, value, option.minimum, option.below, maximum=option.maximum)
         except ConfigError as error:
-            return [str(error)]
+            return [f"{error}{option.instead}"]
     return []
 
 

@@ -149,8 +149,8 @@ class DiverseBeam(GroupBeam):
             sizes = [n for n in range(1, self.beam_size + 1) if self.beam_size % n == 0]
             raise ConfigError(
                 f"beam_groups={self.beam_groups} should divide the {self.beam_size} beams "
-                f"into groups of one size: {', '.join(map(str, sizes))}, or another "
-                "beam_size=K"
+                f"into groups of equal size: {', '.join(map(str, sizes))}, or choose another "
+                "beam_size"
             )
 
     @property

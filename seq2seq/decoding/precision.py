@@ -119,8 +119,8 @@ def describe_backend(model: Seq2Seq) -> str:
         return "C"
     parameter = next(model.parameters())
     if parameter.dtype != torch.float32 or not parameter.is_cpu:
-        return "torch: the C computes float32 and int8 on a CPU"
-    return f"torch: {native.unavailable_reason() or 'the C does not cover these attentions'}"
+        return "torch: the native decoder computes only float32 and int8, on a CPU"
+    return f"torch: {native.unavailable_reason() or 'no native code for these attentions'}"
 
 
 def to_column_major(linear: nn.Linear) -> nn.Linear:

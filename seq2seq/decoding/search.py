@@ -402,7 +402,7 @@ def check_prefix(prefix: Sequence[int], max_length: int | None) -> None:
     if max_length is not None and len(prefix) >= max_length:
         raise ValueError(
             f"a prefix of {len(prefix)} tokens should have at most {max_length - 1}: this model "
-            f"writes {max_length}, the end included"
+            f"can write {max_length}, including the end symbol"
         )
 
 

@@ -52,7 +52,7 @@ def engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: options[name] for name in ENGINE_OPTIONS if name in options}
     workers = given.setdefault("workers", EngineOptions.workers)
     if workers != "auto" and (not isinstance(workers, int) or not 1 <= workers <= 10_000):
-        raise ConfigError(f"decode.workers={workers!r} should be auto, or 1 or more, up to 10,000")
+        raise ConfigError(f"decode.workers={workers!r} should be auto, or from 1 to 10,000")
     PRECISIONS.find(given.setdefault("precision", EngineOptions.precision))
     check_options(EngineOptions, given, "decode")
     return given

@@ -158,7 +158,7 @@ class Workers(SentenceEngine):
                 self._suspects.append(request)
             else:
                 del self._deaths[request.id]
-                request.fail(Seq2SeqError(f"given up, since it ended {DEATHS} of them: {error}"))
+                request.fail(Seq2SeqError(f"given up after {DEATHS} attempts: {error}"))
                 self._failed.append(request)
 
     def _deal(self) -> None:
