@@ -233,8 +233,8 @@ def load_choice(checkpoint: Path) -> Choice | None:
         raise DataError(f"{path} holds no choice of a layer, heads and a shift. {HINT}")
     if entry.get("sha256") != checksum(checkpoint):
         warnings.warn(
-            f"{path} is not used: it was chosen for other weights than those that {checkpoint.name}"
-            f" holds now. {HINT}",
+            f"{path} is not used, because it was chosen for other weights than {checkpoint.name} "
+            f"has now. {HINT}",
             stacklevel=2,
         )
         return None

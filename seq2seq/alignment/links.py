@@ -162,8 +162,8 @@ def check_line_count(path: Path, lines: int, pairs: int, of: str) -> None:
     """
     if lines != pairs:
         raise DataError(
-            f"{path} has {lines:,} lines of links for {pairs:,} pairs of {of}: one for each, "
-            "empty if a pair has none"
+            f"{path} has {lines:,} lines of links for {pairs:,} pairs of {of}: there should be one "
+            "line for each pair, empty if it has no links"
         )
 
 
@@ -199,7 +199,7 @@ def check_pair_links(links: Links, size: tuple[int, int], where: str, of: str) -
         last = f"its last word is {words - 1}" if words else "it has no word"
         raise DataError(
             f"{where}: link {i}-{j} is out of range: there is no {side} word {index}; {last}. "
-            f"Words are counted from 0 and are what spaces separate in {of}; the source comes first"
+            f"Words are counted from 0, and are separated by spaces in {of}; the source comes first"
         )
 
 

@@ -68,7 +68,7 @@ def check_spec(spec: Spec, what: str) -> None:
     for name, options in spec.items():
         where = f"{what}.{name}"
         if not isinstance(options, Mapping) or "path" not in options:
-            raise ConfigError(f"{where}={options!r} should say where it is: {what}={EXAMPLE}")
+            raise ConfigError(f"{where}={options!r} should have a path: {what}={EXAMPLE}")
         check_options(ComponentOptions, options, where)
         weight, tag = options.get("weight", 1), options.get("tag")
         check_weight(weight, f"{where}.weight", where)

@@ -174,6 +174,6 @@ def check_parallel(
         raise DataError(
             f"{source} has {counts[0]:,} line(s), {target} {counts[1]:,}. Line n of one must be "
             f"the translation of line n of the other; {use} shifted pairs makes no sense. Only LF "
-            "ends a line, and a sentence left out is an empty line."
+            "ends a line, and a missing sentence should be an empty line."
         )
     return counts[0]
