@@ -199,5 +199,5 @@ def test_a_model_of_the_other_direction_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_ensemble_has_no_alignment(run: Path) -> None:
-    with pytest.raises(ConfigError, match="align with one of them"):
+    with pytest.raises(ConfigError, match="align with one of the models"):
         Translator.ensemble([run, run]).align("Ja.", "Yes.")

@@ -151,7 +151,7 @@ def test_tensors_that_nothing_reads_are_named(
 ) -> None:
     marian = Marian(**stored)
     marian.options = {**OPTIONS, **(described or {})}
-    with pytest.raises(Seq2SeqError, match=r"(nothing reads .* such as \w+_|weights lack \w+_ln_)"):
+    with pytest.raises(Seq2SeqError, match=r"(not used, such as \w+_|weights lack \w+_ln_)"):
         imported_from(marian, tmp_path)
 
 
@@ -209,7 +209,7 @@ def test_pieces_that_a_yaml_file_numbers_have_its_ids(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("a: 0\nb: 1\na: 2\n", r"vocab\.yml:3: 'a' has an id already, 0"),
-        ("a: 0\nb: x\n", r"vocab\.yml:2: expected `piece: id`, and a whole number"),
+        ("a: 0\nb: x\n", r"vocab\.yml:2: expected `piece: id`, with a whole number"),
         ("a: 0\nb: -1\n", r"vocab\.yml:2: expected"),
         ("a: 0\nb: 1.0\n", r"vocab\.yml:2: expected"),
         ("a: 0\n? [b, c]\n: 1\n", r"vocab\.yml:2: expected"),

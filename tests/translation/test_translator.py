@@ -311,7 +311,7 @@ def test_a_prefix_that_the_model_cannot_write_is_refused(tmp_path: Path) -> None
         "data.max_length=9",
     )
     short = Translator.load(tmp_path, device="cpu")
-    with pytest.raises(ConfigError, match="line 2: the prefix has .* no more than 9"):
+    with pytest.raises(ConfigError, match="line 2: the prefix has .* at most 9"):
         list(short.stream(["Ja."] * 2, Echo(), ["x", "x y z u v w"]))
 
 
