@@ -51,7 +51,7 @@ def write_parts(
         anew: True to replace existing files, on which nothing has been trained yet.
 
     Raises: DataError if files are not parallel, or have too few pairs; ConfigError if the folder
-        holds other text, and `anew` is False.
+        holds other text, which must not be replaced.
     """
     missing = [name for name, files in given.items() if files is None]
     train, *held_out = hold_out(read_pairs(text), len(missing), str(text[0]))
@@ -75,7 +75,7 @@ def read_pairs(files: Files) -> list[Pair]:
 
 
 def hold_out(pairs: Sequence[Pair], parts: int, name: str) -> list[list[Pair]]:
-    """Split pairs into those for training, and those of each held-out part, in their old order.
+    """Split pairs into those for training and those of each held-out part, in the old order.
 
     All pairs with the same source (ignoring white space) are in the same part, and held-out parts
     contain no duplicates. The choice depends on hashes of the sources, so the same text is always
