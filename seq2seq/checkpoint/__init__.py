@@ -124,7 +124,7 @@ class Saved(NamedTuple):
         try:
             set_input_scales(model, self.input_scales)
         except KeyError as error:
-            raise CheckpointError(f"it has a scale for {error}, which is no layer") from error
+            raise CheckpointError(f"it has a scale for {error}, which is not a layer") from error
         return model.eval()
 
 

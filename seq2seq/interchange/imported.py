@@ -121,7 +121,7 @@ class Tensors(NamedTuple):
         for name, other in zip(present[1:], others, strict=True):
             if not torch.equal(first, other):
                 raise DataError(
-                    f"{self.where}: {name} and {present[0]} should be equal, for one parameter"
+                    f"{self.where}: {name} and {present[0]} should be equal: they are one parameter"
                 )
         found = first.detach().to(torch.float32)
         if not found.isfinite().all():

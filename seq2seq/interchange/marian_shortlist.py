@@ -42,7 +42,7 @@ def read_marian_shortlist(path: Path, maps: Sequence[VocabularyMap]) -> Shortlis
     V, sizes = len(source), [side.their_size - 1 for side in maps]  # the last id is no piece
     if len(offsets) > sizes[0] + 1 or ids.max(initial=0) >= sizes[1]:
         raise DataError(
-            f"{path} belongs to another vocabulary: target pieces to {ids.max(initial=0):,} for "
+            f"{path} belongs to another vocabulary: it lists ids up to {ids.max(initial=0):,} for "
             f"{len(offsets) - 1:,} source pieces; the model has {sizes[1]:,} and {sizes[0]:,}"
         )
     # Three kinds of pieces have no list: the last ones, if the file ends early; `<pad>` and `<s>`;
