@@ -110,7 +110,7 @@ def test_the_file_says_what_one_would_type(checkpoint: Path) -> None:
 def test_the_choice_for_other_weights_is_not_used(checkpoint: Path) -> None:
     save_choice(checkpoint, Choice(0, 1, None))
     checkpoint.write_bytes(b"weights after more training")
-    with pytest.warns(UserWarning, match=r"not used: .* other weights .* --choose"):
+    with pytest.warns(UserWarning, match=r"not used, .* other weights .* --choose"):
         assert load_choice(checkpoint) is None
 
 

@@ -137,7 +137,7 @@ def test_the_best_by_scores_of_both_directions_are_kept(seq2seq: Command, tmp_pa
     (tmp_path / "backward").write_text("-2.5\n-9\n-2\n")
     assert "backward ends before line 4" in refused(seq2seq(*typed, *scores))
     (tmp_path / "forward").write_text("-1\nnan\n")
-    assert "forward, line 2: 'nan' is no score" in refused(seq2seq(*typed, *scores[:2]))
+    assert "forward, line 2: 'nan' is not a number" in refused(seq2seq(*typed, *scores[:2]))
     assert "--best needs scores" in refused(seq2seq(*typed))
 
 

@@ -53,7 +53,7 @@ def test_placeholders_are_kept_if_the_search_can_do_so(seq2seq: Command, run: Pa
     text = "Ein Hund {name} bellt.\n\nhttp://a.de/b"
     several = seq2seq("translate", run, "--beam-size", 4, "--document", text)
     kept = re.findall(r"\{name\}|http://a.de/b", several.out.decode())
-    left_out = re.findall(r"asked of '(.*?)': left out", several.err)
+    left_out = re.findall(r"left out: '(.*?)'", several.err)
     assert sorted(kept + left_out) == ["http://a.de/b", "{name}"]
     greedy = seq2seq("translate", run, *GREEDY, "--document", text)
     assert ("left out" in greedy.err) == (greedy.code == 1) == ("{name}" not in greedy.out.decode())

@@ -174,7 +174,7 @@ def test_how_pieces_differ_is_said_by_name(tmp_path: Path) -> None:
         (theirs, r"the target pieces differ: number 2\d\d is '\S+' instead of '\S+'"),
         (
             mine.replace('"normalizer":null', '"normalizer":{"type":"NFC"}'),
-            "the target pieces differ: they have the same names, but texts are cut into them by",
+            "the target pieces differ: they have the same names, but text is split into them by",
         ),
     ):
         assert other != mine
@@ -199,5 +199,5 @@ def test_a_model_of_the_other_direction_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_ensemble_has_no_alignment(run: Path) -> None:
-    with pytest.raises(ConfigError, match="align with one of them"):
+    with pytest.raises(ConfigError, match="align with one of the models"):
         Translator.ensemble([run, run]).align("Ja.", "Yes.")

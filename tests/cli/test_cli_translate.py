@@ -269,7 +269,11 @@ def test_as_many_hypotheses_as_beams_are_printed(seq2seq: Command, run: Path) ->
         ("--batch-size 99999", "batch_size=99999 should be at least 1 and at most 10,000"),
         ("--max-length 3 --min-length-extra 4", "min_length_extra=4 should be at most max_length"),
         ("--sample --nbest 2000", "--nbest=2000 should be at least 1 and at most 1,000"),
-        ("--temperature 0", "--temperature=0 should be at least 0.001"),
+        (
+            "--temperature 0",
+            "--temperature=0 should be at least 0.001 and at most 1,000; for the "
+            "most probable pieces use greedy search",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_message(

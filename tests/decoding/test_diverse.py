@@ -104,7 +104,7 @@ def test_states_of_groups_of_other_sizes_do_not_merge() -> None:
     [
         (
             {"beam_size": 6, "beam_groups": 4},
-            "beam_groups=4 should divide the 6 beams into groups of one size: 1, 2, 3, 6",
+            "beam_groups=4 should divide the 6 beams into groups of equal size: 1, 2, 3, 6",
         ),
         ({"beam_size": 2, "beam_groups": 3}, "beam_groups=3 should divide the 2 beams"),
         ({"beam_groups": 0}, "decode.beam_groups=0 should be at least 1"),

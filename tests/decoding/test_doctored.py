@@ -72,7 +72,7 @@ def test_a_tokenizer_that_the_model_has_no_rows_for_is_refused_by_name(
     texts = {**entry["tokenizer"], side: json.dumps(pieces)}
     edited = {**content, checkpoint.ENTRY: {**entry, "tokenizer": texts}}
     torch.save(edited, tmp_path / "any.ckpt")
-    with pytest.raises(CheckpointError, match=f"any.ckpt is damaged: of the {side}, .*tokenizer"):
+    with pytest.raises(CheckpointError, match=f"any.ckpt is damaged: (its|the) {side} tokenizer"):
         checkpoint.read(tmp_path / "any.ckpt")
 
 

@@ -135,7 +135,7 @@ def test_every_piece_has_a_unique_name_by_id(tmp_path: Path) -> None:
         (["attn=global_context"], ["encoder self-attention: it has no attention like"]),
         (["position=alibi"], ["position=alibi", "in decoders only", "position=sinusoidal"]),
         (["position=transformer_xl"], ["depend on the query", "position=sinusoidal"]),
-        (["attn@cross_attn=mqa", "cross_attn.num_heads=2"], ["num_heads=2 beside num_heads=4"]),
+        (["attn@cross_attn=mqa", "cross_attn.num_heads=2"], ["num_heads=2 and num_heads=4"]),
     ],
 )
 def test_what_ctranslate2_lacks_is_refused_by_name(

@@ -102,17 +102,17 @@ def test_pieces_of_an_imported_model_are_theirs(tmp_path: Path) -> None:
 LACKING = {
     "model=rnn": "recurrent model",
     "attn@decoder_attn=ssru": "decoder self-attention: it has no attention like SSRU",
-    "position=rope": "positions: it has sinusoids alone",
-    "model.tie=target": "with pre-norm they share one matrix",
+    "position=rope": "positions: it has only sinusoids",
+    "model.tie=target": "with pre-norm it has one matrix",
 }
 MORE_LACKING = {
     "attn=gqa": "encoder self-attention: it has no keys that heads share",
     "attn=dot": "score like Dot",
-    "position.endpoint=true": "positions: it has sinusoids alone",
-    "model.norm=rmsnorm": "norms: it has layer norms",
-    "model.norm_eps=0.1": "norms: it has layer norms",
+    "position.endpoint=true": "positions: it has only sinusoids",
+    "model.norm=rmsnorm": "norms: it has only layer norms",
+    "model.norm_eps=0.1": "norms: it has only layer norms",
     "model.activation=swiglu": "feed-forward: it has no gates",
-    "attn@cross_attn=mha cross_attn.num_heads=2": "num_heads=2 beside num_heads=4",
+    "attn@cross_attn=mha cross_attn.num_heads=2": "num_heads=2 and num_heads=4",
 }
 
 

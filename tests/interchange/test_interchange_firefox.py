@@ -181,7 +181,7 @@ def test_the_lists_come_back(tmp_path: Path) -> None:
         (["model.zero_start=false"], "model.zero_start=true"),
         (["model.dim=32"], "multiples of 64"),
         (["model.ffn_dim=96"], "multiples of 64"),
-        (["attn@cross_attn=mha", "cross_attn.num_heads=2"], "one number of heads"),
+        (["attn@cross_attn=mha", "cross_attn.num_heads=2"], "num_heads: they should all be equal"),
     ],
 )
 def test_what_it_lacks_is_refused_by_name(overrides: list[str], words: str) -> None:

@@ -92,7 +92,7 @@ def test_weights_of_torch_are_read_in_both_formats(folder: Path, zipped: bool) -
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_payload_is_not_executed(folder: Path, zipped: bool) -> None:
     as_bin(folder, {"a": Payload()}, _use_new_zipfile_serialization=zipped)
-    assert "holds code, which is never run" in refused(folder)
+    assert "such as code, which is never run" in refused(folder)
 
 
 def test_a_plain_pickle_is_not_executed(folder: Path) -> None:
@@ -113,7 +113,7 @@ def test_an_old_file_that_announces_more_than_it_holds_is_refused(folder: Path) 
     large = b"\x8a\x06" + (10**12).to_bytes(6, "little")
     assert small in content
     path.write_bytes(content.replace(small, large))
-    assert "announces 1,000,000,000,000 elements" in refused(folder)
+    assert "claims to have 1,000,000,000,000 elements" in refused(folder)
 
 
 def bomb(path: Path, name: str, count: int = 2**26) -> None:
@@ -179,8 +179,8 @@ def test_a_wrong_description_is_refused_by_name(
         ("config.json", b"[" * 10**6, "config.json is not JSON"),
         ("config.json", b"[1]", "should hold a JSON object"),
         ("config.json", b"\xff", "config.json is not JSON"),
-        ("vocab.json", b'{"</s>": 0, "<unk>": 5}', "ids from 0 on"),
-        ("vocab.json", b'{"</s>": 0, "<unk>": true}', "ids from 0 on"),
+        ("vocab.json", b'{"</s>": 0, "<unk>": 5}', "number its pieces 0, 1, 2"),
+        ("vocab.json", b'{"</s>": 0, "<unk>": true}', "number its pieces 0, 1, 2"),
         ("vocab.json", b'{"a": 0}', "no </s> and no <unk>"),
         ("source.spm", b"\x00", "source.spm is not a SentencePiece model"),
         ("target.spm", b"", "target.spm is not a SentencePiece model"),
@@ -199,7 +199,7 @@ def test_what_is_missing_or_a_link_out_of_the_folder_is_refused(folder: Path, na
     (folder / name).rename(folder.parent / "elsewhere")
     assert name.partition(".")[0] in refused(folder)
     (folder / name).symlink_to(folder.parent / "elsewhere")
-    assert "is a link out of its folder" in refused(folder)
+    assert "is a link to another folder" in refused(folder)
 
 
 def test_weights_of_another_shape_are_refused(folder: Path) -> None:

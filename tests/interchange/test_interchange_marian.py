@@ -151,14 +151,14 @@ def test_tensors_that_nothing_reads_are_named(
 ) -> None:
     marian = Marian(**stored)
     marian.options = {**OPTIONS, **(described or {})}
-    with pytest.raises(Seq2SeqError, match=r"(nothing reads .* such as \w+_|weights lack \w+_ln_)"):
+    with pytest.raises(Seq2SeqError, match=r"(not used, such as \w+_|weights lack \w+_ln_)"):
         imported_from(marian, tmp_path)
 
 
 def test_two_tables_for_one_are_named(tmp_path: Path) -> None:
     marian = Marian()
     marian.array("encoder_Wemb", V, E)
-    with pytest.raises(Seq2SeqError, match="nothing reads 1 of the tensors, such as encoder_Wemb"):
+    with pytest.raises(Seq2SeqError, match="1 tensor.s. are not used, such as encoder_Wemb"):
         imported_from(marian, tmp_path)
 
 
@@ -209,12 +209,12 @@ def test_pieces_that_a_yaml_file_numbers_have_its_ids(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("a: 0\nb: 1\na: 2\n", r"vocab\.yml:3: 'a' has an id already, 0"),
-        ("a: 0\nb: x\n", r"vocab\.yml:2: expected `piece: id`, and a whole number"),
+        ("a: 0\nb: x\n", r"vocab\.yml:2: expected `piece: id`, with a whole number"),
         ("a: 0\nb: -1\n", r"vocab\.yml:2: expected"),
         ("a: 0\nb: 1.0\n", r"vocab\.yml:2: expected"),
         ("a: 0\n? [b, c]\n: 1\n", r"vocab\.yml:2: expected"),
         ("a: &x 0\nb: [*x, *x]\n", r"vocab\.yml:2: expected"),
-        ("</s>: 0\n<unk>: 2\n", "ids from 0 on"),
+        ("</s>: 0\n<unk>: 2\n", "number its pieces 0, 1, 2"),
         ("a: 0\nb: 1\n", "no </s> and no <unk>"),
         ("- a\n- b\n", "should hold a line `piece: id`"),
         ("a: [", "is not plain YAML"),
@@ -228,5 +228,5 @@ def test_a_yaml_file_of_other_things_is_refused(text: str, words: str, tmp_path:
 
 
 def test_three_vocabularies_are_too_many(tmp_path: Path) -> None:
-    with pytest.raises(Seq2SeqError, match="3 SentencePiece vocabularies .* expected one"):
+    with pytest.raises(Seq2SeqError, match="3 SentencePiece models .* expected one"):
         read_marian(Marian().write(tmp_path), [tmp_path / "vocab.spm"] * 3, NONE)

@@ -50,7 +50,7 @@ def test_a_few_odd_lines_do_not_make_a_text_tokenized() -> None:
 def test_each_caution_says_what_to_know() -> None:
     split = tokenized(RAW)
     (both,) = cautions(split, {"x": split})
-    assert "references look tokenized" in both and "bleu-tokenized of --metrics" in both
+    assert "references look tokenized" in both and "--metrics bleu-tokenized" in both
     (joined,) = cautions(RAW, {"x": RAW, "y": split})
     assert "translations of y look tokenized, and the references do not" in joined
 

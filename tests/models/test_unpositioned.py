@@ -153,5 +153,5 @@ def test_what_has_no_positions_of_single_tokens_is_refused(
 
 
 def test_other_programs_have_no_such_tokens() -> None:
-    with pytest.raises(ConfigError, match="no tokens outside the order.*unpositioned=null"):
+    with pytest.raises(ConfigError, match="no tokens without positions.*unpositioned=null"):
         check_exportable(tagged("sinusoidal"), "CTranslate2", lambda _: [])

@@ -170,7 +170,7 @@ def test_a_sentence_is_a_line_or_a_text() -> None:
     pairs = [("eins", "one"), (" ", "two")]
     assert find_sentence("1", pairs, "my.de") == ("eins", "one", "line 1 of my.de")
     assert find_sentence("Drei", pairs, "my.de") == ("Drei", None, "")
-    for typed, message in (("2", "is empty"), ("3", "has the lines 1 to 2"), ("", "is empty")):
+    for typed, message in (("2", "is empty"), ("3", "give 1 to 2"), ("", "is empty")):
         with pytest.raises(DataError, match=message):
             find_sentence(typed, pairs, "my.de")
 
@@ -197,11 +197,11 @@ REFUSED = {
     "attn=mha,linear position=rope model=rnn": "position",
     "attn=additive position=rope": "additive,seed=1: score=additive",
     "attn=mha modle.dim=4": "unknown option modle",
-    "attn=mha data.train=x": "data.train=... cannot be given here: the two files are the data",
-    "attn=mha hydra.run.dir=x": "hydra.run.dir=... cannot be given here: -o FOLDER",
+    "attn=mha data.train=x": "data.train=... cannot be set here: the two files are the data",
+    "attn=mha hydra.run.dir=x": "hydra.run.dir=... cannot be set here: -o FOLDER",
     "attn=mha logger=none": "logger=none would leave no curves",
-    "position=rope": "nothing is compared yet: type presets such as attn=mha,additive,gqa",
-    "attn=mha --sentence 99": "--sentence 99:",
+    "position=rope": "to compare several, type presets such as attn=mha,additive,gqa",
+    "attn=mha --sentence 99": "--sentence 99 is not a line of",
     "attn=mha,mha": "mha,seed=1: the same run twice",
     "attn=mha third.txt": "to train, give two files of text and options",
 }
@@ -232,7 +232,7 @@ def test_files_that_are_not_parallel_or_empty_are_refused(
         assert message in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run_script(monkeypatch, tmp_path, "--valid", source, target)
-    assert "--valid is for a training" in capsys.readouterr().err
+    assert "--valid is only for training" in capsys.readouterr().err
 
 
 @cache

@@ -115,7 +115,7 @@ def test_a_cut_off_that_leaves_nothing_to_test_is_refused(
 ) -> None:
     with pytest.raises(SystemExit):
         split("--split", "length", "--cut-off", "48")
-    assert "so 1 to 47" in capsys.readouterr().err
+    assert "should be 1 to 47" in capsys.readouterr().err
     for kind in ((), ("--split", "jump")):
         with pytest.raises(SystemExit):
             split(*kind, "--cut-off", "26")

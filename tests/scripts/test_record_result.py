@@ -85,7 +85,7 @@ NO_RECIPE = [(), ("model=rnn", "~logger"), ("experiment=none",), ("logger.experi
 
 @pytest.mark.parametrize("overrides", NO_RECIPE)
 def test_a_run_of_no_recipe_is_refused(tmp_path: Path, overrides: tuple[str, ...]) -> None:
-    with pytest.raises(record_result.Seq2SeqError, match="has no recipe"):
+    with pytest.raises(record_result.Seq2SeqError, match="was not trained by a recipe"):
         record_result.experiment_of(finished(tmp_path, *overrides))
 
 

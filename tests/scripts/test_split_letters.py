@@ -68,7 +68,7 @@ def test_join_reads_no_file(capsys: pytest.CaptureFixture[str]) -> None:
         ("a\tb\tN;SG\na\tN;SG\n", "t.tsv, line 2: 2 column(s) between tabs, expected 3"),
         ("a b\n", "t.tsv, line 1: 1 column(s) between tabs, expected two or more"),
         ("a\t\tN;SG\n", "t.tsv, line 1: a column is empty"),
-        ("a␣\tb\tN;SG\n", "t.tsv, line 1: a column contains ␣, which stands for a space"),
+        ("a␣\tb\tN;SG\n", "t.tsv, line 1: a column contains ␣, which marks a space"),
         ("\n\n", "t.tsv has no examples"),
     ],
 )

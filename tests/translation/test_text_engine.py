@@ -161,7 +161,8 @@ def test_what_no_translation_can_contain_is_said_and_left_out(translator: Transl
         source, must=(("dog",), ("cat",), (huge,)), must_not=("cat",), place="line 1"
     )
     with pytest.warns(
-        UserWarning, match="line 1 has no translation that obeys what is asked of 'cat' and 'dog "
+        UserWarning,
+        match="line 1 has no translation that meets all requirements; left out: 'cat' and 'dog ",
     ):
         ((best, problems),) = translator.stream([replace(request)], Beam(beam_size=4))
     assert best[0].unsatisfied == ("cat", huge)
@@ -190,7 +191,7 @@ def test_letters_of_several_pieces_are_required_and_banned(
 def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> None:
     source = demo_lines("test", "de", 1)[0]
     request = TranslationRequest(source, "A small dog ", (("puppy",),), ("dog", "the"))
-    with pytest.warns(UserWarning, match="obeys what is asked of 'dog': left out"):
+    with pytest.warns(UserWarning, match="meets all requirements; left out: 'dog'"):
         (text,) = texts_of(translator, [request])
     assert text.startswith("A small dog ") and count_occurrences("puppy", text)
     assert not count_occurrences("the", text)
@@ -227,7 +228,7 @@ def test_alternatives_differ_after_the_beginning_and_the_first_is_the_best(
         translator.alternatives("")
 
 
-@pytest.mark.filterwarnings("ignore:line 1 has no translation that obeys")
+@pytest.mark.filterwarnings("ignore:line 1 has no translation that meets")
 def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +262,7 @@ def test_a_text_that_is_refused_fails_alone_and_says_why(translator: Translator)
         assert list(warn_of_problems(asked, lenient=True)) == asked
     words = [str(each.message).split(":")[0] for each in told]
     assert words[:2] == ["line 1", "line 3 cannot be read"]
-    with pytest.raises(ConfigError, match="line 1: a translation that must contain something"):
+    with pytest.raises(ConfigError, match="line 1: required text needs a search"):
         next(warn_of_problems(asked))
 
 
@@ -348,7 +349,7 @@ def test_a_placeholder_that_cannot_be_kept_is_a_flaw(
     request = TranslationRequest(text, checked=not beams)
     list(translator.text_engine(search, rules=rules).translate([request]))
     (problem,) = (each for each in request.result.problems if each.kind != "truncated")
-    assert problem.kind == "lost" and "'{some_very_long_name}': left out" in problem.message
+    assert problem.kind == "lost" and "left out: '{some_very_long_name}'" in problem.message
     assert request.is_flawed
     free = TranslationRequest(text)
     list(translator.text_engine(search).translate([free]))

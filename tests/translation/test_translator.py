@@ -311,7 +311,7 @@ def test_a_prefix_that_the_model_cannot_write_is_refused(tmp_path: Path) -> None
         "data.max_length=9",
     )
     short = Translator.load(tmp_path, device="cpu")
-    with pytest.raises(ConfigError, match="line 2: the prefix has .* no more than 9"):
+    with pytest.raises(ConfigError, match="line 2: the prefix has .* at most 9"):
         list(short.stream(["Ja."] * 2, Echo(), ["x", "x y z u v w"]))
 
 
@@ -337,7 +337,7 @@ def test_workers_translate_as_one_process_does(
 
 
 def test_options_of_an_engine_are_checked(translator: Translator) -> None:
-    with pytest.raises(ConfigError, match="workers=-1 should be auto, or 1 or more"):
+    with pytest.raises(ConfigError, match="workers=-1 should be auto, or from 1"):
         translator.engine(workers=-1)
     with pytest.raises(ConfigError, match="float33"):
         translator.engine(precision="float33")

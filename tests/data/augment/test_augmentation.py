@@ -232,7 +232,7 @@ def test_no_augmented_pair_has_unknown_pieces(base: Path, kind: str) -> None:
         (["data.augment.upper=2"], r"data.augment.upper=2 should be at least 0 and at most 1"),
         (
             ["data.train={a: {path: x, augment: {upper: 0.8}}}", "data.augment.title=0.5"],
-            r"data.train.a.augment.upper=0.8 and data.train.a.augment.title=0.5 are of different",
+            r"data.train.a.augment.upper=0.8 and data.train.a.augment.title=0.5 exclude each other",
         ),
         (
             ["data.train={a: {path: x, augment: {uper: 1}}}"],

@@ -199,7 +199,10 @@ def test_any_text_can_be_changed_in_every_way() -> None:
         ({"typo": 0.1}, r"unknown option data.augment.typo; did you mean 'typos'\?"),
         ({"upper": "7%"}, r"data.augment.upper='7%' should be a number"),
         ({"upper": True}, r"data.augment.upper=True should be a number"),
-        ({"upper": 0.6, "title": 0.5}, r"together more than all: data.augment.upper=0.07"),
+        (
+            {"upper": 0.6, "title": 0.5},
+            r"together they should be at most 1: data.augment.upper=0.07",
+        ),
     ],
 )
 def test_what_is_no_probability_is_refused(rates: dict[str, Any], message: str) -> None:

@@ -160,7 +160,7 @@ def test_faulty_stages_are_refused(base: Path, stages: str, message: str) -> Non
 
 
 def test_stages_are_of_several_corpora_and_give_all_weights(base: Path) -> None:
-    with pytest.raises(ConfigError, match=r"data.train has one: name them"):
+    with pytest.raises(ConfigError, match=r"data.train has only one: give"):
         plan_of(base, *tiny_overrides(base), "data.stages=[{weights: {web: 1}}]")
     weighted = "data.train={web: {path: x, weight: 2}}", "data.stages=[{weights: {web: 1}}]"
     with pytest.raises(ConfigError, match=r"data.train.web.weight=2 has no effect with data.stag"):

@@ -200,8 +200,8 @@ def test_a_weight_changes_no_encoded_file(made: Callable[..., Prepared], tmp_pat
     ("changes", "words"),
     [
         ({"train": {}}, "data.train names no corpus"),
-        ({"train": {"a": "my/a"}}, "data.train.a='my/a' should say where it is"),
-        ({"train": {"a": {"weight": 1}}}, "data.train.a=.*should say where it is"),
+        ({"train": {"a": "my/a"}}, "data.train.a='my/a' should have a path"),
+        ({"train": {"a": {"weight": 1}}}, "data.train.a=.*should have a path"),
         ({"train": {"a": {"path": 5}}}, "data.train.a.path=5 should be"),
         ({"train": {"a": {"path": "x", "wait": 2}}}, "a.wait; did you mean 'weight'"),
         ({"train": {"a": {"path": "x", "weight": 0}}}, "a.weight=0 should be a number above 0"),

@@ -81,7 +81,7 @@ def test_lexicons_of_marian_are_read(tmp_path: Path, suffix: str) -> None:
         ("dog Hund many", "line 2: each line should be"),
         ("dog Hund nan", "line 2: each line should be"),
         ("dog Hund 1.5", "line 2: each line should be"),
-        ("chien Hund 0.5", "none of its 2 pairs is of pieces of this model"),
+        ("chien Hund 0.5", "none of its 2 pairs consists of pieces of this model"),
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, line: str, message: str) -> None:

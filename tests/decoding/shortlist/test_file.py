@@ -55,19 +55,19 @@ def test_tokens_are_those_of_the_lists_once_each_with_the_end() -> None:
 
 def test_lists_of_other_pieces_are_refused(file: Path) -> None:
     for text in ("a b c e", "a b c"):
-        with pytest.raises(DataError, match="of a model with other source pieces"):
+        with pytest.raises(DataError, match="belongs to another model: its source pieces"):
             read_shortlist(file, words_tokenizer(text))
 
 
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        (lists_of(*([] for _ in range(8)), [4, 8]), "its lists are none"),
-        (lists_of(*([] for _ in range(8)), [-1]), "its lists are none"),
-        (lists_of(*([] for _ in range(8)), [5, 4]), "its lists are none"),
-        (lists_of(*([] for _ in range(8)), [5, 5]), "its lists are none"),
-        (Shortlist(torch.tensor([0, 2, 1, *[2] * 7]), LISTS.ids[:2]), "its lists are none"),
-        (Shortlist(LISTS.offsets[:-1], LISTS.ids), "another size"),
+        (lists_of(*([] for _ in range(8)), [4, 8]), "its lists are not valid"),
+        (lists_of(*([] for _ in range(8)), [-1]), "its lists are not valid"),
+        (lists_of(*([] for _ in range(8)), [5, 4]), "its lists are not valid"),
+        (lists_of(*([] for _ in range(8)), [5, 5]), "its lists are not valid"),
+        (Shortlist(torch.tensor([0, 2, 1, *[2] * 7]), LISTS.ids[:2]), "its lists are not valid"),
+        (Shortlist(LISTS.offsets[:-1], LISTS.ids), "its size is not"),
     ],
 )
 def test_lists_that_are_none_are_refused(tmp_path: Path, lists: Shortlist, message: str) -> None:
