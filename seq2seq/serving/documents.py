@@ -1,4 +1,4 @@
-"""Files of clients: translated a few sentences at a time, and kept until they expire."""
+"""Clients' files, translated a few sentences at a time and kept until they expire."""
 
 import asyncio
 import logging
@@ -30,25 +30,25 @@ from seq2seq.translation.request import Translation, TranslationRequest
 
 log = logging.getLogger("seq2seq.serving")
 
-OPENING = 300  # seconds in which a file must be read, also if others are read before
-SECONDS = 3600  # in which a document must be translated
+OPENING = 300  # seconds until a file must have been read, including the wait for its turn
+SECONDS = 3600  # until a document must be translated
 CHARACTERS = 10**6  # of a document
-MAX_PROBLEMS = 20  # of a document that its client is told
+MAX_PROBLEMS = 20  # of a document that are reported to its client
 STOPPED = "the server stopped: send it again"
 NOT_KEPT = "its translation cannot be kept: the server's log says why"
-LEFT = 499  # the status of what its client no longer waits for
+LEFT = 499  # status of a document that its client no longer waits for
 
 
 class ClientDocument:
-    """A file of a client: it is opened, which is to read it and to keep a record of it, and then
-    finished, which is to translate it and to keep the translation.
+    """A client's file. `open` reads it and keeps a record of it; `finish` translates it and keeps
+    the translation.
 
     Attributes:
-        record, model, glossary: Its record, the model that translates it, and the client's terms;
-            once it is open.
-        turns: Context that ends its process and lets the client send the next document; once it is
-            open.
-        problems: Messages about its translation.
+        record, model, glossary: Record of the file, the model that translates it, and the client's
+            terms; set by `open`.
+        turns: Context that ends the file's process and lets the client send another document; set
+            by `open`.
+        problems: Messages about the translation.
     """
 
     def __init__(self, service: Service, client: str, file: UploadedFile):
@@ -57,7 +57,7 @@ class ClientDocument:
         self.problems: list[str] = []
 
     async def open(self, source: str, models: Sequence[ModelWorker], terms: Terms) -> None:
-        """Read the file, for the first of some models that translates its language."""
+        """Read the file, and choose the first of `models` that translates its language."""
         async with AsyncExitStack() as turns:
             turns.enter_context(self.service.documents.admit(self.client))
             with ExitStack() as candidates:
@@ -83,9 +83,9 @@ class ClientDocument:
             self.turns = turns.pop_all()
 
     async def read(self, source: str, models: Sequence[ModelWorker]) -> int:
-        """Let the process read the file. Returns: the number of its characters.
+        """Let the process read the file. Returns: the number of characters.
 
-        Raises: HTTPError for too many, and for a language that no model translates; others as for
+        Raises: HTTPError if there are too many, or no model translates the language; others as for
             `DocumentHandle.ask`.
         """
         self.model = models[0]
@@ -108,14 +108,15 @@ class ClientDocument:
         return characters
 
     async def finish(self) -> Record:
-        """Translate it, and keep the translation or the reason why there is none; nothing for a
-        client that has left. Raises: HTTPError if it cannot be translated or kept.
+        """Translate the file, and keep the translation, or the error if there was one; keep nothing
+        for a client that has left. Raises: HTTPError if it cannot be translated or kept.
         """
         try:
             return await explain_end(self.service, self.translate_and_keep())
         except HTTPError as error:
             facts = {**self.record.metadata, "status": "error", "message": str(error)}
-            with suppress(OSError, UnknownRecordError):  # then `find_record` knows that it failed
+            # If this fails, `find_record` will see that the translation failed.
+            with suppress(OSError, UnknownRecordError):
                 if error.status == LEFT:
                     place = DOCUMENTS, self.client, self.record.id
                     await asyncio.to_thread(self.storage.delete, *place)
@@ -138,12 +139,12 @@ class ClientDocument:
             raise HTTPError(507, message) from error
 
     async def keep(self, facts: dict[str, Any], data: bytes) -> Record:
-        """Replace what is kept of it. Raises: as `Storage.update`."""
+        """Replace the content of the record; errors as for `Storage.update`."""
         place = DOCUMENTS, self.client, self.record.id
         return await asyncio.to_thread(self.storage.update, *place, lambda _: (facts, data))
 
     async def translate(self) -> bytes:
-        """The file with its translations."""
+        """The translated file."""
         async with self.turns, asyncio.timeout(SECONDS):
             await self.translate_portions()
             async with self.service.documents.turn(self.client):
@@ -152,7 +153,7 @@ class ClientDocument:
         return data
 
     async def translate_portions(self) -> None:
-        """Translate sentences a portion at a time, as soon as there is room for it."""
+        """Translate the sentences in portions, each as soon as there is room for it."""
         model, answers, numbers = self.model, list[Any](), count(1)
         while sentences := (await self.handle.ask("next", translations=answers))[0]["sentences"]:
             places = (f"sentence {number:,}" for number in numbers)
@@ -178,8 +179,8 @@ class ClientDocument:
             await asyncio.sleep(1)
 
     def answer(self, sentence: TranslationRequest) -> Any:
-        """The translation of a sentence, with the links of its words, as the process gets it. A
-        sentence without a translation stays as it is.
+        """The translation of a sentence with the links between its words, in the form that the
+        process reads. A sentence that could not be translated is left unchanged.
         """
         problems = sentence.result.problems
         self.problems += [each.at(sentence.place) for each in problems if each.kind != "parts"]
@@ -191,17 +192,17 @@ class ClientDocument:
 async def accept_document(
     service: Service, request: Request, entry: Entry, languages: tuple[str, str], terms: Terms = ()
 ) -> tuple[Record, "asyncio.Task[Record]"]:
-    """Begin to translate a file.
+    """Start to translate a file.
 
     Args:
-        entry: Fields of the request, with the file.
+        entry: Fields of the request, including the file.
         languages: Source and target, as for `Service.find_models`.
         terms: Terms with their translations.
 
-    Returns: its record, and the work on it, whose result is the record of the translation; cancel
-        it to drop the document.
-    Raises: HTTPError or DataError if that is not possible; ConfigError if nothing is kept;
-        ClientDisconnect if the client leaves before the file is read.
+    Returns: the record of the file, and a task whose result is the record of the translation;
+        cancelling the task drops the document.
+    Raises: HTTPError or DataError if the file cannot be translated; ConfigError if this server
+        keeps nothing; ClientDisconnect if the client leaves before the file is read.
     """
     models, file = service.find_models(*languages), entry.pop("file")
     if not isinstance(file, UploadedFile):
@@ -213,7 +214,7 @@ async def accept_document(
 
 
 async def explain_end(service: Service, work: Coroutine[Any, Any, Value]) -> Value:
-    """The result of work on a document. Raises: HTTPError if it fails, or is cancelled."""
+    """The result of work on a document. Raises: HTTPError if the work fails or is cancelled."""
     try:
         return await work
     except TimeoutError:
@@ -227,13 +228,13 @@ async def explain_end(service: Service, work: Coroutine[Any, Any, Value]) -> Val
 
 
 async def find_record(service: Service, request: Request) -> Record:
-    """The document that the path of a request names. It has an error if the server that was to
-    translate it has ended.
+    """The document named in the path of a request. Its status is `error` if the server that should
+    have translated it has ended.
 
     Raises: UnknownRecordError if the client has no such document.
     """
     storage, place = service.find_storage(), (DOCUMENTS, request.state.client)
-    for _ in range(2):  # it may have been finished while the server was looked for
+    for _ in range(2):  # the document may have been finished while this looked for its server
         record = await asyncio.to_thread(storage.read, *place, request.path_params["document_id"])
         facts = record.metadata
         if facts["status"] != "translating" or record.id in service.documents.records:
@@ -246,7 +247,7 @@ async def find_record(service: Service, request: Request) -> Record:
 
 
 def send_document(record: Record) -> Response:
-    """The response that is a document. Raises: HTTPError if it is not translated."""
+    """The response with a translated document. Raises: HTTPError if it is not translated."""
     if record.metadata["status"] != "done":
         raise HTTPError(503, record.metadata.get("message", "it is being translated"))
     name = quote(record.metadata["name"], safe="")

@@ -12,7 +12,7 @@ from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import client_digest
 
-# Of each model: its gauges, and its counters since it was loaded.
+# For each model: gauges, and counters since it was loaded.
 GAUGES: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
     "alive": ("1 if the engine can work, 0 if it has ended.", lambda m: m.thread.alive),
     "queue_pieces": ("Of texts that are accepted and not answered.", lambda m: m.backlog.pieces),
@@ -39,8 +39,8 @@ SECONDS = Histogram(
 
 
 class LoadCollector(Collector):
-    """Metrics of the engines, the documents, the threads and the event loop, read on request; no
-    engine is waited for.
+    """Metrics of the engines, documents, threads and event loop, read when they are asked for,
+    without waiting for an engine.
     """
 
     def __init__(self, service: Service):
@@ -74,10 +74,10 @@ class LoadCollector(Collector):
 
 
 def build_registry(service: Service) -> CollectorRegistry:
-    """A registry with the metrics of requests, engines, the service and the process."""
+    """A registry with the metrics of the requests, engines, service and process."""
     disable_created_metrics()
     registry = CollectorRegistry()
-    ProcessCollector(registry=registry)  # among others, resident memory
+    ProcessCollector(registry=registry)  # includes resident memory
     for collector in (LoadCollector(service), REQUESTS, SECONDS):
         registry.register(collector)
     return registry

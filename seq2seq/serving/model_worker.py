@@ -1,4 +1,4 @@
-"""A model that serves: the sentences of all clients share its batches."""
+"""A model in service; the sentences of all clients share its batches."""
 
 import asyncio
 import logging
@@ -33,19 +33,19 @@ from seq2seq.translation.translator import Translator
 
 log = logging.getLogger("seq2seq.serving")
 
-BEAMS = 5  # of a search for what a translation must contain, if the configured one is greedy
-SMALL = 512  # pieces of a request that is tried, however slow others were, if it is alone
+BEAMS = 5  # if a translation must contain something and the configured search is greedy
+SMALL = 512  # pieces: a request up to this size is always tried if it is the only one
 
 
 class Arithmetic(NamedTuple):
-    """A model's way to compute; `str()` describes it in the log.
+    """The way in which a model computes; `str()` is the text for the log.
 
     Attributes:
-        precision: As for `Translator.engine`.
-        beam_size: Beams of requests that do not name their own number.
-        threads: Threads of all processes together.
+        precision: Precision, as for `Translator.engine`.
+        beam_size: Number of beams for requests that do not name one.
+        threads: Number of threads of all processes together.
         decoder: `c` or `torch`.
-        reason: Reason why it is torch; empty for C.
+        reason: Reason why the native decoder is not used; empty if it is.
     """
 
     precision: str
@@ -61,26 +61,26 @@ class Arithmetic(NamedTuple):
 
 
 class ModelWorker:
-    """A model, the requests that it has accepted, and the thread that works on them. Its methods
-    are for the front, a single thread with an event loop.
+    """A model, the requests it has accepted, and the thread that works on them. The methods are for
+    the front, a single thread with an event loop.
 
     Args:
         name: Name that clients use.
         path: Checkpoint, or folder of a run.
-        device: As for `Translator.load`.
+        device: Device, as for `Translator.load`.
         search: Options of the search; None = as configured.
         engine: Options of the engine.
 
     Attributes:
-        arithmetic: How it computes.
+        arithmetic: How the model computes.
         sentences, queue, engine: Engines of sentences, of sentences in a fair order, and of texts.
-        choice: Weights that link words; None if no weights do.
-        backlog: Requests that are accepted and not answered yet.
-        documents: Number of documents that need it until they are finished.
-        document_turn: Semaphore held while a portion of a document is translated. Many portions at
-            a time would make steps longer for those who wait for a sentence, and documents hardly
-            faster.
-        queue_seconds, decode_seconds: Times of all requests that were answered or dropped.
+        choice: Attention weights used to link words; None if the model has none that link words.
+        backlog: Requests that were accepted and are not answered yet.
+        documents: Number of unfinished documents that need the model.
+        document_turn: Semaphore held while a portion of a document is translated. With many
+            portions at once, each step would take longer for clients who wait for a sentence, and
+            documents would hardly get faster.
+        queue_seconds, decode_seconds: Total times of all requests that were answered or dropped.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ModelWorker:
         data, configured = self.translator.config["data"], self.translator.config["decode"]
         self.source, self.target = (read_language(data[side]).tag for side in ("source", "target"))
         self.search = self.translator.search(**(search or {}))
-        self._searches = {self.search.beams: self.search}  # by beams
+        self._searches = {self.search.beams: self.search}  # by number of beams
         options = {"cache": "paged", "workers": 1, **(engine or {})}
         shortlist = find_shortlist(Path(path))
         if shortlist is not None:
@@ -116,7 +116,7 @@ class ModelWorker:
         self.documents = 0
         self.document_turn = asyncio.Semaphore(self.sentences.count)
         self.thread = EngineThread(self.engine, self.sentences, name)
-        self._linking = asyncio.Lock()  # words are linked for one request at a time
+        self._linking = asyncio.Lock()  # held while words are linked, for one request at a time
         try:
             self._warm_up(path)
         except BaseException:
@@ -124,8 +124,8 @@ class ModelWorker:
             raise
 
     def _warm_up(self, path: str | Path) -> None:
-        """Translate and align something: the first translation allocates memory, and worker
-        processes start when there is work for two.
+        """Translate and align something, since the first translation allocates memory, and worker
+        processes start only when there is work for two.
         """
         request = ClientRequest("")
         texts = [TranslationRequest("a", owner=request) for _ in range(self.sentences.count)]
@@ -134,7 +134,7 @@ class ModelWorker:
         self.choice = self.translator.find_choice(path)
 
     async def close(self) -> None:
-        """End the thread when everything is answered, and no document needs it any more."""
+        """End the thread once everything is answered and no document needs the model."""
         while (self.backlog.requests or self.documents) and self.thread.alive:
             await asyncio.sleep(0.05)
         await self.thread.stop()
@@ -142,7 +142,7 @@ class ModelWorker:
 
     @contextmanager
     def serve_document(self) -> Iterator[None]:
-        """Keep the model open for a document, also when another model has replaced it."""
+        """Context that keeps the model open for a document, even if another model replaces it."""
         self.documents += 1
         try:
             yield
@@ -150,7 +150,7 @@ class ModelWorker:
             self.documents -= 1
 
     def add(self, request: ClientRequest, texts: Sequence[TranslationRequest], beams: int) -> None:
-        """Encode sentences and add them to a request, for a search with at least `beams` beams."""
+        """Encode sentences and add them to a request, to search with at least `beams` beams."""
         rows = self.engine.codec.encode([sentence.text for sentence in texts])
         for sentence, ids in zip(texts, rows, strict=True):
             search = self._search(sentence, beams)
@@ -168,19 +168,19 @@ class ModelWorker:
         return self._searches[beams]
 
     def check_room(self, request: ClientRequest, limit: int, seconds: float) -> None:
-        """Check that a request can be translated, has room in the queue, and time.
+        """Check that a request can be translated, has room in the queue, and would be in time.
 
         Args:
-            limit: Pieces that may wait.
-            seconds: Seconds until the answer must be there.
+            limit: Largest number of waiting pieces.
+            seconds: Time until the client needs the answer.
 
-        Raises: HTTPError otherwise.
+        Raises: HTTPError if any of this is not so.
         """
         if not self.thread.alive:
             raise self.thread.crash_error()
         client, pieces = request.client, request.pieces
         if pieces <= SMALL and not self.backlog.requests:
-            return  # it is alone
+            return  # it is the only one
         if reason := self.backlog.refusal(client, pieces, limit):
             raise HTTPError(429, reason, {"retry-after": str(max(1, math.ceil(self.backlog.age)))})
         speed = self.queue.speed.pieces_per_second()
@@ -196,7 +196,7 @@ class ModelWorker:
             )
 
     def submit(self, request: ClientRequest) -> "asyncio.Future[None]":
-        """Accept a request. Returns: ends when it is answered; cancelling it drops the request."""
+        """Accept a request. Returns: a future; done when answered, and cancelled to drop it."""
         answer = self.thread.translate(request)
         if any(sentence.links for sentence in request.sentences):
             answer = asyncio.ensure_future(self._link_words(request, answer))
@@ -214,8 +214,8 @@ class ModelWorker:
             self.thread.cancel(request)
 
     async def _link_words(self, request: ClientRequest, answer: "asyncio.Future[None]") -> None:
-        """Wait until a request is translated, and link its words, a few between two steps. That
-        takes as long as several steps, and then the engine has as much time.
+        """Wait until a request is translated, and link its words a few at a time between two steps.
+        Linking a few takes as long as several steps; afterwards the engine gets as much time.
         """
         await answer
         for portion in slices_to_align(request):
@@ -227,7 +227,7 @@ class ModelWorker:
                     await asyncio.sleep(time.monotonic() - started_at)
 
     def best_so_far(self, sentences: Sequence[TranslationRequest]) -> "asyncio.Future[list[str]]":
-        """The best translations of some sentences, which may still change."""
+        """The best translations of some sentences so far; they may still change."""
 
         def best(sentence: TranslationRequest) -> str:
             found = sentence.result.translations

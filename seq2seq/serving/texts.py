@@ -1,4 +1,4 @@
-"""The texts of a request: split into sentences, translated by their models, and joined again."""
+"""The texts of a request: splitting them into sentences, translating these, joining the results."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -23,7 +23,7 @@ from seq2seq.translation.documents import join_translations, requests_of
 from seq2seq.translation.request import Translation, TranslationRequest
 
 EMPTY = Translation("", 0.0, [EOS], (0.0,))
-USUAL_PROBLEMS = ("parts", "truncated")  # such sentences are translated all the same
+USUAL_PROBLEMS = ("parts", "truncated")  # problems of sentences that are translated nevertheless
 
 
 @dataclass
@@ -31,8 +31,11 @@ class ClientText:
     """A text of a client's request, and the translations of its sentences.
 
     Attributes:
-        detected: Its language, if the client did not name it.
-        refusal: The reason why it is answered unchanged, if no model translates its language.
+        model: Model that translates the text.
+        document: Text, split into sentences.
+        sentences: Requests for the translation of each sentence.
+        detected: Language of the text if the client did not name it; else None.
+        refusal: Error if no model translates the language, so that the text is left unchanged.
     """
 
     model: ModelWorker
@@ -43,12 +46,12 @@ class ClientText:
 
     @property
     def source(self) -> str:
-        """Its language."""
+        """The language of the text."""
         return self.detected.language if self.refusal and self.detected else self.model.source
 
     @property
     def problems(self) -> list[str]:
-        """Messages: the reason of the refusal, or what is wrong with translations of sentences."""
+        """Messages about the refusal, or about problems with the translations of sentences."""
         if self.refusal:
             return [str(self.refusal)]
         return [
@@ -60,20 +63,20 @@ class ClientText:
 
     @property
     def size(self) -> int:
-        """Characters of its sentences."""
+        """Number of characters of the sentences."""
         return sum(len(each.text) for each in self.sentences)
 
     def translations(self) -> list[list[Translation]]:
-        """The translations of each sentence: an empty one for a sentence without pieces."""
+        """The translations of each sentence; an empty one for a sentence without pieces."""
         return [each.result.translations or [EMPTY] for each in self.sentences]
 
     def translation(self, rank: int = 0) -> str:
-        """The text of the translations of a rank, or of the last one if a sentence has fewer."""
+        """The translated text, made of the translations of a rank, or of the last rank there is."""
         chosen = [each[min(rank, len(each) - 1)] for each in self.translations()]
         return join_translations(self.document, chosen, self.model.choice, self.model.target)
 
     def alternatives(self, count: int) -> list[str]:
-        """The texts of the next ranks, at most `count`, without duplicates."""
+        """The translated texts of the `count` ranks after the best, without duplicates."""
         ranks = range(1, min(count + 1, max(map(len, self.translations()), default=0)))
         return list(dict.fromkeys(map(self.translation, ranks)))
 
@@ -98,20 +101,20 @@ def split_now(
     terms: Terms = (),
     **wishes: Any,
 ) -> list[ClientText]:
-    """Split texts into sentences, each text for the first model that has its languages. A text in
-    a language that no model translates has no sentences and a refusal, if other texts have a model.
+    """Split texts into sentences, and choose for each text the first model that translates its
+    language. If no model does, but there is one for other texts, the text gets a refusal and no
+    sentences.
 
     Args:
-        source: A language, or `auto`.
-        target: A language; empty = any.
-        name: Name of the model; empty = any.
-        read, split: As for `Document.of`.
+        source: Language, or `auto`.
+        target: Language; empty = any.
+        name: Name of a model, which then translates texts in any language; empty = any model.
+        read, split: Reader of tags and way to split, as for `Document.of`.
         terms: Terms with their translations.
-        wishes: As for `requests_of`.
+        wishes: Requirements on the translations, as for `requests_of`.
 
-    Raises: HTTPError if there is no such model, for too many characters, and if no model translates
-        the language of any text, unless the model is named; ConfigError if a language cannot be
-        detected.
+    Raises: HTTPError if there is no such model, the texts have too many characters, or no text is
+        in a language that a model translates; ConfigError if a language cannot be detected.
     """
     service.check_length(*texts)
     models = service.find_models(source, target, name)
@@ -141,7 +144,7 @@ def split_now(
 
 
 def foreign_text(what: str, detected: DetectedLanguage, models: Sequence[ModelWorker]) -> HTTPError:
-    """The refusal of a text in a language that none of the models translates from."""
+    """The error for a text in a language from which none of the models translates."""
     supported = ", ".join(dict.fromkeys(each.source for each in models))
     return HTTPError(
         400,
@@ -159,15 +162,15 @@ async def submit_texts(
     beams: int = 1,
     seconds: float | None = None,
 ) -> Coroutine[Any, Any, None]:
-    """Accept a request, and begin to translate its texts.
+    """Accept a request, and start to translate its texts.
 
     Args:
         beams: Smallest number of beams.
-        seconds: Seconds until the answer must be there; None = the limit of the service.
+        seconds: Time until the client needs the answer; None = the limit of the service.
 
-    Returns: ends when all texts are translated, or with an error; cancels the request if the client
-        disconnects or the time is over.
-    Raises: HTTPError if there is no room, or too little time.
+    Returns: a coroutine that returns when all texts are translated, or raises the error; it cancels
+        the request if the client disconnects or the time is over.
+    Raises: HTTPError if there is no room or too little time.
     """
     seconds = seconds or service.limits.deadline
     size = sum(text.size for text in texts)
@@ -199,9 +202,9 @@ async def answer_texts(
     """Translate texts.
 
     Args:
-        write: Writes the answer when all texts are translated; off the event loop.
-        ranks: Translations of each sentence that it writes.
-        options: As for `submit_texts`.
+        write: Function that makes the answer of the translated texts; called off the event loop.
+        ranks: Number of translations of each sentence in the answer.
+        options: Options for `submit_texts`.
 
     Returns: the answer.
     """

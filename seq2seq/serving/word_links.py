@@ -1,4 +1,4 @@
-"""Links between the words of translations and those of their sources."""
+"""The order of work for linking the words of translations with those of their sources."""
 
 from collections.abc import Iterator
 
@@ -6,13 +6,13 @@ from seq2seq.data.text.windows import split_by_padding
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.translation.request import TranslationRequest
 
-MAX_PADDED = 128  # pieces of the pairs that are aligned between two steps, or one pair
+MAX_PADDED = 128  # pieces, with padding, of the pairs aligned between two steps; or a single pair
 
-RankedSentence = tuple[TranslationRequest, int]  # one translation of a sentence, by its rank
+RankedSentence = tuple[TranslationRequest, int]  # with the rank of one of its translations
 
 
 def slices_to_align(request: ClientRequest) -> Iterator[list[RankedSentence]]:
-    """The translations whose words are linked, as many at a time as take little time."""
+    """The translations whose words are to be linked, in portions that take little time each."""
 
     def length_of(ranked: RankedSentence) -> int:
         sentence, rank = ranked

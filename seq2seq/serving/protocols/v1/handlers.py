@@ -1,4 +1,4 @@
-"""Our own protocol: everything that a model knows about a translation."""
+"""The project's own protocol, which shows everything a model knows about a translation."""
 
 import asyncio
 import json
@@ -20,11 +20,11 @@ from seq2seq.serving.texts import ClientText, answer_texts, split_texts, submit_
 from seq2seq.serving.validation import Entry
 from seq2seq.translation.request import Translation
 
-PARTIAL_SECONDS = 0.05  # between two looks at an unfinished translation
+PARTIAL_SECONDS = 0.05  # between checks of an unfinished translation
 
 
 async def models(service: Service, request: Request) -> Any:
-    """The models, and the limits of a request."""
+    """The models, and the limits on a request."""
     descriptions = [
         {
             "name": model.name,
@@ -43,7 +43,7 @@ async def models(service: Service, request: Request) -> Any:
 
 
 async def translate(service: Service, request: Request, entry: Entry) -> Any:
-    """The translations of each sentence of a text; as events, also the best so far."""
+    """The translations of each sentence of a text; sent as events, also the best text so far."""
     nbest, prefix, must_not = entry["nbest"], entry["prefix"], entry["must_not"]
     must = [[each] if isinstance(each, str) else each for each in entry["must"]]
     beams: Any = entry.get("beam_size", nbest)
@@ -69,7 +69,7 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
 
 
 async def alternatives(service: Service, request: Request, entry: Entry) -> Any:
-    """The ways to go on after the beginning of a translation."""
+    """The ways to continue a translation after its beginning."""
     count = entry["count"]
     text = await split_text(service, entry, count, split="none", alternatives=count)
     if not text.sentences:
@@ -84,7 +84,7 @@ async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) 
     """The text of a request; arguments and errors as for `split_texts`.
 
     Args:
-        links: Number of its translations whose words are linked, if the client wants links.
+        links: Number of translations of each sentence whose words are linked if the client asks.
     """
     service.check_length(entry["prefix"])
     wishes |= {"name": entry["model"], "prefix": entry["prefix"]}
@@ -103,12 +103,12 @@ async def send_events(
     write: Callable[[Sequence[ClientText]], str],
     ranks: int,
 ) -> AsyncIterator[str]:
-    """The best translation so far whenever it has changed, and then the answer, as server-sent
-    events.
+    """Server-sent events: the best translation so far whenever it has changed, and at the end the
+    answer.
 
     Args:
-        answer: Ends when the text is translated.
-        write, ranks: As for `answer_texts`.
+        answer: Future that is done when the text is translated.
+        write, ranks: Arguments of `answer_texts`.
     """
     sent, wait = "", PARTIAL_SECONDS
     join = partial(text.document.join, target=text.model.target)
@@ -122,7 +122,7 @@ async def send_events(
                 if best != sent:
                     sent = best
                     yield format_event("partial", json.dumps({"text": sent}, ensure_ascii=False))
-            # Of the time that others may use, looking takes a tenth at most.
+            # Checking may take at most a tenth of the time, which it takes from other clients.
             wait = max(PARTIAL_SECONDS, 10 * (time.monotonic() - began_at))
         answer.result()
         yield format_event("done", await run_off_loop(ranks * text.size, write, [text]))
@@ -142,7 +142,7 @@ def format_event(name: str, data: str) -> str:
 
 def to_json(texts: Sequence[ClientText], ranks: int, is_linked: bool) -> str:
     """The answer for a single text, in JSON: all sentences with their translations. Each sentence
-    is written separately, since nothing else can happen while JSON is written.
+    is encoded separately, since other threads cannot run while a value is encoded.
     """
     (text,) = texts
     model = text.model
@@ -162,13 +162,13 @@ def to_json(texts: Sequence[ClientText], ranks: int, is_linked: bool) -> str:
 
 
 def sentence_json(text: ClientText, source: str, best: list[Translation], is_linked: bool) -> Any:
-    """A sentence with its translations, and the links between their words."""
+    """A sentence with its translations, and with the links between their words."""
     model = text.model
     entries = [each.to_json(model.labels) for each in best]
     sentence = {"source": source, "translations": entries}
     if is_linked and model.choice:
         for entry, alignment in zip(entries, (each.alignment for each in best), strict=True):
-            # There are none of texts that cannot be aligned, such as long ones.
+            # Texts that cannot be aligned, such as very long ones, have no links.
             source_words, words = (alignment.source, alignment.target) if alignment else ([], [])
             sentence["source_words"] = [word._asdict() for word in source_words]
             entry["words"] = [word._asdict() for word in words]
