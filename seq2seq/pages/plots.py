@@ -109,9 +109,9 @@ def check_shape(grid: np.ndarray, expected: tuple[int, ...]) -> None:
     if 0 in expected:
         raise DataError("there is no alignment to draw: the source or the target has no words")
     if grid.shape != expected:
-        raise ValueError(f"weights have shape {grid.shape}; the words ask for {expected}")
+        raise ValueError(f"weights have shape {grid.shape}; the words need {expected}")
     if not np.isfinite(grid).all():
-        raise ValueError("weights hold values that are not finite")
+        raise ValueError("weights should be finite numbers")
 
 
 class MapLayout(NamedTuple):

@@ -152,9 +152,9 @@ def lengths_section(tested: Tested) -> str:
 def sentences_section(tested: Tested) -> str:
     worst, best = extremes(tested.judged, SHOWN)
     if not worst:
-        return '<p class="missing">Not available: it takes two sentences or more</p>'
+        return '<p class="missing">Not available: this needs at least two sentences</p>'
     return (
-        '<p class="note">By sentence chrF; of equal ones the longer first.</p>'
+        '<p class="note">Sorted by sentence chrF; if equal, longer sentences come first.</p>'
         f'<h3>Worst</h3><ul class="sentences">{"".join(map(sentence_item, worst))}</ul>'
         f'<h3>Best</h3><ul class="sentences">{"".join(map(sentence_item, best))}</ul>'
     )

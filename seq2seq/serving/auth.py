@@ -113,7 +113,7 @@ class GuardMiddleware:
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             check_origin(headers, self.access.origins)
         if self.requests > self.max_requests and not scope["path"].startswith("/health/"):
-            message = f"{self.max_requests:,} requests are being answered already"
+            message = f"the server is answering {self.max_requests:,} requests already"
             raise HTTPError(503, message, {"retry-after": "1", "connection": "close"})
 
 
@@ -168,7 +168,7 @@ def read_keys(path: Path) -> list[bytes]:
     """
     keys = path.read_bytes().removeprefix(codecs.BOM_UTF8).split()
     if not keys:
-        raise ConfigError(f"{path} has no key: write one or more, a line for each")
+        raise ConfigError(f"{path} has no keys: write one on each line")
     return keys
 
 
@@ -183,6 +183,6 @@ def authorize(keys: Collection[bytes] | None, key: str, request: Request) -> str
     given = key.strip().encode("utf-8", "replace")
     matches = [hmac.compare_digest(given, known) for known in keys]
     if not any(matches):
-        others = "api_key or auth_key in the query or body, before a file and in its first 64 KiB"
-        raise HTTPError(403, f"a key is needed: Authorization: Bearer KEY; or {others}")
+        others = "api_key or auth_key in the query or body (its first 64 KiB, before any file)"
+        raise HTTPError(403, f"a key is needed: send Authorization: Bearer KEY, or {others}")
     return key.strip()

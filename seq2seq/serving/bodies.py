@@ -53,7 +53,7 @@ class Body:
             if size <= limit:
                 self._keep(chunk, known=True)
         if size > limit:
-            raise HTTPError(413, f"the body has {size:,} bytes; at most {limit:,} are read")
+            raise HTTPError(413, f"the body has {size:,} bytes; at most {limit:,} are allowed")
         return bytes(self._data)
 
     def release(self) -> None:

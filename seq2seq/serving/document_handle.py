@@ -68,9 +68,9 @@ class DocumentHandle:
         seconds = WRITING if verb == "write" else PARSING
         limits = {
             -signal.SIGXCPU: f"more than {seconds} seconds of computing",
-            -signal.SIGKILL: "more memory than there is",
+            -signal.SIGKILL: "more memory than is available",
         }
         if code in limits:
-            raise HTTPError(413, f"{self.name} takes {limits[code]}: cut it into several files")
+            raise HTTPError(413, f"{self.name} needs {limits[code]}: split it into several files")
         log.error("the process of a document has ended with code %d", code)
         raise HTTPError(500, f"{self.name}: the process that reads it has ended unexpectedly")

@@ -151,11 +151,11 @@ def answer(reader: DocumentReader, verb: str, arguments: dict[str, Any]) -> Mess
     except DataError as error:
         problem = {"status": 400, "error": str(error)}
     except MemoryError:
-        much = f"{reader.name} takes more memory than a file of its size may"
-        problem = {"status": 413, "error": f"{much}: cut it into several files"}
+        much = f"{reader.name} needs more memory than a file of its size may use"
+        problem = {"status": 413, "error": f"{much}: split it into several files"}
     except Exception as error:  # the message may contain the client's text
         bug = "\n".join([type(error).__name__, *traceback.format_tb(error.__traceback__)])
-        problem = {"status": 500, "error": "an error of the server: its log says where", "bug": bug}
+        problem = {"status": 500, "error": "an error in the server: see its log", "bug": bug}
     return problem, b""
 
 

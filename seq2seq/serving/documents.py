@@ -34,8 +34,8 @@ OPENING = 300  # seconds until a file must have been read, including the wait fo
 SECONDS = 3600  # until a document must be translated
 CHARACTERS = 10**6  # of a document
 MAX_PROBLEMS = 20  # of a document that are reported to its client
-STOPPED = "the server stopped: send it again"
-NOT_KEPT = "its translation cannot be kept: the server's log says why"
+STOPPED = "the server stopped before the document was translated: send it again"
+NOT_KEPT = "the translation could not be saved: the server's log says why"
 LEFT = 499  # status of a document that its client no longer waits for
 
 
@@ -101,9 +101,9 @@ class ClientDocument:
         facts, _ = await self.handle.ask("open", language=self.model.source, whole=whole)
         characters, longest = int(facts["characters"]), facts["longest"]
         if characters > CHARACTERS:
-            raise HTTPError(413, f"{characters:,} characters; a document may have {CHARACTERS:,}")
+            raise HTTPError(413, f"it has {characters:,} characters, more than {CHARACTERS:,}")
         if longest > (limit := self.service.limits.characters):
-            message = f"it has a sentence of {longest:,} characters; one may have {limit:,}"
+            message = f"it has a sentence of {longest:,} characters, more than {limit:,}"
             raise HTTPError(413, f"{message}: add full stops or line breaks")
         return characters
 
@@ -134,7 +134,7 @@ class ClientDocument:
             return await self.keep(facts, data)
         except (OSError, ConfigError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            log.error("the translation of a document cannot be kept: %s", reason)
+            log.error("the translation of a document could not be saved: %s", reason)
             message = NOT_KEPT if isinstance(error, OSError) else str(error)
             raise HTTPError(507, message) from error
 
@@ -206,7 +206,7 @@ async def accept_document(
     """
     models, file = service.find_models(*languages), entry.pop("file")
     if not isinstance(file, UploadedFile):
-        raise HTTPError(400, "file should be a part of a form that has a file name")
+        raise HTTPError(400, "file should be sent as a part of a multipart form, with a file name")
     document = ClientDocument(service, request.state.client, file)
     opening = explain_end(service, document.open(languages[0], models, terms))
     await wait_for_answer(service.documents.run(opening), request.receive, OPENING)
@@ -222,7 +222,7 @@ async def explain_end(service: Service, work: Coroutine[Any, Any, Value]) -> Val
     except asyncio.CancelledError:
         if service.draining:
             raise HTTPError(503, STOPPED) from None
-        raise HTTPError(LEFT, "its client has left") from None
+        raise HTTPError(LEFT, "the client has disconnected") from None
     except Exception as error:
         raise HTTPError.from_exception(error) from error
 
@@ -249,7 +249,7 @@ async def find_record(service: Service, request: Request) -> Record:
 def send_document(record: Record) -> Response:
     """The response with a translated document. Raises: HTTPError if it is not translated."""
     if record.metadata["status"] != "done":
-        raise HTTPError(503, record.metadata.get("message", "it is being translated"))
+        raise HTTPError(503, record.metadata.get("message", "it is still being translated"))
     name = quote(record.metadata["name"], safe="")
     headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
     return Response(record.content, 200, headers, "application/octet-stream")

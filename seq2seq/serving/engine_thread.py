@@ -39,8 +39,8 @@ class EngineThread:
         self.engine, self.sentences, self.name = engine, sentences, name
         self.alive = True
         self._end = (
-            "has stopped working, and the server's log says where: load it again (SIGHUP), or "
-            "start the server again"
+            "has stopped working (see the server's log): load it again with SIGHUP, or restart the "
+            "server"
         )
         self._active: set[ClientRequest] = set()  # requests with sentences in the engine
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -124,7 +124,7 @@ class EngineThread:
                 self._advance()
         except BaseException as error:
             self.alive = False
-            log.critical("the engine of %s has ended", self.name)
+            log.critical("the engine of %s has stopped", self.name)
             log_traceback(error)
             self._loop.call_soon_threadsafe(self._end_calls)
 

@@ -45,7 +45,7 @@ class HTTPError(Exception):
                 log.error("%s", error)
                 return cls(500, str(error))
         log_traceback(error)
-        return cls(500, "an error of the server: its log says where")
+        return cls(500, "an error in the server: see its log")
 
     def response(self) -> Response:
         """The response; `message` is for clients of DeepL's protocol."""

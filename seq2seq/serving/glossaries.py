@@ -51,11 +51,11 @@ def parse_entries(text: str, kind: str, pair: str) -> dict[str, str]:
             if "-".join(map(language_code, phrases[2:])) not in ("", pair):
                 raise HTTPError(400, f"line {number} of entries is for other languages than {pair}")
             if phrases[0] in entries:
-                raise HTTPError(400, f"line {number} of entries has the term of an earlier one")
+                raise HTTPError(400, f"line {number} of entries repeats an earlier term")
             entries[phrases[0]] = phrases[1]
             check_entry_count(entries)
     except csv.Error as error:
-        raise HTTPError(400, f"line {rows.line_num} of entries is no {kind}: {error}") from None
+        raise HTTPError(400, f"line {rows.line_num} of entries is not {kind}: {error}") from None
     if not entries:
         raise HTTPError(400, "entries is empty: write a term and its translation on each line")
     return entries
@@ -68,7 +68,7 @@ def is_phrase(text: str) -> bool:
 def check_entry_count(entries: Entries) -> None:
     """Raises: HTTPError if a glossary has too many entries."""
     if len(entries) > MAX_ENTRIES:
-        raise HTTPError(413, f"a glossary has more than {MAX_ENTRIES:,} entries; no more are kept")
+        raise HTTPError(413, f"a glossary may have at most {MAX_ENTRIES:,} entries")
 
 
 def format_entries(entries: Entries) -> str:

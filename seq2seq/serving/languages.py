@@ -24,7 +24,7 @@ LANGUAGES = (
 )
 NAMES = dict(each.split() for each in LANGUAGES.split(", "))  # English name by code
 VARIANTS = {"Hans": "simplified", "Hant": "traditional"}
-NO_DETECTOR = "languages are detected by py3langid: pip install 'seq2seq-attention-zoo[detect]'"
+NO_DETECTOR = "detecting languages needs py3langid: pip install 'seq2seq-attention-zoo[detect]'"
 # A language that is no candidate is detected if it is so much more probable than the best one.
 FOREIGN_RATIO = 100
 MAX_CHARACTERS = 1000  # of a text that are read to detect its language
@@ -67,7 +67,7 @@ def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> Detec
     if not known:
         if len(set(candidates)) == 1:
             return DetectedLanguage(candidates[0], 0.0)
-        unknown = f"the detector knows none of {', '.join(candidates)}: name the source"
+        unknown = f"cannot detect any of {', '.join(candidates)}: name the source language"
         raise ConfigError(unknown if detector else NO_DETECTOR)
     best = max(known, key=lambda code: (probabilities[language_code(code)], fits(text, code)))
     likely = max(probabilities, key=probabilities.__getitem__)

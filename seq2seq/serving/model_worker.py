@@ -190,8 +190,8 @@ class ModelWorker:
         if needed > seconds:
             raise HTTPError(
                 429,
-                f"this takes about {needed:.0f} seconds, and should take {seconds:g} at most: give "
-                "it in smaller parts, allow more time (deadline), or try again later",
+                f"this would take about {needed:.0f} seconds, more than the {seconds:g} allowed: "
+                "send smaller parts, allow more time (deadline), or try again later",
                 {"retry-after": str(math.ceil(needed - seconds))},
             )
 

@@ -15,8 +15,8 @@ MEASURED = 2.0  # seconds with a full engine that are enough to judge its speed
 REMEMBERED = 20.0  # seconds with a full engine after which older measurements count half
 VALID = 60.0  # seconds for which a measured speed is used
 
-QUEUE_FULL = "too much waits to be translated: try again a little later"
-CLIENT_QUEUE_FULL = "your other texts take all the room you may have: wait until they are done"
+QUEUE_FULL = "too many texts are waiting: try again a little later"
+CLIENT_QUEUE_FULL = "your other texts fill your share of the queue: wait until they are done"
 
 
 class Backlog:

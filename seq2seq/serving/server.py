@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
             await self.service.load()
         except Exception as error:
             if self.service.models:
-                log.error("not loaded, so the models are as they were: %s", error)
+                log.error("loading failed, so the old models stay in use: %s", error)
                 return
             self.failure = error
             self.should_exit = True
@@ -105,7 +105,7 @@ class Server(uvicorn.Server):
         except AttributeError as error:  # these attributes of connections are private to uvicorn
             self._sees_connections = False
             version = uvicorn.__version__
-            log.warning("connections without a request stay open: uvicorn %s: %s", version, error)
+            log.warning("idle connections can no longer be closed (uvicorn %s): %s", version, error)
         if self.service.storage and counter % (10 * EXPIRY) == 0:
             self._run(partial(asyncio.to_thread, self.service.storage.expire))
         return bool(await super().on_tick(counter))

@@ -78,7 +78,7 @@ class Service:
                 try:
                     self.keys = read_keys(self.keys_file)
                 except (OSError, ConfigError) as error:
-                    log.error("keys not read again, so they are as they were: %s", error)
+                    log.error("cannot read the keys again, so the old ones stay in use: %s", error)
             loaded = await self._build_models()
             if any(lacks_library(model.source) for model in loaded.values()):
                 log.warning(LIBRARY_ADVICE)
@@ -118,7 +118,7 @@ class Service:
         what = f"{format_count(count, 'document')} in progress, which may take {self.grace:g} s"
         log.info("draining: %s (--grace); %s", what, rest)
         if late := await self.documents.finish(self.grace):
-            log.warning("%s not finished, and got an error", format_count(late, "document"))
+            log.warning("%s not finished: ended with an error", format_count(late, "document"))
         await self._close(self.models)
 
     async def _close(self, models: Mapping[str, ModelWorker]) -> None:
@@ -144,7 +144,7 @@ class Service:
         """The storage. Raises: ConfigError if this server keeps nothing."""
         if self.storage is None:
             raise ConfigError(
-                "this server keeps nothing of its clients; to keep glossaries, suggestions and "
+                "this server keeps nothing for its clients; to keep glossaries, suggestions and "
                 "documents, start it with --keep-in FOLDER"
             )
         return self.storage

@@ -190,13 +190,12 @@ class Storage:
         if not folder.is_dir():
             count = sum(1 for _ in self.folder.glob(f"{kind.name}/*"))
             if count >= CLIENTS:
-                raise NoRoomError(f"{kind.name} of {count:,} clients are kept already: no more are")
+                raise NoRoomError(f"no room: {kind.name} of {count:,} clients are kept already")
         elif len(os.listdir(folder)) >= kind.records:
             records = [read_record(path, limit=0) for path in record_paths(folder)]
             failed = [each for each in records if each.metadata.get("status") == "error"]
             if not failed:
-                what = f"{kind.records:,} {kind.name} already"
-                raise NoRoomError(f"you have {what}: no more are kept")
+                raise NoRoomError(f"no room: you have {kind.records:,} {kind.name} already")
             oldest = min(failed, key=lambda record: record.created_at)
             remove_record(folder / oldest.id)
 
@@ -206,7 +205,7 @@ class Storage:
     def _find(self, kind: Kind, client: str, record_id: str) -> Path:
         path = self._folder(kind, client) / record_id
         if not ID.fullmatch(record_id) or has_expired(kind, path):
-            raise UnknownRecordError(f"{record_id[:50]!r} is none of your {kind.name}")
+            raise UnknownRecordError(f"{record_id[:50]!r} is not one of your {kind.name}")
         return path
 
 
@@ -251,7 +250,7 @@ def save_record(kind: Kind, path: Path, record: Record) -> None:
     line = json.dumps(head, ensure_ascii=False).encode() + b"\n"
     size = len(line) + len(record.content)
     if size > kind.size:
-        raise ConfigError(f"this has {size:,} bytes; of {kind.name}, {kind.size:,} each are kept")
+        raise ConfigError(f"this has {size:,} bytes; {kind.name} may have {kind.size:,} bytes each")
     with replacing(path) as file:
         file.write(line + record.content)
 

@@ -148,8 +148,8 @@ def foreign_text(what: str, detected: DetectedLanguage, models: Sequence[ModelWo
     supported = ", ".join(dict.fromkeys(each.source for each in models))
     return HTTPError(
         400,
-        f"{what} seems to be {english_name(detected.language)}, from which nothing is "
-        f"translated here. Supported: {supported}. If it is one of these, name the source language "
+        f"{what} seems to be {english_name(detected.language)}, which this server does not "
+        f"translate. Supported: {supported}. If it is one of these, name the source language "
         "instead of auto",
     )
 

@@ -217,7 +217,7 @@ def validate(value: Any, schema: Any, name: str) -> Any:
         raise HTTPError(400, f"{name} should be of type {kinds}")
     maximum = schema.get("maxItems", schema.get("maxLength"))
     if maximum is not None and len(value) > maximum:
-        raise HTTPError(413, f"{name} has a length of {len(value):,}; at most {maximum:,} are read")
+        raise HTTPError(413, f"{name} has length {len(value):,}; at most {maximum:,} is allowed")
     match schema["type"]:
         case "object":
             return validate_fields(value, schema)

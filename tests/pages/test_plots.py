@@ -223,9 +223,9 @@ def test_no_words_are_refused(tmp_path):
 
 def test_weights_that_do_not_fit_are_refused_before_anything_is_written(tmp_path):
     path = tmp_path / "map.png"
-    with pytest.raises(ValueError, match=r"shape \(3, 4\); the words ask for \(4, 3\)"):
+    with pytest.raises(ValueError, match=r"shape \(3, 4\); the words need \(4, 3\)"):
         plot_alignment(WEIGHTS, TARGET, SOURCE, path=path)
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="should be finite"):
         plot_alignment(np.full((3, 4), np.nan), SOURCE, TARGET, path=path)
     with pytest.raises(ValueError, match=r"shape \(4,\)"):
         plot_alignment(WEIGHTS[0], SOURCE, TARGET, path=path)

@@ -106,7 +106,7 @@ def test_glossaries_are_for_documents_too(client: TestClient) -> None:
         ("a.txt", b"\xff", 400, "not UTF-8"),
         ("", b"a", 400, ""),
         ("a.txt", b"a" * 2**23, 413, "at most 8,388,608"),
-        ("a.txt", b"word. " * 400_000, 413, "a document may have"),
+        ("a.txt", b"word. " * 400_000, 413, "characters, more than 1,000,000"),
     ],
 )
 def test_what_is_no_document_is_refused(
@@ -228,7 +228,10 @@ def test_a_document_goes_on_with_its_model_when_models_are_loaded_again(
 
 @pytest.mark.parametrize(
     ("error", "message"),
-    [(OSError(28, "No space left"), "cannot be kept"), (ConfigError("it is large"), "it is large")],
+    [
+        (OSError(28, "No space left"), "could not be saved"),
+        (ConfigError("it is large"), "it is large"),
+    ],
 )
 def test_a_translation_that_cannot_be_kept_is_an_error(
     client: TestClient,
@@ -253,8 +256,8 @@ def test_a_translation_that_cannot_be_kept_is_an_error(
         largest[0] = size
         status = wait(client, upload(client, "a.txt", LINES[0]))
         assert status["status"] == "error"
-        assert (message if size == 0 else "cannot be kept") in status["message"]
-    assert "cannot be kept: " in caplog.text
+        assert (message if size == 0 else "could not be saved") in status["message"]
+    assert "could not be saved: " in caplog.text
 
 
 def test_documents_go_on_when_the_lock_of_their_server_is_deleted(

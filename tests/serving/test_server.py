@@ -194,7 +194,7 @@ def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(
     [
         (("nowhere",), "nowhere"),
         (("{path}", "--host", "0.0.0.0"), "--no-auth"),
-        (("{path}", "--keys", "{empty}"), "has no key"),
+        (("{path}", "--keys", "{empty}"), "has no keys"),
         (("{path}", "{path}"), "one name"),
         (("--model", "a={empty}"), "checkpoint"),
         ((), "seq2seq serve RUN"),

@@ -55,7 +55,7 @@ def test_a_client_has_nothing_but_its_own(storage: Storage) -> None:
     storage.create(KIND, "b", {}, b"b")
     assert [each.id for each in storage.list_records(KIND, "a")] == [own.id]
     for client, kind in (("b", KIND), ("", KIND), ("a", BRIEF)):
-        with pytest.raises(UnknownRecordError, match="none of your"):
+        with pytest.raises(UnknownRecordError, match="not one of your"):
             storage.read(kind, client, own.id)
         with pytest.raises(UnknownRecordError):
             storage.delete(kind, client, own.id)
@@ -87,9 +87,9 @@ def test_each_client_has_room_for_so_many_and_all_for_so_many_clients(
     storage.create(KIND, "b", {}, b"")
     with pytest.raises(ConfigError, match="of 2 clients"):
         storage.create(KIND, "c", {}, b"")
-    with pytest.raises(ConfigError, match="200 each are kept"):
+    with pytest.raises(ConfigError, match="may have 200 bytes each"):
         storage.create(KIND, "b", {}, b"x" * 200)
-    with pytest.raises(ConfigError, match="200 each are kept"):
+    with pytest.raises(ConfigError, match="may have 200 bytes each"):
         storage.update(KIND, "a", last.id, lambda old: ({"name": "x" * 200}, b""))
     assert storage.read(KIND, "a", last.id) == last
     storage.delete(KIND, "a", last.id)

@@ -326,4 +326,4 @@ def test_a_load_reads_the_keys_again_and_keeps_them_if_it_cannot(
         change()  # type: ignore[operator]
         load()
         assert codes("first", "other", "") == [403, 200, 403]
-        assert "keys not read again" in caplog.text
+        assert "cannot read the keys again" in caplog.text

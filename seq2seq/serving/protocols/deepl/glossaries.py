@@ -166,7 +166,7 @@ async def parse_dictionaries(service: Service, described: list[Entry]) -> Dictio
         model = service.find_models(each["source_lang"], each["target_lang"])[0]
         known = pair_of({"source_lang": model.source, "target_lang": model.target})
         if pair in dictionaries or pair != known:
-            raise HTTPError(400, f"{pair}: each dictionary is for two languages, and they differ")
+            raise HTTPError(400, f"{pair}: a dictionary is for two languages, and the only one")
         entries, form = each["entries"], each["entries_format"]
         dictionaries[pair] = await run_off_loop(len(entries), parse_entries, entries, form, pair)
     return dictionaries
@@ -214,7 +214,7 @@ def bilingual_json(record: Record) -> dict[str, Any]:
     glossary = multilingual_json(record)
     dictionaries = glossary.pop("dictionaries")
     if len(dictionaries) != 1:
-        raise HTTPError(400, "this glossary is not of one pair of languages: see /v3/glossaries")
+        raise HTTPError(400, "this glossary is not for one pair of languages: use /v3/glossaries")
     return {**glossary, **dictionaries[0], "ready": True}
 
 

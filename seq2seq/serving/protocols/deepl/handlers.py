@@ -124,7 +124,7 @@ async def find_document(service: Service, request: Request, entry: Entry) -> Rec
     """The document of a request. Raises: UnknownRecordError if it or its key is unknown."""
     record = await find_record(service, request)
     if not hmac.compare_digest(record.metadata["key"].encode(), entry["document_key"].encode()):
-        raise UnknownRecordError("document_key is not that of this document")
+        raise UnknownRecordError("document_key does not belong to this document")
     return record
 
 

@@ -48,16 +48,16 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     must = [[each] if isinstance(each, str) else each for each in entry["must"]]
     beams: Any = entry.get("beam_size", nbest)
     if beams < nbest:
-        raise HTTPError(400, f"nbest={nbest} needs as many beams: beam_size={nbest}, or none")
+        raise HTTPError(400, f"nbest={nbest} needs beam_size={nbest} or more, or no beam_size")
     length = sum(map(len, chain(must_not, *must)))
     if length > MAX_CHARACTERS:
-        limit = f"at most {MAX_CHARACTERS:,} are searched for at once"
+        limit = f"at most {MAX_CHARACTERS:,} are allowed together"
         raise HTTPError(413, f"must and must_not have {length:,} characters; {limit}")
     wishes = {"must": must, "must_not": must_not, "terms": entry["glossary"]}
     split = None if entry["split"] else "none"
     text = await split_text(service, entry, nbest, split=split, **wishes)
     if len(text.sentences) != 1 and (prefix or must):
-        raise HTTPError(400, "prefix and must are for a text of one sentence; or add split=false")
+        raise HTTPError(400, "prefix and must need a text of one sentence, or split=false")
     options = {"beams": beams, "seconds": entry.get("deadline")}
     write = partial(to_json, ranks=nbest, is_linked=entry["links"])
     if "text/event-stream" in request.headers.get("accept", ""):
@@ -73,7 +73,7 @@ async def alternatives(service: Service, request: Request, entry: Entry) -> Any:
     count = entry["count"]
     text = await split_text(service, entry, count, split="none", alternatives=count)
     if not text.sentences:
-        raise HTTPError(400, "the text is empty: give a sentence")
+        raise HTTPError(400, "the text is empty: send a sentence")
     write = partial(to_json, ranks=count, is_linked=entry["links"])
     options = {"ranks": count, "seconds": entry.get("deadline")}
     content = await answer_texts(service, request, [text], write, **options)
