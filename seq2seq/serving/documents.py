@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AsyncExitStack, suppress
 from itertools import count
 from pathlib import PurePath
 from typing import Any
@@ -20,7 +20,7 @@ from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.event_loop import Value, run_off_loop
 from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import detect
-from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.model_worker import ModelWorker, hold_open
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
 from seq2seq.serving.texts import foreign_text
@@ -60,13 +60,11 @@ class ClientDocument:
         """Read the file, and choose the first of `models` that translates its language."""
         async with AsyncExitStack() as turns:
             turns.enter_context(self.service.documents.admit(self.client))
-            with ExitStack() as candidates:
-                for each in models:
-                    candidates.enter_context(each.serve_document())
+            with hold_open(models):
                 async with self.service.documents.turn(self.client):
                     await turns.enter_async_context(self.handle)
                     characters = await self.read(source, models)
-                turns.enter_context(self.model.serve_document())
+                turns.enter_context(hold_open([self.model]))
             size = 100 * len(terms)
             self.glossary = await run_off_loop(size, build_glossary, terms, self.model.source)
             facts = {

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -96,7 +96,8 @@ class EngineThread:
         return result
 
     def _end_calls(self) -> None:
-        set_results([(result, self.crash_error()) for result in self._results])
+        for result in self._results:
+            set_result(result, self.crash_error())
 
     # Methods of the thread itself.
 
@@ -116,7 +117,7 @@ class EngineThread:
                 value = work(*given)
             except Exception as error:
                 value = error
-            self._tell([(result, value)])
+            self._tell(result, value)
 
     def _run(self) -> None:
         try:
@@ -142,30 +143,27 @@ class EngineThread:
 
     def _advance(self) -> None:
         try:
-            self._finish(self.engine.advance())
+            for sentence in self.engine.advance():
+                self._finish(sentence)
         except Exception as error:  # for example out of memory: the engine has dropped everything
             for request in list(self._active):
                 self._fail(request, error)
 
-    def _finish(self, ended: Sequence[TranslationRequest]) -> None:
-        """Answer the requests whose last sentence has ended."""
-        complete: list[ClientRequest] = []
-        for sentence in ended:
-            request: ClientRequest = sentence.owner
-            if request not in self._active:  # the request was dropped
-                continue
-            if sentence.error:
-                self._fail(request, sentence.error)
-            elif request.finish(sentence):
-                complete.append(request)
-        if complete:
-            self._tell([(request.answer, None) for request in complete])
-            self._active.difference_update(complete)
+    def _finish(self, sentence: TranslationRequest) -> None:
+        """Answer the request of a sentence that has ended, if it failed or was the last one."""
+        request: ClientRequest = sentence.owner
+        if request not in self._active:  # the request was dropped
+            return
+        if sentence.error:
+            self._fail(request, sentence.error)
+        elif request.finish(sentence):
+            self._active.discard(request)
+            self._tell(request.answer, None)
 
     def _fail(self, request: ClientRequest, error: Exception) -> None:
         """Answer a request with an error."""
         self._drop(request)
-        self._tell([(request.answer, error)])
+        self._tell(request.answer, error)
 
     def _drop(self, request: ClientRequest) -> None:
         self._active.discard(request)
@@ -174,17 +172,16 @@ class EngineThread:
         except Exception as error:
             log_traceback(error)
 
-    def _tell(self, results: Sequence[tuple["asyncio.Future[Any]", Any]]) -> None:
-        """Let the front set the results or errors of futures."""
-        self._loop.call_soon_threadsafe(set_results, results)
+    def _tell(self, future: "asyncio.Future[Any]", result: Any) -> None:
+        """Let the front set the result or error of a future."""
+        self._loop.call_soon_threadsafe(set_result, future, result)
 
 
-def set_results(results: Sequence[tuple["asyncio.Future[Any]", Any]]) -> None:
-    """Set the results or errors of futures, except those that are done."""
-    for future, result in results:
-        if future.done():
-            continue
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+def set_result(future: "asyncio.Future[Any]", result: Any) -> None:
+    """Set the result or error of a future, unless it is done."""
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -67,7 +67,7 @@ def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> Detec
     if not known:
         if len(set(candidates)) == 1:
             return DetectedLanguage(candidates[0], 0.0)
-        unknown = f"cannot detect any of {', '.join(candidates)}: name the source language"
+        unknown = f"the detector knows none of {', '.join(candidates)}: name the source language"
         raise ConfigError(unknown if detector else NO_DETECTOR)
     best = max(known, key=lambda code: (probabilities[language_code(code)], fits(text, code)))
     likely = max(probabilities, key=probabilities.__getitem__)

@@ -5,7 +5,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from seq2seq.base.errors import format_count
+from seq2seq.data.text.windows import split_by_padding
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.constraints.placeholders import Placeholders
 from seq2seq.decoding.constraints.request import Rules
@@ -24,7 +25,6 @@ from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.queue import Backlog, QueuedEngine
-from seq2seq.serving.word_links import slices_to_align
 from seq2seq.text.documents.placeholders import PLACEHOLDERS
 from seq2seq.text.languages import read_language
 from seq2seq.translation.documents import add_alignments
@@ -34,6 +34,7 @@ from seq2seq.translation.translator import Translator
 log = logging.getLogger("seq2seq.serving")
 
 BEAMS = 5  # if a translation must contain something and the configured search is greedy
+MAX_PADDED = 128  # pieces, with padding, of the pairs aligned between two steps; or a single pair
 SMALL = 512  # pieces: a request up to this size is always tried if it is the only one
 
 
@@ -76,7 +77,7 @@ class ModelWorker:
         sentences, queue, engine: Engines of sentences, of sentences in a fair order, and of texts.
         choice: Attention weights used to link words; None if the model has none that link words.
         backlog: Requests that were accepted and are not answered yet.
-        documents: Number of unfinished documents that need the model.
+        holds: Number of contexts of `hold_open` that need the model.
         document_turn: Semaphore held while a portion of a document is translated. With many
             portions at once, each step would take longer for clients who wait for a sentence, and
             documents would hardly get faster.
@@ -113,7 +114,7 @@ class ModelWorker:
         self.labels = self.translator.target.texts()
         self.backlog = Backlog()
         self.queue_seconds = self.decode_seconds = 0.0
-        self.documents = 0
+        self.holds = 0
         self.document_turn = asyncio.Semaphore(self.sentences.count)
         self.thread = EngineThread(self.engine, self.sentences, name)
         self._linking = asyncio.Lock()  # held while words are linked, for one request at a time
@@ -134,20 +135,11 @@ class ModelWorker:
         self.choice = self.translator.find_choice(path)
 
     async def close(self) -> None:
-        """End the thread once everything is answered and no document needs the model."""
-        while (self.backlog.requests or self.documents) and self.thread.alive:
+        """End the thread once everything is answered and nothing holds the model open."""
+        while (self.backlog.requests or self.holds) and self.thread.alive:
             await asyncio.sleep(0.05)
         await self.thread.stop()
         self.sentences.close()
-
-    @contextmanager
-    def serve_document(self) -> Iterator[None]:
-        """Context that keeps the model open for a document, even if another model replaces it."""
-        self.documents += 1
-        try:
-            yield
-        finally:
-            self.documents -= 1
 
     def add(self, request: ClientRequest, texts: Sequence[TranslationRequest], beams: int) -> None:
         """Encode sentences and add them to a request, to search with at least `beams` beams."""
@@ -218,11 +210,15 @@ class ModelWorker:
         Linking a few takes as long as several steps; afterwards the engine gets as much time.
         """
         await answer
-        for portion in slices_to_align(request):
+        translations = (
+            (sentence, rank)
+            for sentence in request.sentences
+            for rank in range(len(sentence.result.translations[: sentence.links]))
+        )
+        for portion in split_by_padding(translations, longer_side, MAX_PADDED):
             async with self._linking:
                 started_at = time.monotonic()
-                align = self.translator.alignments
-                await self.thread.compute(add_alignments, portion, align)
+                await self.thread.compute(add_alignments, portion, self.translator.alignments)
                 if self.sentences.count == 1 and len(self.backlog.requests) > 1:
                     await asyncio.sleep(time.monotonic() - started_at)
 
@@ -234,3 +230,22 @@ class ModelWorker:
             return found[0].text if found else self.engine.best_so_far(sentence)
 
         return self.thread.compute(list, map(best, sentences))
+
+
+def longer_side(ranked: tuple[TranslationRequest, int]) -> int:
+    """Pieces of a sentence, or of its translation of a rank if that has more."""
+    sentence, rank = ranked
+    return max(len(sentence.ids or ()), len(sentence.result.translations[rank].ids))
+
+
+@contextmanager
+def hold_open(models: Iterable[ModelWorker]) -> Iterator[None]:
+    """Context that keeps models open, even if others replace them."""
+    held = list(models)
+    for model in held:
+        model.holds += 1
+    try:
+        yield
+    finally:
+        for model in held:
+            model.holds -= 1

@@ -13,7 +13,7 @@ from seq2seq.base.errors import ConfigError, format_count
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.document_turns import DocumentTurns
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.event_loop import Lag, Value, run_off_loop
+from seq2seq.serving.event_loop import Lag
 from seq2seq.serving.languages import check_detector
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.storage import Storage
@@ -66,7 +66,6 @@ class Service:
         self.lag = Lag()
         self.body_bytes = [0, 0]
         self._loading = asyncio.Lock()
-        self._preparing = 0  # number of requests being split or encoded for a model
 
     async def load(self) -> None:
         """Load all models and replace the old ones, which still answer what they have accepted.
@@ -87,7 +86,7 @@ class Service:
                 model.thread.start()
                 pair = f"{model.source}-{model.target}"
                 log.info("ready: %s (%s), %s", model.name, pair, model.arithmetic)
-        await self._close(replaced)
+        await asyncio.gather(*(model.close() for model in replaced.values()))
         # Let later collections skip the objects that stay: visiting them all takes a fifth of a
         # second, during which nobody is answered.
         gc.unfreeze()
@@ -104,8 +103,7 @@ class Service:
                 loaded[name] = await asyncio.to_thread(build)
             await asyncio.to_thread(check_detector, {model.source for model in loaded.values()})
         except BaseException:
-            for model in loaded.values():
-                await model.close()
+            await asyncio.gather(*(model.close() for model in loaded.values()))
             raise
         return loaded
 
@@ -119,26 +117,7 @@ class Service:
         log.info("draining: %s (--grace); %s", what, rest)
         if late := await self.documents.finish(self.grace):
             log.warning("%s not finished: ended with an error", format_count(late, "document"))
-        await self._close(self.models)
-
-    async def _close(self, models: Mapping[str, ModelWorker]) -> None:
-        """Close models once they have answered everything, including requests being prepared."""
-        for _ in range(100):  # at most a second: new models keep getting requests to prepare
-            if self._preparing:
-                await asyncio.sleep(0.01)
-        await asyncio.gather(*(model.close() for model in models.values()))
-
-    async def prepare(
-        self, size: int, work: Callable[..., Value], *given: Any, **more: Any
-    ) -> Value:
-        """Call a function that prepares a request for a model, and keep the model open until it
-        returns; arguments and errors as for `run_off_loop`.
-        """
-        self._preparing += 1
-        try:
-            return await run_off_loop(size, work, *given, **more)
-        finally:
-            self._preparing -= 1
+        await asyncio.gather(*(model.close() for model in self.models.values()))
 
     def find_storage(self) -> Storage:
         """The storage. Raises: ConfigError if this server keeps nothing."""

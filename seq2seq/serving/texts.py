@@ -14,7 +14,7 @@ from seq2seq.serving.errors import HTTPError, retrieve_error
 from seq2seq.serving.event_loop import Value, run_off_loop
 from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
-from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.model_worker import ModelWorker, hold_open
 from seq2seq.serving.service import Service
 from seq2seq.serving.validation import AUTO
 from seq2seq.text.documents.document import Document, Split
@@ -86,7 +86,8 @@ async def split_texts(
 ) -> list[ClientText]:
     """Split texts off the event loop; arguments and errors as for `split_now`."""
     size = sum(map(len, texts)) + 100 * len(more.get("terms", ()))
-    return await service.prepare(size, split_now, service, texts, *languages, **more)
+    with hold_open(service.models.values()):
+        return await run_off_loop(size, split_now, service, texts, *languages, **more)
 
 
 def split_now(
@@ -158,18 +159,22 @@ async def submit_texts(
     service: Service,
     request: Request,
     texts: Sequence[ClientText],
+    write: Callable[[Sequence[ClientText]], Value],
     *,
+    ranks: int = 1,
     beams: int = 1,
     seconds: float | None = None,
-) -> Coroutine[Any, Any, None]:
+) -> Coroutine[Any, Any, Value]:
     """Accept a request, and start to translate its texts.
 
     Args:
+        write: Function that makes the answer of the translated texts; called off the event loop.
+        ranks: Number of translations of each sentence in the answer.
         beams: Smallest number of beams.
         seconds: Time until the client needs the answer; None = the limit of the service.
 
-    Returns: a coroutine that returns when all texts are translated, or raises the error; it cancels
-        the request if the client disconnects or the time is over.
+    Returns: a coroutine that returns the answer; it cancels the request if the client disconnects
+        or the time is over.
     Raises: HTTPError if there is no room or too little time.
     """
     seconds = seconds or service.limits.deadline
@@ -180,33 +185,17 @@ async def submit_texts(
         for text in texts:
             text.model.add(parts[text.model], text.sentences, beams)
 
-    await service.prepare(size, add_sentences)
+    with hold_open(parts):
+        await run_off_loop(size, add_sentences)
     for model, part in parts.items():
         model.check_room(part, service.limits.queue, seconds)
     service.characters += size
     request.state.parts = list(parts.values())
-    answer = asyncio.gather(*(m.submit(part) for m, part in parts.items() if part.sentences))
-    answer.add_done_callback(retrieve_error)
-    return wait_for_answer(answer, request.receive, seconds)
+    translated = asyncio.gather(*(m.submit(part) for m, part in parts.items() if part.sentences))
+    translated.add_done_callback(retrieve_error)
 
+    async def answer() -> Value:
+        await wait_for_answer(translated, request.receive, seconds)
+        return await run_off_loop(ranks * size, write, texts)
 
-async def answer_texts(
-    service: Service,
-    request: Request,
-    texts: Sequence[ClientText],
-    write: Callable[[Sequence[ClientText]], Value],
-    *,
-    ranks: int = 1,
-    **options: Any,
-) -> Value:
-    """Translate texts.
-
-    Args:
-        write: Function that makes the answer of the translated texts; called off the event loop.
-        ranks: Number of translations of each sentence in the answer.
-        options: Options for `submit_texts`.
-
-    Returns: the answer.
-    """
-    await (await submit_texts(service, request, texts, **options))
-    return await run_off_loop(ranks * sum(text.size for text in texts), write, texts)
+    return answer()

@@ -220,7 +220,7 @@ def test_a_document_goes_on_with_its_model_when_models_are_loaded_again(
     old = service.models["demo"]
     handle = upload(client, "long.txt", "\n".join(LINES) * 4)
     client.portal.call(service.load)  # ends when the old models are closed
-    assert service.models["demo"] is not old and not old.documents
+    assert service.models["demo"] is not old and not old.holds
     assert wait(client, handle)["status"] == "done"
     with pytest.raises(HTTPError, match="send the request again"):
         old.thread.compute(len, "")

@@ -166,7 +166,7 @@ async def parse_dictionaries(service: Service, described: list[Entry]) -> Dictio
         model = service.find_models(each["source_lang"], each["target_lang"])[0]
         known = pair_of({"source_lang": model.source, "target_lang": model.target})
         if pair in dictionaries or pair != known:
-            raise HTTPError(400, f"{pair}: a dictionary is for two languages, and the only one")
+            raise HTTPError(400, f"{pair}: each dictionary needs its own pair of two languages")
         entries, form = each["entries"], each["entries_format"]
         dictionaries[pair] = await run_off_loop(len(entries), parse_entries, entries, form, pair)
     return dictionaries

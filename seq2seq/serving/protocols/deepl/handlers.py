@@ -15,7 +15,7 @@ from seq2seq.serving.protocols.deepl import glossaries
 from seq2seq.serving.protocols.deepl.glossaries import read_terms
 from seq2seq.serving.service import Routes, Service
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
-from seq2seq.serving.texts import ClientText, answer_texts, split_texts
+from seq2seq.serving.texts import ClientText, split_texts, submit_texts
 from seq2seq.serving.validation import Entry, UploadedFile
 from seq2seq.text.documents.document import Split
 from seq2seq.text.documents.html_markup import read_html
@@ -35,7 +35,7 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     texts = await split_texts(service, entry["text"], *languages, terms=terms, **wishes)
     is_billed = entry.get("show_billed_characters", False) in TRUE
     write = partial(to_deepl, originals=entry["text"], is_billed=is_billed)
-    return await answer_texts(service, request, texts, write)
+    return await (await submit_texts(service, request, texts, write))
 
 
 def to_deepl(texts: Sequence[ClientText], originals: Sequence[str], is_billed: bool) -> Response:

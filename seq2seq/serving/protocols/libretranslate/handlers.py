@@ -15,7 +15,7 @@ from seq2seq.serving.event_loop import run_off_loop
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
 from seq2seq.serving.service import Routes, Service
 from seq2seq.serving.storage import SUGGESTIONS
-from seq2seq.serving.texts import ClientText, answer_texts, split_texts
+from seq2seq.serving.texts import ClientText, split_texts, submit_texts
 from seq2seq.serving.validation import AUTO, Entry
 from seq2seq.text.documents.files.formats import FORMATS
 from seq2seq.text.documents.html_markup import read_html
@@ -30,7 +30,7 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     texts = await split_texts(service, originals, *languages, read=read, links=count + 1)
     options = {"ranks": count + 1, "beams": min(count + 1, service.limits.beam_size)}
     write = partial(to_libretranslate, entry=entry)
-    return await answer_texts(service, request, texts, write, **options)
+    return await (await submit_texts(service, request, texts, write, **options))
 
 
 def to_libretranslate(texts: Sequence[ClientText], entry: Entry) -> Response:

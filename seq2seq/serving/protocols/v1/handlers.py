@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,7 +16,7 @@ from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.event_loop import run_off_loop
 from seq2seq.serving.languages import english_name
 from seq2seq.serving.service import Routes, Service
-from seq2seq.serving.texts import ClientText, answer_texts, split_texts, submit_texts
+from seq2seq.serving.texts import ClientText, split_texts, submit_texts
 from seq2seq.serving.validation import Entry
 from seq2seq.translation.request import Translation
 
@@ -58,14 +58,13 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     text = await split_text(service, entry, nbest, split=split, **wishes)
     if len(text.sentences) != 1 and (prefix or must):
         raise HTTPError(400, "prefix and must need a text of one sentence, or split=false")
-    options = {"beams": beams, "seconds": entry.get("deadline")}
+    options = {"ranks": nbest, "beams": beams, "seconds": entry.get("deadline")}
     write = partial(to_json, ranks=nbest, is_linked=entry["links"])
+    answer = await submit_texts(service, request, [text], write, **options)
     if "text/event-stream" in request.headers.get("accept", ""):
-        answer = asyncio.ensure_future(await submit_texts(service, request, [text], **options))
-        events = send_events(text, answer, write, nbest)
+        events = send_events(text, asyncio.ensure_future(answer))
         return StreamingResponse(events, media_type="text/event-stream")
-    content = await answer_texts(service, request, [text], write, ranks=nbest, **options)
-    return Response(content, media_type="application/json")
+    return Response(await answer, media_type="application/json")
 
 
 async def alternatives(service: Service, request: Request, entry: Entry) -> Any:
@@ -76,8 +75,8 @@ async def alternatives(service: Service, request: Request, entry: Entry) -> Any:
         raise HTTPError(400, "the text is empty: send a sentence")
     write = partial(to_json, ranks=count, is_linked=entry["links"])
     options = {"ranks": count, "seconds": entry.get("deadline")}
-    content = await answer_texts(service, request, [text], write, **options)
-    return Response(content, media_type="application/json")
+    answer = await submit_texts(service, request, [text], write, **options)
+    return Response(await answer, media_type="application/json")
 
 
 async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) -> ClientText:
@@ -97,18 +96,9 @@ async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) 
     return text
 
 
-async def send_events(
-    text: ClientText,
-    answer: "asyncio.Future[None]",
-    write: Callable[[Sequence[ClientText]], str],
-    ranks: int,
-) -> AsyncIterator[str]:
+async def send_events(text: ClientText, answer: "asyncio.Future[str]") -> AsyncIterator[str]:
     """Server-sent events: the best translation so far whenever it has changed, and at the end the
     answer.
-
-    Args:
-        answer: Future that is done when the text is translated.
-        write, ranks: Arguments of `answer_texts`.
     """
     sent, wait = "", PARTIAL_SECONDS
     join = partial(text.document.join, target=text.model.target)
@@ -124,8 +114,7 @@ async def send_events(
                     yield format_event("partial", json.dumps({"text": sent}, ensure_ascii=False))
             # Checking may take at most a tenth of the time, which it takes from other clients.
             wait = max(PARTIAL_SECONDS, 10 * (time.monotonic() - began_at))
-        answer.result()
-        yield format_event("done", await run_off_loop(ranks * text.size, write, [text]))
+        yield format_event("done", answer.result())
     except ClientDisconnect:
         return
     except Exception as exception:
