@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from matplotlib.font_manager import FontProperties, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
@@ -29,23 +28,18 @@ def to_label(text: str, limit: int = LABEL) -> str:
     return shown[: limit - 1 - tail] + "…" + shown[-tail:]
 
 
-class Fonts(NamedTuple):
-    """Font families in the order to try them, and characters that none of them has."""
-
-    families: list[str]
-    missing: list[str]
-
-
-def choose_fonts(text: str) -> Fonts:
+def choose_fonts(text: str) -> tuple[list[str], list[str]]:
     """A few installed fonts that together draw `text`, beginning with matplotlib's default.
 
     Fonts that were installed after matplotlib made its list of fonts are added to that list.
+
+    Returns: font families in the order to try them, and characters that none of them has.
     """
     families = [DEFAULT]
     missing = {c for c in text if not c.isspace()}
     missing -= drawable_characters(font_file(DEFAULT), missing)
     if not missing:
-        return Fonts(families, [])
+        return families, []
     list_new_fonts()
     covered: dict[str, set[str]] = defaultdict(set)
     for entry in fontManager.ttflist:
@@ -62,7 +56,7 @@ def choose_fonts(text: str) -> Fonts:
         if drawn:
             families.append(best)
             missing -= drawn
-    return Fonts(families, sorted(missing))
+    return families, sorted(missing)
 
 
 def missing_font_advice(missing: list[str]) -> str:

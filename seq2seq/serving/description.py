@@ -9,26 +9,19 @@ import yaml  # type: ignore[import-untyped]
 from seq2seq.serving.validation import FORM
 
 FOLDER = Path(__file__).parent
-PARTS = ("v1", "libretranslate", "deepl")
+PROTOCOLS = ("protocols/v1", "protocols/libretranslate", "protocols/deepl")
 
 
 @cache
-def load_description() -> dict[str, Any]:
+def load_description() -> Any:
     """The whole description, as clients get it."""
-    files = [FOLDER / "protocols" / name / "openapi.yaml" for name in PARTS]
-    description: dict[str, Any] = {}
-    for file in (FOLDER / "openapi.yaml", *files):
-        merge_into(description, yaml.safe_load(file.read_text(encoding="utf-8")))
+    files = (FOLDER / folder / "openapi.yaml" for folder in ("", *PROTOCOLS))
+    description, *parts = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in files)
+    for part in parts:
+        description["paths"] |= part.pop("paths")
+        description["components"]["schemas"] |= part.pop("components")["schemas"]
+        description |= part
     return description
-
-
-def merge_into(whole: dict[str, Any], part: dict[str, Any]) -> None:
-    """Add the entries of `part` to `whole`, merging objects that are in both."""
-    for name, value in part.items():
-        if name in whole:
-            merge_into(whole[name], value)
-        else:
-            whole[name] = value
 
 
 class Dumper(yaml.SafeDumper):

@@ -21,13 +21,13 @@ class DocumentTurns:
         count: Number of documents of each client.
         waiting: Number of documents of each client that wait to be read or written.
         tasks: Tasks working on documents.
-        records: Ids of the documents being translated.
+        unsaved: Ids of documents that ended, but whose end could not be saved.
     """
 
     def __init__(self) -> None:
         self.count, self.waiting = Counter[str](), Counter[str]()
         self.tasks: set[asyncio.Task[Any]] = set()
-        self.records: set[str] = set()
+        self.unsaved: set[str] = set()
         self._one = asyncio.Lock()
         self._one_of_client: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 

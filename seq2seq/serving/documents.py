@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import PurePath
 from typing import Any
@@ -13,7 +13,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seq2seq.base.errors import ConfigError
+from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.serving.client_request import ClientRequest, wait_for_answer
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.errors import HTTPError
@@ -22,7 +22,7 @@ from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import ModelWorker, hold_open
 from seq2seq.serving.service import Service
-from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
+from seq2seq.serving.storage import DOCUMENTS, Record
 from seq2seq.serving.texts import foreign_text
 from seq2seq.serving.validation import AUTO, Entry, UploadedFile
 from seq2seq.translation.documents import links_of, request_sentence
@@ -46,6 +46,7 @@ class ClientDocument:
     Attributes:
         record, model, glossary: Record of the file, the model that translates it, and the client's
             terms; set by `open`.
+        place, lock: Place of the record, and the file that locks it; set by `open`.
         turns: Context that ends the file's process and lets the client send another document; set
             by `open`.
         problems: Messages about the translation.
@@ -72,11 +73,11 @@ class ClientDocument:
                 "key": secrets.token_hex(32),
                 "characters": characters,
                 "status": "translating",
-                "server": await asyncio.to_thread(self.storage.server_id),
             }
             keep = self.storage.create
             self.record = await asyncio.to_thread(keep, DOCUMENTS, self.client, facts, b"")
-            self.service.documents.records.add(self.record.id)
+            self.place = DOCUMENTS, self.client, self.record.id
+            self.lock = await asyncio.to_thread(self.storage.lock, *self.place)
             self.service.characters += characters
             self.turns = turns.pop_all()
 
@@ -113,21 +114,24 @@ class ClientDocument:
             return await explain_end(self.service, self.translate_and_keep())
         except HTTPError as error:
             facts = {**self.record.metadata, "status": "error", "message": str(error)}
-            # If this fails, `find_record` will see that the translation failed.
-            with suppress(OSError, UnknownRecordError):
+            try:
                 if error.status == LEFT:
-                    place = DOCUMENTS, self.client, self.record.id
-                    await asyncio.to_thread(self.storage.delete, *place)
+                    await asyncio.to_thread(self.storage.delete, *self.place)
                 else:
                     await self.keep(facts, b"")
+            except (OSError, Seq2SeqError):
+                self.service.documents.unsaved.add(self.record.id)
             raise
         finally:
-            self.service.documents.records.discard(self.record.id)
+            self.lock.close()
 
     async def translate_and_keep(self) -> Record:
-        data = await self.translate()
-        facts = {**self.record.metadata, "status": "done"}
-        facts["problems"] = self.problems[:MAX_PROBLEMS]
+        async with self.turns, asyncio.timeout(SECONDS):
+            await self.translate_portions()
+            async with self.service.documents.turn(self.client):
+                written, data = await self.handle.ask("write", target=self.model.target)
+        problems = [*self.problems, *written["problems"]][:MAX_PROBLEMS]
+        facts = {**self.record.metadata, "status": "done", "problems": problems}
         try:
             return await self.keep(facts, data)
         except (OSError, ConfigError) as error:
@@ -138,17 +142,7 @@ class ClientDocument:
 
     async def keep(self, facts: dict[str, Any], data: bytes) -> Record:
         """Replace the content of the record; errors as for `Storage.update`."""
-        place = DOCUMENTS, self.client, self.record.id
-        return await asyncio.to_thread(self.storage.update, *place, lambda _: (facts, data))
-
-    async def translate(self) -> bytes:
-        """The translated file."""
-        async with self.turns, asyncio.timeout(SECONDS):
-            await self.translate_portions()
-            async with self.service.documents.turn(self.client):
-                written, data = await self.handle.ask("write", target=self.model.target)
-        self.problems += written["problems"]
-        return data
+        return await asyncio.to_thread(self.storage.update, *self.place, lambda _: (facts, data))
 
     async def translate_portions(self) -> None:
         """Translate the sentences in portions, each as soon as there is room for it."""
@@ -231,17 +225,17 @@ async def find_record(service: Service, request: Request) -> Record:
 
     Raises: UnknownRecordError if the client has no such document.
     """
-    storage, place = service.find_storage(), (DOCUMENTS, request.state.client)
-    for _ in range(2):  # the document may have been finished while this looked for its server
-        record = await asyncio.to_thread(storage.read, *place, request.path_params["document_id"])
-        facts = record.metadata
-        if facts["status"] != "translating" or record.id in service.documents.records:
+    storage = service.find_storage()
+    place = DOCUMENTS, request.state.client, request.path_params["document_id"]
+    for _ in range(2):  # the document may have been finished while this looked for its lock
+        record = await asyncio.to_thread(storage.read, *place)
+        if record.metadata["status"] != "translating":
             return record
-        server = facts.get("server", "none")
-        if server != storage.own_id and await asyncio.to_thread(storage.is_running, server):
+        unsaved = record.id in service.documents.unsaved
+        if not unsaved and await asyncio.to_thread(storage.is_locked, *place):
             return record
-    message = NOT_KEPT if server == storage.own_id else STOPPED
-    return record._replace(metadata={**facts, "status": "error", "message": message})
+    facts = {"status": "error", "message": NOT_KEPT if unsaved else STOPPED}
+    return record._replace(metadata=record.metadata | facts)
 
 
 def send_document(record: Record) -> Response:

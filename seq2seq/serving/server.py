@@ -162,11 +162,8 @@ class AccessMiddleware:
             path = path if path in {*SERVED, "/"} else "other"
             REQUESTS.labels(path, code).inc()
             SECONDS.labels(path).observe(seconds)
-            client, load = (
-                (scope.get("client") or "-")[0],
-                self._describe_load(scope.get("state", {})),
-            )
-            what = f"{client} {scope['method']} {path} {code}"
+            load = self._describe_load(scope.get("state", {}))
+            what = f"{(scope.get('client') or '-')[0]} {scope['method']} {path} {code}"
             access_log.info("%s %.1f ms %s", what, 1000 * seconds, load)
 
     def _describe_load(self, state: Mapping[str, Any]) -> str:

@@ -22,13 +22,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError
 
 CLIENTS = 1000  # that may have records of a kind
-SERVERS = "servers"  # folder of the files that show which servers run
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -88,44 +87,12 @@ class Storage:
     Args:
         folder: Folder of the records; if it does not exist, it is made, and readable only for the
             server's own user.
-
-    Attributes:
-        own_id: Id of this server; empty until `server_id` is called.
     """
 
     def __init__(self, folder: Path):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self._lock = threading.Lock()
-        self.own_id = ""
-
-    def server_id(self) -> str:
-        """The id of this server among those that share the folder. It is the name of a file in the
-        folder, which stays locked while this process lives. If the file was deleted, it is made
-        again.
-
-        Raises: OSError if the file cannot be written.
-        """
-        with self._lock:
-            self.own_id = self.own_id or str(uuid.uuid4())
-            path = self.folder / SERVERS / self.own_id
-            if not path.exists():
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)  # stays open
-                with suppress(OSError):  # the disk has no locks
-                    fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return self.own_id
-
-    def is_running(self, server_id: str) -> bool:
-        """True if the server with this id runs, or might run because the disk has no locks."""
-        try:
-            with (self.folder / SERVERS / server_id).open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except OSError:  # its process holds the lock, or the disk has no locks
-            return True
-        return False
 
     def create(self, kind: Kind, client: str, metadata: dict[str, Any], content: bytes) -> Record:
         """Keep a new record. Raises: NoRoomError if there is no room for it."""
@@ -160,6 +127,24 @@ class Storage:
         with self._lock:
             remove_record(self._find(kind, client, record_id))
 
+    def lock(self, kind: Kind, client: str, record_id: str) -> BinaryIO:
+        """Lock a record, as long as this process lives and has the returned file open; errors as
+        for `read`. The record can still be read and updated.
+        """
+        file = self._find(kind, client, record_id).open("rb")
+        with suppress(OSError):  # the disk has no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        return file
+
+    def is_locked(self, kind: Kind, client: str, record_id: str) -> bool:
+        """True if a process has locked a record, or might have because the disk has no locks."""
+        try:
+            with self._find(kind, client, record_id).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
+
     def list_records(self, kind: Kind, client: str) -> list[Record]:
         """A client's records without their content, oldest first."""
         paths = record_paths(self._folder(kind, client))
@@ -173,12 +158,7 @@ class Storage:
                 yield read_record(path, limit=0)
 
     def expire(self) -> None:
-        """Remove expired records, and files left by servers that ended long ago."""
-        if self.own_id:
-            self.server_id()
-        for path in record_paths(self.folder / SERVERS):
-            if has_expired(DOCUMENTS, path) and not self.is_running(path.name):
-                path.unlink(missing_ok=True)
+        """Remove expired records."""
         for kind in KINDS:
             for folder in self.folder.glob(f"{kind.name}/*") if kind.seconds else ():
                 with self._lock:

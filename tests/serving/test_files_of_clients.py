@@ -5,7 +5,6 @@ import hashlib
 import io
 import logging
 import re
-import shutil
 import threading
 import time
 import zipfile
@@ -200,9 +199,11 @@ def test_a_document_of_a_server_that_has_ended_has_an_error(
     assert storage
     key = {"document_key": "secret"}
     facts = {"name": "a.txt", "key": "secret", "characters": 1, "status": "translating"}
-    running, gone = {"server": Storage(storage.folder).server_id()}, {"server": "0" * 8}
-    for server, expected in ((running, "translating"), (gone, "error"), ({}, "error")):
-        record = storage.create(DOCUMENTS, "first", facts | server, b"")
+    for expected in ("translating", "error"):
+        record = storage.create(DOCUMENTS, "first", facts, b"")
+        lock = Storage(storage.folder).lock(DOCUMENTS, "first", record.id)
+        if expected == "error":
+            lock.close()
         path = f"/v2/document/{record.id}"
         status = client.post(path, json=key).json()
         assert status["status"] == expected
@@ -211,6 +212,7 @@ def test_a_document_of_a_server_that_has_ended_has_an_error(
         assert result.status_code == 503
         assert ("stopped" in result.json()["error"]) == (expected == "error")
         storage.delete(DOCUMENTS, "first", record.id)
+        lock.close()
 
 
 def test_a_document_goes_on_with_its_model_when_models_are_loaded_again(
@@ -258,19 +260,6 @@ def test_a_translation_that_cannot_be_kept_is_an_error(
         assert status["status"] == "error"
         assert (message if size == 0 else "could not be saved") in status["message"]
     assert "could not be saved: " in caplog.text
-
-
-def test_documents_go_on_when_the_lock_of_their_server_is_deleted(
-    client: TestClient, service: Service
-) -> None:
-    assert service.storage
-    handle = upload(client, "long.txt", "\n".join(LINES) * 4)
-    shutil.rmtree(service.storage.folder / "servers")
-    path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
-    assert client.post(path, json=key).json()["status"] == "translating"
-    service.storage.expire()
-    assert service.storage.is_running(service.storage.own_id)
-    assert wait(client, handle)["status"] == "done"
 
 
 @pytest.mark.parametrize("source", ["AUTO", "Auto"])
