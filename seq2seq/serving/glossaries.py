@@ -66,7 +66,7 @@ def is_phrase(text: str) -> bool:
 
 
 def check_entry_count(entries: Entries) -> None:
-    """Raises: HTTPError if a glossary has too many entries."""
+    """Check the size of a glossary. Raises: HTTPError if it has too many entries."""
     if len(entries) > MAX_ENTRIES:
         raise HTTPError(413, f"a glossary may have at most {MAX_ENTRIES:,} entries")
 

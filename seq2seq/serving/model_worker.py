@@ -166,7 +166,7 @@ class ModelWorker:
             limit: Largest number of waiting pieces.
             seconds: Time until the client needs the answer.
 
-        Raises: HTTPError if any of this is not so.
+        Raises: HTTPError if the request cannot be accepted.
         """
         if not self.thread.alive:
             raise self.thread.crash_error()
@@ -188,7 +188,10 @@ class ModelWorker:
             )
 
     def submit(self, request: ClientRequest) -> "asyncio.Future[None]":
-        """Accept a request. Returns: a future; done when answered, and cancelled to drop it."""
+        """Accept a request.
+
+        Returns: a future that is done when the request is answered; cancel it to drop the request.
+        """
         answer = self.thread.translate(request)
         if any(sentence.links for sentence in request.sentences):
             answer = asyncio.ensure_future(self._link_words(request, answer))
@@ -233,7 +236,7 @@ class ModelWorker:
 
 
 def longer_side(ranked: tuple[TranslationRequest, int]) -> int:
-    """Pieces of a sentence, or of its translation of a rank if that has more."""
+    """Number of pieces of a sentence, or of one of its translations if that has more."""
     sentence, rank = ranked
     return max(len(sentence.ids or ()), len(sentence.result.translations[rank].ids))
 

@@ -129,7 +129,7 @@ class Service:
         return self.storage
 
     def check_length(self, *texts: str) -> None:
-        """Raises: HTTPError if the texts have too many characters together."""
+        """Check the length of texts. Raises: HTTPError if they are too long together."""
         length, limit = sum(map(len, texts)), self.limits.characters
         if length > limit:
             raise HTTPError(413, f"{length:,} characters; at most {limit:,} are translated at once")

@@ -153,18 +153,16 @@ class Storage:
 
     def list_all(self, kind: Kind) -> Iterator[Record]:
         """The records of all clients without their content, for the operator."""
-        for folder in sorted(self.folder.glob(f"{kind.name}/*")):
-            for path in record_paths(folder):
-                yield read_record(path, limit=0)
+        for path in record_paths(self.folder / kind.name, "*/*"):
+            yield read_record(path, limit=0)
 
     def expire(self) -> None:
         """Remove expired records."""
         for kind in KINDS:
-            for folder in self.folder.glob(f"{kind.name}/*") if kind.seconds else ():
+            for path in record_paths(self.folder / kind.name, "*/*") if kind.seconds else ():
                 with self._lock:
-                    for path in record_paths(folder):
-                        if has_expired(kind, path):
-                            remove_record(path)
+                    if has_expired(kind, path):
+                        remove_record(path)
 
     def _check_room(self, kind: Kind, folder: Path) -> None:
         if not folder.is_dir():
@@ -196,10 +194,11 @@ def client_digest(client: str) -> str:
     return hashlib.sha256(client.encode()).hexdigest()
 
 
-def record_paths(folder: Path) -> list[Path]:
-    """The files of a client's records, except those being written."""
-    names = os.listdir(folder) if folder.is_dir() else []
-    return [folder / name for name in sorted(names) if ID.fullmatch(name)]
+def record_paths(folder: Path, pattern: str = "*") -> list[Path]:
+    """The files of records in a client's folder, except those being written; with the pattern
+    `*/*`, those in the folder of a kind.
+    """
+    return sorted(path for path in folder.glob(pattern) if ID.fullmatch(path.name))
 
 
 def has_expired(kind: Kind, path: Path) -> bool:

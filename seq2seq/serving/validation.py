@@ -255,7 +255,7 @@ def validate_fields(entry: Entry, schema: Any) -> Entry:
 
 
 def validate_text(value: str, schema: Any, name: str) -> None:
-    """Raises: HTTPError if a text is not valid Unicode, or not one that the schema allows."""
+    """Check a text. Raises: HTTPError if it is not valid Unicode, or the schema forbids it."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
