@@ -136,7 +136,7 @@ def check_host(headers: Headers, hosts: Collection[str] | None) -> None:
         raise HTTPError(400, "the request should name the server, as in Host: localhost")
     if (host := match[1]) not in hosts:
         advice = f"use {sorted(hosts)[0]}, or start it with --allow-host {host[:200]}"
-        raise HTTPError(421, f"this server does not answer as {host[:200]}: {advice}")
+        raise HTTPError(421, f"{host[:200]} is not a name of this server: {advice}")
 
 
 def check_origin(headers: Headers, origins: Collection[str]) -> None:

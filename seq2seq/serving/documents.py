@@ -87,22 +87,22 @@ class ClientDocument:
         Raises: HTTPError if there are too many, or no model translates the language; others as for
             `DocumentHandle.ask`.
         """
-        self.model = models[0]
+        name, self.model = self.handle.name, models[0]
         if source == AUTO:
             sample, _ = await self.handle.ask("sample")
             sources = [each.source for each in models]
             detected = await asyncio.to_thread(detect, sample["sample"], sources)
             matching = [each for each in models if each.source == detected.language]
             if not matching:
-                raise foreign_text(self.handle.name, detected, models)
+                raise foreign_text(name, detected, models)
             self.model = matching[0]
         whole = self.model.choice is not None
         facts, _ = await self.handle.ask("open", language=self.model.source, whole=whole)
         characters, longest = int(facts["characters"]), facts["longest"]
         if characters > CHARACTERS:
-            raise HTTPError(413, f"it has {characters:,} characters, more than {CHARACTERS:,}")
+            raise HTTPError(413, f"{name} has {characters:,} characters, more than {CHARACTERS:,}")
         if longest > (limit := self.service.limits.characters):
-            message = f"it has a sentence of {longest:,} characters, more than {limit:,}"
+            message = f"{name} has a sentence of {longest:,} characters, more than {limit:,}"
             raise HTTPError(413, f"{message}: add full stops or line breaks")
         return characters
 
@@ -241,7 +241,8 @@ async def find_record(service: Service, request: Request) -> Record:
 def send_document(record: Record) -> Response:
     """The response with a translated document. Raises: HTTPError if it is not translated."""
     if record.metadata["status"] != "done":
-        raise HTTPError(503, record.metadata.get("message", "it is still being translated"))
+        message = record.metadata.get("message", "the document is still being translated")
+        raise HTTPError(503, message)
     name = quote(record.metadata["name"], safe="")
     headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
     return Response(record.content, 200, headers, "application/octet-stream")

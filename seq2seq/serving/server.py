@@ -141,9 +141,6 @@ class AccessMiddleware:
         self.app, self.service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         started_at = time.perf_counter()
         code = 499  # if the client disconnects before the answer
 
