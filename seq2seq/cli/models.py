@@ -178,6 +178,14 @@ class Opened(NamedTuple):
     def text_engine(self, max_source: int | None) -> "TextEngine":
         return self.translator.text_engine(self.engine, max_source, self.rules)
 
+    def print_stats(self) -> None:
+        """Print what the engine did, and what computed it."""
+        from seq2seq.decoding.precision import describe_backend
+
+        print(self.engine.stats, file=sys.stderr)
+        backend = describe_backend(self.engine.model)
+        print(f"decoding steps computed by: {backend}", file=sys.stderr)
+
 
 def open_models(path: Path, options: DeviceOptions, ensemble: EnsembleOptions) -> "Translator":
     """A model, joined with the others of an ensemble."""
@@ -198,7 +206,6 @@ def open_models(path: Path, options: DeviceOptions, ensemble: EnsembleOptions) -
 def open_engine(
     path: Path,
     options: DecodingOptions,
-    shortlist: Path | None,
     nbest: int | None = None,
     *,
     keeps_placeholders: bool = False,
@@ -206,13 +213,13 @@ def open_engine(
     """Open a model and make its engine.
 
     Args:
-        shortlist: from `choose_shortlist`.
         nbest: translations that the search must find.
         keeps_placeholders: keep them where the options keep nothing and the search can.
 
     Raises: ConfigError for options that do not fit the model or each other.
     """
-    from seq2seq.decoding import check_required
+    shortlist = choose_shortlist(path, options.engine.shortlist)
+    from seq2seq.decoding import check_required  # only here: torch takes a second
 
     translator = open_models(path, options, options.ensemble)
     requirements = options.requirements

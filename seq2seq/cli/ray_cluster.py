@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from seq2seq.cli.translate_files import (
     find_files,
     finish,
     missing_shards,
+    open_files_engine,
     translate_shards,
 )
 
@@ -37,12 +38,10 @@ class ShardTranslator:
     The model is opened with the first shard, so that an error belongs to it, as any other.
     """
 
-    def __init__(
-        self, folder: Path, options: TranslateFilesOptions, open_model: Callable[[], Opened]
-    ):
+    def __init__(self, folder: Path, options: TranslateFilesOptions):
         with suppress(FileNotFoundError):  # then all paths are absolute, or an error says what is
             os.chdir(folder)
-        self.options, self.open_model = options, open_model
+        self.options = options
         self.opened: Opened | None = None
 
     def translate(self, shard: Shard, lines: Lines) -> Result:
@@ -50,7 +49,7 @@ class ShardTranslator:
 
         if self.opened is None:
             torch.set_num_threads(1)
-            self.opened = self.open_model()
+            self.opened = open_files_engine(self.options)
         problems: list[str] = []
         wanted = [(shard, lines)]
         results = translate_shards(wanted, self.options, self.opened, warn=problems.append)
@@ -77,10 +76,8 @@ def mute_ray() -> Iterator[None]:
 
 
 @mute_ray()
-def translate_on_ray(
-    options: TranslateFilesOptions, shortlist: Path | None, open_model: Callable[[], Opened]
-) -> int:
-    """Translate the missing shards and join them; each actor calls `open_model`.
+def translate_on_ray(options: TranslateFilesOptions) -> int:
+    """Translate the missing shards and join them; each actor opens the model.
 
     Raises: ConfigError if Ray is not installed or no cluster answers; DataError that names the
         shards that were given up.
@@ -88,9 +85,9 @@ def translate_on_ray(
     connect(options.ray or "auto")
     import ray
 
-    record_options(options, shortlist)
+    record_options(options)
     files, lost = find_files(options), list[Shard]()
-    results = shards_done(options, files, open_model, lost)
+    results = shards_done(options, files, lost)
     if not options.quiet and sys.stderr is not None:
         results = status.with_progress(results, files, "shard")
     try:
@@ -130,10 +127,7 @@ def connect(address: str) -> None:
 
 
 def shards_done(
-    options: TranslateFilesOptions,
-    files: InputFiles,
-    open_model: Callable[[], Opened],
-    lost: list[Shard],
+    options: TranslateFilesOptions, files: InputFiles, lost: list[Shard]
 ) -> Iterator[tuple[Shard, bool]]:
     """Each missing shard once it is written, in the order in which they are.
 
@@ -149,7 +143,7 @@ def shards_done(
     actor: Any = ray.remote(**again)(ShardTranslator)
     resources: Any = ray.cluster_resources
     cores = max(1, int(resources().get("CPU", 1)))
-    free = [actor.remote(Path.cwd(), options, open_model) for _ in range(cores)]
+    free = [actor.remote(Path.cwd(), options) for _ in range(cores)]
     asked: dict[Any, tuple[Any, Shard]] = {}  # each actor that has a shard, by its future result
 
     def results() -> Iterator[tuple[Shard, bool]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from seq2seq.base.durable import create_text
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.lines import InputLines
+from seq2seq.cli.models import choose_shortlist
 from seq2seq.cli.options import collect_given, option_name
 from seq2seq.data.text.lines import read_lines
 
@@ -138,11 +139,8 @@ def read_options(output: Path) -> dict[str, Any]:
     return {}
 
 
-def record_options(options: "TranslateFilesOptions", shortlist: Path | None) -> None:
+def record_options(options: "TranslateFilesOptions") -> None:
     """Write down what translations depend on, once: other machines read it.
-
-    Args:
-        shortlist: from `choose_shortlist`.
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
     """
@@ -153,7 +151,7 @@ def record_options(options: "TranslateFilesOptions", shortlist: Path | None) -> 
     given = {name: value for name, value in named if name not in OF_A_MACHINE}
     if options.requirements.glossary:
         given["glossary"] = sha256_of(options.requirements.glossary)
-    if shortlist:
+    if shortlist := choose_shortlist(options.path, options.engine.shortlist):
         given["shortlist"] = sha256_of(path_of(shortlist))
     known = read_options(options.output_dir)
     if options.nearest:

@@ -1,27 +1,15 @@
-"""The state of a translation, on stderr: its progress, and in the end its statistics."""
+"""The progress of a translation, on stderr."""
 
 import math
 import sys
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from seq2seq.base.errors import format_count
 from seq2seq.base.progress import Tally, show_tally
 
-if TYPE_CHECKING:
-    from seq2seq.decoding import Engine
-    from seq2seq.decoding.workers import Workers
-
 T = TypeVar("T")
-
-
-def print_stats(engine: "Engine | Workers") -> None:
-    """Print what an engine did, and what computed it."""
-    from seq2seq.decoding.precision import describe_backend  # only here: torch takes a second
-
-    print(engine.stats, file=sys.stderr)
-    print(f"decoding steps computed by: {describe_backend(engine.model)}", file=sys.stderr)
 
 
 class Input(Protocol):

@@ -24,7 +24,7 @@ from seq2seq.base.text_stream import Readable
 from seq2seq.cli import status
 from seq2seq.cli.files import STDIN, check_input, check_written, inputs_of, warn_of_files
 from seq2seq.cli.lines import InputLines, as_utf8, write_line
-from seq2seq.cli.models import Opened, choose_shortlist, open_engine
+from seq2seq.cli.models import Opened, open_engine
 from seq2seq.cli.requests import TranslateOptions, format_of, put_best_first, request_of
 
 HELP = "translate texts, or stdin to stdout"
@@ -39,16 +39,13 @@ def run(options: TranslateOptions) -> int:
         [] if document else [as_utf8(text, f"text {n}") for n, text in enumerate(options.texts, 1)]
     )
     warn_of_files(texts, f"To translate its content: seq2seq translate {options.path} -i FILE")
-    shortlist = choose_shortlist(options.path, options.engine.shortlist)
-    opened = open_engine(
-        options.path, options, shortlist, options.nbest, keeps_placeholders=options.document
-    )
+    opened = open_engine(options.path, options, options.nbest, keeps_placeholders=options.document)
     if options.document:
         code = translate_documents(options, opened, document or texts)
     else:
         code = translate_lines(options, opened, texts)
     if options.engine.stats:
-        status.print_stats(opened.engine)
+        opened.print_stats()
     return code
 
 

@@ -18,8 +18,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,20 +102,20 @@ def run(options: TranslateFilesOptions) -> int:
     check_folders(options)
     if options.merge:
         return merge(options, find_files(options))
-    shortlist = choose_shortlist(options.path, options.engine.shortlist)
-    open_model = partial(open_files_engine, options, shortlist)
+    found = choose_shortlist(options.path, options.engine.shortlist)
+    options = replace(options, engine=replace(options.engine, shortlist=found or Path("none")))
     if options.ray:
         from seq2seq.cli.ray_cluster import translate_on_ray
 
-        return translate_on_ray(options, shortlist, open_model)
-    opened = open_model()
-    shards.record_options(options, shortlist)
+        return translate_on_ray(options)
+    opened = open_files_engine(options)
+    shards.record_options(options)
     files = find_files(options)
     bar = None if options.quiet or sys.stderr is None else files
     wanted = missing_shards(options, files)
     code = finish(options, files, translate_shards(wanted, options, opened, bar))
     if options.engine.stats:
-        status.print_stats(opened.engine)
+        opened.print_stats()
     return code
 
 
@@ -153,11 +152,11 @@ def check_folders(options: TranslateFilesOptions) -> None:
             check_parallel(file, options.nearest / file.relative_to(folder), "choosing by")
 
 
-def open_files_engine(options: TranslateFilesOptions, shortlist: Path | None) -> Opened:
+def open_files_engine(options: TranslateFilesOptions) -> Opened:
     """The model, with an engine for it. Raises: ConfigError as `open_engine`, and if there is only
     one translation of which the nearest is to be taken.
     """
-    opened = open_engine(options.path, options, shortlist, options.nbest)
+    opened = open_engine(options.path, options, options.nbest)
     if options.nearest and opened.search.beams == 1:
         raise ConfigError("--nearest chooses among several: add --beam-size 8")
     return opened

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.cli import status
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
-from seq2seq.cli.models import DecodingOptions, choose_shortlist, open_engine
+from seq2seq.cli.models import DecodingOptions, open_engine
 from seq2seq.cli.options import collect_given
 from seq2seq.cli.requests import one_line, put_best_first
 from seq2seq.data.text.lines import check_rereadable, read_lines, similar_names
@@ -93,13 +92,13 @@ def translate_systems(
 
 def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System:
     """The translations by a model."""
-    shortlist = choose_shortlist(path, options.engine.shortlist)
-    translator, _, engine, rules = open_engine(path, options, shortlist)
-    results = list(translator.stream(test_set.source, engine, rules=rules))
+    opened = open_engine(path, options)
+    translator = opened.translator
+    results = list(translator.stream(test_set.source, opened.engine, rules=opened.rules))
     for result in results:
         put_best_first(result.translations, options.requirements.mbr)
     if options.engine.stats:
-        status.print_stats(engine)
+        opened.print_stats()
     bests = [result.translations[0] if result.translations else None for result in results]
     # As in a file, so that both have the same score.
     lines = [one_line(best.text) if best else "" for best in bests]
