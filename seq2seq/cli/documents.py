@@ -19,7 +19,6 @@ from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.models import Opened
-from seq2seq.cli.options import collect_given
 from seq2seq.cli.requests import TranslateOptions, put_best_first
 from seq2seq.data.text.lines import similar_names
 from seq2seq.text.documents.files.contents import Contents, Cutter
@@ -51,7 +50,6 @@ NAME = re.compile(
 )
 # How documents begin that are text, but not plain text.
 MARKUP = re.compile(rb"\s*(?:\{\\rtf|<\?xml|<!doctype|<html|webvtt|\d+\s+\d+:\d+:\d+)", re.I)
-OF_SENTENCES = ("--nbest", "--json", "--json-input", "--prefix")
 
 
 def check_documents(options: TranslateOptions) -> Path | None:
@@ -63,13 +61,8 @@ def check_documents(options: TranslateOptions) -> Path | None:
     document = choose_document(options) if options.document else None
     if not options.document:
         check_lines_of_text(map(Path, options.texts))
-    if options.html and not options.document:
-        raise ConfigError("--html is for whole texts: add --document")
     if options.fuzzy and not (document and document.suffix.lower() == ".po"):
         raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
-    given = [name for name in collect_given(options) if name in OF_SENTENCES]
-    if options.document and given:
-        raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
     check_output_format(options, document)
     return document
 
@@ -146,11 +139,7 @@ def translate_documents(
     from seq2seq.translation.problems import warn_of_problems
     from seq2seq.translation.request import Translation
 
-    texts, translator, rules = (
-        opened.text_engine(options.max_source),
-        opened.translator,
-        opened.rules,
-    )
+    texts, translator = opened.text_engine(options.max_source), opened.translator
     source, target = (translator.config["data"][side] for side in ("source", "target"))
     has_tags = options.html or isinstance(given, Path)
     choice = translator.find_choice(options.path) if has_tags else None
@@ -158,13 +147,13 @@ def translate_documents(
         warnings.warn(APART, stacklevel=2)
     cut = Cutter(source, choice is not None, options.fuzzy)
     if isinstance(given, Path):
-        with given.open("rb") as document:
-            contents = open_file(str(given), document.read(LONGEST + 1), cut)
+        with given.open("rb") as file:
+            contents = open_file(str(file.name), file.read(LONGEST + 1), cut)
     else:
         contents = read_texts(options, given, cut)
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
-    copies = rules is not None and rules.placeholders.pattern is not None
+    copies = opened.rules is not None and opened.rules.placeholders.pattern is not None
     checked = options.requirements.keep in (None, "placeholders")
     each_of = (requests_of(each, copies=copies, checked=checked) for each in contents.documents)
     requests = [*chain.from_iterable(each_of)]
@@ -175,7 +164,8 @@ def translate_documents(
         is_read = isinstance(given, Path) or not given
         if is_read and not (options.quiet or sys.stderr is None):
             stack.enter_context(show_tally(tally, sys.stderr))
-        for request in tally.count(warn_of_problems(texts.translate(requests))):
+        ended = texts.translate(requests)
+        for request in tally.count(warn_of_problems(ended)):
             put_best_first(request.result.translations, options.requirements.mbr)
         linked = [(each, 0) for each in requests if each.links and each.result.translations]
         add_alignments(linked, translator.alignments)

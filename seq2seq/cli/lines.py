@@ -6,9 +6,7 @@ import stat
 import time
 import warnings
 from collections.abc import Iterator
-from typing import TextIO
 
-from seq2seq.base.environment import delay_interrupts
 from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
 from seq2seq.data.text.lines import strip_line_end
 
@@ -104,10 +102,3 @@ def decode_leniently(raw: bytes, where: str) -> str:
 def as_utf8(text: str, where: str) -> str:
     """`decode_leniently` for a word of the command line, in which Python keeps other bytes."""
     return decode_leniently(text.encode(errors="surrogateescape"), where)
-
-
-def write_line(text: str, stream: TextIO) -> None:
-    """Write a line whole, and flush it: the reader may be waiting for it."""
-    with delay_interrupts():
-        stream.write(f"{text}\n")
-        stream.flush()

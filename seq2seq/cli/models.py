@@ -14,7 +14,6 @@ from seq2seq.base.options import declarations
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.options import (
     argument,
-    check_declared,
     collect_given,
     flag,
     numeric,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translation.translator import Translator
 
-SAMPLES = declarations(SampleOptions)["samples"].option
+MAX_SAMPLES = declarations(SampleOptions)["samples"].option.maximum
 WORKERS = declarations(EngineOptions)["workers"].option.help
 Mean = Literal["probabilities", "log-probabilities"]
 BEST = "beam_size length_penalty penalty_form coverage patience stopping"
@@ -102,7 +101,7 @@ class RequirementOptions:
 
     glossary: InputPath | None = value("terms and their translations, tab-separated", "FILE")
     keep: str | None = value(KEEP, "REGEX")
-    mbr: int | None = value("choose among N by minimum Bayes risk", "N")
+    mbr: int | None = value("choose among N by minimum Bayes risk", "N", maximum=MAX_SAMPLES)
     ignore_case: bool = flag("find terms of the glossary in any case")
 
     def __post_init__(self) -> None:
@@ -129,14 +128,13 @@ class SearchFlags:
                 f"{best} belongs to a search for the best, {draw} to random draws: leave one out"
             )
 
-    def arguments(self, mbr: int | None, nbest: int | None) -> dict[str, Any]:
-        """The arguments of `Translator.search`, which draws if it is to choose by risk alone."""
+    def build(self, translator: "Translator", mbr: int | None, nbest: int | None) -> "Search":
+        """The search of a model; it draws samples if `mbr` alone asks for several translations."""
         given = {**self.lengths, **self.best, **self.draws}
-        for name, number in (("--mbr", mbr), ("--nbest", nbest)):
-            check_declared(name, number, SAMPLES)
         if self.sample or self.draws or (mbr and not self.best):
-            return {"name": "sample", "samples": max(mbr or 0, nbest or 0) or None, **given}
-        return given
+            samples = max(mbr or 0, nbest or 0) or None
+            return translator.search("sample", samples=samples, **given)
+        return translator.search(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +221,7 @@ def open_engine(
 
     translator = open_models(path, options, options.ensemble)
     requirements = options.requirements
-    search = translator.search(**options.search.arguments(requirements.mbr, nbest))
+    search = options.search.build(translator, requirements.mbr, nbest)
     for name, number in (("nbest", nbest or 0), ("mbr", requirements.mbr or 0)):
         if number > search.beams:
             raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")

@@ -19,19 +19,24 @@ OWN = (DECLARED, "flags", "either")  # in the metadata of a field, and not for `
 
 
 def value(
-    text: str, metavar: str | None = None, *flags: str, default: Any = None, **more: Any
+    text: str,
+    metavar: str | None = None,
+    *flags: str,
+    default: Any = None,
+    maximum: float | None = None,
+    **more: Any,
 ) -> Any:
     """A field that is typed as `--name`.
 
     Args:
         text: description for --help.
         flags: short name, or a long one that differs from the name of the field.
+        maximum: largest number that is accepted, counted from 1.
         more: further arguments of `add_argument`. Of the options with `either`, one at most may be
             given, and one must be if it is true.
     """
-    return field(
-        default=default, metadata={DECLARED: Option(text, metavar), "flags": flags, **more}
-    )
+    option = Option(text, metavar) if maximum is None else Option(text, metavar, 1, maximum)
+    return field(default=default, metadata={DECLARED: option, "flags": flags, **more})
 
 
 flag = partial(value, default=False)
@@ -152,21 +157,16 @@ def fill(kind: type[T], arguments: Namespace) -> T:
     for each in fields(kind):  # type: ignore[arg-type]
         if is_dataclass(each.type):
             values[each.name] = fill(each.type, arguments)  # type: ignore[arg-type]
-        elif "subset" in each.metadata:
-            values[each.name] = {}
-            for one in each.metadata["subset"]:
-                if (value := getattr(arguments, one.name)) is not None:
-                    check_declared(option_name(one.name), value, one.metadata[DECLARED])
-                    values[each.name][one.name] = value
-        else:
-            values[each.name] = getattr(arguments, each.name)
+            continue
+        subset = each.metadata.get("subset")
+        typed = {one.name: getattr(arguments, one.name) for one in subset or [each]}
+        for one in subset or [each]:
+            name = option_name(one.name)
+            if problems := list_outside(name, typed[one.name], one.metadata[DECLARED]):
+                raise ConfigError(problems[0])
+        given = {name: value for name, value in typed.items() if value is not None}
+        values[each.name] = typed[each.name] if subset is None else given
     return kind(**values)
-
-
-def check_declared(name: str, value: Any, declared: Option) -> None:
-    """Raises: ConfigError for a number out of the range of an option."""
-    if problems := list_outside(name, value, declared):
-        raise ConfigError(problems[0])
 
 
 def collect_given(options: Any, kind: Any = None) -> dict[str, Any]:

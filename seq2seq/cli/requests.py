@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.base.errors import DataError
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.base.text_stream import without_marks
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE, as_utf8
-from seq2seq.cli.models import DecodingOptions, ModelOptions
-from seq2seq.cli.options import argument, flag, value
+from seq2seq.cli.models import MAX_SAMPLES, DecodingOptions, ModelOptions
+from seq2seq.cli.options import argument, flag, option_name, value
 from seq2seq.text.documents.placeholders import is_language
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ JSON_INPUT = 'read JSON lines: "text"; "prefix", "must" and "must_not" of its tr
 COPY_NUMBERS = "copy lines that are no language: numbers, dates, codes, addresses, placeholders"
 TOO_LONG = f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: cut it into sentences"
 
+OF_SENTENCES = ("nbest", "json", "prefix", "json_input")
+
 prefix = partial(as_utf8, where="--prefix")
 
 
@@ -30,7 +32,7 @@ prefix = partial(as_utf8, where="--prefix")
 class LineOptions(ModelOptions, DecodingOptions):
     """The options for reading and translating lines, and for the lines that are written."""
 
-    nbest: int | None = value("print N translations, with their scores", "N")
+    nbest: int | None = value("print N translations, with their scores", "N", maximum=MAX_SAMPLES)
     json: bool = flag("print JSON lines: score, confidence, pieces")
     prefix: str = value("beginning of every translation", "TEXT", default="", type=prefix)
     json_input: bool = flag(JSON_INPUT)
@@ -49,6 +51,15 @@ class TranslateOptions(LineOptions):
     document: bool = flag("translate the sentences of whole texts, or FILE")
     html: bool = flag("for --document: what is between the tags of HTML")
     fuzzy: bool = flag("for --document FILE.po: mark the messages that are filled as fuzzy")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.html and not self.document:
+            raise ConfigError("--html is for whole texts: add --document")
+        given = [name for name in OF_SENTENCES if getattr(self, name)]
+        if self.document and given:
+            name = option_name(given[0])
+            raise ConfigError(f"{name} is for single sentences: leave it or --document out")
 
 
 def request_of(line: str | None, place: str, options: LineOptions) -> "TranslationRequest":
@@ -101,8 +112,8 @@ def put_best_first(
     translations.insert(0, translations.pop(places[best]))
 
 
-# (line number, its request, which has ended) -> lines.
-Format = Callable[[int, "TranslationRequest"], list[str]]
+# (line number, its request, which has ended) -> lines, each with its end.
+Format = Callable[[int, "TranslationRequest"], str]
 
 
 def format_of(options: LineOptions, target: "Tokenizer") -> Format:
@@ -112,21 +123,21 @@ def format_of(options: LineOptions, target: "Tokenizer") -> Format:
     return partial(table_lines, nbest=options.nbest) if options.nbest else text_lines
 
 
-def text_lines(line_no: int, request: "TranslationRequest") -> list[str]:
+def text_lines(line_no: int, request: "TranslationRequest") -> str:
     """The best translation alone; an empty line if there is none."""
     found = request.result.translations
-    return [one_line(found[0].text) if found else ""]
+    return f"{one_line(found[0].text) if found else ''}\n"
 
 
-def table_lines(line_no: int, request: "TranslationRequest", *, nbest: int) -> list[str]:
+def table_lines(line_no: int, request: "TranslationRequest", *, nbest: int) -> str:
     """Line number, score and text of several translations, separated by tabs."""
     best = request.result.translations[:nbest]
-    return [f"{line_no}\t{t.score:.4f}\t{one_line(t.text)}" for t in best]
+    return "".join(f"{line_no}\t{t.score:.4f}\t{one_line(t.text)}\n" for t in best)
 
 
 def json_lines(
     line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str]
-) -> list[str]:
+) -> str:
     """An object for each translation.
 
     Without `nbest` there is one object per text, with null for what is unknown.
@@ -138,10 +149,10 @@ def json_lines(
     if not found:
         text = None if request.error else ""
         unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
-        return [] if nbest else [json.dumps({"line": line_no, "text": text, **unknown})]
+        return "" if nbest else f"{json.dumps({'line': line_no, 'text': text, **unknown})}\n"
     best = found[: nbest or 1]
     entries = ({"line": line_no, **translation.to_json(labels)} for translation in best)
-    return [json.dumps(entry, ensure_ascii=False) for entry in entries]
+    return "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries)
 
 
 def one_line(text: str) -> str:

@@ -19,11 +19,12 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import cast
 
+from seq2seq.base.environment import delay_interrupts
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.text_stream import Readable
 from seq2seq.cli import status
 from seq2seq.cli.files import STDIN, check_input, check_written, inputs_of, warn_of_files
-from seq2seq.cli.lines import InputLines, as_utf8, write_line
+from seq2seq.cli.lines import InputLines, as_utf8
 from seq2seq.cli.models import Opened, open_engine
 from seq2seq.cli.requests import TranslateOptions, format_of, put_best_first, request_of
 
@@ -72,7 +73,7 @@ def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[s
         lines = None
         if options.input:
             file = stack.enter_context(options.input.open("rb"))
-            lines = InputLines(file, str(options.input))
+            lines = InputLines(file, str(file.name))
         elif not given:
             lines = InputLines(cast(Readable, sys.stdin.buffer))
         requests = (
@@ -92,6 +93,8 @@ def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[s
         for line_no, request in enumerate(ended, start=1):
             failed = failed or request.is_flawed
             put_best_first(request.result.translations, options.requirements.mbr)
-            for line in formatted(line_no, request):
-                write_line(line, output)
+            text = formatted(line_no, request)
+            with delay_interrupts():  # so that Ctrl-C leaves whole lines
+                output.write(text)
+                output.flush()  # the reader may be waiting for it
     return int(failed)

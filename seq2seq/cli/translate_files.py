@@ -238,16 +238,16 @@ def translate_shards(
         ended = status.with_progress(ended, read)
     formatted = format_of(options, opened.translator.target)
     for first in ended:
-        shard, text, failed = begun.popleft(), [], False
+        shard, text, failed = begun.popleft(), "", False
         of_shard = chain([first], islice(ended, shard.lines - 1))
         for line_no, request in enumerate(of_shard, shard.first):
             failed = failed or request.is_flawed
             reference = shard.references[line_no - shard.first] if shard.references else None
             put_best_first(request.result.translations, options.requirements.mbr, reference)
-            text += [f"{line}\n" for line in formatted(line_no, request)]
+            text += formatted(line_no, request)
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:
-            output.write(gzip.compress("".join(text).encode(), mtime=0))
+            output.write(gzip.compress(text.encode(), mtime=0))
         yield shard, failed
 
 
