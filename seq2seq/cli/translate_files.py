@@ -103,7 +103,7 @@ def run(options: TranslateFilesOptions) -> int:
     if options.merge:
         return merge(options, find_files(options))
     found = choose_shortlist(options.path, options.engine.shortlist)
-    options = replace(options, engine=replace(options.engine, shortlist=found or Path("none")))
+    options = replace(options, engine=replace(options.engine, shortlist=InputPath(found or "none")))
     if options.ray:
         from seq2seq.cli.ray_cluster import translate_on_ray
 
