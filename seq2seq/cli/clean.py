@@ -13,15 +13,16 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, make_dataclass
-from itertools import chain
+from dataclasses import asdict, dataclass, fields, make_dataclass
+from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from seq2seq.base.errors import ConfigError, printable
+from seq2seq.base.options import DECLARED
 from seq2seq.base.progress import Tally, show_tally
 from seq2seq.cli.files import InputPath, check_uncompressed, check_written, inputs_of
-from seq2seq.cli.options import argument, flag, group, numeric, option_name, repeated, subset, value
+from seq2seq.cli.options import argument, flag, group, numeric, option_name, repeated, value
 from seq2seq.data.cleaning.rules import RULES, Rule
 from seq2seq.data.text.formats import Pair, TextFormat, find_format
 from seq2seq.data.text.lines import check_parallel
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
 
 HELP = "leave out pairs of parallel text that break a rule"
 CORPUS = "as data.train of a training: my/train, my/train.tsv, my/train.jsonl, [a.txt,b.txt]"
-OF_CORPUS = {
-    "duplicates": "no pair twice; target: no target twice",
-    "best": "this share of what is left, by --scores",
-}
 
 
 def limit_of(low: float, high: float) -> Callable[[str], float | str]:
@@ -55,29 +52,24 @@ def limit_of(low: float, high: float) -> Callable[[str], float | str]:
 def rule_field(name: str, rule: Rule) -> tuple[str, Any, Any]:
     """The option of a rule: its name, type and field."""
     if rule.range is None:
-        return name, Literal["on", "off"], value(rule.help)
-    return name, Any, value(rule.help, "N", type=limit_of(*rule.range))
+        return name, Literal["on", "off"], value(rule.help, default=rule.default)
+    read = limit_of(*rule.range)
+    return name, Any, value(rule.help, "N", default=rule.default, type=read)
 
 
-PairRules = make_dataclass("PairRules", [rule_field(*each) for each in RULES.items()])
+PairRules = make_dataclass("PairRules", starmap(rule_field, RULES.items()), frozen=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleOptions:
+class RuleOptions(PairRules):  # type: ignore[misc,valid-type]  # made from a table
     """The limits of all rules, or `off`."""
 
-    given: dict[str, Any] = subset(PairRules, " ".join(RULES))
-    duplicates: Literal["pair", "target", "off"] = value(OF_CORPUS["duplicates"], default="pair")
-    best: float | str = value(OF_CORPUS["best"], "SHARE", default="off", type=limit_of(0, 1))
-
-    @property
-    def of_pairs(self) -> dict[str, Any]:
-        """The limits of the rules for single pairs."""
-        return {name: self.given.get(name, rule.default) for name, rule in RULES.items()}
-
-    @property
-    def limits(self) -> dict[str, Any]:
-        return {**self.of_pairs, "duplicates": self.duplicates, "best": self.best}
+    duplicates: Literal["pair", "target", "off"] = value(
+        "no pair twice; target: no target twice", default="pair"
+    )
+    best: float | str = value(
+        "this share of what is left, by --scores", "SHARE", default="off", type=limit_of(0, 1)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +94,9 @@ class CleanOptions:
 
 def run(options: CleanOptions) -> int:
     if options.print_rules:
-        helps = {**{name: rule.help for name, rule in RULES.items()}, **OF_CORPUS}
-        for name, limit in options.rules.limits.items():
-            print(f"{option_name(name)} {limit}".ljust(26), helps[name])
+        for each in fields(RuleOptions):
+            limit = getattr(options.rules, each.name)
+            print(f"{option_name(each.name)} {limit}".ljust(26), each.metadata[DECLARED].help)
         return 0
     output = check_required_options(options)
     corpora = find_corpora(options)
@@ -196,7 +188,7 @@ def write_cleaning(
         corpora=options.corpora,
         columns=list(options.columns),
         languages=languages_of(options),
-        rules=options.rules.limits,
+        rules=asdict(options.rules),
         read=len(verdicts),
         kept=len(verdicts) - sum(each["count"] for each in left_out.values()),
         left_out=left_out,
@@ -253,7 +245,7 @@ def judge_corpora(options: CleanOptions, corpora: Sequence[TextFormat]) -> "Verd
     languages = languages_of(options)
     check_languages(options, languages)
     rules = options.rules
-    limits = {name: limit for name, limit in rules.of_pairs.items() if limit != "off"}
+    limits = {name: limit for name in RULES if (limit := getattr(rules, name)) != "off"}
     if "language" in limits:
         limits["language"] = identifier(languages)
     best = 1.0 if rules.best == "off" else float(rules.best)
