@@ -45,7 +45,7 @@ repeated = partial(value, action="append", default=())
 
 def argument(text: str, metavar: str, **more: Any) -> Any:
     """A field that is typed without a name; `more` is for `add_argument`."""
-    return field(metadata={DECLARED: Option(text, metavar), **more})
+    return field(metadata={DECLARED: Option(text, metavar), "flags": None, **more})
 
 
 def group(title: str) -> Any:
@@ -72,53 +72,49 @@ def add_options(
     where = container or parser
     either = None
     for each in sorted(fields(kind), key=lambda each: is_dataclass(each.type)):
-        metadata = each.metadata
         if is_dataclass(each.type):
-            title = metadata.get("title", each.name)
+            title = each.metadata.get("title", each.name)
             add_options(parser, each.type, parser.add_argument_group(title))
-        elif "subset" in metadata:
-            for one in metadata["subset"]:
-                add_declared(where, one, metadata["prefix"])
-        elif "flags" not in metadata:
-            where.add_argument(each.name, **keywords_of(each))
-        elif "either" in metadata:
-            either = either or where.add_mutually_exclusive_group(required=metadata["either"])
-            add_flag(either, each)
-        else:
-            add_flag(where, each)
-
-
-def add_flag(container: argparse._ActionsContainer, each: "Field[Any]") -> None:
-    # argparse appends to a copy of a list.
-    default = [] if each.default == () else each.default
-    container.add_argument(*names_of(each), dest=each.name, default=default, **keywords_of(each))
-
-
-def add_declared(container: argparse._ActionsContainer, each: "Field[Any]", prefix: str) -> None:
-    """Add an option of another class, which by default is not given."""
-    declared: Option = each.metadata[DECLARED]
-    values = keywords_of(each)
-    if values["type"] is positive:
-        values["type"] = int  # `fill` checks its range
-    values["help"] = f"{prefix}{declared.typed_help}".replace("%", "%%")
-    container.add_argument(*names_of(each), dest=each.name, **values)
+            continue
+        for one in each.metadata.get("subset", [each]):
+            place = where
+            if "either" in one.metadata:
+                required = one.metadata["either"]
+                place = either = either or where.add_mutually_exclusive_group(required=required)
+            prefix = each.metadata.get("prefix")
+            place.add_argument(*names_of(one), **keywords_of(one, prefix))
 
 
 def names_of(each: "Field[Any]") -> tuple[str, ...]:
-    """The names of an option as it is typed, the long one last."""
-    flags: tuple[str, ...] = each.metadata.get("flags", ())
+    """The names of an option as it is typed, the long one last; the name of an argument."""
+    flags: tuple[str, ...] | None = each.metadata.get("flags", ())
+    if flags is None:
+        return (each.name,)
     is_named = flags and flags[-1].startswith("--")
     return flags if is_named else (*flags, option_name(each.name))
 
 
-def keywords_of(each: "Field[Any]") -> dict[str, Any]:
-    """The arguments of `add_argument` for a field."""
+def keywords_of(each: "Field[Any]", prefix: str | None) -> dict[str, Any]:
+    """The arguments of `add_argument` for a field.
+
+    Args:
+        prefix: beginning of the help text of another class's option; None = an option of ours.
+    """
     declared: Option = each.metadata[DECLARED]
-    shown = {} if declared.metavar is None else {"metavar": declared.metavar}
     more = {name: value for name, value in each.metadata.items() if name not in OWN}
+    keywords = {"help": declared.help, **kind_of(each.type), **more}
+    if declared.metavar is not None:
+        keywords["metavar"] = declared.metavar
+    if prefix is not None:
+        keywords["help"] = f"{prefix}{declared.typed_help}".replace("%", "%%")
+        if keywords["type"] is positive:
+            keywords["type"] = int  # `fill` checks its range
+    elif each.metadata["flags"] is not None:
+        # argparse appends to a copy of a list.
+        keywords |= {"dest": each.name, "default": [] if each.default == () else each.default}
     if "type" in more:
-        more["type"] = reporting(more["type"])
-    return {"help": declared.help, **shown, **kind_of(each.type), **more}
+        keywords["type"] = reporting(more["type"])
+    return keywords
 
 
 def kind_of(hint: Any) -> dict[str, Any]:
@@ -182,7 +178,7 @@ def collect_given(options: Any, kind: Any = None) -> dict[str, Any]:
             given |= collect_given(value)
         elif "subset" in each.metadata:
             given |= {option_name(name): one for name, one in value.items()}
-        elif "flags" in each.metadata and value not in (each.default, []):
+        elif each.metadata["flags"] is not None and value not in (each.default, []):
             given[names_of(each)[-1]] = value
     return given
 
