@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from seq2seq.base.errors import ConfigError, format_count, printable
-from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.cli.files import InputPath, check_new_folder, check_written, inputs_of
 from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ class ExportOptions:
 def run(options: ExportOptions) -> int:
     output = options.output
     check_written(None, *inputs_of(options))
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ConfigError(f"-o {output} exists: give a folder that is new or empty")
+    check_new_folder(output)
     from seq2seq import checkpoint  # only here: torch takes a second
 
     saved = checkpoint.read(options.path)

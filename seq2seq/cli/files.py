@@ -116,6 +116,12 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     check_apart([output], f"-o {output}", (path for path in inside if is_one_of(path, OF_A_RUN)))
 
 
+def check_new_folder(path: Path) -> None:
+    """Raises: ConfigError if a folder that a command makes is there, and not empty."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ConfigError(f"-o {path} exists: give a folder that is new or empty")
+
+
 def check_uncompressed(path: Path) -> None:
     if path.suffix == ".gz":
         raise ConfigError(f"-o {path}: output is not compressed: -o {path.with_suffix('')}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError, printable
-from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.cli.files import InputPath, check_new_folder, check_written, inputs_of
 from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ class ImportOptions:
 def run(options: ImportOptions) -> int:
     folder = options.output
     check_written(None, *inputs_of(options))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"-o {folder} exists: give a folder that is new or empty")
+    check_new_folder(folder)
     from seq2seq.decoding.shortlist.file import NAME, write_shortlist
     from seq2seq.interchange import huggingface, marian  # only here: torch takes a second
     from seq2seq.interchange.marian_shortlist import read_marian_shortlist

@@ -28,12 +28,7 @@ DIRECTIONS = ("forward", "reverse")
 
 def error_rates(counts: LinkCounts) -> dict[str, float]:
     """The rates by their headings."""
-    return {
-        "AER": counts.aer,
-        "precision": counts.precision,
-        "recall": counts.recall,
-        "F1": counts.f1,
-    }
+    return {name: getattr(counts, name.lower()) for name in ("AER", "precision", "recall", "F1")}
 
 
 def rates_entry(counts: LinkCounts) -> dict[str, float]:

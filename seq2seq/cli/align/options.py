@@ -1,16 +1,17 @@
 """The options of `seq2seq align`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import as_utf8
 from seq2seq.cli.models import DeviceOptions
 from seq2seq.cli.options import argument, flag, group, positive, value
-from seq2seq.data.text.lines import check_parallel, read_lines
+from seq2seq.data.text.formats import TwoFiles
+from seq2seq.data.text.lines import check_parallel
 
 OUTPUT = "file to write: a picture (.png, .svg, .pdf), links (.align) or a page (.html)"
 UNITS = "what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)"
@@ -21,11 +22,8 @@ Heuristic = Literal["intersection", "union", "grow-diag", "grow-diag-final", "gr
 Sentence = tuple[str, str | None]  # with its translation, or to be translated
 
 
-class TextFiles(NamedTuple):
+class TextFiles(TwoFiles):
     """Two files whose lines are pairs of sentences."""
-
-    source: Path
-    target: Path
 
     def __str__(self) -> str:
         return f"{self.source} and {self.target}"
@@ -33,9 +31,6 @@ class TextFiles(NamedTuple):
     def count_pairs(self) -> int:
         """The number of pairs. Raises: DataError if the files do not fit together."""
         return check_parallel(self.source, self.target, "aligning")
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        return zip(read_lines(self.source), read_lines(self.target), strict=True)
 
 
 def heads(text: str) -> str | int:
