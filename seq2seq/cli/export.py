@@ -61,7 +61,7 @@ def run(options: ExportOptions) -> int:
     saved = checkpoint.read(options.path)
     rows, whence = read_sources(saved, options.check, options.sentences)
     lists = find_lists(saved, options.path)
-    agreements = WRITERS[options.format](saved, output, rows, lists)
+    agreements = write_model(options.format, saved, output, rows, lists)
     if not agreements:
         print(printable(f"{output}: written, and not compared: pip install transformers"))
         return 0
@@ -91,48 +91,31 @@ def find_lists(saved: "Saved", path: Path) -> "Lists":
     return None if file is None else read_shortlist(file, Tokenizers(saved.source, saved.target))
 
 
-def to_ctranslate2(saved: "Saved", folder: Path, rows: Rows, lists: "Lists") -> "Agreements":
+def write_model(
+    form: Format, saved: "Saved", output: Path, rows: Rows, lists: "Lists"
+) -> "Agreements":
+    """Write the model, and compare translations of `rows`; no comparison without transformers."""
+    from seq2seq.interchange import argos, ctranslate2, firefox, huggingface_export
     from seq2seq.interchange.agreement import compare_translations
-    from seq2seq.interchange.ctranslate2 import CTranslate2, export, write_vocabulary_map
 
-    export(saved, folder)
-    if lists is not None:
-        write_vocabulary_map(saved, folder, lists)
-    return compare_translations(saved, CTranslate2(saved, folder).translate, rows)
-
-
-def to_huggingface(saved: "Saved", folder: Path, rows: Rows, _lists: "Lists") -> "Agreements":
-    from seq2seq.interchange.agreement import compare_translations
-    from seq2seq.interchange.huggingface_export import HuggingFace, export
-
-    export(saved, folder)
+    if form == "argos":
+        if output.suffix != ".argosmodel":
+            raise ConfigError(f"-o {output} should be a file: {output}.argosmodel")
+        return argos.export(saved, output, rows)
+    if form == "firefox":
+        return [firefox.export(saved, output, rows, lists)]
+    if form == "ctranslate2":
+        ctranslate2.export(saved, output)
+        if lists is not None:
+            ctranslate2.write_vocabulary_map(saved, output, lists)
+        engine = ctranslate2.CTranslate2(saved, output)
+        return compare_translations(saved, engine.translate, rows)
+    huggingface_export.export(saved, output)
     try:
-        engine = HuggingFace(saved, folder)
-    except ConfigError:  # written all the same: it needs no such package
+        other = huggingface_export.HuggingFace(saved, output)
+    except ConfigError:  # transformers is not installed
         return []
-    return compare_translations(saved, engine.translate, rows)
-
-
-def to_argos(saved: "Saved", path: Path, rows: Rows, _lists: "Lists") -> "Agreements":
-    from seq2seq.interchange.argos import export
-
-    if path.suffix != ".argosmodel":
-        raise ConfigError(f"-o {path} should be a file: {path}.argosmodel")
-    return export(saved, path, rows)
-
-
-def to_firefox(saved: "Saved", folder: Path, rows: Rows, lists: "Lists") -> "Agreements":
-    from seq2seq.interchange.firefox import export
-
-    return [export(saved, folder, rows, lists)]
-
-
-WRITERS = {
-    "ctranslate2": to_ctranslate2,
-    "hf": to_huggingface,
-    "argos": to_argos,
-    "firefox": to_firefox,
-}
+    return compare_translations(saved, other.translate, rows)
 
 
 def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, str]:

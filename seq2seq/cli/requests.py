@@ -118,41 +118,32 @@ Format = Callable[[int, "TranslationRequest"], str]
 
 def format_of(options: LineOptions, target: "Tokenizer") -> Format:
     """The format that `--json` and `--nbest` ask for."""
-    if options.json:
-        return partial(json_lines, nbest=options.nbest, labels=target.texts())
-    return partial(table_lines, nbest=options.nbest) if options.nbest else text_lines
+    labels = target.texts() if options.json else None
+    return partial(format_lines, nbest=options.nbest, labels=labels)
 
 
-def text_lines(line_no: int, request: "TranslationRequest") -> str:
-    """The best translation alone; an empty line if there is none."""
-    found = request.result.translations
-    return f"{one_line(found[0].text) if found else ''}\n"
-
-
-def table_lines(line_no: int, request: "TranslationRequest", *, nbest: int) -> str:
-    """Line number, score and text of several translations, separated by tabs."""
-    best = request.result.translations[:nbest]
-    return "".join(f"{line_no}\t{t.score:.4f}\t{one_line(t.text)}\n" for t in best)
-
-
-def json_lines(
-    line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str]
+def format_lines(
+    line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str] | None
 ) -> str:
-    """An object for each translation.
-
-    Without `nbest` there is one object per text, with null for what is unknown.
+    """The translations of a line: the best as text, or empty if there is none; with `nbest`,
+    line number, score and text of each, separated by tabs.
 
     Args:
-        labels: the text of each piece, by id.
+        labels: text of each piece, by id, for an object of JSON instead; it has null for what is
+            unknown if there is no translation.
     """
-    found = request.result.translations
-    if not found:
-        text = None if request.error else ""
-        unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
-        return "" if nbest else f"{json.dumps({'line': line_no, 'text': text, **unknown})}\n"
-    best = found[: nbest or 1]
-    entries = ({"line": line_no, **translation.to_json(labels)} for translation in best)
-    return "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries)
+    best = request.result.translations[: nbest or 1]
+    if labels is not None:
+        entries = [translation.to_json(labels) for translation in best]
+        if not (best or nbest):
+            unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
+            entries = [{"text": None if request.error else "", **unknown}]
+        lines = [json.dumps({"line": line_no, **each}, ensure_ascii=False) for each in entries]
+    elif nbest:
+        lines = [f"{line_no}\t{each.score:.4f}\t{one_line(each.text)}" for each in best]
+    else:
+        lines = [one_line(best[0].text) if best else ""]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def one_line(text: str) -> str:

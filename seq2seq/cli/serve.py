@@ -125,12 +125,7 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
         name: partial(ModelWorker, name, path, options.device, options.search, engine)
         for name, path in models.items()
     }
-    most = Limits(
-        queue=limits.queue,
-        deadline=limits.deadline,
-        characters=limits.characters,
-        connections=limits.connections,
-    )
+    most = Limits(limits.queue, limits.deadline, limits.characters, connections=limits.connections)
     storage = Storage(options.keep_in) if options.keep_in else None
     service = Service(builders, most, keys, given.keys, storage, limits.grace)
     listening = open_socket(given.host, given.port)

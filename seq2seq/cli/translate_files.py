@@ -192,15 +192,12 @@ def finish(
 
     Returns: the exit code. Raises: as `merge`.
     """
-    lines, count, failed = 0, 0, False
-    for shard, one_failed in results:
-        lines, count, failed = lines + shard.lines, count + 1, failed or one_failed
-    done = f"{format_count(lines, 'line')} in {format_count(count, 'shard')}"
-    print(f"{done} translated", file=sys.stderr)
-    _, parts = options.part
-    if parts == 1:
+    ended = [(shard.lines, failed) for shard, failed in results]
+    lines = format_count(sum(count for count, _ in ended), "line")
+    print(f"{lines} in {format_count(len(ended), 'shard')} translated", file=sys.stderr)
+    if options.part[1] == 1:
         merge(options, files)
-    return int(failed)
+    return int(any(failed for _, failed in ended))
 
 
 def translate_shards(

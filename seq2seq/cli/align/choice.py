@@ -1,6 +1,5 @@
 """The layer, heads and shift of a model that `seq2seq align` reads, and the reason."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -142,9 +141,3 @@ def rank_choices(
     candidates.sure += missed  # links that no choice can find
     allowed = [c for c in candidates.rank() if apply_options(c.choice, options, shape) == c.choice]
     return allowed, shape
-
-
-def check_choice_can_be_saved(checkpoint: Path) -> None:
-    """Raises: ConfigError if nothing can be saved beside the checkpoint."""
-    if not os.access(checkpoint.parent, os.W_OK):
-        raise ConfigError(f"--choose writes to {checkpoint.parent}, which is not writable: copy it")

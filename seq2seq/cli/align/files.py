@@ -1,5 +1,6 @@
 """`seq2seq align` of whole files by one model, or by one for each direction."""
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -101,8 +102,9 @@ def open_directions(
 ) -> list[Direction]:
     """The models. Raises: DataError, before one is built, for reference links out of range."""
     paths = [find_checkpoint(path) for path in (model, options.directions.reverse) if path]
-    for path in paths if options.choose else []:
-        choice.check_choice_can_be_saved(path)
+    for folder in (path.parent for path in paths if options.choose):
+        if not os.access(folder, os.W_OK):
+            raise ConfigError(f"--choose writes to {folder}, which is not writable: copy it")
     saved = [checkpoint.read(path) for path in paths]
     data = saved[0].config["data"]
     spaced = not any(is_spaceless(data[side]) for side in ("source", "target"))
