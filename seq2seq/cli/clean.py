@@ -24,8 +24,10 @@ from seq2seq.base.progress import Tally, show_tally
 from seq2seq.cli.files import InputPath, check_uncompressed, check_written, inputs_of
 from seq2seq.cli.options import argument, flag, group, numeric, option_name, repeated, value
 from seq2seq.data.cleaning.rules import RULES, Rule
+from seq2seq.data.corpus.cache import file_state
 from seq2seq.data.text.formats import Pair, TextFormat, find_format
 from seq2seq.data.text.lines import check_parallel
+from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
 from seq2seq.text.languages import LANGUAGE_CODES, language_code, read_language
 
 if TYPE_CHECKING:
@@ -102,20 +104,33 @@ def run(options: CleanOptions) -> int:
     corpora = find_corpora(options)
     read = [file for text in corpora for file in text.files]
     outputs, ledger = find_outputs(options, output, read)
-    from seq2seq.data.cleaning.verdicts import write_kept
-    from seq2seq.data.corpus.cache import file_state
+    from seq2seq.data.cleaning.verdicts import count_outcomes, write_kept
 
     judged = {path: file_state(path) for path in read}
-    verdicts = judge_corpora(options, corpora)
+    languages = find_languages(options)
+    verdicts = judge_corpora(options, corpora, languages)
     examples = write_kept(outputs, options.columns, pairs_of(corpora), verdicts, judged)
-    entry = write_cleaning(ledger, options, read, outputs, verdicts)
+    left_out = count_outcomes(verdicts)
+    entry = describe_provenance(
+        "clean",
+        [*read, *options.scores],
+        outputs,
+        corpora=options.corpora,
+        columns=list(options.columns),
+        languages=languages,
+        rules=asdict(options.rules),
+        read=len(verdicts),
+        kept=len(verdicts) - sum(each["count"] for each in left_out.values()),
+        left_out=left_out,
+    )
+    write_provenance(ledger, entry)
     if options.page:
         from seq2seq.pages.report import write_cleaning_page  # only here: torch takes a second
 
         write_cleaning_page(options.page, entry, examples)
     names = ", ".join(map(str, outputs))
     print(printable(f"{names}: {entry['kept']:,} of {entry['read']:,} pairs"))
-    for name, found in entry["left_out"].items():
+    for name, found in left_out.items():
         print(f"{found['count']:>12,}  {option_name(name)}")
     warn_of_large_shares(entry, examples)
     return 0 if entry["kept"] else 1
@@ -154,7 +169,6 @@ def find_outputs(
 ) -> tuple[list[Path], Path]:
     """The files of the kept pairs, and the ledger. Raises: ConfigError if one cannot be written."""
     from seq2seq.data.cleaning.verdicts import output_paths
-    from seq2seq.data.text.provenance import check_ledger
 
     check_uncompressed(output)
     outputs = output_paths(output, options.columns)
@@ -167,34 +181,6 @@ def find_outputs(
         check_written(path, *read, *inputs_of(options))
     check_ledger(ledger, "clean")
     return outputs, ledger
-
-
-def write_cleaning(
-    path: Path,
-    options: CleanOptions,
-    read: Sequence[Path],
-    outputs: Sequence[Path],
-    verdicts: "Verdicts",
-) -> dict[str, Any]:
-    """Write the ledger: which files, by which rules, and what went."""
-    from seq2seq.data.cleaning.verdicts import count_outcomes
-    from seq2seq.data.text.provenance import describe_provenance, write_provenance
-
-    left_out = count_outcomes(verdicts)
-    entry = describe_provenance(
-        "clean",
-        [*read, *options.scores],
-        outputs,
-        corpora=options.corpora,
-        columns=list(options.columns),
-        languages=languages_of(options),
-        rules=asdict(options.rules),
-        read=len(verdicts),
-        kept=len(verdicts) - sum(each["count"] for each in left_out.values()),
-        left_out=left_out,
-    )
-    write_provenance(path, entry)
-    return entry
 
 
 def find_corpora(options: CleanOptions) -> list[TextFormat]:
@@ -213,37 +199,35 @@ def pairs_of(corpora: Sequence[TextFormat]) -> Iterator[Pair]:
     return chain.from_iterable(text.pairs() for text in corpora)
 
 
-def languages_of(options: CleanOptions) -> Pair:
-    """The languages of source and target. Raises: ConfigError for --languages without two."""
-    if options.languages is None:
-        return options.columns
-    languages = options.languages.split("," if "," in options.languages else "-")
-    if len(languages) != 2 or not all(languages):
-        raise ConfigError(f"--languages {options.languages} should be two: de-en, or pt-BR,en")
-    return languages[0], languages[1]
+def find_languages(options: CleanOptions) -> Pair:
+    """The languages of source and target, with a warning if columns are not named after languages.
 
-
-def check_languages(options: CleanOptions, languages: Pair) -> None:
-    """Warn of columns that are not named after languages. Raises: ConfigError for --languages that
-    do not exist.
+    Raises: ConfigError unless --languages are two that exist.
     """
-    names = " or ".join(repr(each) for each in languages if not read_language(each).is_known)
-    problem = f"no language has the code {names}"
-    if names and options.languages:
+    source, target = options.columns
+    if options.languages is not None:
+        source, *others = options.languages.split("," if "," in options.languages else "-")
+        target = others[0] if len(others) == 1 else ""
+        if not (source and target):
+            raise ConfigError(f"--languages {options.languages} should be two: de-en, or pt-BR,en")
+    unknown = [each for each in (source, target) if not read_language(each).is_known]
+    problem = f"no language has the code {' or '.join(map(repr, unknown))}"
+    if unknown and options.languages:
         raise ConfigError(f"--languages: {problem}, {LANGUAGE_CODES}")
-    if names:
+    if unknown:
         effect = "words are what is between spaces, and letters may be of any script"
         warnings.warn(f"{problem}: {effect}. Add --languages de-en", stacklevel=1)
+    return source, target
 
 
-def judge_corpora(options: CleanOptions, corpora: Sequence[TextFormat]) -> "Verdicts":
+def judge_corpora(
+    options: CleanOptions, corpora: Sequence[TextFormat], languages: Pair
+) -> "Verdicts":
     """The verdicts on all pairs. Raises: ConfigError if languages cannot be told; DataError for a
     faulty file.
     """
     from seq2seq.data.cleaning.verdicts import judge, read_scores
 
-    languages = languages_of(options)
-    check_languages(options, languages)
     rules = options.rules
     limits = {name: limit for name in RULES if (limit := getattr(rules, name)) != "off"}
     if "language" in limits:
