@@ -164,9 +164,7 @@ def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None
             warnings.warn("\n  ".join(lines), stacklevel=1)
 
 
-def find_outputs(
-    options: CleanOptions, output: Path, read: Sequence[Path]
-) -> tuple[list[Path], Path]:
+def find_outputs(options: CleanOptions, output: Path, read: list[Path]) -> tuple[list[Path], Path]:
     """The files of the kept pairs, and the ledger. Raises: ConfigError if one cannot be written."""
     from seq2seq.data.cleaning.verdicts import output_paths
 
@@ -220,9 +218,7 @@ def find_languages(options: CleanOptions) -> Pair:
     return source, target
 
 
-def judge_corpora(
-    options: CleanOptions, corpora: Sequence[TextFormat], languages: Pair
-) -> "Verdicts":
+def judge_corpora(options: CleanOptions, corpora: list[TextFormat], languages: Pair) -> "Verdicts":
     """The verdicts on all pairs. Raises: ConfigError if languages cannot be told; DataError for a
     faulty file.
     """

@@ -123,9 +123,7 @@ def check_output_format(options: TranslateOptions, document: Path | None) -> Non
         raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
 
 
-def translate_documents(
-    options: TranslateOptions, opened: Opened, given: Path | Sequence[str]
-) -> int:
+def translate_documents(options: TranslateOptions, opened: Opened, given: Path | list[str]) -> int:
     """Write a document, texts or standard input with their sentences translated.
 
     A sentence without a translation stays as it is.
@@ -166,7 +164,7 @@ def translate_documents(
             stack.enter_context(show_tally(tally, sys.stderr))
         ended = texts.translate(requests)
         for request in tally.count(warn_of_problems(ended)):
-            put_best_first(request.result.translations, options.requirements.mbr)
+            put_best_first(request.result, options.requirements.mbr)
         linked = [(each, 0) for each in requests if each.links and each.result.translations]
         add_alignments(linked, translator.alignments)
     best = ((*each.result.translations, Translation(each.text, 0.0))[0] for each in requests)

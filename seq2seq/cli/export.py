@@ -61,7 +61,7 @@ def run(options: ExportOptions) -> int:
     saved = checkpoint.read(options.path)
     rows, whence = read_sources(saved, options.check, options.sentences)
     lists = find_lists(saved, options.path)
-    agreements = write_model(options.format, saved, output, rows, lists)
+    agreements = write(options.format, saved, output, rows, lists)
     if not agreements:
         print(printable(f"{output}: written, and not compared: pip install transformers"))
         return 0
@@ -91,9 +91,7 @@ def find_lists(saved: "Saved", path: Path) -> "Lists":
     return None if file is None else read_shortlist(file, Tokenizers(saved.source, saved.target))
 
 
-def write_model(
-    form: Format, saved: "Saved", output: Path, rows: Rows, lists: "Lists"
-) -> "Agreements":
+def write(form: Format, saved: "Saved", output: Path, rows: Rows, lists: "Lists") -> "Agreements":
     """Write the model, and compare translations of `rows`; no comparison without transformers."""
     from seq2seq.interchange import argos, ctranslate2, firefox, huggingface_export
     from seq2seq.interchange.agreement import compare_translations

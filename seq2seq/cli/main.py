@@ -145,9 +145,7 @@ def options_class(name: str) -> Any:
     return get_annotations(COMMANDS[name].run)["options"]
 
 
-def read_variables(
-    parser: ArgumentParser, prefix: str, environment: Mapping[str, str]
-) -> Iterator[str]:
+def read_variables(parser: ArgumentParser, prefix: str, env: Mapping[str, str]) -> Iterator[str]:
     """The words that say the same on a command line: `--port=80` for PREFIX_PORT=80.
 
     PREFIX_FLAG=1 sets a flag, 0 does not; the values of an option that may be repeated stand one
@@ -160,7 +158,7 @@ def read_variables(
         for action in parser._actions
         if action.option_strings and action.dest != "help"
     }
-    for name, value in sorted(environment.items()):
+    for name, value in sorted(env.items()):
         if not name.startswith(prefix):
             continue
         if name not in actions:

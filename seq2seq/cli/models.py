@@ -110,6 +110,32 @@ class RequirementOptions:
         if self.ignore_case and not self.glossary:
             raise ConfigError("--ignore-case is for the terms of a --glossary: add one")
 
+    def rules(self, translator: "Translator", search: "Search") -> "Rules | None":
+        """The rules for all translations; None = none.
+
+        Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
+            there; DataError for a damaged glossary.
+        """
+        from seq2seq.decoding import check_required
+        from seq2seq.decoding.constraints.glossary import Glossary
+        from seq2seq.decoding.constraints.placeholders import Placeholders
+        from seq2seq.decoding.constraints.request import Rules
+
+        keep, file = self.keep, self.glossary
+        if not (file or keep):
+            return None
+        check_required(search)
+        keep = PLACEHOLDERS if keep == "placeholders" else keep
+        try:
+            pattern = re.compile(keep) if keep else None
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ConfigError(f"--keep {keep!r} is not a regular expression: {error}") from error
+        glossary = Glossary()
+        if file:
+            spaceless = is_spaceless(translator.config["data"]["source"])
+            glossary = Glossary.read(file, not self.ignore_case, spaceless)
+        return Rules(glossary, Placeholders(pattern))
+
 
 @dataclass(frozen=True, kw_only=True)
 class SearchFlags:
@@ -229,7 +255,7 @@ def open_engine(
         with suppress(ConfigError):
             check_required(search)
             requirements = replace(requirements, keep="placeholders")
-    rules = rules_of(requirements, translator, search)
+    rules = requirements.rules(translator, search)
     flags = options.engine
     engine = translator.engine(
         search,
@@ -239,35 +265,6 @@ def open_engine(
         **flags.typed,
     )
     return Opened(translator, search, engine, rules)
-
-
-def rules_of(
-    requirements: RequirementOptions, translator: "Translator", search: "Search"
-) -> "Rules | None":
-    """The rules for all translations; None = none.
-
-    Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
-        there; DataError for a damaged glossary.
-    """
-    from seq2seq.decoding import check_required
-    from seq2seq.decoding.constraints.glossary import Glossary
-    from seq2seq.decoding.constraints.placeholders import Placeholders
-    from seq2seq.decoding.constraints.request import Rules
-
-    keep, file = requirements.keep, requirements.glossary
-    if not (file or keep):
-        return None
-    check_required(search)
-    keep = PLACEHOLDERS if keep == "placeholders" else keep
-    try:
-        pattern = re.compile(keep) if keep else None
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ConfigError(f"--keep {keep!r} is not a regular expression: {error}") from error
-    glossary = Glossary()
-    if file:
-        spaceless = is_spaceless(translator.config["data"]["source"])
-        glossary = Glossary.read(file, not requirements.ignore_case, spaceless)
-    return Rules(glossary, Placeholders(pattern))
 
 
 def choose_shortlist(path: Path, given: Path | None) -> Path | None:

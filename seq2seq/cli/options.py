@@ -3,7 +3,7 @@
 import argparse
 import types
 import typing
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from dataclasses import Field, field, fields, is_dataclass
 from functools import partial, wraps
@@ -65,16 +65,13 @@ def subset(owner: Any, names: str, prefix: str = "") -> Any:
     return field(default_factory=dict, metadata={"subset": chosen, "prefix": prefix})
 
 
-def add_options(
-    parser: ArgumentParser, kind: Any, container: argparse._ActionsContainer | None = None
-) -> None:
+def add_options(where: argparse._ActionsContainer, kind: Any) -> None:
     """Let a parser read the fields of a dataclass. A field that is a dataclass is a group."""
-    where = container or parser
     either = None
     for each in sorted(fields(kind), key=lambda each: is_dataclass(each.type)):
         if is_dataclass(each.type):
             title = each.metadata.get("title", each.name)
-            add_options(parser, each.type, parser.add_argument_group(title))
+            add_options(where.add_argument_group(title), each.type)
             continue
         for one in each.metadata.get("subset", [each]):
             place = where

@@ -20,6 +20,7 @@ from seq2seq.cli import status
 from seq2seq.cli.models import Opened
 from seq2seq.cli.shards import InputFiles, Lines, Shard, record_options
 from seq2seq.cli.translate_files import (
+    Done,
     TranslateFilesOptions,
     find_files,
     finish,
@@ -128,7 +129,7 @@ def connect(address: str) -> None:
 
 def shards_done(
     options: TranslateFilesOptions, files: InputFiles, lost: list[Shard]
-) -> Iterator[tuple[Shard, bool]]:
+) -> Iterator[Done]:
     """Each missing shard once it is written, in the order in which they are.
 
     Args:
@@ -146,7 +147,7 @@ def shards_done(
     free = [actor.remote(Path.cwd(), options) for _ in range(cores)]
     asked: dict[Any, tuple[Any, Shard]] = {}  # each actor that has a shard, by its future result
 
-    def results() -> Iterator[tuple[Shard, bool]]:
+    def results() -> Iterator[Done]:
         """Of one shard, or none if it is given up; its actor is free again."""
         [done], _ = ray.wait(list(asked))
         each, shard = asked.pop(done)

@@ -17,7 +17,7 @@ from seq2seq.text.documents.placeholders import is_language
 
 if TYPE_CHECKING:
     from seq2seq.text.tokenization.tokenizer import Tokenizer
-    from seq2seq.translation.request import Translation, TranslationRequest
+    from seq2seq.translation.request import Result, TranslationRequest
 
 JSON_INPUT = 'read JSON lines: "text"; "prefix", "must" and "must_not" of its translation'
 COPY_NUMBERS = "copy lines that are no language: numbers, dates, codes, addresses, placeholders"
@@ -94,12 +94,11 @@ def request_of(line: str | None, place: str, options: LineOptions) -> "Translati
     return request
 
 
-def put_best_first(
-    translations: "list[Translation]", mbr: int | None, reference: str | None = None
-) -> None:
+def put_best_first(result: "Result", mbr: int | None, reference: str | None = None) -> None:
     """Of the translations that meet as many requirements as the best, put one first: the one with
     the highest expected chrF among the first `mbr`, or the nearest to a reference.
     """
+    translations = result.translations
     if len(translations) < 2 or (mbr is None and reference is None):
         return
     from seq2seq.metrics.mbr import minimum_bayes_risk

@@ -35,6 +35,7 @@ OF_A_MACHINE = {
 LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
 
 Lines = list[str | None]
+Block = tuple["Shard", Lines]  # a shard and its lines
 
 
 class Shard(NamedTuple):
@@ -76,7 +77,7 @@ class InputFiles:
             return self.files
         return [*self.files, *(self.references / f.relative_to(self.folder) for f in self.files)]
 
-    def shards(self, file: Path) -> Iterator[tuple[Shard, Lines]]:
+    def shards(self, file: Path) -> Iterator[Block]:
         """The shards of a file and their lines. Raises: as `InputLines`."""
         from seq2seq.data.text.windows import windows  # only here: tokenizers take a moment
 
@@ -87,7 +88,7 @@ class InputFiles:
         folder = self.output / SHARDS / file.relative_to(self.folder)
         with file.open("rb") as stream:
             lines = InputLines(stream, str(file), f"{file}, line")
-            for block in windows(lines, self.lines, line_bytes, BYTES):
+            for block in windows(lines, self.lines, lambda line: len((line or "").encode()), BYTES):
                 self.bytes = before + stream.tell()
                 nearest = tuple(islice(references, len(block)))
                 named = repr((block, nearest) if nearest else block).encode(errors="replace")
@@ -95,10 +96,6 @@ class InputFiles:
                 path = folder / f"{first:010d}.{digest}.gz"
                 yield Shard(file, first, len(block), path, nearest), block
                 first += len(block)
-
-
-def line_bytes(line: str | None) -> int:
-    return len((line or "").encode())
 
 
 def files_below(folder: Path) -> Iterator[Path]:

@@ -36,9 +36,8 @@ def run(options: TranslateOptions) -> int:
 
     document = check_documents(options)
     check_streams(options, document)
-    texts = (
-        [] if document else [as_utf8(text, f"text {n}") for n, text in enumerate(options.texts, 1)]
-    )
+    given = [] if document else options.texts
+    texts = [as_utf8(text, f"text {n}") for n, text in enumerate(given, 1)]
     warn_of_files(texts, f"To translate its content: seq2seq translate {options.path} -i FILE")
     opened = open_engine(options.path, options, options.nbest, keeps_placeholders=options.document)
     if options.document:
@@ -92,7 +91,7 @@ def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[s
             ended = stack.enter_context(closing(status.with_progress(ended, lines)))
         for line_no, request in enumerate(ended, start=1):
             failed = failed or request.is_flawed
-            put_best_first(request.result.translations, options.requirements.mbr)
+            put_best_first(request.result, options.requirements.mbr)
             text = formatted(line_no, request)
             with delay_interrupts():  # so that Ctrl-C leaves whole lines
                 output.write(text)

@@ -31,7 +31,7 @@ from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.models import Opened, choose_shortlist, open_engine
 from seq2seq.cli.options import argument, flag, value
 from seq2seq.cli.requests import LineOptions, format_of, put_best_first, request_of
-from seq2seq.cli.shards import LINES, SHARDS, InputFiles, Lines, Shard, files_below
+from seq2seq.cli.shards import LINES, SHARDS, Block, InputFiles, Shard, files_below
 from seq2seq.data.text.lines import check_parallel
 from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 HELP = "translate all files of a folder, on one or many machines"
 Part = tuple[int, int]  # which, of how many
+Done = tuple[Shard, bool]  # a shard that is written, and whether a line of it failed
 NAMED = 5  # shards in a message
 
 
@@ -171,9 +172,7 @@ def find_files(options: TranslateFilesOptions) -> InputFiles:
     return InputFiles(options.folder, options.output_dir, lines, references)
 
 
-def missing_shards(
-    options: TranslateFilesOptions, files: InputFiles
-) -> Iterator[tuple[Shard, Lines]]:
+def missing_shards(options: TranslateFilesOptions, files: InputFiles) -> Iterator[Block]:
     """The shards of this machine's part that are not there, and their lines."""
     part, parts = options.part
     every = (each for file in files.files for each in files.shards(file))
@@ -182,9 +181,7 @@ def missing_shards(
             yield shard, block
 
 
-def finish(
-    options: TranslateFilesOptions, files: InputFiles, results: Iterable[tuple[Shard, bool]]
-) -> int:
+def finish(options: TranslateFilesOptions, files: InputFiles, results: Iterable[Done]) -> int:
     """Wait for the shards of this machine's part; join all if it does them all.
 
     Args:
@@ -201,12 +198,12 @@ def finish(
 
 
 def translate_shards(
-    wanted: Iterable[tuple[Shard, Lines]],
+    wanted: Iterable[Block],
     options: TranslateFilesOptions,
     opened: Opened,
     read: status.Input | None = None,
     **more: Any,
-) -> Iterator[tuple[Shard, bool]]:
+) -> Iterator[Done]:
     """Translate and write shards.
 
     Args:
@@ -240,7 +237,7 @@ def translate_shards(
         for line_no, request in enumerate(of_shard, shard.first):
             failed = failed or request.is_flawed
             reference = shard.references[line_no - shard.first] if shard.references else None
-            put_best_first(request.result.translations, options.requirements.mbr, reference)
+            put_best_first(request.result, options.requirements.mbr, reference)
             text += formatted(line_no, request)
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:

@@ -87,19 +87,11 @@ def run(options: EvaluateOptions) -> int:
     check_arguments(options, paths)
     test_set = read_test_set(*files)
     check_systems(paths, test_set, options)
-    from seq2seq.metrics.text_checks import cautions, usual_metrics  # sacreBLEU takes a moment
-
-    names = options.metrics or usual_metrics(test_set.first)
     systems = list(translate_systems(paths, test_set, options))
     if options.output:
         with replacing(options.output) as file:
             file.write(file_content(systems[0].lines))
-    if {"bleu", "chrf"} & set(names):
-        lines = {system.name: system.lines for system in systems}
-        _, language = find_languages(systems, options.language)
-        for caution in cautions(test_set.first, lines, language):
-            warnings.warn(caution, stacklevel=1)
-    findings = evaluate(systems, test_set, names, options)
+    findings = evaluate(options, systems, test_set)
     if options.json:
         print(json.dumps(findings_entry(findings), ensure_ascii=False))
     else:
@@ -108,15 +100,20 @@ def run(options: EvaluateOptions) -> int:
     return int(any(system.failed for system in systems))
 
 
-def evaluate(
-    systems: list[System], test_set: TestSet, names: list[str], options: EvaluateOptions
-) -> Findings:
+def evaluate(options: EvaluateOptions, systems: list[System], test_set: TestSet) -> Findings:
     """Score the systems, and compare them as the options say."""
-    from seq2seq.metrics.assessment import Assessor
+    from seq2seq.metrics.assessment import Assessor  # sacreBLEU takes a moment
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import compare_systems, usual_resamples
+    from seq2seq.metrics.text_checks import cautions, usual_metrics
 
-    languages = find_languages(systems, options.language)
+    config: dict[str, Any] = next((each.config["data"] for each in systems if each.config), {})
+    languages = config.get("source"), options.language or config.get("target")
+    names = options.metrics or usual_metrics(test_set.first)
+    lines = {system.name: system.lines for system in systems}
+    if {"bleu", "chrf"} & set(names):
+        for caution in cautions(test_set.first, lines, languages[1]):
+            warnings.warn(caution, stacklevel=1)
     usual = usual_resamples(len(test_set.source))
     resamples = usual if options.resamples is None else options.resamples
     kinds = find_metrics(names)
@@ -124,12 +121,5 @@ def evaluate(
     assessed = [(system, assessor.assess(system.lines)) for system in systems]
     paired = None
     if options.paired:
-        lines = {system.name: system.lines for system in systems}
         paired = options.paired, compare_systems(lines, assessor.metrics, options.paired)
     return Findings(test_set, languages, assessed, resamples, paired)
-
-
-def find_languages(systems: list[System], target: str | None) -> tuple[str | None, str | None]:
-    """Source and target language: the target as typed, else those of the first model."""
-    config: dict[str, Any] = next((each.config["data"] for each in systems if each.config), {})
-    return config.get("source"), target or config.get("target")

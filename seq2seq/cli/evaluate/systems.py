@@ -96,7 +96,7 @@ def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System
     translator = opened.translator
     results = list(translator.stream(test_set.source, opened.engine, rules=opened.rules))
     for result in results:
-        put_best_first(result.translations, options.requirements.mbr)
+        put_best_first(result, options.requirements.mbr)
     if options.engine.stats:
         opened.print_stats()
     bests = [result.translations[0] if result.translations else None for result in results]
