@@ -76,24 +76,28 @@ def run(options: ReportOptions) -> int:
     test = attempt(find_test, options, saved.config["data"])
     tag = None if isinstance(test, Seq2SeqError) else test.tag
     translator = Translator(saved, options.device, options.tag or tag)
-    tested = test if isinstance(test, Seq2SeqError) else score_test_set(translator, test)
+    tested: Tested | Seq2SeqError
+    alignments: dict[str, Any] | Seq2SeqError
+    if isinstance(test, Seq2SeqError):
+        tested = alignments = test
+        found = f"without scores, since {test}"
+    else:
+        tested = score_test_set(translator, test)
+        alignments = attempt(align_samples, translator, tested, find_checkpoint(options.path))
+        total = format_count(test.total, "sentence")
+        found = f"on the first {len(tested.judged):,} of {total} of {test.name}"
     write_report(
         output,
         title=folder.resolve().name,
         figures=key_figures(folder, saved, translator),
         metrics=read_run_file(folder / "metrics.csv", lambda path: read_rows(path.parent)),
         tested=tested,
-        alignments=attempt(align_samples, translator, tested, find_checkpoint(options.path)),
+        alignments=alignments,
         ledger=read_run_file(
             folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes()))
         ),
     )
-    if isinstance(tested, Seq2SeqError):
-        print(printable(f"{output}: without scores, since {tested}"))
-    else:
-        total = format_count(tested.total, "sentence")
-        judged = f"the first {len(tested.judged):,} of {total} of {tested.name}"
-        print(printable(f"{output}: on {judged}"))
+    print(printable(f"{output}: {found}"))
     return 0
 
 
@@ -176,9 +180,7 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     )
 
 
-def align_samples(
-    translator: "Translator", tested: "Tested | Seq2SeqError", path: Path
-) -> dict[str, Any]:
+def align_samples(translator: "Translator", tested: "Tested", path: Path) -> dict[str, Any]:
     """Alignments of sentences with the model's translations, spread over the test set.
 
     Args:
@@ -188,8 +190,6 @@ def align_samples(
     from seq2seq.cli.align.options import ChoiceOptions
     from seq2seq.pages.page import alignment_data
 
-    if isinstance(tested, Seq2SeqError):
-        raise tested
     whole = [j for j in tested.judged if j.source.strip() and j.hypothesis.strip()]
     step = max(1, len(whole) // SAMPLES)
     pairs = [(j.source, j.hypothesis) for j in islice(whole, 0, None, step)][:SAMPLES]

@@ -76,12 +76,8 @@ def describe_scores(options: ScoreOptions, output: Path, ledger: Path) -> dict[s
     check_ledger(ledger, "score")
     models = options.ensemble.paths(options.path)
     inputs: list[Path] = [options.source, options.reference, *map(find_checkpoint, models)]
-    chosen = {
-        "tag": options.tag,
-        "tokens": options.tokens,
-        "weights": options.ensemble.weights,
-        "mean": options.ensemble.mean,
-    }
+    ensemble = {"weights": options.ensemble.weights, "mean": options.ensemble.mean}
+    chosen = {"tag": options.tag, "tokens": options.tokens, **ensemble}
     entry = describe_provenance("score", inputs, [], models=list(map(str, models)), options=chosen)
     if output.exists() and output.stat().st_size:
         known: Any = None

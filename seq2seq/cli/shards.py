@@ -126,13 +126,13 @@ def read_options(output: Path) -> dict[str, Any]:
     Raises: DataError if the file that says so is damaged.
     """
     for path in (output / SHARDS / name for name in OPTION_FILES):
-        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            try:
-                return dict(json.loads(path.read_bytes()))
-            except (ValueError, TypeError) as error:
-                raise DataError(
-                    f"{path} is damaged: delete {output / SHARDS} to translate all again"
-                ) from error
+        try:
+            return dict(json.loads(path.read_bytes()))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            continue
+        except (ValueError, TypeError) as error:
+            advice = f"delete {output / SHARDS} to translate all again"
+            raise DataError(f"{path} is damaged: {advice}") from error
     return {}
 
 

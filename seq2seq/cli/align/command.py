@@ -42,11 +42,11 @@ def run(options: AlignOptions) -> int:
 
     assert given is not None  # see `check_one_input`
     if output is not None and output.suffix == PAGE:
-        return views.align_page(options, options.path, given, output)
+        return views.draw_page(options, options.path, given, output)
     if isinstance(given, TextFiles):
         return files.align_files(options, options.path, given)
     assert output is not None
-    return views.align_sentence(options, options.path, given, output)
+    return views.draw_sentence(options, options.path, given, output)
 
 
 def check_one_input(options: AlignOptions) -> None:

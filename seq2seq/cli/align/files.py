@@ -3,18 +3,11 @@
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import (
-    Alignment,
-    Units,
-    choice_options,
-    describe_choice,
-    save_choice,
-)
+from seq2seq.alignment.choice import Alignment, choice_options, describe_choice, save_choice
 from seq2seq.alignment.links import Link, Links, check_all_links, check_pair_links
 from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import find_checkpoint
@@ -47,19 +40,17 @@ class Direction(NamedTuple):
     swapped: bool
     reference: Sequence[Links]  # or none; this model's source first
 
-    def alignments(
-        self, texts: TextFiles, gold: Path | None, units: Units
-    ) -> Iterator[Alignment | None]:
+    def alignments(self, options: AlignOptions, texts: TextFiles) -> choice.Alignments:
         """The alignments of all pairs.
 
         Raises: DataError on reaching a reference link out of range of its pair.
         """
         pairs = (pair[::-1] if self.swapped else pair for pair in texts.pairs())
-        alignments = self.translator.alignments(pairs, units=units)
+        alignments = self.translator.alignments(pairs, units=options.units)
         for row, alignment in enumerate(alignments):
             if alignment is not None and self.reference:
                 size = len(alignment.source), len(alignment.target)
-                where = f"{gold}:{row + 1}"
+                where = f"{options.files.gold}:{row + 1}"
                 check_pair_links(self.reference[row], size, where, f"{texts}, or the tokenizer")
             yield alignment
 
@@ -76,16 +67,16 @@ def align_files(options: AlignOptions, model: Path, texts: TextFiles) -> int:
     directions = open_directions(options, model, texts, reference)
     lines: list[str] = []
     summary: dict[str, Any] = {one.name: {} for one in directions}
-    alignments = partial(Direction.alignments, texts=texts, gold=gold, units=options.units)
     if options.choose:
         for one in directions:
-            lines += choose_and_save(one, alignments(one), gold, summary[one.name])
+            alignments = one.alignments(options, texts)
+            lines += choose_and_save(one, alignments, gold, summary[one.name])
         if output is None and len(directions) == 1:
             print_results(options.json, lines, summary)
             return 0
     links_by_direction = []
     for one in directions:
-        reading, links = read_direction(one, alignments(one))
+        reading, links = read_direction(one, one.alignments(options, texts))
         what = reading.describe() if reading else "empty, since no pair can be aligned"
         written = None if one.swapped else output
         lines.append(f"{written or one.checkpoint}: {what}")
@@ -115,11 +106,10 @@ def open_directions(
     if len(saved) == 2:
         translator = Translator(saved[1], options.device)
         links = [Links(*map(swap_sides, pair)) for pair in reference]
-        directions.append(
-            Direction(DIRECTIONS[1], paths[1], translator, ChoiceOptions(), True, links)
-        )
+        other = Direction(DIRECTIONS[1], paths[1], translator, ChoiceOptions(), True, links)
+        directions.append(other)
     warn_of_same_way(directions)
-    check_pieces(options.units, directions)
+    check_pieces(options, directions)
     return directions
 
 
@@ -133,12 +123,12 @@ def warn_of_same_way(directions: Sequence[Direction]) -> None:
         warnings.warn(problem, stacklevel=2)
 
 
-def check_pieces(units: Units, directions: Sequence[Direction]) -> None:
+def check_pieces(options: AlignOptions, directions: Sequence[Direction]) -> None:
     """Raises: ConfigError if both models align pieces, but not the same ones."""
     for side, other in (("source", "target"), ("target", "source")):
         # The source of the reverse model is the target of the first.
         sides = [(d.translator, other if d.swapped else side) for d in directions]
-        by_piece = {t.by_piece(name, units) for t, name in sides}
+        by_piece = {t.by_piece(name, options.units) for t, name in sides}
         cuts = {getattr(t, name).to_json() for t, name in sides}
         if len(by_piece) > 1 or (True in by_piece and len(cuts) > 1):
             raise ConfigError(
@@ -149,10 +139,7 @@ def check_pieces(units: Units, directions: Sequence[Direction]) -> None:
 
 
 def choose_and_save(
-    direction: Direction,
-    alignments: Iterator[Alignment | None],
-    gold: Path | None,
-    entry: dict[str, Any],
+    direction: Direction, alignments: choice.Alignments, gold: Path | None, entry: dict[str, Any]
 ) -> list[str]:
     """Save the best choice, and add all to `entry`. Returns: the best as text."""
     links = direction.reference
@@ -167,18 +154,16 @@ def choose_and_save(
 
 
 def read_direction(
-    direction: Direction, alignments: Iterator[Alignment | None]
+    direction: Direction, alignments: choice.Alignments
 ) -> tuple[choice.ExplainedChoice | None, Iterator[set[Link] | None]]:
     """The choice for a direction, and the links of all pairs, one at a time, source first."""
     of_model = direction.options, direction.checkpoint, direction.translator.config
     reading, alignments = choice.choose_reading(*of_model, alignments)
 
-    def links() -> Iterator[set[Link] | None]:
-        for alignment in alignments:
-            if alignment is None or reading is None:
-                yield None
-            else:
-                pair_links = alignment.links(reading.choice)
-                yield swap_sides(pair_links) if direction.swapped else pair_links
+    def links_of(alignment: Alignment | None) -> set[Link] | None:
+        if alignment is None or reading is None:
+            return None
+        links = alignment.links(reading.choice)
+        return swap_sides(links) if direction.swapped else links
 
-    return reading, links()
+    return reading, map(links_of, alignments)

@@ -18,7 +18,7 @@ from seq2seq.translation.translator import Translator
 MAX_PAIRS, MAX_WEIGHTS = 100, 20_000_000
 
 
-def align_sentence(options: AlignOptions, model: Path, sentence: Sentence, output: Path) -> int:
+def draw_sentence(options: AlignOptions, model: Path, sentence: Sentence, output: Path) -> int:
     """Write a picture of a pair, or its links. Returns: 0."""
     if output.suffix != ".align":
         picture_format(output, ".align", ".html")
@@ -40,9 +40,7 @@ def align_sentence(options: AlignOptions, model: Path, sentence: Sentence, outpu
     return 0
 
 
-def align_page(
-    options: AlignOptions, model: Path, given: Sentence | TextFiles, output: Path
-) -> int:
+def draw_page(options: AlignOptions, model: Path, given: Sentence | TextFiles, output: Path) -> int:
     """Write a page of pairs. Returns: 1 if a pair could not be aligned, else 0."""
     count = given.count_pairs() if isinstance(given, TextFiles) else 1
     path = find_checkpoint(model)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
-from seq2seq.cli.evaluate.systems import System, check_systems, file_content, translate_systems
+from seq2seq.cli.evaluate.systems import System, check_systems, file_content, translate
 from seq2seq.cli.evaluate.testset import COMMAND, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.models import DecodingOptions
@@ -87,7 +87,7 @@ def run(options: EvaluateOptions) -> int:
     check_arguments(options, paths)
     test_set = read_test_set(*files)
     check_systems(paths, test_set, options)
-    systems = list(translate_systems(paths, test_set, options))
+    systems = [translate(path, test_set, options) for path in paths]
     if options.output:
         with replacing(options.output) as file:
             file.write(file_content(systems[0].lines))

@@ -1,7 +1,7 @@
 """The translations of a test set by each system: by a model, or read from a file."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,20 +78,11 @@ def is_model(path: Path) -> bool:
     return is_archive(path)
 
 
-def translate_systems(
-    paths: Sequence[Path], test_set: TestSet, options: DecodingOptions
-) -> Iterator[System]:
-    """The systems with their translations, one after another."""
-    for path in paths:
-        if is_model(path):
-            yield translate(path, test_set, options)
-        else:
-            lines = [one_line(line) for line in read_lines(path)]
-            yield System(str(path), lines, None, False, None)
-
-
 def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System:
-    """The translations by a model."""
+    """The translations by a model, or those of a file."""
+    if not is_model(path):
+        lines = [one_line(line) for line in read_lines(path)]
+        return System(str(path), lines, None, False, None)
     opened = open_engine(path, options)
     translator = opened.translator
     results = list(translator.stream(test_set.source, opened.engine, rules=opened.rules))
