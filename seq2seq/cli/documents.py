@@ -63,7 +63,15 @@ def check_documents(options: TranslateOptions) -> Path | None:
         check_lines_of_text(map(Path, options.texts))
     if options.fuzzy and not (document and document.suffix.lower() == ".po"):
         raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
-    check_output_format(options, document)
+    path, source = options.output, document or options.input
+    made = document.suffix.lower() if document else ".txt"
+    made = ".html" if options.html else made
+    end = path.suffix.lower() if path else ""
+    if path is None or (source and end == source.suffix.lower()):
+        return document
+    is_other = end[1:] in OTHERS or (end in FORMATS and SAME.get(end, end) != SAME.get(made, made))
+    if end == ".docx" != made or (options.document and is_other):
+        raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
     return document
 
 
@@ -108,19 +116,6 @@ def end_of(path: Path) -> str:
 def is_name(text: str) -> bool:
     """Is a text the name of a file or folder, or does it look like one?"""
     return os.path.lexists(text) or NAME.fullmatch(text.strip()) is not None
-
-
-def check_output_format(options: TranslateOptions, document: Path | None) -> None:
-    """Raises: ConfigError if the name of the output says another format than it will have."""
-    path, source = options.output, document or options.input
-    made = document.suffix.lower() if document else ".txt"
-    made = ".html" if options.html else made
-    end = path.suffix.lower() if path else ""
-    if path is None or (source and end == source.suffix.lower()):
-        return
-    is_other = end[1:] in OTHERS or (end in FORMATS and SAME.get(end, end) != SAME.get(made, made))
-    if end == ".docx" != made or (options.document and is_other):
-        raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
 
 
 def translate_documents(options: TranslateOptions, opened: Opened, given: Path | list[str]) -> int:
@@ -196,12 +191,9 @@ def read_input(options: TranslateOptions) -> str:
 
     Raises: DataError if it is longer than 16 MiB, or not text.
     """
-    with ExitStack() as stack:
-        stream = cast(Readable, sys.stdin.buffer)
-        if options.input:
-            stream = stack.enter_context(options.input.open("rb"))
-        name = str(options.input or "standard input")
-        raw = io.BufferedReader(TextBytes(stream, name), BLOCK).read(LONGEST + 1)
+    name = str(options.input or "standard input")
+    with options.input.open("rb") if options.input else nullcontext(sys.stdin.buffer) as stream:
+        raw = io.BufferedReader(TextBytes(cast(Readable, stream), name), BLOCK).read(LONGEST + 1)
     if len(raw) > LONGEST:
         raise DataError(
             f"{name} has more than {LONGEST:,} bytes: cut it, or leave --document out, line by line"

@@ -70,11 +70,10 @@ def run(options: ExportOptions) -> int:
     width = "in 8 bits" if options.format == "firefox" else "in float32"
     print(printable(f"{output}: written; compared {width} on {count} of {whence}:"))
     print(*agreements, sep="\n")
-    for agreement in agreements:
-        if not agreement.holds and options.format != "firefox":
-            raise ConfigError(
-                f"{output} does not translate as this model does: do not use it (docs/export.md)"
-            )
+    if options.format != "firefox" and not all(each.holds for each in agreements):
+        raise ConfigError(
+            f"{output} does not translate as this model does: do not use it (docs/export.md)"
+        )
     if options.format == "ctranslate2":
         if lists is not None:
             print(printable(f"translate_batch(..., use_vmap=True) uses the shortlist in {output}"))

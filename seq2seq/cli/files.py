@@ -17,19 +17,9 @@ ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
 # Files and folders that a run, `align --choose` and `shortlist` write into the run's folder.
 OF_A_RUN = (
-    "best.ckpt",
-    "best-[0-9]*.ckpt",
-    "last.ckpt",
-    "last-[0-9]*.ckpt",
-    "metrics*.csv",
-    "samples*.txt",
-    "data.json",
-    "result*.json",
-    "error.txt",
-    "*.alignment.json",
-    "shortlist.bin",
-    "*.lock",
-    "multirun.yaml",
+    *("best.ckpt", "best-[0-9]*.ckpt", "last.ckpt", "last-[0-9]*.ckpt"),
+    *("metrics*.csv", "samples*.txt", "data.json", "result*.json", "error.txt"),
+    *("*.alignment.json", "shortlist.bin", "*.lock", "multirun.yaml"),
 )
 FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 
@@ -103,7 +93,13 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     check_apart([STDOUT], "standard output", read)
     if output is None:
         return
-    check_writable(output)
+    check_uncompressed(output)
+    if not output.parent.is_dir():
+        raise ConfigError(f"-o {output}: there is no folder {output.parent}")
+    if output.is_dir():
+        raise ConfigError(f"-o {output} is a folder: give the name of a file")
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise ConfigError(f"-o {output} is not writable: give another place")
     check_apart([output], f"-o {output}", read)
     is_old = output.is_file() and output.stat().st_size and output.suffix != ".docx"
     if is_old and is_archive(output) != model:
@@ -125,16 +121,6 @@ def check_new_folder(path: Path) -> None:
 def check_uncompressed(path: Path) -> None:
     if path.suffix == ".gz":
         raise ConfigError(f"-o {path}: output is not compressed: -o {path.with_suffix('')}")
-
-
-def check_writable(path: Path) -> None:
-    check_uncompressed(path)
-    if not path.parent.is_dir():
-        raise ConfigError(f"-o {path}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise ConfigError(f"-o {path} is a folder: give the name of a file")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ConfigError(f"-o {path} is not writable: give another place")
 
 
 def check_apart(outputs: Iterable[Path], called: str, read: Iterable[Path | None]) -> None:

@@ -14,7 +14,6 @@ from seq2seq.base.options import declarations
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.options import (
     argument,
-    collect_given,
     flag,
     numeric,
     option_name,
@@ -85,9 +84,8 @@ class EnsembleOptions:
     mean: Mean | None = value("what is averaged, for each next piece (probabilities)")
 
     def __post_init__(self) -> None:
-        given = collect_given(self)
-        if given and not self.others:
-            name = next(iter(given))
+        if (self.weights or self.mean) and not self.others:
+            name = "--weights" if self.weights else "--mean"
             raise ConfigError(f"{name} is for several models: add --with PATH, or leave it out")
 
     def paths(self, first: Path) -> list[Path]:

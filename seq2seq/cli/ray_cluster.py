@@ -16,18 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_count
-from seq2seq.cli import status
+from seq2seq.cli import status, translate_files
 from seq2seq.cli.models import Opened
 from seq2seq.cli.shards import InputFiles, Lines, Shard, record_options
-from seq2seq.cli.translate_files import (
-    Done,
-    TranslateFilesOptions,
-    find_files,
-    finish,
-    missing_shards,
-    open_files_engine,
-    translate_shards,
-)
+from seq2seq.cli.translate_files import Done, TranslateFilesOptions
 
 Result = tuple[Shard, bool, list[str]]  # whether a line failed, and the problems of the lines
 TRIES = 3  # of a shard whose actor dies
@@ -50,10 +42,12 @@ class ShardTranslator:
 
         if self.opened is None:
             torch.set_num_threads(1)
-            self.opened = open_files_engine(self.options)
+            self.opened = translate_files.open_files_engine(self.options)
         problems: list[str] = []
         wanted = [(shard, lines)]
-        results = translate_shards(wanted, self.options, self.opened, warn=problems.append)
+        results = translate_files.translate_shards(
+            wanted, self.options, self.opened, warn=problems.append
+        )
         [(_, failed)] = results
         return shard, failed, problems
 
@@ -87,12 +81,12 @@ def translate_on_ray(options: TranslateFilesOptions) -> int:
     import ray
 
     record_options(options)
-    files, lost = find_files(options), list[Shard]()
+    files, lost = translate_files.find_files(options), list[Shard]()
     results = shards_done(options, files, lost)
     if not options.quiet and sys.stderr is not None:
         results = status.with_progress(results, files, "shard")
     try:
-        code = finish(options, files, results)
+        code = translate_files.finish(options, files, results)
     except DataError:  # in the end, of what is missing
         if not lost:
             raise
@@ -167,7 +161,7 @@ def shards_done(
             warnings.warn(problem, stacklevel=2)
         yield shard, failed
 
-    for shard, lines in missing_shards(options, files):
+    for shard, lines in translate_files.missing_shards(options, files):
         if not free:
             yield from results()
         each = free.pop()

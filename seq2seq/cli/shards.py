@@ -18,6 +18,7 @@ from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.lines import InputLines
 from seq2seq.cli.models import choose_shortlist
 from seq2seq.cli.options import collect_given, option_name
+from seq2seq.data.corpus.cache import sha256_of
 from seq2seq.data.text.lines import read_lines
 
 if TYPE_CHECKING:
@@ -141,7 +142,6 @@ def record_options(options: "TranslateFilesOptions") -> None:
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
     """
-    from seq2seq.data.corpus.cache import sha256_of
     from seq2seq.decoding.shortlist.file import path_of
 
     named = ((name[2:].replace("-", "_"), v) for name, v in collect_given(options).items())
@@ -175,7 +175,6 @@ def check_same_options(output_dir: Path, now: Mapping[str, Any]) -> None:
 
 
 def hash_models(paths: Sequence[Path]) -> list[str]:
-    from seq2seq.checkpoint.folder import find_checkpoint
-    from seq2seq.data.corpus.cache import sha256_of
+    from seq2seq.checkpoint.folder import find_checkpoint  # only here: torch takes a second
 
     return [sha256_of(find_checkpoint(path)) for path in paths]

@@ -84,8 +84,7 @@ def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[s
         ended = stack.enter_context(closing(warn_of_problems(ended, lenient=options.json_input)))
         output = sys.stdout
         if options.output:
-            opened_file = options.output.open("w", encoding="utf-8", newline="\n")
-            output = stack.enter_context(opened_file)
+            output = stack.enter_context(options.output.open("w", encoding="utf-8", newline="\n"))
         # No progress where the translations themselves appear on a terminal.
         if lines and not (options.quiet or sys.stderr is None or output.isatty()):
             ended = stack.enter_context(closing(status.with_progress(ended, lines)))

@@ -5,18 +5,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seq2seq.alignment import choice as choices
 from seq2seq.alignment.candidates import Candidate, CandidateCounts
-from seq2seq.alignment.choice import (
-    Alignment,
-    Choice,
-    check_choice,
-    choice_file,
-    choice_of_guided_head,
-    choice_options,
-    describe_choice,
-    guess_choice,
-    load_choice,
-)
+from seq2seq.alignment.choice import Alignment, Choice, choice_options, describe_choice
 from seq2seq.alignment.links import Links
 from seq2seq.base.errors import ConfigError
 from seq2seq.cli.align.options import ChoiceOptions
@@ -65,18 +56,18 @@ def select_choice(
     """
     shape = model_shape(alignments[0])
     is_open = None in (options.layer, options.heads, options.shift)
-    choice, why = load_choice(checkpoint) if is_open else None, ""
+    choice, why = choices.load_choice(checkpoint) if is_open else None, ""
     if choice:
-        why = f"chosen on validation: {choice_file(checkpoint)}"
-    elif is_open and (trained := choice_of_guided_head(config)):
+        why = f"chosen on validation: {choices.choice_file(checkpoint)}"
+    elif is_open and (trained := choices.choice_of_guided_head(config)):
         choice, why = trained, "trained to align, by guided.links"
     else:
-        choice = guess_choice(alignments, options.shift or 0)
+        choice = choices.guess_choice(alignments, options.shift or 0)
         why = GUESS if options.layer is None else ""
     if shape[1] == 1 and choice.head == 0:
         choice = choice._replace(head=None)  # the mean of one head is that head
     wanted = apply_options(choice, options, shape)
-    check_choice(wanted, *shape)
+    choices.check_choice(wanted, *shape)
     # The reason no longer holds if the options changed the choice.
     return ExplainedChoice(wanted, shape, why if why == GUESS or wanted == choice else "")
 
@@ -133,7 +124,7 @@ def rank_choices(
             continue
         if candidates is None:
             shape = model_shape(alignment)
-            check_choice(apply_options(Choice(0, 0, None), options, shape), *shape)
+            choices.check_choice(apply_options(Choice(0, 0, None), options, shape), *shape)
             candidates = CandidateCounts(*shape)
         candidates.add(alignment, links)
     if candidates is None:
