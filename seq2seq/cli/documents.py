@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -87,8 +87,9 @@ def choose_document(options: TranslateOptions) -> Path | None:
 
     Raises: ConfigError if an argument is the name of anything else, or there are several.
     """
-    names = [text for text in options.texts if is_name(text)]
-    if names and (len(options.texts) > 1 or options.input):
+    texts = options.texts
+    names = [text for text in texts if os.path.lexists(text) or NAME.fullmatch(text.strip())]
+    if names and (len(texts) > 1 or options.input):
         raise ConfigError(f"{names[0]} is the name of a file: give it alone, not both")
     path = InputPath(names[0]) if names else options.input
     if path is None:
@@ -111,11 +112,6 @@ def choose_document(options: TranslateOptions) -> Path | None:
 def end_of(path: Path) -> str:
     """The end of a name that says a format, without that of gzip."""
     return Path(path.name.removesuffix(".gz")).suffix.lower()
-
-
-def is_name(text: str) -> bool:
-    """Is a text the name of a file or folder, or does it look like one?"""
-    return os.path.lexists(text) or NAME.fullmatch(text.strip()) is not None
 
 
 def translate_documents(options: TranslateOptions, opened: Opened, given: Path | list[str]) -> int:
@@ -143,7 +139,10 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
         with given.open("rb") as file:
             contents = open_file(str(file.name), file.read(LONGEST + 1), cut)
     else:
-        contents = read_texts(options, given, cut)
+        read = read_html if options.html else None
+        end = "\n" if given else ""
+        documents = [cut(text, read) for text in given or [read_input(options)]]
+        contents = Contents(documents, lambda texts: "".join(text + end for text in texts).encode())
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
     copies = opened.rules is not None and opened.rules.placeholders.pattern is not None
@@ -176,14 +175,6 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
         with replacing(output) if output else nullcontext(sys.stdout.buffer) as file:
             file.write(data)
     return int(bool(contents.problems) or any(request.is_flawed for request in requests))
-
-
-def read_texts(options: TranslateOptions, texts: Sequence[str], cut: Cutter) -> Contents:
-    """The contents of the texts, or of the input. Raises: DataError if it cannot be read."""
-    read = read_html if options.html else None
-    end = "\n" if texts else ""
-    documents = [cut(text, read) for text in texts or [read_input(options)]]
-    return Contents(documents, lambda texts: "".join(text + end for text in texts).encode())
 
 
 def read_input(options: TranslateOptions) -> str:

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from seq2seq.base.errors import ConfigError, format_count, printable
+from seq2seq.base.errors import ConfigError, DataError, format_count, printable
 from seq2seq.cli.files import InputPath, check_new_folder, check_written, inputs_of
 from seq2seq.cli.options import argument, value
 
@@ -133,7 +133,6 @@ def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, 
 
 def find_validation_source(saved: "Saved") -> Path | None:
     """The sources of the validation set, if they are still there as a file of lines."""
-    from seq2seq.base.errors import DataError
     from seq2seq.data.text.formats import TwoFiles, find_format
 
     data = saved.config["data"]

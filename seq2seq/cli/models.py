@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translation.translator import Translator
 
-MAX_SAMPLES = declarations(SampleOptions)["samples"].option.maximum
+SAMPLES = declarations(SampleOptions)["samples"].option.maximum
 WORKERS = declarations(EngineOptions)["workers"].option.help
 Mean = Literal["probabilities", "log-probabilities"]
 BEST = "beam_size length_penalty penalty_form coverage patience stopping"
@@ -99,7 +99,7 @@ class RequirementOptions:
 
     glossary: InputPath | None = value("terms and their translations, tab-separated", "FILE")
     keep: str | None = value(KEEP, "REGEX")
-    mbr: int | None = value("choose among N by minimum Bayes risk", "N", maximum=MAX_SAMPLES)
+    mbr: int | None = value("choose among N by minimum Bayes risk", "N", maximum=SAMPLES)
     ignore_case: bool = flag("find terms of the glossary in any case")
 
     def __post_init__(self) -> None:

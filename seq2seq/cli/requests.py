@@ -11,7 +11,7 @@ from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.base.text_stream import without_marks
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE, as_utf8
-from seq2seq.cli.models import MAX_SAMPLES, DecodingOptions, ModelOptions
+from seq2seq.cli.models import SAMPLES, DecodingOptions, ModelOptions
 from seq2seq.cli.options import argument, flag, option_name, value
 from seq2seq.text.documents.placeholders import is_language
 
@@ -32,7 +32,7 @@ prefix = partial(as_utf8, where="--prefix")
 class LineOptions(ModelOptions, DecodingOptions):
     """The options for reading and translating lines, and for the lines that are written."""
 
-    nbest: int | None = value("print N translations, with their scores", "N", maximum=MAX_SAMPLES)
+    nbest: int | None = value("print N translations, with their scores", "N", maximum=SAMPLES)
     json: bool = flag("print JSON lines: score, confidence, pieces")
     prefix: str = value("beginning of every translation", "TEXT", default="", type=prefix)
     json_input: bool = flag(JSON_INPUT)

@@ -71,13 +71,6 @@ class InputFiles:
         self.size = sum(file.stat().st_size for file in self.files)
         self.bytes = 0
 
-    @property
-    def read_files(self) -> list[Path]:
-        """The files, and those of their references."""
-        if self.references is None:
-            return self.files
-        return [*self.files, *(self.references / f.relative_to(self.folder) for f in self.files)]
-
     def shards(self, file: Path) -> Iterator[Block]:
         """The shards of a file and their lines. Raises: as `InputLines`."""
         from seq2seq.data.text.windows import windows  # only here: tokenizers take a moment

@@ -21,6 +21,7 @@ from seq2seq.cli.align.options import ChoiceOptions, TextFiles
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.models import ModelOptions
 from seq2seq.cli.options import flag, value
+from seq2seq.data.text.lines import read_lines
 
 if TYPE_CHECKING:
     from seq2seq.decoding.shortlist.build import LinkedPair
@@ -53,8 +54,8 @@ def run(options: ShortlistOptions) -> int:
     if not (options.lexicon or texts):
         kind = "--align" if options.align else "--links"
         raise ConfigError(f"{kind} is for text: add --source FILE and --target FILE")
-    from seq2seq.data.text.lines import read_lines  # only here: torch takes a second
-    from seq2seq.decoding.shortlist.build import build_shortlist, count_pieces, read_lexicon
+    from seq2seq.cli.align.links import read_link_files  # only here: torch takes a second
+    from seq2seq.decoding.shortlist import build
     from seq2seq.decoding.shortlist.file import NAME, write_shortlist
     from seq2seq.text.tokenization.tokenizer import Tokenizers
     from seq2seq.translation.translator import Translator
@@ -62,14 +63,18 @@ def run(options: ShortlistOptions) -> int:
     translator = Translator.load(options.path, options.device, options.tag)
     tokenizers = Tokenizers(translator.source, translator.target)
     if options.lexicon:
-        counts, left_out = read_lexicon(options.lexicon, tokenizers)
+        counts, left_out = build.read_lexicon(options.lexicon, tokenizers)
         used, total = len(counts.weights), left_out + len(counts.weights)
         print(printable(f"{options.lexicon}: {used:,} of {total:,} pairs are used"))
     elif texts and options.links:
-        counts = count_pieces(read_linked_pairs(texts, options.links), tokenizers)
+        (links,) = read_link_files([options.links], texts)
+        linked = zip(texts.pairs(), links, strict=True)
+        counts = build.count_pieces(
+            (build.LinkedPair(*pair, each) for pair, each in linked), tokenizers
+        )
     elif texts:
-        counts = count_pieces(align_pairs(texts, options.path, translator), tokenizers)
-    lists = build_shortlist(counts, tokenizers, options.frequent, options.per_piece)
+        counts = build.count_pieces(align_pairs(texts, options.path, translator), tokenizers)
+    lists = build.build_shortlist(counts, tokenizers, options.frequent, options.per_piece)
     file = folder_of(options.path) / NAME
     write_shortlist(file, lists, tokenizers)
     found = f"{len(lists.ids):,} pairs of pieces"
@@ -79,15 +84,6 @@ def run(options: ShortlistOptions) -> int:
         found += f"; {mean:.0f} of {tokenizers.target.size:,} for a sentence on average"
     print(printable(f"{file}: {found}"))
     return 0
-
-
-def read_linked_pairs(texts: TextFiles, file: Path) -> "Iterator[LinkedPair]":
-    """The pairs of two files, with the links of a third. Raises: DataError if they do not fit."""
-    from seq2seq.cli.align.links import read_link_files
-    from seq2seq.decoding.shortlist.build import LinkedPair
-
-    (links,) = read_link_files([file], texts)
-    return (LinkedPair(*pair, linked) for pair, linked in zip(texts.pairs(), links, strict=True))
 
 
 def align_pairs(texts: TextFiles, model: Path, translator: "Translator") -> "Iterator[LinkedPair]":

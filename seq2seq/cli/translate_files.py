@@ -279,9 +279,9 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
             f"{format_count(len(absent), 'shard')} missing or damaged: {name_some(absent, '; ')}. "
             "The same command without --merge translates them"
         )
-    entry = describe_provenance(
-        "translate", files.read_files, outputs, models=list(map(str, models)), options=known
-    )
+    nearest = [files.references / f.relative_to(folder) for f in files.files if files.references]
+    read, named = [*files.files, *nearest], list(map(str, models))
+    entry = describe_provenance("translate", read, outputs, models=named, options=known)
     write_provenance(options.ledger, entry)
     print(f"{format_count(len(outputs), 'file')} joined in {output_dir}", file=sys.stderr)
     return 0

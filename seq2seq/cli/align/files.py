@@ -14,10 +14,8 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align import choice
 from seq2seq.cli.align.links import (
     DIRECTIONS,
-    combine_directions,
     count_pair_words,
-    describe_rates,
-    outcome_entry,
+    finish,
     print_results,
     rates_entry,
     rates_table,
@@ -82,10 +80,7 @@ def align_files(options: AlignOptions, model: Path, texts: TextFiles) -> int:
         lines.append(f"{written or one.checkpoint}: {what}")
         summary[one.name] |= reading.to_json() if reading else {}
         links_by_direction.append(links)
-    whole, rates = combine_directions(options, links_by_direction, reference)
-    summary |= outcome_entry(output, rates)
-    print_results(options.json, [*lines, *describe_rates(rates)], summary)
-    return 0 if whole else 1
+    return finish(options, links_by_direction, reference, lines, summary)
 
 
 def open_directions(

@@ -144,6 +144,26 @@ def outcome_entry(output: Path | None, rates: Mapping[str, LinkCounts]) -> dict[
     return {**fields, "symmetrize": first, **entries[first], "all": entries}
 
 
+def finish(
+    options: AlignOptions,
+    directions: Sequence[Iterable[PairLinks]],
+    reference: Sequence[Links],
+    lines: Sequence[str],
+    summary: dict[str, Any],
+) -> int:
+    """Write, score and report links; the arguments are those of `combine_directions`.
+
+    Args:
+        lines, summary: what is to be printed before the rates; and with them, as JSON.
+
+    Returns: 1 if a pair could not be aligned, else 0.
+    """
+    whole, rates = combine_directions(options, directions, reference)
+    summary |= outcome_entry(options.output, rates)
+    print_results(options.json, [*lines, *describe_rates(rates)], summary)
+    return 0 if whole else 1
+
+
 def align_links(options: AlignOptions) -> int:
     """`seq2seq align --links`. Returns: 0."""
     output, gold = options.output, options.files.gold
@@ -152,7 +172,5 @@ def align_links(options: AlignOptions) -> int:
     count, reference = len(links[0]), links.pop() if gold else []
     # The possible links of an aligner count as links, too.
     possible = [[pair.possible for pair in lines] for lines in links]
-    _, rates = combine_directions(options, possible, reference)
     written = [f"{output}: {format_count(count, 'line')}"] if output else []
-    print_results(options.json, [*written, *describe_rates(rates)], outcome_entry(output, rates))
-    return 0
+    return finish(options, possible, reference, written, {})
