@@ -52,9 +52,8 @@ def run(options: ImportOptions) -> int:
         raise ConfigError("--vocab and --shortlist are for a .npz or .bin of Marian: omit them")
     else:
         imported = huggingface.read_folder(options.path, languages)
-    lists = None
-    if options.shortlist is not None:
-        lists = read_marian_shortlist(options.shortlist, imported.maps)
+    shortlist = options.shortlist
+    lists = read_marian_shortlist(shortlist, imported.maps) if shortlist else None
     model = imported.write(folder)
     if lists is not None:
         write_shortlist(folder / NAME, lists, Tokenizers(imported.source, imported.target))

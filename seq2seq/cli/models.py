@@ -255,13 +255,8 @@ def open_engine(
             requirements = replace(requirements, keep="placeholders")
     rules = requirements.rules(translator, search)
     flags = options.engine
-    engine = translator.engine(
-        search,
-        batch_size=flags.batch_size,
-        workers=flags.workers,
-        shortlist=shortlist,
-        **flags.typed,
-    )
+    typed = {**flags.typed, "batch_size": flags.batch_size, "workers": flags.workers}
+    engine = translator.engine(search, shortlist=shortlist, **typed)
     return Opened(translator, search, engine, rules)
 
 

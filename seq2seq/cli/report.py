@@ -86,6 +86,7 @@ def run(options: ReportOptions) -> int:
         alignments = attempt(align_samples, translator, tested, find_checkpoint(options.path))
         total = format_count(test.total, "sentence")
         found = f"on the first {len(tested.judged):,} of {total} of {test.name}"
+    ledger = read_run_file(folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes())))
     write_report(
         output,
         title=folder.resolve().name,
@@ -93,9 +94,7 @@ def run(options: ReportOptions) -> int:
         metrics=read_run_file(folder / "metrics.csv", lambda path: read_rows(path.parent)),
         tested=tested,
         alignments=alignments,
-        ledger=read_run_file(
-            folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes()))
-        ),
+        ledger=ledger,
     )
     print(printable(f"{output}: {found}"))
     return 0
@@ -171,13 +170,8 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     known = cautions(references, {"the model": hypotheses}, languages[1])
     if cut_off := sum(nbest[0].truncated for nbest in translations if nbest):
         known.append(f"{cut_off:,} of the translations were cut off at the length limit")
-    return Tested(
-        test.name,
-        test.total,
-        [SentenceQuality(*row) for row in zip(*columns, strict=True)],
-        assessor.assess(hypotheses),
-        known,
-    )
+    judged = [SentenceQuality(*row) for row in zip(*columns, strict=True)]
+    return Tested(test.name, test.total, judged, assessor.assess(hypotheses), known)
 
 
 def align_samples(translator: "Translator", tested: "Tested", path: Path) -> dict[str, Any]:

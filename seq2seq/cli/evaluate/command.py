@@ -15,7 +15,7 @@ from typing import Any, Literal
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
-from seq2seq.cli.evaluate.systems import System, check_systems, file_content, translate
+from seq2seq.cli.evaluate.systems import System, check_systems, translate
 from seq2seq.cli.evaluate.testset import COMMAND, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.models import DecodingOptions
@@ -90,7 +90,7 @@ def run(options: EvaluateOptions) -> int:
     systems = [translate(path, test_set, options) for path in paths]
     if options.output:
         with replacing(options.output) as file:
-            file.write(file_content(systems[0].lines))
+            file.write(systems[0].content)
     findings = evaluate(options, systems, test_set)
     if options.json:
         print(json.dumps(findings_entry(findings), ensure_ascii=False))

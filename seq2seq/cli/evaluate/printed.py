@@ -1,5 +1,6 @@
 """The findings of `seq2seq evaluate`, as lines for people and as JSON for programs."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -128,7 +129,7 @@ def system_entry(system: System, assessment: "Assessment") -> dict[str, Any]:
         **scores,
         "path": system.name,
         "kind": "model" if system.config else "translations",
-        "sha256": system.sha256,
+        "sha256": hashlib.sha256(system.content).hexdigest(),
         "truncated": system.truncated,
         "lengths": {
             "score": assessment.scores[0].name,

@@ -1,6 +1,5 @@
 """The translations of a test set by each system: by a model, or read from a file."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,14 +23,9 @@ class System(NamedTuple):
     truncated: int | None  # translations that the length limit cut off; None of a file
 
     @property
-    def sha256(self) -> str:
-        """Of the translations as `-o` writes them."""
-        return hashlib.sha256(file_content(self.lines)).hexdigest()
-
-
-def file_content(lines: Sequence[str]) -> bytes:
-    """The bytes of a file of translations."""
-    return "".join(f"{line}\n" for line in lines).encode()
+    def content(self) -> bytes:
+        """The bytes of a file of the translations."""
+        return "".join(f"{line}\n" for line in self.lines).encode()
 
 
 def check_systems(paths: Sequence[Path], test_set: TestSet, options: DecodingOptions) -> None:
