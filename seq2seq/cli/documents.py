@@ -186,12 +186,8 @@ def read_input(options: TranslateOptions) -> str:
     with options.input.open("rb") if options.input else nullcontext(sys.stdin.buffer) as stream:
         raw = io.BufferedReader(TextBytes(cast(Readable, stream), name), BLOCK).read(LONGEST + 1)
     if len(raw) > LONGEST:
-        raise DataError(
-            f"{name} has more than {LONGEST:,} bytes: cut it, or leave --document out, line by line"
-        )
+        raise DataError(f"{name} is over {LONGEST:,} bytes: split it, or leave out --document")
     if MARKUP.match(raw.removeprefix(b"\xef\xbb\xbf")) and not options.html:
-        raise DataError(
-            f"{name} is not plain text: give --document FILE, or add --html if it is HTML"
-        )
+        raise DataError(f"{name} is not plain text: give --document FILE, or add --html for HTML")
     lines = enumerate(raw.split(b"\n"), start=1)
     return "\n".join(decode_leniently(line, f"line {line_no}") for line_no, line in lines)

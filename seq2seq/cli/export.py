@@ -71,9 +71,7 @@ def run(options: ExportOptions) -> int:
     print(printable(f"{output}: written; compared {width} on {count} of {whence}:"))
     print(*agreements, sep="\n")
     if options.format != "firefox" and not all(each.holds for each in agreements):
-        raise ConfigError(
-            f"{output} does not translate as this model does: do not use it (docs/export.md)"
-        )
+        raise ConfigError(f"{output} translates differently: do not use it (docs/export.md)")
     if options.format == "ctranslate2":
         if lists is not None:
             print(printable(f"translate_batch(..., use_vmap=True) uses the shortlist in {output}"))

@@ -66,9 +66,7 @@ def warn_of_files(texts: Iterable[str | None], mend: str) -> None:
     """
     for text in texts:
         if text and os.path.isfile(text):
-            warnings.warn(
-                f"{text} is the name of a file, but is taken as text. {mend}", stacklevel=2
-            )
+            warnings.warn(f"{text} is the name of a file, but read as text. {mend}", stacklevel=2)
 
 
 def is_archive(path: Path) -> bool:

@@ -54,9 +54,7 @@ def workers(text: str) -> int | str:
         return text
     count, cores = positive(text), usable_cores()
     if count > max(2, cores):  # two are allowed on one core, for a try
-        raise ConfigError(
-            f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
-        )
+        raise ConfigError(f"{count} is more than the {cores} core(s) here: type {cores}, or auto")
     return count
 
 
@@ -148,9 +146,7 @@ class SearchFlags:
         drawn = ["sample"] * self.sample + [*self.draws]
         if self.best and drawn:
             best, draw = option_name(next(iter(self.best))), option_name(drawn[0])
-            raise ConfigError(
-                f"{best} belongs to a search for the best, {draw} to random draws: leave one out"
-            )
+            raise ConfigError(f"{best} is for beam search, {draw} for sampling: leave one out")
 
     def build(self, translator: "Translator", mbr: int | None, nbest: int | None) -> "Search":
         """The search of a model; it draws samples if `mbr` alone asks for several translations."""
@@ -184,9 +180,7 @@ class DecodingOptions(DeviceOptions):
     def __post_init__(self) -> None:
         workers = self.engine.workers
         if self.device.startswith("cuda") and isinstance(workers, int) and workers > 1:
-            raise ConfigError(
-                "--workers are processes on CPU cores: leave it out, or add --device cpu"
-            )
+            raise ConfigError("--workers is for CPU cores: leave it out, or add --device cpu")
 
 
 class Opened(NamedTuple):

@@ -19,7 +19,7 @@ from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_cou
 from seq2seq.cli import status, translate_files
 from seq2seq.cli.models import Opened
 from seq2seq.cli.shards import InputFiles, Lines, Shard, record_options
-from seq2seq.cli.translate_files import Done, TranslateFilesOptions
+from seq2seq.cli.translate_files import Done, TranslateFilesOptions, translate_shards
 
 Result = tuple[Shard, bool, list[str]]  # whether a line failed, and the problems of the lines
 TRIES = 3  # of a shard whose actor dies
@@ -45,9 +45,7 @@ class ShardTranslator:
             self.opened = translate_files.open_files_engine(self.options)
         problems: list[str] = []
         wanted = [(shard, lines)]
-        results = translate_files.translate_shards(
-            wanted, self.options, self.opened, warn=problems.append
-        )
+        results = translate_shards(wanted, self.options, self.opened, warn=problems.append)
         [(_, failed)] = results
         return shard, failed, problems
 
@@ -82,7 +80,7 @@ def translate_on_ray(options: TranslateFilesOptions) -> int:
 
     record_options(options)
     files, lost = translate_files.find_files(options), list[Shard]()
-    results = shards_done(options, files, lost)
+    results = spread(options, files, lost)
     if not options.quiet and sys.stderr is not None:
         results = status.with_progress(results, files, "shard")
     try:
@@ -121,9 +119,7 @@ def connect(address: str) -> None:
         ) from error
 
 
-def shards_done(
-    options: TranslateFilesOptions, files: InputFiles, lost: list[Shard]
-) -> Iterator[Done]:
+def spread(options: TranslateFilesOptions, files: InputFiles, lost: list[Shard]) -> Iterator[Done]:
     """Each missing shard once it is written, in the order in which they are.
 
     Args:

@@ -128,8 +128,7 @@ def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
 def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
     """The given files, else the run's test set, else its validation set."""
     if options.source and options.reference:
-        files = options.source, options.reference
-        pairs = list(zip(*map(read_lines, files), strict=True))
+        pairs = list(zip(read_lines(options.source), read_lines(options.reference), strict=True))
         name = str(options.source)
         return TestText(name, pairs[: options.sentences], len(pairs), options.tag)
     part = "test" if data.get("test") else "valid"

@@ -104,9 +104,7 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
 
     given, limits = options.access, options.limits
     if not (given.keys or given.no_auth or is_loopback(given.host)):
-        raise ConfigError(
-            f"others reach {given.host}: add --keys FILE, or let everyone translate, --no-auth"
-        )
+        raise ConfigError(f"others can reach {given.host}: add --keys FILE, or --no-auth")
     keys = read_keys(given.keys) if given.keys else None
     access = access_of(given, keys)
     sources = ", ".join(f"{name} from {path}" for name, path in models.items())

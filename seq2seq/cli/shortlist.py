@@ -69,9 +69,8 @@ def run(options: ShortlistOptions) -> int:
     elif texts and options.links:
         (links,) = read_link_files([options.links], texts)
         linked = zip(texts.pairs(), links, strict=True)
-        counts = build.count_pieces(
-            (build.LinkedPair(*pair, each) for pair, each in linked), tokenizers
-        )
+        pairs = (build.LinkedPair(*pair, each) for pair, each in linked)
+        counts = build.count_pieces(pairs, tokenizers)
     elif texts:
         counts = build.count_pieces(align_pairs(texts, options.path, translator), tokenizers)
     lists = build.build_shortlist(counts, tokenizers, options.frequent, options.per_piece)

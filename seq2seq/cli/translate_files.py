@@ -93,9 +93,7 @@ class TranslateFilesOptions(LineOptions):
         )
         part = (number - first) // step + 1
         if part > count:
-            raise ConfigError(
-                f"task {number} is not one of {count} without gaps: sbatch --array=1-{count}"
-            )
+            raise ConfigError(f"number the {count} tasks without gaps: sbatch --array=1-{count}")
         return part, count
 
 
@@ -168,8 +166,7 @@ def find_files(options: TranslateFilesOptions) -> InputFiles:
     known = shards.read_options(options.output_dir)
     nearest = options.nearest or known.get("nearest")
     lines = options.shard_lines or known.get("shard_lines", LINES)
-    references = Path(nearest) if nearest else None
-    return InputFiles(options.folder, options.output_dir, lines, references)
+    return InputFiles(options.folder, options.output_dir, lines, nearest and Path(nearest))
 
 
 def missing_shards(options: TranslateFilesOptions, files: InputFiles) -> Iterator[Block]:

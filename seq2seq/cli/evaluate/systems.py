@@ -48,9 +48,7 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, options: DecodingOpt
     models = [path for path in paths if is_model(path)]
     asked = collect_given(options, DecodingOptions)
     if not models and asked:
-        raise ConfigError(
-            f"{next(iter(asked))} is for models, and there are only translations: leave it out"
-        )
+        raise ConfigError(f"{next(iter(asked))} is for models, but no PATH is one: leave it out")
     if len(models) > 1:
         if options.ensemble.others:
             raise ConfigError(
