@@ -1,12 +1,12 @@
-"""Clean parallel text: leave out the pairs that break a rule, and say which and why.
+"""Clean parallel text: leave out the pairs that break a rule, and report them.
 
     seq2seq clean my/train --source de --target en -o my/clean       my/train.de and my/train.en
     seq2seq clean a.tsv b.jsonl --source de --target en -o c.jsonl   --source and --target: columns
     seq2seq clean ... --max-words 80 --numbers off --page examples.html
     seq2seq clean ... --scores forward.jsonl --scores backward.jsonl --best 0.8
 
-A pair that stays is not changed. How many went by which rule is in a ledger beside the output,
-my/clean.json. Words are characters in languages without spaces between words.
+Pairs that are kept are not changed. The ledger beside the output, my/clean.json, counts the pairs
+that each rule left out. In languages without spaces between words, characters count as words.
 """
 
 import sys
@@ -38,7 +38,7 @@ CORPUS = "as data.train of a training: my/train, my/train.tsv, my/train.jsonl, [
 
 
 def limit_of(low: float, high: float) -> Callable[[str], float | str]:
-    """Reads a limit, or `off`."""
+    """A function that reads a limit in this range, or `off`."""
 
     def limit(text: str) -> float | str:
         if text == "off":
@@ -52,7 +52,7 @@ def limit_of(low: float, high: float) -> Callable[[str], float | str]:
 
 
 def rule_field(name: str, rule: Rule) -> tuple[str, Any, Any]:
-    """The option of a rule: its name, type and field."""
+    """Name, type and field of the option for a rule."""
     if rule.range is None:
         return name, Literal["on", "off"], value(rule.help, default=rule.default)
     read = limit_of(*rule.range)
@@ -90,7 +90,7 @@ class CleanOptions:
 
     @property
     def columns(self) -> Pair:
-        """Source and target, once `check_required_options` has passed."""
+        """Names of source and target, which `check_required_options` makes sure of."""
         return self.source or "", self.target or ""
 
 
@@ -137,7 +137,7 @@ def run(options: CleanOptions) -> int:
 
 
 def check_required_options(options: CleanOptions) -> Path:
-    """The output. Raises: ConfigError for options that are missing or do not fit together."""
+    """The output. Raises: ConfigError if options are missing, or do not go together."""
     if not options.corpora:
         raise ConfigError("there is nothing to clean: give a CORPUS, such as my/train")
     needed = {"source": options.source, "target": options.target, "output": options.output}
@@ -153,7 +153,7 @@ def check_required_options(options: CleanOptions) -> Path:
 
 
 def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None:
-    """Warn of each rule that has left out more than half of the pairs, with three of them."""
+    """Warn of each rule that left out more than half of the pairs, and show three of these."""
     for name, found in entry["left_out"].items():
         if 2 * found["count"] > entry["read"] and name != "best":
             share = f"{found['count']:,} of {entry['read']:,} pairs, more than half"
@@ -165,7 +165,7 @@ def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None
 
 
 def find_outputs(options: CleanOptions, output: Path, read: list[Path]) -> tuple[list[Path], Path]:
-    """The files of the kept pairs, and the ledger. Raises: ConfigError if one cannot be written."""
+    """The files to write, and the ledger. Raises: ConfigError if one of them cannot be written."""
     from seq2seq.data.cleaning.verdicts import output_paths
 
     check_uncompressed(output)
@@ -182,7 +182,7 @@ def find_outputs(options: CleanOptions, output: Path, read: list[Path]) -> tuple
 
 
 def find_corpora(options: CleanOptions) -> list[TextFormat]:
-    """The texts to clean. Raises: DataError for missing files, and for two of different lengths."""
+    """The texts to clean. Raises: DataError if a file is missing, or two differ in length."""
     corpora = []
     for given in options.corpora:
         is_list = given[:1] + given[-1:] == "[]"
@@ -198,9 +198,9 @@ def pairs_of(corpora: Sequence[TextFormat]) -> Iterator[Pair]:
 
 
 def find_languages(options: CleanOptions) -> Pair:
-    """The languages of source and target, with a warning if columns are not named after languages.
+    """The languages of source and target. Warns if the columns are not named after languages.
 
-    Raises: ConfigError unless --languages are two that exist.
+    Raises: ConfigError if --languages does not name two languages that exist.
     """
     source, target = options.columns
     if options.languages is not None:
@@ -219,8 +219,8 @@ def find_languages(options: CleanOptions) -> Pair:
 
 
 def judge_corpora(options: CleanOptions, corpora: list[TextFormat], languages: Pair) -> "Verdicts":
-    """The verdicts on all pairs. Raises: ConfigError if languages cannot be told; DataError for a
-    faulty file.
+    """The verdicts on all pairs. Raises: ConfigError if the languages cannot be detected; DataError
+    for a faulty file.
     """
     from seq2seq.data.cleaning.verdicts import judge, read_scores
 
@@ -237,9 +237,9 @@ def judge_corpora(options: CleanOptions, corpora: list[TextFormat], languages: P
 
 
 def identifier(languages: Pair) -> Callable[[str, str], str]:
-    """The function `identify` of `is_foreign`: (text, language) -> language.
+    """The argument `identify` of `is_foreign`, a function (text, language) -> language.
 
-    Raises: ConfigError if py3langid is missing, or knows none of these languages.
+    Raises: ConfigError if py3langid is missing, or does not know one of these languages.
     """
     from seq2seq.serving.languages import NO_DETECTOR, detect, load_detector
 

@@ -1,4 +1,4 @@
-"""`translate --document`: whole texts and files, in which only the sentences change."""
+"""Translate whole texts and files: only their sentences change (`translate --document`)."""
 
 import io
 import os
@@ -30,7 +30,7 @@ APART = (
     "the model's attention has no weights that link words, so tags inside sentences cut them: each "
     "text between two tags is translated for itself"
 )
-# The ends of names of documents that cannot be translated, or not as plain text.
+# Suffixes of documents that cannot be translated.
 OTHERS = re.findall(
     r"\w+",
     """
@@ -42,21 +42,21 @@ OTHERS = re.findall(
 )
 SAME = {".markdown": ".md", ".htm": ".html", ".xlf": ".xliff"}
 ENDS = "|".join(["gz", *OTHERS, *(name[1:] for name in FORMATS)])
-# The name of a file, rather than a text: a path, one word with an end, or several with a known one.
+# A file name rather than a text: a path, a word with a suffix, or words with a known suffix.
 NAME = re.compile(
     rf"(?!\w+://)[^\s<>]+\.(?=\d*[A-Za-z])[A-Za-z0-9]{{1,10}}|(?:~|\.{{1,2}})?/\S*|\S+/"
     rf"|[^\r\n<>]+\.(?:{ENDS})",
     re.I,
 )
-# How documents begin that are text, but not plain text.
+# First bytes of documents that are text, but not plain text.
 MARKUP = re.compile(rb"\s*(?:\{\\rtf|<\?xml|<!doctype|<html|webvtt|\d+\s+\d+:\d+:\d+)", re.I)
 
 
 def check_documents(options: TranslateOptions) -> Path | None:
-    """The file that is to be translated as a document, if it is one.
+    """The file to translate as a document; None for texts and standard input.
 
-    Raises: ConfigError for an option that needs another, or is of single sentences; for a file that
-        does not exist or has no known format, also where its lines would be translated.
+    Raises: ConfigError for an option that needs another one, for a file that does not exist or has
+        no known format, and for a document whose lines would be translated one by one.
     """
     document = choose_document(options) if options.document else None
     if not options.document:
@@ -76,16 +76,16 @@ def check_documents(options: TranslateOptions) -> Path | None:
 
 
 def check_lines_of_text(files: Iterable[Path]) -> None:
-    """Raises: ConfigError for a document, whose lines are not to be translated one by one."""
+    """Raises: ConfigError if a file is a document rather than lines of text."""
     for path in files:
         if end_of(path) in FORMATS.keys() - {".txt"} and os.path.isfile(path):
             raise ConfigError(f"{path} is not lines of text. Type --document {path}")
 
 
 def choose_document(options: TranslateOptions) -> Path | None:
-    """The argument, or the input, that is a file whose name says its format.
+    """The file among the texts, or else the input, if its name says that it is a document.
 
-    Raises: ConfigError if an argument is the name of anything else, or there are several.
+    Raises: ConfigError if there are several files, or if one is missing or of another format.
     """
     texts = options.texts
     names = [text for text in texts if os.path.lexists(text) or NAME.fullmatch(text.strip())]
@@ -110,17 +110,17 @@ def choose_document(options: TranslateOptions) -> Path | None:
 
 
 def end_of(path: Path) -> str:
-    """The end of a name that says a format, without that of gzip."""
+    """The suffix that says the format of a file, ignoring .gz."""
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
 def translate_documents(options: TranslateOptions, opened: Opened, given: Path | list[str]) -> int:
-    """Write a document, texts or standard input with their sentences translated.
+    """Translate the sentences of a document, of texts or of standard input, and write the result.
 
-    A sentence without a translation stays as it is.
+    A sentence without a translation is written unchanged.
 
     Args:
-        given: the document; or the texts, of which there are none for standard input.
+        given: file of the document, or the texts; empty = read --input or standard input.
 
     Returns: the exit code.
     """
@@ -178,9 +178,9 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
 
 
 def read_input(options: TranslateOptions) -> str:
-    """The whole input, with its line ends.
+    """Read the whole input, line ends included.
 
-    Raises: DataError if it is longer than 16 MiB, or not text.
+    Raises: DataError if the input is longer than 16 MiB, or is not plain text.
     """
     name = str(options.input or "standard input")
     with options.input.open("rb") if options.input else nullcontext(sys.stdin.buffer) as stream:

@@ -1,4 +1,4 @@
-"""Write a model as a folder that another engine loads, and compare their translations.
+"""Write a model for another engine, and compare the translations of both.
 
 seq2seq export PATH --format ctranslate2 -o FOLDER     compares on validation sentences
 seq2seq export PATH --format hf -o FOLDER              for transformers: Marian or Pegasus
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Lists = Shortlist | None
     Agreements = list[Agreement]
 
-Rows = list[list[int]]  # sources, as ids without eos
+Rows = list[list[int]]  # sources as ids, without the end of sentence
 HELP = "write a model for another engine"
 
 USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers):
@@ -66,7 +66,7 @@ def run(options: ExportOptions) -> int:
         print(printable(f"{output}: written, and not compared: pip install transformers"))
         return 0
     count = format_count(len(rows), "sentence")
-    # Firefox's integers are compared with what they were made of.
+    # Firefox's integers are compared with the float32 weights that they round.
     width = "in 8 bits" if options.format == "firefox" else "in float32"
     print(printable(f"{output}: written; compared {width} on {count} of {whence}:"))
     print(*agreements, sep="\n")
@@ -80,7 +80,7 @@ def run(options: ExportOptions) -> int:
 
 
 def find_lists(saved: "Saved", path: Path) -> "Lists":
-    """The shortlist of the run, if there is one."""
+    """The shortlist of the run; None if it has none."""
     from seq2seq.decoding.shortlist.file import find_shortlist, read_shortlist
     from seq2seq.text.tokenization.tokenizer import Tokenizers
 
@@ -89,7 +89,7 @@ def find_lists(saved: "Saved", path: Path) -> "Lists":
 
 
 def write(form: Format, saved: "Saved", output: Path, rows: Rows, lists: "Lists") -> "Agreements":
-    """Write the model, and compare translations of `rows`; no comparison without transformers."""
+    """Write the model, and compare translations of `rows` (not possible without transformers)."""
     from seq2seq.interchange import argos, ctranslate2, firefox, huggingface_export
     from seq2seq.interchange.agreement import compare_translations
 
@@ -114,7 +114,7 @@ def write(form: Format, saved: "Saved", output: Path, rows: Rows, lists: "Lists"
 
 
 def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, str]:
-    """Up to `limit` sources, and where they are from."""
+    """Up to `limit` sources to compare on, and a name for where they come from."""
     from seq2seq.data.text.lines import read_lines
     from seq2seq.interchange.agreement import random_rows
 
@@ -130,7 +130,7 @@ def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, 
 
 
 def find_validation_source(saved: "Saved") -> Path | None:
-    """The sources of the validation set, if they are still there as a file of lines."""
+    """The file of validation sources; None if it is gone, or not a file of lines."""
     from seq2seq.data.text.formats import TwoFiles, find_format
 
     data = saved.config["data"]

@@ -1,4 +1,4 @@
-"""Make a run of a model that another program trained.
+"""Turn a model that another program trained into a run.
 
 seq2seq import opus-mt-de-en -o RUN        the folder of a Marian model of Hugging Face
 seq2seq import model.npz --vocab vocab.spm -o RUN        a model of Marian
@@ -67,7 +67,7 @@ def run(options: ImportOptions) -> int:
 
 
 def compare_pieces(imported: "ImportedModel") -> list[str]:
-    """For each side, in how many texts SentencePiece has other pieces."""
+    """A line for each side: the number of texts that SentencePiece cuts into other pieces."""
     from seq2seq.text.tokenization.piece_model import parse_piece_model
     from seq2seq.text.tokenization.sentencepiece import compare_with_library, probe_texts
 
@@ -84,7 +84,7 @@ def compare_pieces(imported: "ImportedModel") -> list[str]:
 
 
 def finetune_command(imported: "ImportedModel", folder: Path) -> str:
-    """The command that fine-tunes the model, with the options that describe it."""
+    """The command that fine-tunes the model, with all options that describe it."""
     typed = [f"init={folder}", "tokenizer=checkpoint"]
     typed += [f"data.{side}={imported.config['data'][side]}" for side in ("source", "target")]
     typed += ["data=files", "data.train=PREFIX", "data.valid=PREFIX"]
@@ -101,6 +101,6 @@ def finetune_command(imported: "ImportedModel", folder: Path) -> str:
 
 
 def overrides(node: str, values: dict[str, Any], without: tuple[str, ...]) -> list[str]:
-    """Options as they are typed."""
+    """Options of a configuration node as they are typed, except those in `without`."""
     texts = {n: v if isinstance(v, str) else json.dumps(v) for n, v in values.items()}
     return [f"{node}.{name}={text}" for name, text in texts.items() if name not in without]

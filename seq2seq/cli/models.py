@@ -1,4 +1,4 @@
-"""Models as commands use them: the options for opening them, for the search and for the engine."""
+"""Open models for commands: options of models, searches and engines."""
 
 import re
 import sys
@@ -53,14 +53,14 @@ def workers(text: str) -> int | str:
     if text == "auto":
         return text
     count, cores = positive(text), usable_cores()
-    if count > max(2, cores):  # two are allowed on one core, for a try
+    if count > max(2, cores):  # two are allowed on one core, to try it out
         raise ConfigError(f"{count} is more than the {cores} core(s) here: type {cores}, or auto")
     return count
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions:
-    """The device of a model, and the tag of a corpus."""
+    """Device of a model, and tag of a corpus."""
 
     device: str = value("cpu, cuda or auto (%(default)s)", default="auto")
     tag: str | None = value("translate like the training corpus with this tag")
@@ -68,14 +68,14 @@ class DeviceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(DeviceOptions):
-    """One model."""
+    """Options for one model."""
 
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleOptions:
-    """Models that are joined with the first."""
+    """Models to join with the first one."""
 
     others: Sequence[InputPath] = repeated("a model to join; may be repeated", "PATH", "--with")
     weights: list[float] | None = value("of all models (equal)", "W,W", type=weight_list)
@@ -87,13 +87,13 @@ class EnsembleOptions:
             raise ConfigError(f"{name} is for several models: add --with PATH, or leave it out")
 
     def paths(self, first: Path) -> list[Path]:
-        """All models."""
+        """Paths of all models."""
         return [first, *self.others]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequirementOptions:
-    """Requirements for all translations."""
+    """Requirements that all translations must meet."""
 
     glossary: InputPath | None = value("terms and their translations, tab-separated", "FILE")
     keep: str | None = value(KEEP, "REGEX")
@@ -107,10 +107,10 @@ class RequirementOptions:
             raise ConfigError("--ignore-case is for the terms of a --glossary: add one")
 
     def rules(self, translator: "Translator", search: "Search") -> "Rules | None":
-        """The rules for all translations; None = none.
+        """The rules that these options make for all translations; None if they make no rules.
 
-        Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
-            there; DataError for a damaged glossary.
+        Raises: ConfigError for an invalid pattern, and for a search that cannot find required
+            words; DataError for a damaged glossary.
         """
         from seq2seq.decoding import check_required
         from seq2seq.decoding.constraints.glossary import Glossary
@@ -135,7 +135,7 @@ class RequirementOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchFlags:
-    """The options of a search, named as in conf/decode; unset ones keep the configured value."""
+    """Options of a search, named as in conf/decode; others keep their configured values."""
 
     best: dict[str, Any] = subset(DiverseOptions, f"{BEST} beam_groups diversity_penalty")
     lengths: dict[str, Any] = subset(SearchOptions, LENGTHS)
@@ -149,7 +149,7 @@ class SearchFlags:
             raise ConfigError(f"{best} is for beam search, {draw} for sampling: leave one out")
 
     def build(self, translator: "Translator", mbr: int | None, nbest: int | None) -> "Search":
-        """The search of a model; it draws samples if `mbr` alone asks for several translations."""
+        """The search for a model. It samples if only `mbr` asks for several translations."""
         given = {**self.lengths, **self.best, **self.draws}
         if self.sample or self.draws or (mbr and not self.best):
             samples = max(mbr or 0, nbest or 0) or None
@@ -159,7 +159,7 @@ class SearchFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFlags:
-    """The options of an engine; unset ones keep the configured value."""
+    """Options of an engine; others keep their configured values."""
 
     batch_size: int | None = value("maximum sentences decoded at once by each process", "N")
     typed: dict[str, Any] = subset(EngineOptions, "cache precision")
@@ -170,7 +170,7 @@ class EngineFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingOptions(DeviceOptions):
-    """Everything that decides what a model, or an ensemble, makes of a text."""
+    """All options that translations by a model or an ensemble depend on."""
 
     requirements: RequirementOptions
     ensemble: EnsembleOptions
@@ -184,7 +184,7 @@ class DecodingOptions(DeviceOptions):
 
 
 class Opened(NamedTuple):
-    """A model, the search and the engine for it, and the rules for all its translations."""
+    """A model, its search and engine, and the rules for all translations."""
 
     translator: "Translator"
     search: "Search"
@@ -195,7 +195,7 @@ class Opened(NamedTuple):
         return self.translator.text_engine(self.engine, max_source, self.rules)
 
     def print_stats(self) -> None:
-        """Print what the engine did, and what computed it."""
+        """Print statistics of the engine, and what computes its steps."""
         from seq2seq.decoding.precision import describe_backend
 
         print(self.engine.stats, file=sys.stderr)
@@ -204,7 +204,7 @@ class Opened(NamedTuple):
 
 
 def open_models(path: Path, options: DeviceOptions, ensemble: EnsembleOptions) -> "Translator":
-    """A model, joined with the others of an ensemble."""
+    """Open a model, and join it with the others of the ensemble."""
     with defer_collection():
         from seq2seq.translation.translator import Translator  # only here: torch takes a second
 
@@ -229,10 +229,10 @@ def open_engine(
     """Open a model and make its engine.
 
     Args:
-        nbest: translations that the search must find.
-        keeps_placeholders: keep them where the options keep nothing and the search can.
+        nbest: number of translations that the search must find.
+        keeps_placeholders: True to keep placeholders, if the search can and --keep is not given.
 
-    Raises: ConfigError for options that do not fit the model or each other.
+    Raises: ConfigError for options that do not suit the model or each other.
     """
     shortlist = choose_shortlist(path, options.engine.shortlist)
     from seq2seq.decoding import check_required  # only here: torch takes a second
@@ -255,8 +255,8 @@ def open_engine(
 
 
 def choose_shortlist(path: Path, given: Path | None) -> Path | None:
-    """The shortlist for a model, for a process in any folder: that of --shortlist, or else the one
-    in the folder of its run, which is then printed.
+    """The absolute path of the shortlist: the one given, or else that of the run, whose name is
+    printed; None = no shortlist.
     """
     if given is not None:
         return None if given == Path("none") else given.absolute()

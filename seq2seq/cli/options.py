@@ -1,4 +1,4 @@
-"""The options of commands: fields of dataclasses, which say what can be typed and hold what was."""
+"""Options of commands: fields of dataclasses declare what can be typed, and hold what was typed."""
 
 import argparse
 import types
@@ -15,7 +15,7 @@ from seq2seq.base.registry import list_outside
 
 T = TypeVar("T")
 
-OWN = (DECLARED, "flags", "either")  # in the metadata of a field, and not for `add_argument`
+OWN = (DECLARED, "flags", "either")  # keys of metadata that are not for `add_argument`
 
 
 def value(
@@ -30,10 +30,10 @@ def value(
 
     Args:
         text: description for --help.
-        flags: short name, or a long one that differs from the name of the field.
-        maximum: largest number that is accepted, counted from 1.
-        more: further arguments of `add_argument`. Of the options with `either`, one at most may be
-            given, and one must be if it is true.
+        flags: short name, or a long name that differs from that of the field.
+        maximum: largest number that is accepted; the smallest is then 1.
+        more: further arguments of `add_argument`. Options with `either` exclude each other; if it
+            is true, one of them must be given.
     """
     option = Option(text, metavar) if maximum is None else Option(text, metavar, 1, maximum)
     return field(default=default, metadata={DECLARED: option, "flags": flags, **more})
@@ -44,7 +44,7 @@ repeated = partial(value, action="append", default=())
 
 
 def argument(text: str, metavar: str, **more: Any) -> Any:
-    """A field that is typed without a name; `more` is for `add_argument`."""
+    """A field that is typed without a name. `more` holds further arguments of `add_argument`."""
     return field(metadata={DECLARED: Option(text, metavar), "flags": None, **more})
 
 
@@ -54,7 +54,7 @@ def group(title: str) -> Any:
 
 
 def subset(owner: Any, names: str, prefix: str = "") -> Any:
-    """A field of options that another class declares: the values that were given, by name.
+    """A field for options that another class declares; it holds the values given, by name.
 
     Args:
         names: names of the options, separated by spaces.
@@ -66,7 +66,7 @@ def subset(owner: Any, names: str, prefix: str = "") -> Any:
 
 
 def add_options(where: argparse._ActionsContainer, kind: Any) -> None:
-    """Let a parser read the fields of a dataclass. A field that is a dataclass is a group."""
+    """Add the fields of a dataclass to a parser; a field that is itself a dataclass is a group."""
     either = None
     for each in sorted(fields(kind), key=lambda each: is_dataclass(each.type)):
         if is_dataclass(each.type):
@@ -83,7 +83,7 @@ def add_options(where: argparse._ActionsContainer, kind: Any) -> None:
 
 
 def names_of(each: "Field[Any]") -> tuple[str, ...]:
-    """The names of an option as it is typed, the long one last; the name of an argument."""
+    """The names of an option as typed, the long one last; or the name of an argument."""
     flags: tuple[str, ...] | None = each.metadata.get("flags", ())
     if flags is None:
         return (each.name,)
@@ -95,7 +95,7 @@ def keywords_of(each: "Field[Any]", prefix: str | None) -> dict[str, Any]:
     """The arguments of `add_argument` for a field.
 
     Args:
-        prefix: beginning of the help text of another class's option; None = an option of ours.
+        prefix: beginning of the help text, for an option of `subset`; None for other options.
     """
     declared: Option = each.metadata[DECLARED]
     more = {name: value for name, value in each.metadata.items() if name not in OWN}
@@ -107,7 +107,7 @@ def keywords_of(each: "Field[Any]", prefix: str | None) -> dict[str, Any]:
         if keywords["type"] is positive:
             keywords["type"] = int  # `fill` checks its range
     elif each.metadata["flags"] is not None:
-        # argparse appends to a copy of a list.
+        # A list, since argparse appends to a copy of it.
         keywords |= {"dest": each.name, "default": [] if each.default == () else each.default}
     if "type" in more:
         keywords["type"] = reporting(more["type"])
@@ -115,7 +115,7 @@ def keywords_of(each: "Field[Any]", prefix: str | None) -> dict[str, Any]:
 
 
 def kind_of(hint: Any) -> dict[str, Any]:
-    """The arguments of `add_argument` that follow from a type."""
+    """The arguments of `add_argument` that follow from the type of a field."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = typing.get_args(hint)[0]  # of X | None
     if typing.get_origin(hint) is Literal:
@@ -129,7 +129,7 @@ def kind_of(hint: Any) -> dict[str, Any]:
 
 
 def reporting(read: Callable[[str], T]) -> Callable[[str], T]:
-    """A reader of values whose ConfigError a parser reports as a mistake in its option."""
+    """Wrap a reader of values so that the parser reports its ConfigError, and names the option."""
 
     @wraps(read)
     def reader(text: str) -> T:
@@ -142,7 +142,7 @@ def reporting(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def fill(kind: type[T], arguments: Namespace) -> T:
-    """The dataclass from which `add_options` made the parser, with the values that were typed.
+    """An object of the dataclass that was given to `add_options`, with the values that were typed.
 
     Raises: ConfigError for numbers out of range, and for options that exclude each other.
     """
@@ -163,10 +163,10 @@ def fill(kind: type[T], arguments: Namespace) -> T:
 
 
 def collect_given(options: Any, kind: Any = None) -> dict[str, Any]:
-    """The options that are not at their defaults, by their names as typed.
+    """The options that differ from their defaults, by their names as typed.
 
     Args:
-        kind: a base class, of whose fields alone; None = the class of the options.
+        kind: base class whose fields alone count; None = the class of the options.
     """
     given: dict[str, Any] = {}
     for each in fields(kind or options):
@@ -181,12 +181,12 @@ def collect_given(options: Any, kind: Any = None) -> dict[str, Any]:
 
 
 def option_name(name: str) -> str:
-    """An option as it is typed."""
+    """The name of an option as it is typed."""
     return f"--{name.replace('_', '-')}"
 
 
 def numeric(text: str) -> float:
-    """Keeps 99 as 99, for messages."""
+    """Read a number; 99 stays an integer, so that messages show it as typed."""
     try:
         return int(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""`translate-files --ray`: shards on all cores of a Ray cluster.
+"""Translate shards on all cores of a Ray cluster (`translate-files --ray`).
 
-An actor for each core has the model in one thread, and a task is a shard. An actor that dies starts
-again elsewhere with the shard that it had; a shard with which it dies each time is given up. If
-this process dies, the same command goes on.
+Each core runs an actor with the model in one thread, and each shard is a task. An actor that dies
+is started again with its shard; a shard that kills its actor every time is given up. If this
+process dies, the same command resumes the work.
 """
 
 import logging
@@ -21,18 +21,18 @@ from seq2seq.cli.models import Opened
 from seq2seq.cli.shards import InputFiles, Lines, Shard, record_options
 from seq2seq.cli.translate_files import Done, TranslateFilesOptions, translate_shards
 
-Result = tuple[Shard, bool, list[str]]  # whether a line failed, and the problems of the lines
-TRIES = 3  # of a shard whose actor dies
+Result = tuple[Shard, bool, list[str]]  # with True if a line failed, and the problems of all lines
+TRIES = 3  # number of tries for a shard whose actor dies
 
 
 class ShardTranslator:
-    """The work of an actor, which runs in the folder of the command.
+    """An actor, which works in the folder of the command.
 
-    The model is opened with the first shard, so that an error belongs to it, as any other.
+    It opens the model when the first shard arrives, so that errors are reported as for any shard.
     """
 
     def __init__(self, folder: Path, options: TranslateFilesOptions):
-        with suppress(FileNotFoundError):  # then all paths are absolute, or an error says what is
+        with suppress(FileNotFoundError):  # other nodes may not have it
             os.chdir(folder)
         self.options = options
         self.opened: Opened | None = None
@@ -52,7 +52,7 @@ class ShardTranslator:
 
 @contextmanager
 def mute_ray() -> Iterator[None]:
-    """Keep to ourselves what Ray prints here, in threads and from C++; its logs have it, too."""
+    """Hide what Ray prints in this process, also from threads and C++; its logs have it too."""
     ours, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
@@ -72,8 +72,8 @@ def mute_ray() -> Iterator[None]:
 def translate_on_ray(options: TranslateFilesOptions) -> int:
     """Translate the missing shards and join them; each actor opens the model.
 
-    Raises: ConfigError if Ray is not installed or no cluster answers; DataError that names the
-        shards that were given up.
+    Raises: ConfigError if Ray is not installed or no cluster answers; DataError if shards were
+        given up.
     """
     connect(options.ray or "auto")
     import ray
@@ -85,7 +85,7 @@ def translate_on_ray(options: TranslateFilesOptions) -> int:
         results = status.with_progress(results, files, "shard")
     try:
         code = translate_files.finish(options, files, results)
-    except DataError:  # in the end, of what is missing
+    except DataError:  # raised at the end, if shards are missing
         if not lost:
             raise
     finally:
@@ -101,17 +101,17 @@ def translate_on_ray(options: TranslateFilesOptions) -> int:
 
 
 def connect(address: str) -> None:
-    """Let Ray know its cluster, or start one. Raises: ConfigError if there is none."""
+    """Connect to a cluster, or start one. Raises: ConfigError if this fails."""
     try:
         import ray
     except ImportError as error:
         raise ConfigError("the package ray is not installed: pip install ray") from error
     try:
         host, colon, port = address.removeprefix("ray://").rpartition(":")
-        if colon:  # Ray waits for minutes where nobody listens
+        if colon:  # Ray would wait for minutes if nobody listens
             socket.create_connection((host, int(port)), timeout=5).close()
         ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
-    except Exception as error:  # of many kinds, such as of processes that did not start in time
+    except Exception as error:  # many kinds, for instance if processes do not start in time
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(
             f"--ray {address}: no cluster answers: {reason}. To start one: ray start --head, "
@@ -120,25 +120,25 @@ def connect(address: str) -> None:
 
 
 def spread(options: TranslateFilesOptions, files: InputFiles, lost: list[Shard]) -> Iterator[Done]:
-    """Each missing shard once it is written, in the order in which they are.
+    """Spread the missing shards over actors. Yields: each shard, when it is written.
 
     Args:
-        lost: gets the shards that are given up.
+        lost: list to which shards that are given up are added.
 
-    Raises: what an actor raises.
+    Raises: the errors of actors.
     """
     import ray
 
-    # A shard that was written twice is the same, so any that was lost may be done again.
+    # Shards may be repeated, since writing one twice gives the same file.
     again: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": TRIES - 1}
     actor: Any = ray.remote(**again)(ShardTranslator)
     resources: Any = ray.cluster_resources
     cores = max(1, int(resources().get("CPU", 1)))
     free = [actor.remote(Path.cwd(), options) for _ in range(cores)]
-    asked: dict[Any, tuple[Any, Shard]] = {}  # each actor that has a shard, by its future result
+    asked: dict[Any, tuple[Any, Shard]] = {}  # busy actors and their shards, by future result
 
     def results() -> Iterator[Done]:
-        """Of one shard, or none if it is given up; its actor is free again."""
+        """Wait for one shard, which frees its actor. Yields: nothing if the shard is given up."""
         [done], _ = ray.wait(list(asked))
         each, shard = asked.pop(done)
         free.append(each)

@@ -1,4 +1,4 @@
-"""Lines as requests for translations, and these translations as lines."""
+"""Turn lines into requests for translations, and translations into lines."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ prefix = partial(as_utf8, where="--prefix")
 
 @dataclass(frozen=True, kw_only=True)
 class LineOptions(ModelOptions, DecodingOptions):
-    """The options for reading and translating lines, and for the lines that are written."""
+    """Options for lines: how they are read, translated and written."""
 
     nbest: int | None = value("print N translations, with their scores", "N", maximum=SAMPLES)
     json: bool = flag("print JSON lines: score, confidence, pieces")
@@ -63,10 +63,10 @@ class TranslateOptions(LineOptions):
 
 
 def request_of(line: str | None, place: str, options: LineOptions) -> "TranslationRequest":
-    """The request of a line of the input, which is JSON with --json-input.
+    """The request for a line of the input, which is JSON if --json-input is given.
 
     Args:
-        line: None = it is too long to be read: the request has failed already.
+        line: the line; None if it was too long to read, so that the request has failed already.
     """
     from seq2seq.decoding.constraints.request import parse_request
     from seq2seq.translation.request import Problem, TranslationRequest
@@ -95,8 +95,8 @@ def request_of(line: str | None, place: str, options: LineOptions) -> "Translati
 
 
 def put_best_first(result: "Result", mbr: int | None, reference: str | None = None) -> None:
-    """Of the translations that meet as many requirements as the best, put one first: the one with
-    the highest expected chrF among the first `mbr`, or the nearest to a reference.
+    """Move the best translation to the front: the one with the highest expected chrF among the
+    first `mbr`, or the nearest to `reference`. It meets as many requirements as the first one.
     """
     translations = result.translations
     if len(translations) < 2 or (mbr is None and reference is None):
@@ -111,12 +111,12 @@ def put_best_first(result: "Result", mbr: int | None, reference: str | None = No
     translations.insert(0, translations.pop(places[best]))
 
 
-# (line number, its request, which has ended) -> lines, each with its end.
+# (line number, request that has ended) -> lines, line ends included.
 Format = Callable[[int, "TranslationRequest"], str]
 
 
 def format_of(options: LineOptions, target: "Tokenizer") -> Format:
-    """The format that `--json` and `--nbest` ask for."""
+    """The function that formats translations as --json and --nbest say."""
     labels = target.texts() if options.json else None
     return partial(format_lines, nbest=options.nbest, labels=labels)
 
@@ -124,12 +124,12 @@ def format_of(options: LineOptions, target: "Tokenizer") -> Format:
 def format_lines(
     line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str] | None
 ) -> str:
-    """The translations of a line: the best as text, or empty if there is none; with `nbest`,
-    line number, score and text of each, separated by tabs.
+    """The translations of a line as text: the best one, or an empty line if there is none.
 
     Args:
-        labels: text of each piece, by id, for an object of JSON instead; it has null for what is
-            unknown if there is no translation.
+        nbest: maximum number of translations, as rows of line number, score and text.
+        labels: text of each piece, by id, to write JSON instead; without a translation, unknown
+            values are null.
     """
     best = request.result.translations[: nbest or 1]
     if labels is not None:

@@ -4,9 +4,9 @@
     seq2seq serve --model de-en=RUN --model en-de=RUN2   several models
     seq2seq serve --demo                                 the model of the demo
 
-Each option may also be an environment variable, such as SEQ2SEQ_SERVE_PORT=8000.
-SIGHUP loads the models again; SIGTERM ends the server when all texts that were accepted are
-answered, for which documents have --grace seconds.
+Each option can also be set by an environment variable, such as SEQ2SEQ_SERVE_PORT=8000.
+SIGHUP reloads the models. SIGTERM ends the server when all accepted texts are answered; documents
+have --grace seconds for that.
 """
 
 import ipaddress
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("seq2seq.serving")
 
 HELP = "serve models over HTTP, with a page to translate on"
-VARIABLES = "SEQ2SEQ_SERVE_"  # an option may be a variable of this prefix
+VARIABLES = "SEQ2SEQ_SERVE_"  # prefix of environment variables for options
 DEMO = Path("runs/demo/quickstart")
 KEPT = "keep the glossaries and suggestions that clients send; else nothing is kept"
 GRACE = "seconds for documents after SIGTERM (%(default)s)"
@@ -58,7 +58,7 @@ class AccessOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
-    """Limits of work and of waiting."""
+    """Limits on work and on waiting."""
 
     queue: int = value("maximum pieces that wait (%(default)s)", "N", default=40_960)
     deadline: int = value("seconds to wait (%(default)s)", "S", default=30)
@@ -88,7 +88,7 @@ def run(options: ServeOptions) -> int:
     models = models_of(options)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    # It warns of what clients send.
+    # It warns of mistakes in the requests of clients.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     try:
         serve_models(options, models)
@@ -131,10 +131,10 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
 
 
 def access_of(options: AccessOptions, keys: list[bytes] | None) -> "Access":
-    """The clients that are answered. Raises: ConfigError for an invalid host or address."""
+    """The clients that may use the service. Raises: ConfigError for an invalid host or address."""
     from seq2seq.serving.auth import LOOPBACK, Access, parse_hosts, parse_proxies
 
-    hosts = None  # any: where others ask, names are not known; and a strange page has no key
+    hosts = None  # any host: the names that clients use are unknown, and other pages have no key
     if options.allow_host or (not keys and is_loopback(options.host)):
         own = f"[{options.host}]" if ":" in options.host else options.host
         hosts = parse_hosts([*LOOPBACK, own, *options.allow_host])
@@ -142,8 +142,8 @@ def access_of(options: AccessOptions, keys: list[bytes] | None) -> "Access":
 
 
 def models_of(options: ServeOptions) -> dict[str, Path]:
-    """The models by name. Raises: ConfigError if there are none, or two of one name."""
-    # The name of a path is that of the folder of a run, or of a checkpoint.
+    """Paths of the models by name. Raises: ConfigError if none is given, or two share a name."""
+    # A model is named after the folder of its run, or of its checkpoint.
     folders = ((path, Path(path).resolve()) for path in options.paths)
     given = [((at if at.is_dir() else at.parent).name, Path(path)) for path, at in folders]
     for text in options.model:

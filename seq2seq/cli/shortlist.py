@@ -1,12 +1,12 @@
-"""Make the shortlist of a model: for each source piece, the target pieces that may translate it.
+"""Make the shortlist of a model: for each source piece, the target pieces that can translate it.
 
     seq2seq shortlist RUN --source a.de --target a.en --align            links by the model itself
     seq2seq shortlist RUN --source a.de --target a.en --links a.align    links by any aligner
     seq2seq shortlist RUN --lexicon lex.s2t.gz      Marian's: target, source, probability
 
-It is written to shortlist.bin in the folder of the run. `translate`, `evaluate` and `serve` use it
-from then on, and say so: a translation consists of pieces on the lists of its own source, and of a
-few that are frequent. That is faster, the more so the larger the vocabulary.
+The shortlist is written to shortlist.bin in the folder of the run. From then on, `translate`,
+`evaluate` and `serve` use it, and say so. A translation then consists of frequent pieces and of
+pieces listed for its own source, which is faster, especially with a large vocabulary.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from seq2seq.translation.translator import Translator
 
 HELP = "make a list of the likely pieces of translations, which makes decoding faster"
-SAMPLE = 1000  # sources whose lists are counted
+SAMPLE = 1000  # number of sources whose lists are counted
 FREQUENT = "the most frequent target pieces that may stand in any translation (%(default)s)"
 LIKELY = "likeliest target pieces of each source piece (%(default)s)"
 
@@ -86,7 +86,7 @@ def run(options: ShortlistOptions) -> int:
 
 
 def align_pairs(texts: TextFiles, model: Path, translator: "Translator") -> "Iterator[LinkedPair]":
-    """The pairs of two files, with the links of the model; without those that it cannot align."""
+    """The pairs that the model can align, with its links."""
     from seq2seq.alignment.links import Links
     from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.cli.align.choice import choose_reading

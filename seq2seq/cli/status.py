@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Input(Protocol):
-    """A source of texts: its bytes that were read, and in all if known."""
+    """A source of texts: its size in bytes, if known, and the bytes read so far."""
 
     bytes: int
 
@@ -23,7 +23,7 @@ class Input(Protocol):
 
 @dataclass
 class ResultTally(Tally):
-    """The results so far, and the share of the input that was read for them."""
+    """Counts results, and knows the share of the input that was read for them."""
 
     texts: Input | None = None
     soon: ClassVar[float] = math.inf
@@ -41,7 +41,7 @@ class ResultTally(Tally):
 def with_progress(
     results: Iterable[T], texts: Input | None = None, unit: str = "line"
 ) -> Generator[T, None, None]:
-    """Pass the results on, each of them a unit, and show their progress."""
+    """Pass results on, and show how many there are so far."""
     tally = ResultTally("translating", unit, texts=texts)
     with show_tally(tally, sys.stderr):
         yield from tally.count(results)

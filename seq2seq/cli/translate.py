@@ -1,16 +1,16 @@
-"""Translate the texts given, or stdin line by line to stdout.
+"""Translate the given texts, or stdin line by line to stdout.
 
-One line is written per line read. It is empty for an empty line, and for one that cannot be
-translated, which also sets the exit code to 1. Messages go to stderr.
+Each line that is read gives one line of output. It is empty for an empty line, and for a line that
+cannot be translated, which also sets the exit code to 1. Messages go to stderr.
 
     seq2seq translate PATH < source.txt > out.txt
     seq2seq translate PATH "Ein Hund." --prefix "One" --nbest 3     line, score and text
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
     seq2seq translate PATH --json-input            {"text": ..., "must": [["house", "houses"]], ...}
-    seq2seq translate PATH --document < page.txt   sentence by sentence, with all between them kept
+    seq2seq translate PATH --document < page.txt   translates sentences, keeps everything else
     seq2seq translate PATH --document a.docx -o b.docx    also txt, md, html, srt, vtt, ...
 
-All files of a folder: seq2seq translate-files --help
+For all files of a folder: seq2seq translate-files --help
 """
 
 import sys
@@ -32,7 +32,7 @@ HELP = "translate texts, or stdin to stdout"
 
 
 def run(options: TranslateOptions) -> int:
-    from seq2seq.cli.documents import check_documents, translate_documents  # imports every format
+    from seq2seq.cli.documents import check_documents, translate_documents  # imports all formats
 
     document = check_documents(options)
     check_streams(options, document)
@@ -50,19 +50,19 @@ def run(options: TranslateOptions) -> int:
 
 
 def check_streams(options: TranslateOptions, document: Path | None) -> None:
-    """Raises: ConfigError if there is not one thing to read, or it would be overwritten."""
+    """Raises: ConfigError unless there is one input, and the output does not overwrite it."""
     if document is None and options.input:
         if options.texts:
             raise ConfigError("give texts or --input, not both")
         check_input(options.input)
-    elif not (options.texts or document or sys.stdin):  # after `<&-`
+    elif not (options.texts or document or sys.stdin):  # closed by `<&-`
         raise ConfigError("there is nothing to translate: standard input is closed: add -i FILE")
     stdin = [] if options.input or options.texts else [STDIN]
     check_written(options.output, *inputs_of(options), document, *stdin)
 
 
 def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[str]) -> int:
-    """Write the translation of each line as soon as it is there. Returns: the exit code."""
+    """Write the translation of each line as soon as it is found. Returns: the exit code."""
     from seq2seq.translation.problems import warn_of_problems
 
     texts = opened.text_engine(options.max_source)
@@ -80,12 +80,12 @@ def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[s
             for line_no, text in enumerate(lines or given, start=1)
         )
         ended = texts.translate(requests, ready=lines.ready if lines else lambda: True)
-        # Where each line asks for something of its own, the others are translated all the same.
+        # With --json-input, a line that is refused does not stop the others.
         ended = stack.enter_context(closing(warn_of_problems(ended, lenient=options.json_input)))
         output = sys.stdout
         if options.output:
             output = stack.enter_context(options.output.open("w", encoding="utf-8", newline="\n"))
-        # No progress where the translations themselves appear on a terminal.
+        # Translations that appear on a terminal show the progress themselves.
         if lines and not (options.quiet or sys.stderr is None or output.isatty()):
             ended = stack.enter_context(closing(status.with_progress(ended, lines)))
         for line_no, request in enumerate(ended, start=1):

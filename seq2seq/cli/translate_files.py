@@ -1,13 +1,13 @@
-"""Translate the lines of all files in a folder; on many machines, and again after a kill.
+"""Translate the lines of all files in a folder, on one or many machines; resumes after a kill.
 
     seq2seq translate-files PATH IN OUT                on one machine; joins the results at the end
-    seq2seq translate-files PATH IN OUT --shard 3/8    on the third of eight
-    seq2seq translate-files PATH IN OUT --merge        when all have ended
+    seq2seq translate-files PATH IN OUT --shard 3/8    on the third of eight machines
+    seq2seq translate-files PATH IN OUT --merge        joins the results of all machines
     seq2seq translate-files PATH IN OUT --ray auto     on all cores of a Ray cluster
 
-The files are cut into shards. Each is written whole or not at all, compressed with a checksum, so a
-command that was killed is typed again and does what is missing. The name of a shard is the number
-of its first line with a hash of its lines: where a file has changed, its shards are missing.
+The files are cut into shards, and each shard is written whole or not at all, compressed and with a
+checksum. So type a command that was killed again, and it translates what is missing. The name of a
+shard contains a hash of its lines: if a file has changed, its changed shards are translated again.
 """
 
 import gzip
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from seq2seq.translation.request import TranslationRequest
 
 HELP = "translate all files of a folder, on one or many machines"
-Part = tuple[int, int]  # which, of how many
-Done = tuple[Shard, bool]  # a shard that is written, and whether a line of it failed
-NAMED = 5  # shards in a message
+Part = tuple[int, int]  # its number, and the number of parts
+Done = tuple[Shard, bool]  # a shard that is written, and True if a line of it failed
+NAMED = 5  # maximum number of names in a message
 
 
 class IncompleteError(Exception):
-    """A file of which shards are missing."""
+    """Some shards of a file are missing."""
 
 
 def parse_part(text: str) -> Part:
@@ -76,14 +76,14 @@ class TranslateFilesOptions(LineOptions):
 
     @property
     def ledger(self) -> Path:
-        """The file beside the folder of translations that says how they were made."""
+        """The file beside the output folder that records how the translations were made."""
         return Path(f"{self.output_dir.resolve()}.json")
 
     @property
     def part(self) -> Part:
-        """The part of this machine: that of the task of a Slurm array; all, where there is none.
+        """The part of this machine: that of --shard or of a task of a Slurm array, or else all.
 
-        Raises: ConfigError for an array with gaps.
+        Raises: ConfigError if the task numbers of the array have gaps.
         """
         if self.shard or "SLURM_ARRAY_TASK_ID" not in os.environ:
             return self.shard or (1, 1)
@@ -119,11 +119,11 @@ def run(options: TranslateFilesOptions) -> int:
 
 
 def check_folders(options: TranslateFilesOptions) -> None:
-    """Raises: ConfigError for folders that cannot be read or written; DataError for a file that is
-    not text.
+    """Raises: ConfigError if a folder cannot be read or written; DataError if a file is not
+    text.
     """
     folder, output = options.folder, options.output_dir
-    from seq2seq.cli.documents import check_lines_of_text  # imports every format
+    from seq2seq.cli.documents import check_lines_of_text  # imports all formats
 
     if not folder.is_dir():
         wrong = "is a file: give its folder" if folder.exists() else "there is no such folder"
@@ -152,8 +152,8 @@ def check_folders(options: TranslateFilesOptions) -> None:
 
 
 def open_files_engine(options: TranslateFilesOptions) -> Opened:
-    """The model, with an engine for it. Raises: ConfigError as `open_engine`, and if there is only
-    one translation of which the nearest is to be taken.
+    """Open the model and make its engine. Raises: ConfigError as in `open_engine`, and if --nearest
+    has only one translation to choose from.
     """
     opened = open_engine(options.path, options, options.nbest)
     if options.nearest and opened.search.beams == 1:
@@ -162,7 +162,7 @@ def open_files_engine(options: TranslateFilesOptions) -> Opened:
 
 
 def find_files(options: TranslateFilesOptions) -> InputFiles:
-    """The files, cut into shards as those that are there already."""
+    """The input files, cut into shards in the same way as those that are translated."""
     known = shards.read_options(options.output_dir)
     nearest = options.nearest or known.get("nearest")
     lines = options.shard_lines or known.get("shard_lines", LINES)
@@ -170,7 +170,7 @@ def find_files(options: TranslateFilesOptions) -> InputFiles:
 
 
 def missing_shards(options: TranslateFilesOptions, files: InputFiles) -> Iterator[Block]:
-    """The shards of this machine's part that are not there, and their lines."""
+    """The shards of this machine's part that are missing, and their lines."""
     part, parts = options.part
     every = (each for file in files.files for each in files.shards(file))
     for index, (shard, block) in enumerate(every):
@@ -179,12 +179,12 @@ def missing_shards(options: TranslateFilesOptions, files: InputFiles) -> Iterato
 
 
 def finish(options: TranslateFilesOptions, files: InputFiles, results: Iterable[Done]) -> int:
-    """Wait for the shards of this machine's part; join all if it does them all.
+    """Wait for the shards of this machine's part, and join them if there are no other parts.
 
     Args:
-        results: each shard, once it is written, and whether a line of it failed.
+        results: shards that are written, each with True if one of its lines failed.
 
-    Returns: the exit code. Raises: as `merge`.
+    Returns: the exit code. Raises: as in `merge`.
     """
     ended = [(shard.lines, failed) for shard, failed in results]
     lines = format_count(sum(count for count, _ in ended), "line")
@@ -205,10 +205,10 @@ def translate_shards(
 
     Args:
         wanted: shards and their lines.
-        read: what the progress that is shown refers to; None = show none.
-        more: for `warn_of_problems`.
+        read: input whose progress is shown; None = show no progress.
+        more: arguments of `warn_of_problems`.
 
-    Yields: each shard, once it is written, and whether a line of it failed.
+    Yields: each shard when it is written, with True if one of its lines failed.
     """
     from seq2seq.translation.problems import warn_of_problems
 
@@ -219,7 +219,7 @@ def translate_shards(
             begun.append(shard)
             for line_no, line in enumerate(block, shard.first):
                 request = request_of(line, f"{shard.file}, line {line_no}", options)
-                # Random draws depend on the line, whatever was translated before.
+                # Samples depend on the number of the line alone.
                 request.draw_id = line_no - 1
                 yield request
 
@@ -243,15 +243,14 @@ def translate_shards(
 
 
 def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
-    """Check that all shards are there with all their lines, and join them to a file for each file;
-    gzip for gzip.
+    """Check that all shards are complete, and join those of each file to a file of the same name.
 
-    Returns: the exit code, 0. Raises: ConfigError for another model than that of the shards;
-        DataError that names what is missing; all other files are written.
+    Returns: the exit code, 0. Raises: ConfigError if the shards are from another model; DataError
+        if shards are missing (all other files are written).
     """
     folder, output_dir = options.folder, options.output_dir
     models = options.ensemble.paths(options.path)
-    if known := shards.read_options(output_dir):  # those of a model, which the ledger names
+    if known := shards.read_options(output_dir):  # the ledger will name their model
         shards.check_same_options(output_dir, {**known, "path": shards.hash_models(models)})
     warn_of_orphans(folder, output_dir)
     outputs = [output_dir / file.relative_to(folder) for file in files.files]
@@ -259,7 +258,7 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
     for file, path in zip(files.files, outputs, strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(IncompleteError), replacing(path) as output, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of lines: whoever translated them was told
+            warnings.simplefilter("ignore")  # the translating command has warned of these lines
             before = len(absent)
             for shard, _ in files.shards(file):
                 text = shards.read_shard(shard, several="nbest" in known)
@@ -285,7 +284,7 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
 
 
 def warn_of_orphans(folder: Path, output: Path) -> None:
-    """Warn of files that were joined once, and whose source is gone."""
+    """Warn of output files whose input file does not exist any more."""
     paths = sorted(files_below(output))
     orphans = [str(p) for p in paths if not (folder / p.relative_to(output)).is_file()]
     if orphans:
@@ -297,5 +296,5 @@ def warn_of_orphans(folder: Path, output: Path) -> None:
 
 
 def name_some(names: list[str], separator: str) -> str:
-    """The first names of a list that may be long."""
+    """The first names of a list, which may be long."""
     return separator.join(names[:NAMED]) + ", ..." * (len(names) > NAMED)

@@ -9,8 +9,8 @@
     seq2seq align PATH --reverse PATH2 --source a.de --target a.en -o a.align      two directions
     seq2seq align --links a.align --gold gold.align              score the links of any aligner
 
-Without TGT the model translates SRC first. In files, a pair that cannot be aligned gives an empty
-line and sets the exit code to 1.
+Without TGT, the model first translates SRC. A pair of lines that cannot be aligned becomes an empty
+line of the output, and sets the exit code to 1.
 """
 
 from pathlib import Path
@@ -71,7 +71,7 @@ def check_one_input(options: AlignOptions) -> None:
 
 
 def check_output(options: AlignOptions, output: Path | None) -> None:
-    """Raises: ConfigError unless there is one thing to make of the alignments."""
+    """Raises: ConfigError unless the options ask for one kind of output."""
     if output is not None and output.suffix == PAGE:
         of_links = ("--gold", "--choose", "--reverse", "--links", "--json")
         if given := [name for name in collect_given(options) if name in of_links]:
@@ -84,7 +84,7 @@ def check_output(options: AlignOptions, output: Path | None) -> None:
 
 
 def check_link_options(options: AlignOptions) -> None:
-    """Raises: ConfigError unless links are chosen by, written to a .align file, or scored."""
+    """Raises: ConfigError unless links are to be scored, or written to a .align file."""
     output, gold, links = options.output, options.files.gold, options.directions.links
     if len(links) > 2:
         raise ConfigError(f"--links takes a file for each direction; {len(links)} are given")

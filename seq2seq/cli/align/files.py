@@ -1,4 +1,4 @@
-"""`seq2seq align` of whole files by one model, or by one for each direction."""
+"""Align whole files with one model, or with a model for each direction."""
 
 import os
 import warnings
@@ -25,23 +25,23 @@ from seq2seq.cli.align.options import AlignOptions, ChoiceOptions, TextFiles
 from seq2seq.text.languages import is_spaceless, language_code
 from seq2seq.translation.translator import Translator
 
-SHOWN = 5  # best candidates in a table
+SHOWN = 5  # number of candidates in a table
 
 
 class Direction(NamedTuple):
-    """A model, and how it reads the files: `swapped` means from target to source."""
+    """A model and its direction; if `swapped`, it translates from target to source."""
 
     name: str
     checkpoint: Path
     translator: Translator
-    options: ChoiceOptions  # for this model
+    options: ChoiceOptions  # choice for this model
     swapped: bool
-    reference: Sequence[Links]  # or none; this model's source first
+    reference: Sequence[Links]  # reference links, this model's source first; may be empty
 
     def alignments(self, options: AlignOptions, texts: TextFiles) -> choice.Alignments:
         """The alignments of all pairs.
 
-        Raises: DataError on reaching a reference link out of range of its pair.
+        Raises: DataError if a reference link names a word that its pair does not have.
         """
         pairs = (pair[::-1] if self.swapped else pair for pair in texts.pairs())
         alignments = self.translator.alignments(pairs, units=options.units)
@@ -86,7 +86,7 @@ def align_files(options: AlignOptions, model: Path, texts: TextFiles) -> int:
 def open_directions(
     options: AlignOptions, model: Path, texts: TextFiles, reference: Sequence[Links]
 ) -> list[Direction]:
-    """The models. Raises: DataError, before one is built, for reference links out of range."""
+    """Open the models. Raises: DataError, before any is built, for impossible reference links."""
     paths = [find_checkpoint(path) for path in (model, options.directions.reverse) if path]
     for folder in (path.parent for path in paths if options.choose):
         if not os.access(folder, os.W_OK):
@@ -94,7 +94,7 @@ def open_directions(
     saved = [checkpoint.read(path) for path in paths]
     data = saved[0].config["data"]
     spaced = not any(is_spaceless(data[side]) for side in ("source", "target"))
-    if options.files.gold and spaced and options.units == "words":  # else the tokenizer decides
+    if options.files.gold and spaced and options.units == "words":  # words need no tokenizer
         check_all_links(options.files.gold, reference, count_pair_words(texts), str(texts))
     translator = Translator(saved[0], options.device, options.tag)
     directions = [Direction(DIRECTIONS[0], paths[0], translator, options.choice, False, reference)]
@@ -119,7 +119,7 @@ def warn_of_same_way(directions: Sequence[Direction]) -> None:
 
 
 def check_pieces(options: AlignOptions, directions: Sequence[Direction]) -> None:
-    """Raises: ConfigError if both models align pieces, but not the same ones."""
+    """Raises: ConfigError if the two models cut text into different pieces and align these."""
     for side, other in (("source", "target"), ("target", "source")):
         # The source of the reverse model is the target of the first.
         sides = [(d.translator, other if d.swapped else side) for d in directions]
@@ -136,7 +136,7 @@ def check_pieces(options: AlignOptions, directions: Sequence[Direction]) -> None
 def choose_and_save(
     direction: Direction, alignments: choice.Alignments, gold: Path | None, entry: dict[str, Any]
 ) -> list[str]:
-    """Save the best choice, and add all to `entry`. Returns: the best as text."""
+    """Save the best choice, and add all choices to `entry`. Returns: the best ones as text."""
     links = direction.reference
     ranked, shape = choice.rank_choices(direction.options, alignments, links)
     best, counts = ranked[0]
@@ -151,7 +151,7 @@ def choose_and_save(
 def read_direction(
     direction: Direction, alignments: choice.Alignments
 ) -> tuple[choice.ExplainedChoice | None, Iterator[set[Link] | None]]:
-    """The choice for a direction, and the links of all pairs, one at a time, source first."""
+    """The choice for a direction, and an iterator over the links of all pairs, source first."""
     of_model = direction.options, direction.checkpoint, direction.translator.config
     reading, alignments = choice.choose_reading(*of_model, alignments)
 

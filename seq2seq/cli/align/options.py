@@ -19,7 +19,7 @@ CHOOSE = "try all on --gold, and save the one with the lowest error rate beside 
 LINK_FILES = "instead of PATH: links from any aligner, one or two directions, source first"
 
 Heuristic = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
-Sentence = tuple[str, str | None]  # with its translation, or to be translated
+Sentence = tuple[str, str | None]  # with its translation; None = translate it
 
 
 class TextFiles(TwoFiles):
@@ -29,7 +29,7 @@ class TextFiles(TwoFiles):
         return f"{self.source} and {self.target}"
 
     def count_pairs(self) -> int:
-        """The number of pairs. Raises: DataError if the files do not fit together."""
+        """The number of pairs. Raises: DataError if the files have different numbers of lines."""
         return check_parallel(self.source, self.target, "aligning")
 
 
@@ -39,7 +39,7 @@ def heads(text: str) -> str | int:
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceOptions:
-    """The layer, heads and shift to read; by default, the best ones known."""
+    """The layer, heads and shift to read; by default, the best ones that are known."""
 
     layer: int | None = value("decoder layer, from 1", "N")
     heads: int | str | None = value("their mean, all, or one from 1", "mean|all|N", type=heads)
@@ -48,7 +48,7 @@ class ChoiceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """Two files, and the links that are right."""
+    """The two files, and their reference links."""
 
     source_file: InputPath | None = value("sentences", "FILE", "--source")
     target_file: InputPath | None = value("their translations", "FILE", "--target")
@@ -56,7 +56,7 @@ class FileOptions:
 
     @property
     def texts(self) -> TextFiles | None:
-        """The two files, if they are given."""
+        """The two files; None if one is missing."""
         if self.source_file is None or self.target_file is None:
             return None
         return TextFiles(self.source_file, self.target_file)
@@ -64,7 +64,7 @@ class FileOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectionOptions:
-    """The second of two directions, and how both are combined."""
+    """The second direction, and the way of combining both."""
 
     reverse: InputPath | None = value("a model from target to source, to combine", "PATH")
     symmetrize: Heuristic | None = value("how to combine directions (grow-diag-final-and)")
@@ -72,7 +72,7 @@ class DirectionOptions:
 
 
 def text_argument(text: str, name: str) -> Any:
-    """A text that need not be given."""
+    """A field for an optional text."""
     return argument(text, name, nargs="?", type=partial(as_utf8, where=name))
 
 

@@ -1,8 +1,8 @@
-"""Score translations of a test set: BLEU, chrF and TER by sacreBLEU, on detokenised text, with
-signatures. BLEU and chrF: 100 is best; TER: edits per 100 words, 0 is best.
+"""Score translations of a test set with sacreBLEU: BLEU, chrF and TER of detokenised text, with
+signatures. For BLEU and chrF, 100 is best; TER counts edits per 100 words, so 0 is best.
 
 A PATH is a checkpoint, the folder of a run, or a file of translations, one sentence per line.
-Several are compared; the first is the baseline.
+Several PATHs are compared with the first one.
 """
 
 import json
@@ -24,7 +24,7 @@ from seq2seq.text.languages import LANGUAGE_CODES, read_language
 
 HELP = "score translations of a test set"
 USAGE = f"{COMMAND} [options]"
-MAX_RESAMPLES = 100_000  # each takes an index per sentence
+MAX_RESAMPLES = 100_000  # each needs an index per sentence
 
 
 def resamples(text: str) -> int:
@@ -66,7 +66,7 @@ class EvaluateOptions(DecodingOptions):
 
 
 def check_arguments(options: EvaluateOptions, paths: list[Path]) -> None:
-    """Raises: ConfigError for options that cannot work."""
+    """Raises: ConfigError for options that do not go together, and for unknown metrics."""
     if len(paths) == 1 and options.paired:
         raise ConfigError(f"--paired compares systems, and there is only {paths[0]}: add more")
     if len(paths) > 1 and options.output:
@@ -101,7 +101,7 @@ def run(options: EvaluateOptions) -> int:
 
 
 def evaluate(options: EvaluateOptions, systems: list[System], test_set: TestSet) -> Findings:
-    """Score the systems, and compare them as the options say."""
+    """Score the systems, and compare them if --paired asks for it."""
     from seq2seq.metrics.assessment import Assessor  # sacreBLEU takes a moment
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import compare_systems, usual_resamples

@@ -1,4 +1,4 @@
-"""The translations of a test set by each system: by a model, or read from a file."""
+"""Translate a test set with each system, which is a model or a file of translations."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +18,9 @@ class System(NamedTuple):
 
     name: str  # as it was typed
     lines: list[str]
-    config: dict[str, Any] | None  # of a model; None of a file
-    failed: bool  # could a sentence not be translated?
-    truncated: int | None  # translations that the length limit cut off; None of a file
+    config: dict[str, Any] | None  # configuration of a model; None for a file
+    failed: bool  # True if a sentence could not be translated
+    truncated: int | None  # translations cut off at the length limit; None for a file
 
     @property
     def content(self) -> bytes:
@@ -31,9 +31,9 @@ class System(NamedTuple):
 def check_systems(paths: Sequence[Path], test_set: TestSet, options: DecodingOptions) -> None:
     """Check the systems before the first model is loaded.
 
-    Raises: ConfigError if a path is not a system, or is given twice, and for options of models
-        where there are none; DataError for a file of translations that does not fit the test set;
-        CheckpointError for a later model that cannot be opened.
+    Raises: ConfigError if a path is not a system, or is given twice, and for options of models if
+        no path is a model; DataError for a file of translations that does not fit the test set;
+        CheckpointError if a model other than the first cannot be opened.
     """
     for index, path in enumerate(paths):
         if path in paths[:index]:
@@ -57,13 +57,13 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, options: DecodingOpt
             )
         from seq2seq import checkpoint
 
-        # The others are opened only after the first has translated all, perhaps in hours.
+        # Opened now, since the first model may translate for hours before the others are needed.
         for path in models[1:]:
             checkpoint.read(path)
 
 
 def is_model(path: Path) -> bool:
-    """Is it a folder or a checkpoint, rather than a file of translations?"""
+    """True for a folder or a checkpoint, False for a file of translations."""
     if path.is_dir() or path.suffix == ".ckpt":
         return True
     check_rereadable(path)
@@ -83,7 +83,7 @@ def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System
     if options.engine.stats:
         opened.print_stats()
     bests = [result.translations[0] if result.translations else None for result in results]
-    # As in a file, so that both have the same score.
+    # The same lines as in a file, so that both have the same score.
     lines = [one_line(best.text) if best else "" for best in bests]
     truncated = sum(best.truncated for best in bests if best)
     failed = any(result.failed for result in results)
