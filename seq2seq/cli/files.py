@@ -16,11 +16,10 @@ from seq2seq.data.text.lines import similar_names
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
 # Files and folders that a run, `align --choose` and `shortlist` write into the run's folder.
-OF_A_RUN = (
-    *("best.ckpt", "best-[0-9]*.ckpt", "last.ckpt", "last-[0-9]*.ckpt"),
-    *("metrics*.csv", "samples*.txt", "data.json", "result*.json", "error.txt"),
-    *("*.alignment.json", "shortlist.bin", "*.lock", "multirun.yaml"),
-)
+CHECKPOINTS = ("best.ckpt", "best-[0-9]*.ckpt", "last.ckpt", "last-[0-9]*.ckpt")
+RECORDS = ("metrics*.csv", "samples*.txt", "data.json", "result*.json", "error.txt")
+OTHERS = ("*.alignment.json", "shortlist.bin", "*.lock", "multirun.yaml")
+OF_A_RUN = CHECKPOINTS + RECORDS + OTHERS
 FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 
 

@@ -158,10 +158,10 @@ MISTAKES = [
     (("{0}", "{src}", "{ref}", "--metrics", "blue"), "there is no metric 'blue'. Known, as in"),
     (("{0}", "{src}", "{ref}", "--metrics", "bleu,bleu"), "a metric is given twice"),
     (("{0}", "{src}", "{ref}", "-o", "out.en.gz"), "output is not compressed: -o out.en"),
-    (("{0}", "{src}", "{ref}", "--beam-size", "9"), "--beam-size is for models, and there are"),
-    (("{0}", "{src}", "{ref}", "--coverage", "0"), "--coverage is for models, and there are only"),
-    (("{0}", "{1}", "{src}", "{ref}", "--stats"), "--stats is for models, and there are only"),
-    (("{0}", "{src}", "{ref}", "--device", "cuda"), "--device is for models, and there are only"),
+    (("{0}", "{src}", "{ref}", "--beam-size", "9"), "--beam-size is for models, but no PATH"),
+    (("{0}", "{src}", "{ref}", "--coverage", "0"), "--coverage is for models, but no PATH is one"),
+    (("{0}", "{1}", "{src}", "{ref}", "--stats"), "--stats is for models, but no PATH is one"),
+    (("{0}", "{src}", "{ref}", "--device", "cuda"), "--device is for models, but no PATH is one"),
 ]
 
 

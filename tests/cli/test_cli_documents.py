@@ -99,7 +99,7 @@ def test_a_document_that_is_too_long_or_no_text_is_refused(
 ) -> None:
     monkeypatch.setattr(documents, "LONGEST", 10)
     ended = seq2seq("translate", run, "--document", stdin=b"Ein Hund. " * 2)
-    assert "standard input has more than 10 bytes" in refused(ended)
+    assert "standard input is over 10 bytes" in refused(ended)
     torch.save({}, tmp_path / "x.txt")
     ended = seq2seq("translate", run, "--document", "-i", tmp_path / "x.txt")
     assert "is not UTF-8 text" in refused(ended)

@@ -341,8 +341,8 @@ def test_json_gives_score_confidence_and_the_probability_of_each_piece(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--temperature", "0.7", "--beam-size", "5"), "--beam-size belongs to a search for the"),
-        (("--sample", "--coverage", "0.2"), "--coverage belongs to a search for the best, --sam"),
+        (("--temperature", "0.7", "--beam-size", "5"), "--beam-size is for beam search"),
+        (("--sample", "--coverage", "0.2"), "--coverage is for beam search, --sam"),
         (("--workers", "2", "--device", "cuda"), "--workers is for CPU cores"),
         (("--input", "x"), "give texts or --input, not both"),
         (("-o", "no/where"), "there is no folder no"),

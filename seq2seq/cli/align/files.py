@@ -15,11 +15,11 @@ from seq2seq.cli.align import choice
 from seq2seq.cli.align.links import (
     DIRECTIONS,
     count_pair_words,
-    finish,
     print_results,
     rates_entry,
     rates_table,
     read_links,
+    report_links,
 )
 from seq2seq.cli.align.options import AlignOptions, ChoiceOptions, TextFiles
 from seq2seq.text.languages import is_spaceless, language_code
@@ -80,7 +80,7 @@ def align_files(options: AlignOptions, model: Path, texts: TextFiles) -> int:
         lines.append(f"{written or one.checkpoint}: {what}")
         summary[one.name] |= reading.to_json() if reading else {}
         links_by_direction.append(links)
-    return finish(options, links_by_direction, reference, lines, summary)
+    return report_links(options, links_by_direction, reference, lines, summary)
 
 
 def open_directions(

@@ -143,7 +143,7 @@ def outcome_entry(output: Path | None, rates: Mapping[str, LinkCounts]) -> dict[
     return {**fields, "symmetrize": first, **entries[first], "all": entries}
 
 
-def finish(
+def report_links(
     options: AlignOptions,
     directions: Sequence[Iterable[PairLinks]],
     reference: Sequence[Links],
@@ -173,4 +173,4 @@ def align_links(options: AlignOptions) -> int:
     # Links that an aligner marks as possible count as links.
     possible = [[pair.possible for pair in lines] for lines in links]
     written = [f"{output}: {format_count(count, 'line')}"] if output else []
-    return finish(options, possible, reference, written, {})
+    return report_links(options, possible, reference, written, {})
