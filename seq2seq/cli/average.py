@@ -32,7 +32,7 @@ def run(options: AverageOptions) -> int:
     if count and (len(options.paths) > 1 or first.is_file()):
         raise ConfigError("--best and --last take the folder of one run: give that alone")
     if not count and any(path.is_dir() for path in options.paths):
-        raise ConfigError(f"which checkpoints of the run? seq2seq average {first} --last 3")
+        raise ConfigError(f"name the checkpoints of the run: seq2seq average {first} --last 3")
     output = options.output or (first / "average.ckpt" if count else None)
     if output is None:
         raise ConfigError("give a file for the average: -o average.ckpt")

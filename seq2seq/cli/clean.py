@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from seq2seq.data.cleaning.verdicts import Examples, Verdicts
 
 HELP = "leave out pairs of parallel text that break a rule"
-CORPUS = "as data.train of a training: my/train, my/train.tsv, my/train.jsonl, [a.txt,b.txt]"
+CORPUS = "in a format of data.train: my/train, my/train.tsv, my/train.jsonl, [a.txt,b.txt]"
 
 
 def limit_of(low: float, high: float) -> Callable[[str], float | str]:
@@ -67,10 +67,13 @@ class RuleOptions(PairRules):  # type: ignore[misc,valid-type]  # made from a ta
     """The limits of all rules, or `off`."""
 
     duplicates: Literal["pair", "target", "off"] = value(
-        "no pair twice; target: no target twice", default="pair"
+        "leave out repeated pairs; target: repeated targets", default="pair"
     )
     best: float | str = value(
-        "this share of what is left, by --scores", "SHARE", default="off", type=limit_of(0, 1)
+        "keep this share of the remaining pairs, by --scores",
+        "SHARE",
+        default="off",
+        type=limit_of(0, 1),
     )
 
 
@@ -79,14 +82,14 @@ class CleanOptions:
     """The options of `seq2seq clean`."""
 
     corpora: Sequence[str] = argument(CORPUS, "CORPUS", nargs="*")
-    output: Path | None = value("OUT.DE and OUT.EN, a .tsv or a .jsonl", "OUT", "-o")
-    source: str | None = value("source: end of its file's name, or its column", "DE")
-    target: str | None = value("target, likewise", "EN")
-    languages: str | None = value("theirs, if --source and --target say none", "DE-EN")
-    page: Path | None = value("a page of examples of each rule", "HTML")
-    scores: Sequence[InputPath] = repeated("a score per pair; twice: both directions", "FILE")
-    print_rules: bool = flag("print the rules as options, and end")
-    rules: RuleOptions = group("rules, in this order; off turns one off")
+    output: Path | None = value("write OUT.DE and OUT.EN, a .tsv or a .jsonl", "OUT", "-o")
+    source: str | None = value("source: suffix of its file, or name of its column", "DE")
+    target: str | None = value("target: likewise", "EN")
+    languages: str | None = value("languages, if --source and --target do not name them", "DE-EN")
+    page: Path | None = value("write a page of examples of each rule", "HTML")
+    scores: Sequence[InputPath] = repeated("scores, one per pair; twice: both directions", "FILE")
+    print_rules: bool = flag("print the rules as options, and exit")
+    rules: RuleOptions = group("rules, in this order; off disables a rule")
 
     @property
     def columns(self) -> Pair:

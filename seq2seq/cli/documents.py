@@ -28,7 +28,7 @@ from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
 
 APART = (
     "the model's attention has no weights that link words, so tags inside sentences cut them: each "
-    "text between two tags is translated for itself"
+    "text between two tags is translated separately"
 )
 # Suffixes of documents that cannot be translated.
 OTHERS = re.findall(
@@ -79,7 +79,7 @@ def check_lines_of_text(files: Iterable[Path]) -> None:
     """Raises: ConfigError if a file is a document rather than lines of text."""
     for path in files:
         if end_of(path) in FORMATS.keys() - {".txt"} and os.path.isfile(path):
-            raise ConfigError(f"{path} is not lines of text. Type --document {path}")
+            raise ConfigError(f"{path} is a document, not lines of text. Type --document {path}")
 
 
 def choose_document(options: TranslateOptions) -> Path | None:
@@ -90,7 +90,7 @@ def choose_document(options: TranslateOptions) -> Path | None:
     texts = options.texts
     names = [text for text in texts if os.path.lexists(text) or NAME.fullmatch(text.strip())]
     if names and (len(texts) > 1 or options.input):
-        raise ConfigError(f"{names[0]} is the name of a file: give it alone, not both")
+        raise ConfigError(f"{names[0]} is the name of a file: give it alone")
     path = InputPath(names[0]) if names else options.input
     if path is None:
         return None
@@ -100,7 +100,7 @@ def choose_document(options: TranslateOptions) -> Path | None:
     if names and not path.exists():
         raise ConfigError(f"--document {path}: there is no such file. {similar_names(path)}")
     if options.html and (names or (end in FORMATS and SAME.get(end, end) != ".html")):
-        raise ConfigError("--html is for texts: the end of its name says what a file is")
+        raise ConfigError("--html is for texts: the name of a file says its format")
     is_file = names or (end in FORMATS.keys() - {".txt"} and not options.html)
     is_other = end[1:] in OTHERS and not options.html
     if is_other or (is_file and not format_of_file(str(path))):

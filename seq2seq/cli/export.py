@@ -48,8 +48,8 @@ class ExportOptions:
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
     format: Format = value("the format to write", required=True)
     output: Path = value("a new folder; for argos, an .argosmodel", "PLACE", "-o", required=True)
-    check: InputPath | None = value("sources to compare on, not those of validation", "FILE")
-    sentences: int = value("compare on N (%(default)s)", "N", default=64)
+    check: InputPath | None = value("sources to compare on, not the validation set", "FILE")
+    sentences: int = value("compare on N sentences (%(default)s)", "N", default=64)
 
 
 def run(options: ExportOptions) -> int:

@@ -18,8 +18,8 @@ from seq2seq.cli.options import argument, value
 if TYPE_CHECKING:
     from seq2seq.interchange.imported import ImportedModel
 
-VOCAB = "of Marian: its SentencePiece model, or two, source then target; and vocab.yml"
-HELP = "make a run of a model of another program"
+VOCAB = "SentencePiece model of Marian, or two, source then target; and vocab.yml"
+HELP = "turn a model of another program into a run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +28,10 @@ class ImportOptions:
 
     path: InputPath = argument("a folder of Hugging Face, or a .npz or .bin of Marian", "PATH")
     output: Path = value("the folder of the run to write", "RUN", "-o", required=True)
-    source: str | None = value("of the source: de; default: as the model says", "LANGUAGE")
-    target: str | None = value("of the target", "LANGUAGE")
+    source: str | None = value("source language; default: as the model says", "LANGUAGE")
+    target: str | None = value("target language", "LANGUAGE")
     vocab: list[InputPath] | None = value(VOCAB, "FILE", nargs="+")
-    shortlist: InputPath | None = value("of Marian: lex.50.50.deen.s2t.bin", "FILE")
+    shortlist: InputPath | None = value("shortlist of Marian: lex.50.50.deen.s2t.bin", "FILE")
 
 
 def run(options: ImportOptions) -> int:

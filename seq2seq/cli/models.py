@@ -39,7 +39,7 @@ Mean = Literal["probabilities", "log-probabilities"]
 BEST = "beam_size length_penalty penalty_form coverage patience stopping"
 LENGTHS = "length_ratio length_extra max_length min_length_ratio min_length_extra no_repeat_ngram"
 DRAWS = "temperature top_k top_p epsilon min_p seed"
-KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses, tags and the like"
+KEEP = "copy matches unchanged; placeholders: {name}, %%s, addresses, tags and the like"
 
 
 def weight_list(text: str) -> list[float]:
@@ -78,8 +78,8 @@ class EnsembleOptions:
     """Models to join with the first one."""
 
     others: Sequence[InputPath] = repeated("a model to join; may be repeated", "PATH", "--with")
-    weights: list[float] | None = value("of all models (equal)", "W,W", type=weight_list)
-    mean: Mean | None = value("what is averaged, for each next piece (probabilities)")
+    weights: list[float] | None = value("weights of all models (equal)", "W,W", type=weight_list)
+    mean: Mean | None = value("what to average for each next piece (probabilities)")
 
     def __post_init__(self) -> None:
         if (self.weights or self.mean) and not self.others:
@@ -98,7 +98,7 @@ class RequirementOptions:
     glossary: InputPath | None = value("terms and their translations, tab-separated", "FILE")
     keep: str | None = value(KEEP, "REGEX")
     mbr: int | None = value("choose among N by minimum Bayes risk", "N", maximum=SAMPLES)
-    ignore_case: bool = flag("find terms of the glossary in any case")
+    ignore_case: bool = flag("find terms of the glossary in upper or lower case")
 
     def __post_init__(self) -> None:
         if self.keep is not None and not self.keep.strip():
@@ -139,7 +139,7 @@ class SearchFlags:
 
     best: dict[str, Any] = subset(DiverseOptions, f"{BEST} beam_groups diversity_penalty")
     lengths: dict[str, Any] = subset(SearchOptions, LENGTHS)
-    sample: bool = flag("sample, do not search for the best")
+    sample: bool = flag("sample instead of searching for the best")
     draws: dict[str, Any] = subset(SampleOptions, DRAWS, prefix="for --sample: ")
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ class EngineFlags:
     batch_size: int | None = value("maximum sentences decoded at once by each process", "N")
     typed: dict[str, Any] = subset(EngineOptions, "cache precision")
     workers: int | str | None = value(WORKERS, "N", type=workers)
-    shortlist: InputPath | None = value("likely pieces; none: leave out that of the run", "FILE")
+    shortlist: InputPath | None = value("shortlist to use; none: ignore that of the run", "FILE")
     stats: bool = flag("print engine statistics to stderr")
 
 

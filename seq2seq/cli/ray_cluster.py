@@ -93,8 +93,8 @@ def translate_on_ray(options: TranslateFilesOptions) -> int:
     if lost:
         named = "; ".join(f"{shard.file}, line {shard.first}" for shard in lost)
         raise DataError(
-            f"{format_count(len(lost), 'shard')} given up, because whatever translated it died "
-            f"{TRIES} times, usually because memory ran out: {named}. All others are translated. "
+            f"{format_count(len(lost), 'shard')} given up after {TRIES} tries that ended "
+            f"their process, usually because memory ran out: {named}. All others are translated. "
             "The same command tries again; with --batch-size 1 it takes less memory"
         )
     return code
@@ -150,7 +150,7 @@ def spread(options: TranslateFilesOptions, files: InputFiles, lost: list[Shard])
             raise
         except (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError) as error:
             if getattr(error, "actor_init_failed", False):
-                raise ConfigError(f"the cluster cannot start what translates: {error}") from error
+                raise ConfigError(f"the cluster cannot start the translators: {error}") from error
             lost.append(shard)
             return
         for problem in problems:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from seq2seq.translation.request import Result, TranslationRequest
 
 JSON_INPUT = 'read JSON lines: "text"; "prefix", "must" and "must_not" of its translation'
-COPY_NUMBERS = "copy lines that are no language: numbers, dates, codes, addresses, placeholders"
+COPY_NUMBERS = "copy lines without words: numbers, dates, codes, addresses, placeholders"
 TOO_LONG = f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: cut it into sentences"
 
 OF_SENTENCES = ("nbest", "json", "prefix", "json_input")
@@ -45,12 +45,12 @@ class LineOptions(ModelOptions, DecodingOptions):
 class TranslateOptions(LineOptions):
     """The options of `seq2seq translate`."""
 
-    texts: list[str] = argument("texts; none: read lines from stdin", "TEXT", nargs="*")
+    texts: list[str] = argument("texts; default: the lines of stdin", "TEXT", nargs="*")
     input: InputPath | None = value("read lines from FILE instead of stdin", "FILE", "-i")
     output: Path | None = value("write to FILE instead of stdout", "FILE", "-o")
     document: bool = flag("translate the sentences of whole texts, or FILE")
-    html: bool = flag("for --document: what is between the tags of HTML")
-    fuzzy: bool = flag("for --document FILE.po: mark the messages that are filled as fuzzy")
+    html: bool = flag("for --document: the texts are HTML")
+    fuzzy: bool = flag("for --document FILE.po: mark new translations as fuzzy")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -44,7 +44,7 @@ class ScoreOptions(ModelOptions):
     reference: InputPath = argument("their translations", "REF")
     ensemble: EnsembleOptions
     tokens: bool = flag("also print each piece with its log-probability")
-    output: Path | None = value("write to FILE.jsonl, which resumes", "FILE", "-o")
+    output: Path | None = value("write to FILE.jsonl, and resume if it exists", "FILE", "-o")
 
 
 def run(options: ScoreOptions) -> int:
@@ -85,8 +85,8 @@ def describe_scores(options: ScoreOptions, output: Path, ledger: Path) -> dict[s
             known = {**json.loads(ledger.read_text(encoding="utf-8")), "outputs": []}
         if known != entry:
             raise ConfigError(
-                f"-o {output} holds something else than scores of this model for these files, or "
-                f"{ledger}, which would say so, is gone: give another name, or delete it"
+                f"-o {output} holds something else than scores of this model and these files, or "
+                f"{ledger}, which describes them, is missing: give another name, or delete it"
             )
     return entry
 

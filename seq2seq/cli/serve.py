@@ -42,14 +42,14 @@ class AccessOptions:
     """The address of the service, and the clients that may use it."""
 
     host: str = value("the address to listen at (%(default)s)", "HOST", default="127.0.0.1")
-    port: int = value("0 is any that is free", "PORT", default=8000, type=natural_number)
+    port: int = value("0: any free one", "PORT", default=8000, type=natural_number)
     no_auth: bool = flag("allow anyone who reaches the address to translate")
-    keys: InputPath | None = value("keys, one a line; clients must send one of them", "FILE")
+    keys: InputPath | None = value("keys, one per line; clients must send one of them", "FILE")
     tls_cert: InputPath | None = value("serve https, with this certificate", "FILE")
     tls_key: InputPath | None = value("the private key, if it is in another file", "FILE")
-    cors: Sequence[str] = repeated("pages of this origin may ask; repeatable", "ORIGIN")
-    allow_host: Sequence[str] = repeated("answer to this name, too; repeatable", "NAME")
-    trusted_proxy: Sequence[str] = repeated("it names clients; repeatable", "ADDRESS")
+    cors: Sequence[str] = repeated("allow web pages of this origin; repeatable", "ORIGIN")
+    allow_host: Sequence[str] = repeated("another host name to accept; repeatable", "NAME")
+    trusted_proxy: Sequence[str] = repeated("proxy that names its clients; repeatable", "ADDRESS")
 
     def __post_init__(self) -> None:
         if self.tls_key and not self.tls_cert:
@@ -61,7 +61,7 @@ class LimitOptions:
     """Limits on work and on waiting."""
 
     queue: int = value("maximum pieces that wait (%(default)s)", "N", default=40_960)
-    deadline: int = value("seconds to wait (%(default)s)", "S", default=30)
+    deadline: int = value("seconds until an answer is due (%(default)s)", "S", default=30)
     characters: int = value("characters of a request's texts (%(default)s)", "N", default=20_000)
     grace: int = value(GRACE, "S", default=8, type=natural_number)
     connections: int = value("open connections, and requests (%(default)s)", "N", default=512)

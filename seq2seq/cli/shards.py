@@ -22,7 +22,7 @@ from seq2seq.data.text.lines import read_lines
 if TYPE_CHECKING:
     from seq2seq.cli.translate_files import TranslateFilesOptions
 
-SHARDS = ".shards"  # folder inside that of the output
+SHARDS = ".shards"  # subfolder of the output
 # The file in SHARDS that records the options. It is hidden, as no input is, since the shards of an
 # input of the same name would be there. Earlier versions wrote the second name.
 OPTION_FILES = (".options.json", "options.json")
@@ -160,8 +160,8 @@ def check_same_options(output_dir: Path, now: Mapping[str, Any]) -> None:
     if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
         named = ["the model" if name == "path" else option_name(name) for name in differing]
         raise ConfigError(
-            f"{output_dir} was begun with other options ({', '.join(named)}): type those, or "
-            "another folder"
+            f"{output_dir} was begun with other options ({', '.join(named)}): repeat them, or "
+            "give another folder"
         )
 
 

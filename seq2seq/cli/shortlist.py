@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from seq2seq.decoding.shortlist.build import LinkedPair
     from seq2seq.translation.translator import Translator
 
-HELP = "make a list of the likely pieces of translations, which makes decoding faster"
+HELP = "list the likely pieces of translations, which makes decoding faster"
 SAMPLE = 1000  # number of sources whose lists are counted
-FREQUENT = "the most frequent target pieces that may stand in any translation (%(default)s)"
-LIKELY = "likeliest target pieces of each source piece (%(default)s)"
+FREQUENT = "number of frequent target pieces allowed in any translation (%(default)s)"
+LIKELY = "number of likely target pieces for each source piece (%(default)s)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,9 +27,9 @@ Rows = list[tuple[str, str, int]]  # text, translation, and number of suggestion
 class SuggestionsOptions:
     """The options of `seq2seq suggestions`."""
 
-    folder: InputPath = argument("that of serve --keep-in", "FOLDER")
+    folder: InputPath = argument("the folder of serve --keep-in", "FOLDER")
     output: Path = value("a .jsonl or .tsv file", "FILE", "-o", required=True)
-    languages: str | None = value("source and target, if there are several pairs", "DE-EN")
+    languages: str | None = value("language pair, if there are several", "DE-EN")
 
 
 def run(options: SuggestionsOptions) -> int:
@@ -38,7 +38,7 @@ def run(options: SuggestionsOptions) -> int:
         raise ConfigError(f"-o {output} should end with .jsonl or .tsv: -o corrections.jsonl")
     check_written(output, *inputs_of(options))
     if not (folder / SUGGESTIONS.name).is_dir():
-        raise ConfigError(f"{folder} has no suggestions: give that of serve --keep-in FOLDER")
+        raise ConfigError(f"{folder} has no suggestions: give the FOLDER of serve --keep-in")
     records = sorted(Storage(folder).list_all(SUGGESTIONS), key=lambda each: each.created_at)
     pair = choose_pair(records, options.languages)
     rows = collect(record for record in records if pair_of_languages(record) == pair)
@@ -62,7 +62,7 @@ def choose_pair(records: Iterable[Record], given: str | None) -> str:
     pair = next(named, "")
     if pair not in counts or (not given and len(counts) > 1):
         known = ", ".join(f"--languages {pair} ({n:,})" for pair, n in counts.items())
-        raise ConfigError(f"suggestions for one pair of languages make a corpus: {known or 'none'}")
+        raise ConfigError(f"a corpus is for one pair of languages. Choose from: {known or 'none'}")
     return pair
 
 

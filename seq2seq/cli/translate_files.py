@@ -61,16 +61,16 @@ class TranslateFilesOptions(LineOptions):
 
     folder: InputPath = argument("the folder of the files to translate, plain or .gz", "IN")
     output_dir: Path = argument("the folder for the translations", "OUT")
-    shard: Part | None = value("part I of N (that of a Slurm array)", "I/N", type=parse_part)
+    shard: Part | None = value("part I of N (default: as Slurm says)", "I/N", type=parse_part)
     shard_lines: int | None = value(f"lines of a shard ({LINES})", "N")
     ray: str | None = value("on all cores of a Ray cluster: auto, local, or HOST:PORT", "ADDRESS")
-    nearest: InputPath | None = value("take what is nearest to these references", "FOLDER")
-    merge: bool = flag("check that all is there, and join it")
+    nearest: InputPath | None = value("choose translations nearest to these", "FOLDER")
+    merge: bool = flag("check that all shards are complete, and join them")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nearest and self.requirements.mbr:
-            raise ConfigError("--nearest and --mbr choose in two ways: leave one out")
+            raise ConfigError("--nearest and --mbr both choose translations: leave one out")
         if self.ray and self.engine.workers is not None:
             raise ConfigError("--ray takes all cores of its cluster: leave --workers out")
 
@@ -130,7 +130,7 @@ def check_folders(options: TranslateFilesOptions) -> None:
         raise ConfigError(f"{folder}: {wrong}")
     source, target = folder.resolve(), output.resolve()
     if source == target or source in target.parents or target in source.parents:
-        raise ConfigError(f"the folders {folder} and {output} should be apart")
+        raise ConfigError(f"the folders {folder} and {output} should not contain each other")
     begun = (output / SHARDS).is_dir()
     if output.exists() and not begun and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(f"{output} holds something else: give a new or empty folder")
@@ -140,7 +140,7 @@ def check_folders(options: TranslateFilesOptions) -> None:
     check_lines_of_text(files)
     read = inputs_of(options)
     if inside := [path for path in read if target in path.resolve().parents]:
-        raise ConfigError(f"{inside[0]} is read, and is in {output}: give another folder")
+        raise ConfigError(f"{inside[0]} is an input inside {output}: give another folder")
     outputs = (output / file.relative_to(folder) for file in files)
     check_apart(outputs, str(output), [*read, *files])
     check_written(options.ledger, *read, *files)

@@ -151,7 +151,7 @@ def test_several_references_in_columns_score_as_the_command_sacrebleu_says(
 MISTAKES = [
     (("{0}", "{src}"), "three or more are needed: seq2seq evaluate PATH [PATH ...] SRC REF"),
     (("{0}", "{0}", "{src}", "{ref}"), "is given twice"),
-    (("{0}", "{src}", "{folder}"), "stands where REF is expected, and is a folder or a checkpoint"),
+    (("{0}", "{src}", "{folder}"), "should be REF, not a folder or a checkpoint"),
     (("nowhere", "{src}", "{ref}"), "there is no nowhere: give a checkpoint, the folder of a run"),
     (("{0}", "{src}", "{ref}", "--paired", "bootstrap"), "--paired compares systems, and there is"),
     (("{0}", "{1}", "{src}", "{ref}", "-o", "x"), "is for one PATH, and there are 2: leave it out"),

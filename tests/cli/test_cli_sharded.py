@@ -331,8 +331,8 @@ def test_killed_at_any_write_and_started_again_every_line_is_there_once(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("IN", "IN/out"), "should be apart"),
-        (("IN", "IN/.."), "should be apart"),
+        (("IN", "IN/out"), "should not contain each other"),
+        (("IN", "IN/.."), "should not contain each other"),
         (("IN/none", "OUT"), "there is no such folder"),
         (("IN/a.txt", "OUT"), "is a file: give its folder"),
         (("IN/more/.hidden/..", "USED"), "holds something else"),

@@ -130,7 +130,7 @@ def rank_choices(
             candidates = CandidateCounts(*shape)
         candidates.add(alignment, links)
     if candidates is None:
-        raise ConfigError("there is nothing to choose by: no pair can be aligned")
+        raise ConfigError("--choose needs pairs that can be aligned: there are none")
     candidates.sure += missed  # links that no choice can find
     allowed = [c for c in candidates.rank() if apply_options(c.choice, options, shape) == c.choice]
     return allowed, shape

@@ -90,7 +90,7 @@ def open_directions(
     paths = [find_checkpoint(path) for path in (model, options.directions.reverse) if path]
     for folder in (path.parent for path in paths if options.choose):
         if not os.access(folder, os.W_OK):
-            raise ConfigError(f"--choose writes to {folder}, which is not writable: copy it")
+            raise ConfigError(f"--choose writes to {folder}, which is not writable: copy the run")
     saved = [checkpoint.read(path) for path in paths]
     data = saved[0].config["data"]
     spaced = not any(is_spaceless(data[side]) for side in ("source", "target"))

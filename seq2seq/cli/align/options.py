@@ -14,7 +14,7 @@ from seq2seq.data.text.formats import TwoFiles
 from seq2seq.data.text.lines import check_parallel
 
 OUTPUT = "file to write: a picture (.png, .svg, .pdf), links (.align) or a page (.html)"
-UNITS = "what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)"
+UNITS = "what to align: words between spaces, or the tokenizer's pieces (%(default)s)"
 CHOOSE = "try all on --gold, and save the one with the lowest error rate beside the checkpoint"
 LINK_FILES = "instead of PATH: links from any aligner, one or two directions, source first"
 
@@ -41,9 +41,9 @@ def heads(text: str) -> str | int:
 class ChoiceOptions:
     """The layer, heads and shift to read; by default, the best ones that are known."""
 
-    layer: int | None = value("decoder layer, from 1", "N")
-    heads: int | str | None = value("their mean, all, or one from 1", "mean|all|N", type=heads)
-    shift: Literal[0, 1] | None = value("where it looked for a word, or one step later (1)")
+    layer: int | None = value("number of the decoder layer, from 1", "N")
+    heads: int | str | None = value("the mean, all, or number N", "mean|all|N", type=heads)
+    shift: Literal[0, 1] | None = value("the step that writes a word (0), or the next step (1)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class AlignOptions(DeviceOptions):
     output: Path | None = value(OUTPUT, "FILE", "-o")
     json: bool = flag("for files: print one JSON object")
     units: Literal["words", "subwords"] = value(UNITS, default="words")
-    choice: ChoiceOptions = group("what is read; by default, what --choose saved")
+    choice: ChoiceOptions = group("what to read; by default, what --choose saved")
     choose: bool = flag(CHOOSE)
     files: FileOptions = group("whole files, one sentence per line, may be .gz")
     directions: DirectionOptions = group("both directions")

@@ -36,7 +36,7 @@ def resamples(text: str) -> int:
 
 def language(text: str) -> str:
     if not read_language(text).is_known:
-        raise ConfigError(f"{text} is the code of no language: {LANGUAGE_CODES}")
+        raise ConfigError(f"no language has the code {text}: {LANGUAGE_CODES}")
     return text
 
 
@@ -56,13 +56,13 @@ class EvaluateOptions(DecodingOptions):
     """The options of `seq2seq evaluate`."""
 
     files: Sequence[InputPath] = argument(PATHS, "PATH", nargs="+")
-    output: Path | None = value("also write the translations, of one PATH only", "FILE", "-o")
+    output: Path | None = value("also write the translations (of one PATH only)", "FILE", "-o")
     json: bool = flag("print one JSON object instead")
     metrics: list[str] | None = value(CHOICE, "A,B", type=lambda text: text.split(","))
     resamples: int | None = value(RESAMPLES, "N", type=resamples)
     language: str | None = value("target language; by default the model's", "CODE", type=language)
     lengths: bool = flag("also print the first score by source length")
-    paired: Test | None = value("does the difference of a PATH from the first mean anything?")
+    paired: Test | None = value("test if a PATH differs significantly from the first")
 
 
 def check_arguments(options: EvaluateOptions, paths: list[Path]) -> None:

@@ -34,10 +34,7 @@ def split_files(files: list[Path]) -> tuple[list[Path], list[Path]]:
         )
     for path, role in zip(files[-2:], ("SRC", "REF"), strict=True):
         if path.is_dir() or path.suffix == ".ckpt":
-            raise ConfigError(
-                f"{path} stands where {role} is expected, and is a folder or a checkpoint: "
-                f"{COMMAND}"
-            )
+            raise ConfigError(f"{path} should be {role}, not a folder or a checkpoint: {COMMAND}")
     return files[:-2], files[-2:]
 
 
