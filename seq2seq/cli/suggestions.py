@@ -38,7 +38,7 @@ def run(options: SuggestionsOptions) -> int:
         raise ConfigError(f"-o {output} should end with .jsonl or .tsv: -o corrections.jsonl")
     check_written(output, *inputs_of(options))
     if not (folder / SUGGESTIONS.name).is_dir():
-        raise ConfigError(f"{folder} has no suggestions: give the FOLDER of serve --keep-in")
+        raise ConfigError(f"{folder} has no suggestions: give the folder of serve --keep-in FOLDER")
     records = sorted(Storage(folder).list_all(SUGGESTIONS), key=lambda each: each.created_at)
     pair = choose_pair(records, options.languages)
     rows = collect(record for record in records if pair_of_languages(record) == pair)
