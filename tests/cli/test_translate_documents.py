@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_read_leaves_the_output_unchanged(
     both = seq2seq("translate", run, "--document", source, "-i", source)
     assert "give it alone" in refused(both)
     html = seq2seq("translate", run, "--document", "--html", source)
-    assert "the end of its name" in refused(html)
+    assert "the name of a file says its format" in refused(html)
 
 
 FOREIGN = [
