@@ -135,18 +135,18 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", every_other(MISTAKES), ids=[typed for typed, _ in MISTAKES])
-def test_a_mistake_is_answered_in_words(mistake: tuple[str, str]) -> None:
+def test_each_mistake_has_a_message(mistake: tuple[str, str]) -> None:
     typed, words = mistake
     assert words in complaint(*typed.split())
 
 
-def test_several_mistakes_are_answered_at_once() -> None:
+def test_several_mistakes_are_reported_at_once() -> None:
     message = complaint("model.dim=x", "decode.beam_size=0", "optimizer.lr=-1", "schedule.warmup=y")
     for option in ("model.dim=", "decode.beam_size=", "optimizer.lr=", "schedule.warmup="):
         assert option in message
 
 
-def test_the_mistakes_of_all_roles_are_answered_at_once() -> None:
+def test_the_mistakes_of_all_roles_are_reported_at_once() -> None:
     roles = ("encoder_attn=local_p", "decoder_attn=efficient", "cross_attn=reformer")
     message = complaint(*(f"attn@{role}" for role in roles))
     for name in ("local_p", "efficient", "reformer"):

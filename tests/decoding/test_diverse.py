@@ -118,10 +118,10 @@ def test_what_makes_no_groups_is_refused(options: dict[str, Any], words: str) ->
 
 def test_options_of_the_command_choose_it_unless_tokens_are_drawn() -> None:
     typed = ["translate", "RUN", "--beam-groups", "2", "--diversity-penalty", "0.3"]
-    given = parse_arguments(typed).search.arguments(mbr=None, nbest=None)
+    given = parse_arguments(typed).search.best
     assert given == {"beam_groups": 2, "diversity_penalty": 0.3}
     for name in given:
         assert [n for n in SEARCHES if name in options_of(SEARCHES.find(n))] == ["diverse"]
     for option in ("--beam-groups=2", "--diversity-penalty=0"):
-        with pytest.raises(ConfigError, match=f"{option[:-2]} belongs to a search for the best"):
+        with pytest.raises(ConfigError, match=f"{option[:-2]} is for beam search"):
             parse_arguments(["translate", "RUN", option, "--sample"])
