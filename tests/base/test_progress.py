@@ -140,9 +140,9 @@ def test_a_log_that_cannot_be_written_is_no_error_of_the_work(
 
 
 def test_what_takes_long_before_training_is_shown_once_and_not_again_from_the_cache(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base, shown = tmp_path_factory.getbasetemp(), []
+    shown = []
 
     class Noted(progress.Tally):
         def __init__(self, work: str, unit: str, total: int | None):

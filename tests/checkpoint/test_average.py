@@ -23,11 +23,6 @@ from seq2seq.checkpoint.average import average, list_checkpoints
 SHORT = ("trainer.max_steps=6", "trainer.val_check_interval=2", "schedule.steps=6")
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def current_weights(folder: Path) -> dict[str, torch.Tensor]:
     """What training would go on with, beside the average."""
     content = torch.load(folder / "last.ckpt", weights_only=True)["current_model_state"]

@@ -17,8 +17,8 @@ from seq2seq.checkpoint.folder import find_checkpoint
 
 
 @pytest.fixture
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo_run(tmp_path_factory.getbasetemp())
+def run(base: Path) -> Path:
+    return demo_run(base)
 
 
 @pytest.fixture

@@ -27,11 +27,6 @@ TWO_NODES = ("trainer=ddp", "trainer.num_nodes=2", "trainer.devices=1", "trainer
 KILLS, REQUEUES = 5, 3
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def torchrun(base: Path, folder: Path, *options: str) -> list[subprocess.Popen[bytes]]:
     """The agents of two nodes, which start a worker each, and again when one is lost."""
     with socket.socket() as free:

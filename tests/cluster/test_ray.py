@@ -85,10 +85,8 @@ def joined(output: Path) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in output.glob("*.txt")}
 
 
-def test_killed_actors_and_a_killed_cluster_change_nothing(
-    tmp_path_factory: pytest.TempPathFactory, texts: Path
-) -> None:
-    base, output = tmp_path_factory.getbasetemp(), texts.parent / "killed"
+def test_killed_actors_and_a_killed_cluster_change_nothing(base: Path, texts: Path) -> None:
+    output = texts.parent / "killed"
     ended(translate(base, texts, "alone"))
 
     cluster = translate(base, texts, "killed", "--ray", "local")
@@ -125,11 +123,9 @@ os.replace = poisoned
 
 
 def test_a_shard_that_kills_its_actors_is_given_up_and_the_others_go_on(
-    tmp_path_factory: pytest.TempPathFactory,
-    texts: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    base: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base, output = tmp_path_factory.getbasetemp(), texts.parent / "poisoned"
+    output = texts.parent / "poisoned"
     (texts.parent / "poison").mkdir()
     (texts.parent / "poison" / "sitecustomize.py").write_text(POISON)
     monkeypatch.setenv("PYTHONPATH", str(texts.parent / "poison"))
@@ -146,10 +142,8 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "127.0.0.1:99999", "nowhere:1", "auto"])
-def test_a_cluster_that_is_not_there_is_said(
-    tmp_path_factory: pytest.TempPathFactory, texts: Path, address: str
-) -> None:
-    process = translate(tmp_path_factory.getbasetemp(), texts, "none", "--ray", address)
+def test_a_cluster_that_is_not_there_is_said(base: Path, texts: Path, address: str) -> None:
+    process = translate(base, texts, "none", "--ray", address)
     _, said = process.communicate(timeout=240)
     (line,) = said.splitlines()
     assert process.returncode == 2 and line.startswith(f"error: --ray {address}: no cluster")

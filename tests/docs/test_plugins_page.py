@@ -65,9 +65,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(site: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `seq2seq train attn=strided decode=fan tokenizer=pairs`, and of sparsemax."""
-    base = tmp_path_factory.getbasetemp()
     folder = tmp_path_factory.mktemp("run")
     (typed,) = re.findall(r"^seq2seq train (.*)$", PAGE, re.M)[:1]
     typed = [*typed.split(), "attn@cross_attn=sparsemax", "attn.stride=3"]
@@ -171,11 +170,11 @@ def test_the_example_package_is_tested_by_its_own_test(site: Path) -> None:
     ["alibi", *(pytest.param(name, marks=pytest.mark.slow) for name in ("rope", "transformer_xl"))],
 )
 def test_the_example_package_trains_with_positions(
-    position: str, site: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+    position: str, site: Path, base: Path, tmp_path: Path
 ) -> None:
     short = ("trainer.max_steps=1", "trainer.val_check_interval=1")
     options = ("attn=sparsemax", f"position={position}", *short)
-    ended = command(site, *train_command(tmp_path_factory.getbasetemp(), tmp_path, *options)[1:])
+    ended = command(site, *train_command(base, tmp_path, *options)[1:])
     assert ended.returncode == 0, ended.stderr
 
 

@@ -41,8 +41,9 @@ Command = Callable[..., Ended]
 
 
 @pytest.fixture
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo_run(tmp_path_factory.getbasetemp())
+def run(base: Path) -> Path:
+    """The folder of the run that the tests share."""
+    return demo_run(base)
 
 
 @pytest.fixture
@@ -77,9 +78,20 @@ def refused(ended: Ended) -> str:
 
 @pytest.fixture
 def test_set(tmp_path: Path) -> tuple[Path, Path]:
-    """The sentences and their references, as files."""
-    paths = tmp_path / "test.de", tmp_path / "test.en"
-    for path, lines in zip(paths, (SENTENCES, demo_lines("test", "en", 12)), strict=True):
+    """Files test.de and test.en with `SENTENCES` and their references."""
+    return write_sentences(tmp_path, "test")
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> tuple[Path, Path]:
+    """Files pairs.de and pairs.en with `SENTENCES` and their references."""
+    return write_sentences(tmp_path, "pairs")
+
+
+def write_sentences(folder: Path, name: str) -> tuple[Path, Path]:
+    paths = folder / f"{name}.de", folder / f"{name}.en"
+    for path in paths:
+        lines = demo_lines("test", path.suffix[1:], len(SENTENCES))
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return paths
 

@@ -10,8 +10,7 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
-from helpers.interchange_models import marian_folder, texts_of
-from helpers.lively import lively_model
+from helpers.interchange_models import marian_folder, random_checkpoint, texts_of
 from helpers.tiny_runs import plan_of
 
 from seq2seq import checkpoint
@@ -66,7 +65,7 @@ POST = "model.norm_order=post"
     ids=" ".join,
 )
 def test_their_library_finds_the_same_hypotheses(overrides: list[str], tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt", *overrides)
+    saved = random_checkpoint(tmp_path / "a.ckpt", *overrides)
     # Symbols that are never chosen have their share of the probability there, too.
     saved.weights["embeddings.output.bias"][[PAD, BOS, UNK]] = 4.0
     export(saved, tmp_path / "hf")
@@ -76,7 +75,7 @@ def test_their_library_finds_the_same_hypotheses(overrides: list[str], tmp_path:
 
 
 def test_their_tokenizer_gives_the_ids_of_ours(tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt", "model.tie=all")
+    saved = random_checkpoint(tmp_path / "a.ckpt", "model.tie=all")
     export(saved, tmp_path / "hf")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
     engine = HuggingFace(saved, tmp_path / "hf")
@@ -167,14 +166,14 @@ def test_a_package_holds_pieces_and_a_model_that_translates_alike(tmp_path: Path
 
 
 def test_pieces_that_sentencepiece_lacks_make_no_package(tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt")
+    saved = random_checkpoint(tmp_path / "a.ckpt")
     with pytest.raises(ConfigError, match="tokenizer=unigram"):
         export_argos(saved, tmp_path / "x.argosmodel", [])
     assert not (tmp_path / "x.argosmodel").exists()
 
 
 def test_two_tokenizers_make_no_package(tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt")
+    saved = random_checkpoint(tmp_path / "a.ckpt")
     another = Tokenizer.from_json(saved.target.to_json())
     with pytest.raises(ConfigError, match="this model has two"):
         export_argos(saved._replace(target=another), tmp_path / "x.argosmodel", [])

@@ -205,9 +205,8 @@ def test_all_reasons_are_given_at_once_and_nothing_is_written(tmp_path: Path) ->
 
 
 @pytest.fixture(scope="module")
-def student(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def student(base: Path) -> Path:
     """Trained on 40 pairs until it knows them, so that 8 bits change little."""
-    base = tmp_path_factory.getbasetemp()
     typed = ["tokenizer=unigram", "tokenizer.vocab_size=400", "trainer.max_steps=300"]
     typed += [f"data.train={corpus(base) / 'valid'}", "model.dropout=0", "model.ffn_dim=256"]
     typed += ["data.max_tokens=2048", "optimizer.lr=5e-3", "trainer.log_every_n_steps=50"]

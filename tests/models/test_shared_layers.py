@@ -44,10 +44,8 @@ def test_a_shared_stack_is_one_of_separate_layers_with_equal_weights(tmp_path: P
     assert sizes[0] == sizes[1]
 
 
-def test_they_stay_one_through_training_and_a_checkpoint(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    folder = train_tiny(tmp_path_factory.getbasetemp(), *SHARED, "trainer.max_steps=3")
+def test_they_stay_one_through_training_and_a_checkpoint(base: Path) -> None:
+    folder = train_tiny(base, *SHARED, "trainer.max_steps=3")
     trained = weights(folder)
     for name in trained:
         if ".2." in name:

@@ -42,10 +42,10 @@ def sweep(base: Path) -> Path:
 
 
 @pytest.fixture
-def swept(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
+def swept(base: Path, tmp_path: Path) -> Path:
     """A copy of the sweep, to be spoilt."""
     copy = tmp_path / "sweep"
-    shutil.copytree(sweep(tmp_path_factory.getbasetemp()), copy)
+    shutil.copytree(sweep(base), copy)
     return copy
 
 
@@ -55,9 +55,9 @@ def run_script(monkeypatch: pytest.MonkeyPatch, *typed: object) -> None:
 
 
 def test_a_sweep_becomes_a_table_and_a_picture(
-    swept: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+    swept: Path, monkeypatch: pytest.MonkeyPatch, base: Path
 ) -> None:
-    valid = corpus(tmp_path_factory.getbasetemp()) / "valid"
+    valid = corpus(base) / "valid"
     test = (valid.with_suffix(".de"), valid.with_suffix(".en"))
     run_script(monkeypatch, swept, "--no-speed", "--test", *test)
     with (swept / "comparison.csv").open(encoding="utf-8") as file:

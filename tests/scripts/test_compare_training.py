@@ -251,10 +251,8 @@ def compared(base: Path) -> tuple[list[str], Path, str]:
 
 
 @pytest.mark.slow  # three runs
-def test_two_files_and_presets_become_one_page(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    _, out, _ = compared(tmp_path_factory.getbasetemp())
+def test_two_files_and_presets_become_one_page(base: Path) -> None:
+    _, out, _ = compared(base)
     with (out / "comparison.csv").open(encoding="utf-8") as file:
         rows = {row["attn"]: row for row in csv.DictReader(file)}
     assert next(iter(rows)) == "mha" and set(rows) == {"mha", "additive", "fixed"}
@@ -271,10 +269,8 @@ def test_two_files_and_presets_become_one_page(
 
 
 @pytest.mark.slow
-def test_the_same_command_trains_what_is_missing_and_nothing_twice(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    command, out, _ = compared(tmp_path_factory.getbasetemp())
+def test_the_same_command_trains_what_is_missing_and_nothing_twice(base: Path) -> None:
+    command, out, _ = compared(base)
     runs = out / "runs"
     before = {path: path.stat().st_mtime_ns for path in runs.glob("*/best.ckpt")}
     # As after a kill: the state at an update in the middle, and no result.

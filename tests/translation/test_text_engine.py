@@ -4,6 +4,7 @@ import random
 import re
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +29,8 @@ SEARCHES = (Greedy(), Beam(beam_size=2), Beam(beam_size=2, length_penalty=0.0))
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    translator = Translator.load(demo_run(tmp_path_factory.getbasetemp()), device="cpu")
+def translator(base: Path) -> Translator:
+    translator = Translator.load(demo_run(base), device="cpu")
     translator.model.double()
     return translator
 

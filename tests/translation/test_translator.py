@@ -31,8 +31,8 @@ SENTENCES = demo_lines("test", "de", 40)
 
 
 @pytest.fixture(scope="session")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    return Translator.load(demo_run(tmp_path_factory.getbasetemp()), device="cpu")
+def translator(base: Path) -> Translator:
+    return Translator.load(demo_run(base), device="cpu")
 
 
 def assert_same(actual: list[Result], expected: list[Result]) -> None:
@@ -75,7 +75,7 @@ def test_a_translation_does_not_depend_on_the_order(translator: Translator) -> N
 
 
 def test_the_model_on_disk_translates_as_the_model_in_training(
-    translator: Translator, tmp_path_factory: pytest.TempPathFactory
+    translator: Translator, base: Path
 ) -> None:
     """BLEU of the best validation, from the file that was written then."""
     sources, references = (demo_lines("valid", side, 8) for side in ("de", "en"))
@@ -83,7 +83,7 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
     greedy = build_search({"name": "greedy", **limits})
     written = [best[0].text for best, _ in translator.stream(sources, greedy)]
     (bleu, *_) = score_corpus(written, references, language="en")
-    best = max(metrics(demo_run(tmp_path_factory.getbasetemp()), "valid/bleu"))
+    best = max(metrics(demo_run(base), "valid/bleu"))
     assert best > 0
     assert bleu.value == pytest.approx(best, abs=1e-4)
 

@@ -32,11 +32,6 @@ MANY = tuple(f"data.augment.{name}={rate}" for name, rate in RATES.items())
 DROPOUT = (*MANY, "tokenizer.dropout=0.1")
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def planned(base: Path, *typed: str) -> tuple[Plan, Prepared]:
     plan = plan_of(base, *tiny_overrides(base), *typed)
     return plan, prepared_for(plan)

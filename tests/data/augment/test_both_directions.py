@@ -80,9 +80,8 @@ def test_two_vocabularies_and_tags_of_ones_own_are_refused(parallel: Write, tmp_
 
 
 def test_a_run_in_both_directions_translates_either_way_and_is_not_resumed_in_one(
-    tmp_path_factory: pytest.TempPathFactory,
+    base: Path,
 ) -> None:
-    base = tmp_path_factory.getbasetemp()
     both = "data.both_directions=true"
     run = train_tiny(base, both, "trainer.max_steps=2", "schedule.steps=2")
     default, there, back = (Translator.load(run, "cpu", tag) for tag in (None, "en", "de"))

@@ -1,5 +1,7 @@
 """Batches of pairs that are segmented differently in every epoch."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -17,8 +19,8 @@ LONGEST, TOKENS = 40, 300
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    folder = demo_corpus(tmp_path_factory.getbasetemp())
+def prepared(base: Path) -> Prepared:
+    folder = demo_corpus(base)
     train = {"all": {"path": str(folder / "train"), "tag": "de"}}
     options = DataOptions(
         name="demo",

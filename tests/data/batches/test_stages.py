@@ -31,11 +31,6 @@ def epochs(batches: BatchLoader, count: int) -> list[Batch]:
     return list(chain.from_iterable(list(batches) for _ in range(count)))
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 THREE = (
     "[{until: 7, weights: {web: 1}}, {until: 50, weights: {web: 1, clean: 2}}, "
     "{weights: {clean: 1}}]"

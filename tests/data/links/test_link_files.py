@@ -23,11 +23,6 @@ def test_entries_are_in_order_of_target_pieces_and_after_a_tag() -> None:
     assert entries.tolist() == [(0, 1, 0.5), (0, 2, 0.5), (1, 3, 1.0)]
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def prepared(base: Path, links: Path, *overrides: str) -> Prepared:
     plan = plan_of(base, *tiny_overrides(base), f"guided.links={links}", *overrides)
     return prepared_for(plan)

@@ -17,10 +17,7 @@ TARGET = "model.embeddings.target.weight"
 
 
 @pytest.mark.parametrize("tie", ["all", "target", pytest.param("none", marks=pytest.mark.slow)])
-def test_training_keeps_it_zero_and_moves_the_others(
-    tie: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    base = tmp_path_factory.getbasetemp()
+def test_training_keeps_it_zero_and_moves_the_others(tie: str, base: Path) -> None:
     typed = [f"model.tie={tie}", "optimizer=adamw", "trainer.max_steps=3"]
     folder = train_tiny(base, ZERO, *typed)
     trained = weights(folder)[TARGET.removeprefix("model.")]
