@@ -1,7 +1,7 @@
-"""The contract of attention: sentences that hold for every mechanism, role, position and kernel.
+"""The contract of attention: checks that hold for every mechanism, role, position and kernel.
 
-The sentences are in `seq2seq.testing`, for the mechanisms of others too. What is tested here comes
-from conf/attn and the tables, see `cases`.
+The checks are in `seq2seq.testing`, where plug-ins can use them too. The mechanisms tested here
+come from conf/attn and the tables, see `cases`.
 """
 
 import pytest
@@ -20,7 +20,7 @@ from seq2seq.testing.contract import (
 from seq2seq.testing.contract_of_memories import check_decoding, check_steps
 from seq2seq.testing.subject import Placed
 
-# They say something about each kernel; the others, about what lies around it.
+# Checks that depend on the kernel; the others test what lies around it.
 OF_KERNELS = {
     *(check_asking_for_weights, check_autocast, check_causality, check_decoding),
     *(check_only_padding, check_padding, check_precisions, check_steps),
@@ -28,7 +28,7 @@ OF_KERNELS = {
 
 
 def sentences() -> list[tuple[Check, Case]]:
-    """Every sentence with every case that it holds for."""
+    """Every check with every case that it applies to."""
     return [
         (check, case)
         for check, holds_for in CONTRACT.items()
@@ -69,7 +69,7 @@ def test_every_kernel_computes_the_same(group: list[Case]) -> None:
         if by_default_kernel(case)
     ],
 )
-def test_what_is_declared_or_accepted_has_an_effect(case: Case) -> None:
+def test_every_declared_option_has_an_effect(case: Case) -> None:
     placed = Placed(case.mechanism, case.role, case.position, case.options)
     for check, subjects in comparisons(placed):
         if check is not check_kernels and len(subjects) > 1:

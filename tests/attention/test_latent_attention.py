@@ -1,4 +1,4 @@
-"""What is particular to multi-head latent attention."""
+"""Multi-head latent attention."""
 
 import math
 from typing import Any
@@ -33,7 +33,7 @@ def normalised(x: Tensor, gain: Tensor) -> Tensor:
 
 
 def turned(x: Tensor) -> Tensor:
-    """(T, Dr), each row by its place."""
+    """Rotate each row of (T, Dr) by its position."""
     return rotate(x[None, None], torch.arange(len(x)))[0, 0]
 
 
@@ -64,7 +64,9 @@ def slowly(attention: Latent, x: Tensor, source: Tensor, causal: bool) -> Tensor
     ("role", "position"),
     [(Role.ENCODER, "rope"), (Role.DECODER, "rope"), (Role.DECODER, "none"), (Role.CROSS, "none")],
 )
-def test_it_is_the_formula_of_the_paper(role: Role, position: str, query_dim: int | None) -> None:
+def test_latent_attention_follows_the_formula_of_the_paper(
+    role: Role, position: str, query_dim: int | None
+) -> None:
     cross = role is Role.CROSS
     attention = latent(role, position, 20 if cross else DIM, query_dim=query_dim, **WIDTHS)
     x = randn(2, 9, DIM).requires_grad_()
@@ -150,7 +152,7 @@ def test_scores_depend_on_the_distance_of_positions_only() -> None:
     assert (apart - outs[0]).abs().max() > 1e-3
 
 
-def test_only_the_rotary_part_is_turned() -> None:
+def test_only_the_rotary_part_is_rotated() -> None:
     attention, x = latent(position="rope"), randn(1, 6, DIM)
     near, far = (attention.remember(x, torch.arange(6) + start)["latent"] for start in (0, 9))
     still = attention.latent_dim
@@ -159,7 +161,7 @@ def test_only_the_rotary_part_is_turned() -> None:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_biases_stand_where_the_width_of_the_model_is_mapped_from_and_to(bias: bool) -> None:
+def test_only_projections_from_and_to_the_width_of_the_model_have_biases(bias: bool) -> None:
     names = {n for n, _ in latent(position="rope", bias=bias).named_parameters() if "bias" in n}
     inner = {f"{name}.bias" for name in ("q", "kv_down", "k_rope", "out")}
     assert names == (inner if bias else set())
@@ -212,7 +214,7 @@ def test_a_step_in_bfloat16_is_near_the_whole_in_float32(position: str) -> None:
         ("none", {"dropout": 1.0}, r"attn.dropout=1.0 should be in \[0, 1\)"),
     ],
 )
-def test_widths_that_cannot_be_are_refused_with_what_can(
+def test_impossible_widths_are_refused_with_a_possible_one(
     position: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

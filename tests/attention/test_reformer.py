@@ -1,4 +1,4 @@
-"""What is particular to Reformer: shared queries and keys, buckets, and rings to decode with."""
+"""Reformer: shared queries and keys, buckets, and rings for decoding."""
 
 import random
 from typing import Any
@@ -51,7 +51,7 @@ def written_out(attention: Reformer, x: Tensor, mask: Tensor | None) -> tuple[Te
 @pytest.mark.parametrize("kernel", ["explicit", "chunks"])
 @pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
-def test_it_is_its_formula_with_positions_after_the_hash(
+def test_reformer_follows_its_formula_with_positions_after_hashing(
     role: Role, position: str, kernel: str
 ) -> None:
     x, T = randn(3, 33, DIM), 33
@@ -84,7 +84,7 @@ def test_one_bucket_is_attention_with_shared_queries_and_keys(role: Role, kernel
 @pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
 @pytest.mark.parametrize("buckets, rounds, chunk", [(2, 1, 1), (2, 3, 2), (4, 2, 3), (8, 1, 100)])
 @torch.no_grad()
-def test_rings_that_went_round_answer_like_all_tokens_at_once(
+def test_full_rings_answer_like_the_whole_sequence(
     buckets: int, rounds: int, chunk: int, position: str
 ) -> None:
     attention = reformer(

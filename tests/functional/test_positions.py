@@ -1,4 +1,4 @@
-"""Sinusoids against a loop of sines and cosines; rotations by what they promise."""
+"""Sinusoids, compared with a loop of sines and cosines, and properties of rotations."""
 
 import math
 
@@ -21,7 +21,7 @@ def test_a_sinusoid_is_a_loop_of_sines_and_cosines(dim: int) -> None:
     assert_equal(sinusoid(positions, dim), torch.tensor(expected), 1e-4)
 
 
-def test_rows_may_stand_at_different_places() -> None:
+def test_rows_may_have_different_positions() -> None:
     positions = torch.tensor([[3, 4], [0, 9]])
     vectors = sinusoid(positions, 6)
     assert vectors.shape == (2, 2, 6)

@@ -1,4 +1,4 @@
-"""Biases by distance against the formulas of their papers, one value at a time."""
+"""Biases by distance, compared with the formulas of their papers value by value."""
 
 import math
 
@@ -38,7 +38,7 @@ def test_alibi_is_the_slope_times_the_distance_on_both_sides() -> None:
                 assert bias[h, row, j].item() == -(2.0 ** (-2 * (h + 1))) * abs(i - j)
 
 
-def test_rows_of_alibi_may_stand_at_different_places() -> None:
+def test_rows_may_have_different_positions() -> None:
     bias = alibi(distances(torch.tensor([[3, 4], [0, 1]]), 5), heads=2)
     assert bias.shape == (2, 2, 2, 5)
     assert_equal(bias[0], alibi(distances(torch.tensor([3, 4]), 5), 2), 0)
@@ -86,7 +86,7 @@ def test_classes_of_the_published_model() -> None:
     assert classes(-90, -91, -128, -1000, 90, 91, 1000) == [14, 15, 15, 15, 30, 31, 31]
 
 
-def test_classes_begin_later_and_later() -> None:
+def test_each_class_of_distances_starts_after_the_previous_one() -> None:
     for buckets, farthest in ((32, 128), (16, 128), (2, 4), (5, 9)):
         starts = bucket_starts(buckets, farthest)
         assert len(starts) == buckets - 1

@@ -1,4 +1,4 @@
-"""Score functions against loops over single elements."""
+"""Score functions, compared with loops over single elements."""
 
 import math
 from collections.abc import Callable
@@ -141,7 +141,7 @@ def test_the_gaussian_of_bfloat16_states_keeps_its_digits() -> None:
 
 @pytest.mark.parametrize("name", ["gaussian", "additive"])
 @pytest.mark.parametrize("max_elements", [1, 2 * 4 * 6 * 5 * 2, 2 * 4 * 6 * 5 * 3])
-def test_a_score_in_chunks_of_queries_is_the_score(name: str, max_elements: int) -> None:
+def test_a_score_in_chunks_of_queries_equals_the_whole_score(name: str, max_elements: int) -> None:
     q, k = randn(2, 4, 7, 5), randn(2, 4, 6, 5)
     parameter = randn(4).exp() if name == "gaussian" else randn(4, 5)
     leaves = [x.requires_grad_() for x in (q, k, parameter)]
@@ -165,7 +165,7 @@ def test_chunks_are_as_large_as_the_memory_allows() -> None:
         assert seen == expected
 
 
-def test_a_chunk_holds_nothing_for_its_gradient() -> None:
+def test_chunks_store_no_hidden_layer_for_their_gradient() -> None:
     wq, wk, u = (x.requires_grad_() for x in (randn(1, 2, 8, 5), randn(1, 2, 9, 5), randn(2, 5)))
     whole, *chunked = (
         max(held_for_the_gradient(lambda n=n: scores.additive(wq, wk, u, max_elements=n)))

@@ -1,4 +1,4 @@
-"""What a text looks like."""
+"""Cautions about tokenized text and about text without spaces."""
 
 import gzip
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_a_few_odd_lines_do_not_make_a_text_tokenized() -> None:
     assert not looks_tokenized([*RAW, *["a dog runs ."] * 10])
 
 
-def test_each_caution_says_what_to_know() -> None:
+def test_cautions_name_the_tokenized_side() -> None:
     split = tokenized(RAW)
     (both,) = cautions(split, {"x": split})
     assert "references look tokenized" in both and "bleu-tokenized of --metrics" in both
@@ -68,7 +68,7 @@ def test_each_caution_says_what_to_know() -> None:
         "我",
     ],
 )
-def test_a_language_without_spaces_has_to_be_told(line: str) -> None:
+def test_text_without_spaces_asks_for_its_language(line: str) -> None:
     assert looks_spaceless([line])
     (caution,) = cautions([line], {"x": [line]})
     assert "no spaces between words" in caution and "--language zh" in caution
@@ -78,11 +78,11 @@ def test_a_language_without_spaces_has_to_be_told(line: str) -> None:
 @pytest.mark.parametrize(
     "lines", [[], ["", "3.5"], RAW, ["나는 학교에 간다"], ["他 is a word of Chinese"]]
 )
-def test_other_texts_have_spaces(lines: list[str]) -> None:
+def test_other_texts_do_not_look_spaceless(lines: list[str]) -> None:
     assert not looks_spaceless(lines)
 
 
-def test_tokenized_references_are_scored_as_they_stand_too() -> None:
+def test_tokenized_references_are_also_scored_without_tokenization() -> None:
     assert usual_metrics(RAW) == ["bleu", "chrf", "ter"]
     assert usual_metrics(tokenized(RAW)) == ["bleu", "chrf", "ter", "bleu-tokenized"]
 

@@ -42,7 +42,7 @@ def assert_same(actual: list[Result], expected: list[Result]) -> None:
         assert [t.score for t in some] == pytest.approx([t.score for t in others], abs=1e-4)
 
 
-def test_translations_differ_and_so_could_be_confused(translator: Translator) -> None:
+def test_translations_differ_so_that_a_mix_up_would_be_noticed(translator: Translator) -> None:
     assert len(set(translator.translate(SENTENCES))) > len(SENTENCES) / 2
 
 
@@ -56,8 +56,8 @@ def test_a_translation_does_not_depend_on_its_neighbours(
     assert_same(alone, together)
 
 
-def test_the_end_of_a_line_is_no_part_of_a_text(translator: Translator) -> None:
-    """So an open file can be translated, and scored, as it is."""
+def test_a_line_ending_is_not_part_of_a_text(translator: Translator) -> None:
+    """So that an open file can be translated and scored line by line."""
     endings = cycle(("\n", "\r\n"))
     ended = [text + ending for text, ending in zip(SENTENCES, endings, strict=False)]
     search = translator.search()
@@ -77,7 +77,7 @@ def test_a_translation_does_not_depend_on_the_order(translator: Translator) -> N
 def test_the_model_on_disk_translates_as_the_model_in_training(
     translator: Translator, base: Path
 ) -> None:
-    """BLEU of the best validation, from the file that was written then."""
+    """The saved model has the BLEU of the best validation."""
     sources, references = (demo_lines("valid", side, 8) for side in ("de", "en"))
     limits = {name: translator.config["decode"][name] for name in ("length_ratio", "length_extra")}
     greedy = build_search({"name": "greedy", **limits})
@@ -174,7 +174,7 @@ MIXED = "attn@cross_attn=linformer", "cross_attn.rank=4"
     ],
     ids=["positions", "attention", "rnn"],
 )
-def test_a_source_longer_than_a_model_can_read_is_cut_whatever_is_asked_for(
+def test_a_source_is_cut_to_what_the_model_can_read_even_if_more_is_allowed(
     tmp_path: Path, typed: tuple[str, ...]
 ) -> None:
     save_model(tmp_path / "best.ckpt", *typed, "data.max_length=30")
@@ -188,7 +188,7 @@ def test_a_source_longer_than_a_model_can_read_is_cut_whatever_is_asked_for(
 
 
 class Echo(SentenceEngine):
-    """An engine that gives each source back, and reads `window` requests before it does."""
+    """An engine that returns each source as its translation, after reading `window` requests."""
 
     waiting = busy = False
     active_rows = 0
@@ -198,7 +198,7 @@ class Echo(SentenceEngine):
         self.heard: list[SentenceRequest] = []
 
     def check(self, request: SentenceRequest) -> None:
-        """All can be answered."""
+        """Accept every request."""
 
     def submit(self, requests: Sequence[SentenceRequest]) -> None:
         self.heard += requests
@@ -207,13 +207,13 @@ class Echo(SentenceEngine):
             request.finish([Hypothesis(source[:-1], -1.0, -2.0, token_logp=log_probabilities)])
 
     def cancel(self, requests: Iterable[SentenceRequest]) -> None:
-        """All have ended."""
+        """Do nothing: every request has already ended."""
 
     def advance(self) -> list[SentenceRequest]:
         return []
 
 
-def test_what_is_read_and_not_answered_is_all_that_is_kept(translator: Translator) -> None:
+def test_only_unanswered_texts_are_kept_in_memory(translator: Translator) -> None:
     class Text(str):
         __slots__ = ("__weakref__",)
 
@@ -276,11 +276,11 @@ def test_one_huge_line_costs_what_its_parts_cost(translator: Translator) -> None
     ]
     assert all(len(r.source) <= 128 for r in of_huge)
     assert sum(len(r.source) for r in of_huge) == pytest.approx(pieces, rel=0.05)
-    # Each has its own id, on which random draws depend.
+    # Each has its own id, which random draws depend on.
     assert [r.draw_id for r in among.heard] == list(range(len(among.heard)))
 
 
-def test_a_prefix_is_the_beginning_of_a_translation_and_of_its_first_part_only(
+def test_a_prefix_begins_only_the_first_part_of_a_translation(
     translator: Translator,
 ) -> None:
     engine = Echo()
@@ -289,7 +289,7 @@ def test_a_prefix_is_the_beginning_of_a_translation_and_of_its_first_part_only(
     begin = translator.target.encode_batch(["A dog"])[0]
     assert [r.prefix for r in engine.heard] == [begin, begin, *[[]] * (len(engine.heard) - 2)]
     assert len(engine.heard) > 2
-    # The model writes the space with the word that follows: not a piece of it is in the prefix.
+    # The model writes a space with the word that follows, so the prefix contains no space.
     whole = translator.target.encode_batch(["A dog runs."])[0]
     assert whole[: len(begin)] == begin
 
@@ -363,7 +363,7 @@ def test_the_parts_of_a_text_are_joined_rank_by_rank(translator: Translator) -> 
     assert codec.translations_of([]) == []
 
 
-def test_what_is_asked_for_replaces_what_the_model_was_configured_with(
+def test_options_of_a_search_override_those_of_the_model(
     translator: Translator,
 ) -> None:
     assert translator.search().beams == 3
@@ -378,7 +378,7 @@ def test_what_is_asked_for_replaces_what_the_model_was_configured_with(
         translator.search(beam_sizes=2)
 
 
-def test_a_greedy_model_can_be_asked_for_beams(tmp_path: Path) -> None:
+def test_a_model_configured_greedy_can_search_with_beams(tmp_path: Path) -> None:
     save_model(tmp_path / "best.ckpt", *TINY_MODEL)
     greedy = Translator.load(tmp_path, device="cpu")
     assert greedy.search().beams == 1
