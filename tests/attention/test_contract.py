@@ -5,7 +5,9 @@ come from conf/attn and the tables, see `cases`.
 """
 
 import pytest
-from cases import BUILT, Case, by_default_kernel
+import torch
+from cases import BUILT, Case, by_default_kernel, every, shows_weights
+from helpers.builders import assert_equal
 
 from seq2seq.testing import CONTRACT, Check, comparisons
 from seq2seq.testing.contract import (
@@ -18,7 +20,7 @@ from seq2seq.testing.contract import (
     check_precisions,
 )
 from seq2seq.testing.contract_of_memories import check_decoding, check_steps
-from seq2seq.testing.subject import Placed
+from seq2seq.testing.subject import Placed, make_inputs
 
 # Checks that depend on the kernel; the others test what lies around it.
 OF_KERNELS = {
@@ -61,16 +63,19 @@ def test_every_kernel_computes_the_same(group: list[Case]) -> None:
     check_kernels(group)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=str(case), marks=case.marks)
-        for case in BUILT
-        if by_default_kernel(case)
-    ],
-)
+@every(by_default_kernel)
 def test_every_declared_option_has_an_effect(case: Case) -> None:
     placed = Placed(case.mechanism, case.role, case.position, case.options)
     for check, subjects in comparisons(placed):
         if check is not check_kernels and len(subjects) > 1:
             check(subjects)
+
+
+@every(by_default_kernel, shows_weights, lambda case: "dropout" in case.options)
+def test_returned_weights_are_those_before_dropout(case: Case) -> None:
+    attention, (x, source, mask, real) = case.build().train(), make_inputs(case, 7)
+    expected = attention(x, source, mask, need_weights=True)
+    attention.dropout = 0.5
+    answer = attention(x, source, mask, need_weights=True)
+    assert not torch.allclose(answer.out[real], expected.out[real])
+    assert_equal(answer.weights, expected.weights)

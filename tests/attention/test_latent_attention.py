@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from cases import DIM, randn
-from helpers.builders import assert_equal, gradients, mask_of, position_scheme, randomised
+from helpers.builders import position_scheme, randomised
 from helpers.gradients import assert_same
 from torch import Tensor
 
@@ -77,24 +77,6 @@ def test_latent_attention_follows_the_formula_of_the_paper(
     assert_same(out, expected, x, source, *attention.parameters())
 
 
-@pytest.mark.parametrize("kernel", ["explicit", "fused"])
-@pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
-def test_absorbed_equals_expanded_with_gradients(
-    role: Role, position: str, kernel: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attention = latent(role, "none" if role is Role.CROSS else position, kernel=kernel, **WIDTHS)
-    x, source = randn(2, 7, DIM).requires_grad_(), randn(2, 7, DIM).requires_grad_()
-    mask = None if role is Role.DECODER else mask_of([7, 3], 7)
-    results = []
-    for absorbed in (True, False):
-        monkeypatch.setattr(module, "absorbing_is_cheaper", lambda *_, form=absorbed: form)
-        out = attention(x, source if role is Role.CROSS else None, mask).out
-        slopes = gradients(out.square().sum(), x, source, *attention.parameters())
-        results.append((out, *slopes))
-    assert_equal(*results)
-
-
 def test_a_whole_sequence_is_expanded_and_a_step_absorbed(monkeypatch: pytest.MonkeyPatch) -> None:
     forms: list[bool] = []
     original = module.latent_attention
@@ -137,19 +119,6 @@ def test_a_latent_is_four_heads_wide_but_no_wider_than_the_source(
 ) -> None:
     attention = Latent(Place(Role.CROSS, DIM, source_dim), num_heads=heads)
     assert attention.latent_dim == expected
-
-
-def test_scores_depend_on_the_distance_of_positions_only() -> None:
-    attention, x = latent(position="rope"), randn(1, 6, DIM)
-    outs = []
-    for start in (0, 5, 300):
-        memory = attention.new_memory()
-        outs.append(attention.advance(x, memory, torch.arange(start, start + 6)))
-    assert_equal(outs[1:], [outs[0]] * 2)
-    # ... and they do depend on it.
-    memory = attention.new_memory()
-    apart = attention.advance(x, memory, 2 * torch.arange(6))
-    assert (apart - outs[0]).abs().max() > 1e-3
 
 
 def test_only_the_rotary_part_is_rotated() -> None:

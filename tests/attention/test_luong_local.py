@@ -113,17 +113,6 @@ def test_a_predicted_centre_depends_on_the_query_whatever_the_score(score: str) 
     assert slope.abs().max() > 1e-9
 
 
-@pytest.mark.parametrize("kind", [LocalMonotonic, LocalPredictive])
-def test_dropout_acts_in_training_only(kind: Any) -> None:
-    layer, x, source = local(kind, dropout=0.5), randn(2, 5, DIM), randn(2, 7, DIM)
-    quiet = layer(x, source).out
-    assert torch.equal(layer(x, source).out, quiet)
-    layer.train()
-    loud = layer(x, source, need_weights=True)
-    assert not torch.allclose(loud.out, quiet)
-    assert_equal(loud.weights, layer(x, source, need_weights=True).weights)
-
-
 def test_in_a_recurrent_model_the_values_are_the_states() -> None:
     names = {n for n, _ in small_model("rnn_luong", "attn=local_p").cross.named_parameters()}
     assert names == {"centre.wp", "centre.vp", "score.weight"}

@@ -115,14 +115,6 @@ def test_appending_rarely_moves_the_tokens() -> None:
     assert len(places) <= 6
 
 
-def test_bytes_are_those_of_what_is_remembered_not_of_the_room_for_more() -> None:
-    memory = DenseMemory()
-    memory.append(streams(3, 7))
-    # three rows of seven tokens: two heads of width three and one of five, in float32
-    assert memory.nbytes == 3 * 7 * (2 * 3 + 5) * 4
-    assert StateMemory(sums=torch.zeros(3, 5), count=torch.zeros(3)).nbytes == 3 * 6 * 4
-
-
 def test_a_state_memory_moves_all_its_tensors_together() -> None:
     state = {"hidden": torch.randn(3, 2, 4), "sums": torch.randn(3, 5)}
     memory = StateMemory(**state)

@@ -171,6 +171,9 @@ def test_with_rotations_an_answer_depends_on_distances_only() -> None:
             r"num_kv_heads=3 does not divide num_heads=4\. Choose one of 1, 2, 4",
         ),
         ({"num_kv_heads": 0}, r"num_kv_heads=0 does not divide num_heads=4"),
+        ({"num_kv_heads": 2, "project": False}, "num_kv_heads"),
+        ({"dropout": -0.1}, r"attn.dropout=-0.1 should be in \[0, 1\)"),
+        ({"dropout": 1.0}, r"attn.dropout=1.0 should be in \[0, 1\)"),
         ({"score": "dott"}, r"unknown score 'dott'; did you mean 'dot'\?"),
         ({"score": "additive", "kernel": "fused"}, r"score=additive.* Take kernel=auto"),
         (
@@ -190,17 +193,6 @@ def test_rotations_of_an_odd_head_width_are_refused() -> None:
     place = Place(Role.ENCODER, 28, 28, position_scheme("rope"))
     with pytest.raises(ConfigError, match="even head width, not 7"):
         MultiHead(place, num_heads=4)
-
-
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5])
-def test_a_dropout_that_is_not_a_probability_is_refused(dropout: float) -> None:
-    with pytest.raises(ConfigError, match=r"attn.dropout=.* should be in \[0, 1\)"):
-        multihead(dropout=dropout)
-
-
-def test_groups_without_projections_are_refused_rather_than_ignored() -> None:
-    with pytest.raises(ConfigError, match="num_kv_heads"):
-        multihead(num_kv_heads=2, project=False)
 
 
 @pytest.mark.parametrize("preset", ["mha", "mqa", "gqa", "flash", "dot", "additive"])

@@ -109,16 +109,6 @@ def test_general_rotates_queries_after_its_matrix() -> None:
 
 
 @pytest.mark.parametrize("name", SCORES)
-def test_scores_that_see_no_rotation_refuse_it_and_no_other(name: str) -> None:
-    place = Place(Role.ENCODER, DIM, DIM, position_scheme("rope"))
-    if name in ("additive", "concat", "concat_linear"):
-        with pytest.raises(ConfigError, match="Take position=sinusoidal"):
-            MultiHead(place, num_heads=4, score=name)
-    else:
-        MultiHead(place, num_heads=4, score=name)
-
-
-@pytest.mark.parametrize("name", SCORES)
 def test_without_projections_widths_may_differ_where_the_formula_allows(name: str) -> None:
     place = Place(Role.CROSS, DIM, 20)
     options = {"num_heads": 2, "project": False, "score": name}

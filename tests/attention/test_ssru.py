@@ -85,11 +85,6 @@ def test_sums_of_bfloat16_are_float32() -> None:
     torch.testing.assert_close(narrow.double(), wide, rtol=0, atol=1e-4)
 
 
-def test_it_has_no_weights_to_show() -> None:
-    with pytest.raises(ValueError, match="'ssru' has no weights: the decoder's past"):
-        unit()(randn(1, 3, DIM), need_weights=True)
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("position", ["rope", "sinusoidal"])
 def test_a_paged_model_remembers_one_vector_a_layer_beside_the_source(position: str) -> None:

@@ -12,7 +12,6 @@ from seq2seq.base.registry import (
     check_options,
     check_range,
     describe_type,
-    did_you_mean,
     matches,
     options_of,
 )
@@ -70,13 +69,6 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_all_known_names() -> No
 def test_a_value_that_is_not_a_name_is_unknown(name: Any) -> None:
     with pytest.raises(ConfigError, match="unknown attention"):
         Table("attention", {"gqa": 1}).find(name)
-
-
-def test_only_a_near_name_is_suggested() -> None:
-    assert did_you_mean("num_kv_head", ["num_heads", "num_kv_heads"]) == (
-        "; did you mean 'num_kv_heads'?"
-    )
-    assert did_you_mean("nothing_like_it", ["num_heads"]) == "."
 
 
 def test_options_are_keyword_only_arguments_or_the_fields_of_a_dataclass() -> None:

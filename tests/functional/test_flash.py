@@ -229,13 +229,6 @@ def test_dropout_depends_on_the_call_and_not_on_the_size_of_tiles(kind: Kind) ->
     assert not torch.allclose(kind.attend(*given, dropout=0.5), answers[0])
 
 
-def test_dropout_keeps_the_mean() -> None:
-    given = DOT.inputs(9, 23, 2)
-    draws = torch.stack([DOT.attend(*given, dropout=0.25, block_k=7) for _ in range(500)])
-    mean, deviation = draws.mean(0), draws.std(0) / 500**0.5
-    assert ((mean - DOT.written_out(given)).abs() < 5 * deviation).all()
-
-
 def test_every_sentence_and_tile_draws_independently() -> None:
     drawn = factors(Tiling(1.0, False, 0.5, 0, TileSize(1, 4, 6)), (3, 4, 8, 12))
     flat = drawn.unflatten(2, (2, 4)).unflatten(4, (2, 6)).permute(0, 2, 4, 1, 3, 5).reshape(12, -1)

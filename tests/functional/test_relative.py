@@ -6,28 +6,13 @@ import pytest
 import torch
 from helpers.builders import assert_equal
 
-from seq2seq.functional.positions import alibi, alibi_slopes, bucket_starts, distances, t5_buckets
+from seq2seq.functional.positions import alibi, bucket_starts, distances, t5_buckets
 
 
 def test_a_distance_is_key_minus_query() -> None:
     assert distances(torch.tensor([0, 2]), 3).tolist() == [[0, 1, 2], [-2, -1, 0]]
     rows = distances(torch.tensor([[0], [2]]), 3)
     assert rows.tolist() == [[[0, 1, 2]], [[-2, -1, 0]]]
-
-
-@pytest.mark.parametrize("heads", [1, 2, 4, 8, 16])
-def test_slopes_halve_evenly_where_heads_are_a_power_of_two(heads: int) -> None:
-    expected = [2 ** (-8 * h / heads) for h in range(1, heads + 1)]
-    assert_equal(alibi_slopes(heads), torch.tensor(expected))
-
-
-def test_slopes_where_heads_are_not_a_power_of_two_lie_between() -> None:
-    # The paper's slopes for 12 heads: 8 slopes 1/2 ... 1/256, then every other one of 16.
-    expected = [2.0**-h for h in range(1, 9)] + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
-    assert_equal(alibi_slopes(12), torch.tensor(expected))
-    assert alibi_slopes(3).tolist() == [2**-4.0, 2**-8.0, 2**-2.0]
-    for heads in range(1, 40):
-        assert len(set(alibi_slopes(heads).tolist())) == heads
 
 
 def test_alibi_is_the_slope_times_the_distance_on_both_sides() -> None:

@@ -105,13 +105,6 @@ def test_gaussian_is_half_the_squared_distance_times_the_width(groups: int) -> N
     assert_equal(scores.gaussian(q, k, w), torch.from_numpy(expected))
 
 
-@pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
-def test_a_dot_product_with_a_bias_of_the_keys_has_the_softmax_of_the_gaussian(groups: int) -> None:
-    q, k, w = randn(2, 4, 3, 5), randn(2, groups, 6, 5), randn(4).exp()
-    dotted = scores.dot(w[:, None, None] * q, k) + scores.gaussian_key_bias(k, w)
-    assert_equal(dotted.softmax(-1), scores.gaussian(q, k, w).softmax(-1))
-
-
 def test_the_bias_of_the_keys_can_be_rounded() -> None:
     # |k|^2 is near 256, where bfloat16 counts in twos; the differences of keys are what matters.
     k, w = 16 + 0.01 * randn(1, 1, 30, 1), torch.ones(1, dtype=torch.float64)

@@ -1,10 +1,11 @@
 """Cautions about tokenized text and about text without spaces."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
-from helpers.tiny_runs import demo_lines
+from helpers.tiny_runs import DEMO, demo_lines
 
 from seq2seq.metrics.text_checks import (
     cautions,
@@ -87,10 +88,10 @@ def test_tokenized_references_are_also_scored_without_tokenization() -> None:
     assert usual_metrics(tokenized(RAW)) == ["bleu", "chrf", "ter", "bleu-tokenized"]
 
 
-FLICKR = Path("/work/shared/data/multi30k")
+FLICKR = Path(os.environ.get("SEQ2SEQ_MULTI30K", DEMO.parent / "multi30k"))
 
 
-@pytest.mark.skipif(not FLICKR.is_dir(), reason="the corpus is not on this machine")
+@pytest.mark.skipif(not (FLICKR / "tok").is_dir(), reason="no corpus in data/multi30k")
 @pytest.mark.parametrize("language", ["de", "en", "fr"])
 def test_a_real_test_set_is_told_from_its_tokenized_form(language: str) -> None:
     def lines(name: str) -> list[str]:

@@ -242,7 +242,6 @@ def test_tying_shares_one_parameter(model: str, tie: str, shared: int) -> None:
         ("rnn position=sinusoidal", "position=none"),
         ("rnn model.dim=31", r"model\.dim=31 must be even"),
         ("transformer model.num_heads=5", "num_heads=5 does not divide dim=32"),
-        ("transformer attn=additive position=rope", "Take position=sinusoidal"),
     ],
 )
 def test_an_impossible_model_is_refused_before_it_takes_memory(wrong: str, message: str) -> None:

@@ -7,7 +7,6 @@ import torch
 from helpers.builders import TARGET_SIZE, assert_equal, model_config, small_model, source_batch
 from torch import Tensor
 
-from seq2seq.attention import Attention
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.models import Seq2Seq
 from seq2seq.models.layers.dropout import Dropout, drop_words
@@ -122,9 +121,3 @@ def test_attentions_use_the_attention_dropout_unless_given_another() -> None:
         ]["dropout"]
         == 0.1
     )
-
-
-def test_attentions_hold_the_dropout_of_weights() -> None:
-    model = small_model("transformer", "model.attention_dropout=0.25")
-    attentions = [module for module in model.modules() if isinstance(module, Attention)]
-    assert {getattr(attention, "dropout", None) for attention in attentions} == {0.25}

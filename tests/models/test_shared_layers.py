@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.native_code import needs_native
+from helpers.native_models import assert_native_translates_alike
 from helpers.tiny_runs import TINY_MODEL, save_model, train_tiny, weights
 
 from seq2seq import checkpoint
 from seq2seq.base.symbols import EOS
 from seq2seq.decoding import build_search, decode
-from seq2seq.decoding.precision import is_native, with_precision
+from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Memories, Seq2Seq
 from seq2seq.models.ensemble import Ensemble
 
@@ -57,13 +58,7 @@ def test_shared_layers_stay_shared_through_training_and_a_checkpoint(base: Path)
 @needs_native
 @pytest.mark.parametrize("attention", ["attn=mha", "attn=ssru"])
 def test_the_native_decoder_repeats_shared_layers(attention: str, tmp_path: Path) -> None:
-    model = build(tmp_path / "a.ckpt", *SHARED, attention)
-    rows = torch.randint(4, 20, (5, 7)).index_fill(1, torch.tensor([6]), EOS)
-    search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 0, "length_extra": 9})
-    compiled = with_precision(model, "float32")
-    assert is_native(compiled)
-    one, other = decode(model, rows, search), decode(compiled, rows, search)
-    assert [[h.ids for h in each] for each in one] == [[h.ids for h in each] for each in other]
+    assert_native_translates_alike(build(tmp_path / "a.ckpt", *SHARED, attention))
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])

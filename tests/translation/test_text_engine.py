@@ -123,11 +123,6 @@ def test_a_model_is_converted_once_for_each_precision(translator: Translator) ->
     assert translator.engine(workers=1).model is not first.model  # type: ignore[union-attr]
 
 
-def test_options_out_of_range_are_refused_from_python_too(translator: Translator) -> None:
-    with pytest.raises(ConfigError, match="decode.beam_size=0 should be at least 1"):
-        Beam(beam_size=0)
-
-
 def texts_of(
     translator: Translator, requests: list[TranslationRequest], **options: Any
 ) -> list[str]:

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.native_code import needs_native
+from helpers.native_models import assert_native_translates_alike
 from helpers.tiny_runs import TINY_MODEL, save_model, train_tiny, weights
 
 from seq2seq import checkpoint
 from seq2seq.base.symbols import BOS, EOS
-from seq2seq.decoding import build_search, decode
-from seq2seq.decoding.precision import is_native, with_precision
 
 ZERO = "model.zero_start=true"
 TARGET = "model.embeddings.target.weight"
@@ -39,10 +38,4 @@ def test_loaded_weights_start_with_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize("attention", ["attn=mha", "attn=ssru"])
 def test_the_native_decoder_starts_with_zero(attention: str, tmp_path: Path) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL, ZERO, attention)
-    model = checkpoint.read(tmp_path / "a.ckpt").build()
-    rows = torch.randint(4, 20, (5, 7)).index_fill(1, torch.tensor([6]), EOS)
-    search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 0, "length_extra": 9})
-    compiled = with_precision(model, "float32")
-    assert is_native(compiled)
-    one, other = decode(model, rows, search), decode(compiled, rows, search)
-    assert [[h.ids for h in each] for each in one] == [[h.ids for h in each] for each in other]
+    assert_native_translates_alike(checkpoint.read(tmp_path / "a.ckpt").build())
