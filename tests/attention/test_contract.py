@@ -71,7 +71,12 @@ def test_every_declared_option_has_an_effect(case: Case) -> None:
             check(subjects)
 
 
-@every(by_default_kernel, shows_weights, lambda case: "dropout" in case.options)
+# The second weights of dynamic_context follow from an answer that dropout has already changed.
+@every(
+    by_default_kernel,
+    shows_weights,
+    lambda case: "dropout" in case.options and case.preset != "dynamic_context",
+)
 def test_returned_weights_are_those_before_dropout(case: Case) -> None:
     attention, (x, source, mask, real) = case.build().train(), make_inputs(case, 7)
     expected = attention(x, source, mask, need_weights=True)

@@ -1,4 +1,4 @@
-"""Translating files on a Ray cluster, in a network and with processes of its own: `-m cluster`."""
+"""Translating files on a Ray cluster in namespaces of its own: `-m cluster`."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ LINES, SHARDS = 1200, 24
 
 
 def can_be_alone() -> bool:
-    """May this user have a network of its own, where Ray listens to nobody?"""
+    """True if this user may have a network of its own, in which nobody else reaches Ray."""
     if not shutil.which("unshare") or not shutil.which("ip"):
         return False
     return subprocess.run([*ALONE, "true"], capture_output=True).returncode == 0
@@ -59,7 +59,7 @@ def translate(base: Path, texts: Path, output: str, *more: str) -> subprocess.Po
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """What it said. It must have ended well."""
+    """Wait until a process has succeeded. Returns: its messages."""
     out, said = process.communicate(timeout=240)
     assert (process.returncode, out) == (0, ""), said
     return said
@@ -73,7 +73,7 @@ def wait_for_shards(output: Path, count: int) -> None:
 
 
 def actors(pid: int) -> list[int]:
-    """Ids of the processes below one that translate."""
+    """Ids of the translating processes below a process."""
     found = []
     for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
         name = Path(f"/proc/{child}/cmdline").read_bytes()
@@ -122,7 +122,7 @@ os.replace = poisoned
 """
 
 
-def test_a_shard_that_kills_its_actors_is_given_up_and_the_others_go_on(
+def test_a_shard_that_kills_its_actors_is_given_up_and_the_others_continue(
     base: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = texts.parent / "poisoned"
@@ -142,7 +142,7 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "127.0.0.1:99999", "nowhere:1", "auto"])
-def test_a_cluster_that_is_not_there_is_said(base: Path, texts: Path, address: str) -> None:
+def test_a_missing_cluster_is_reported(base: Path, texts: Path, address: str) -> None:
     process = translate(base, texts, "none", "--ray", address)
     _, said = process.communicate(timeout=240)
     (line,) = said.splitlines()

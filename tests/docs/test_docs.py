@@ -1,4 +1,4 @@
-"""What the documents say is where they say, and what they print works as printed."""
+"""The paths and links in the documents exist, and their commands work as printed."""
 
 import pkgutil
 import re
@@ -35,7 +35,7 @@ def prose(document: Path) -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_path_that_is_named_exists(document: Path) -> None:
+def test_every_path_named_in_the_documents_exists(document: Path) -> None:
     named = re.findall(r"`((?:seq2seq|conf|tests|docs|scripts|data)/[\w./-]*)`", prose(document))
     # A mechanism that the reader is to write; corpora that the reader fetches; results of a run.
     ours = [
@@ -57,7 +57,7 @@ def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
     assert [link for link in local if not (document.parent / link).exists()] == []
 
 
-def test_the_package_offers_what_the_page_of_python_lists() -> None:
+def test_the_package_offers_the_names_of_the_api_page() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     public = {path.rpartition(".")[2]: path for path in re.findall("^::: (.+)$", page, re.M)}
     assert {*seq2seq.__all__} == {*public, "__version__"}
@@ -72,7 +72,7 @@ def test_importing_the_package_imports_no_torch() -> None:
 
 
 def commands() -> list[tuple[str, str]]:
-    """`document`, `overrides`: of every line in the documents that trains, sweeps aside."""
+    """The document and the overrides of every printed command that trains, except sweeps."""
     typed = []
     for document in DOCUMENTS:
         # Pages whose blocks are run from top to bottom need no other proof; see test_guide.py.
@@ -87,7 +87,7 @@ def commands() -> list[tuple[str, str]]:
     return [(name, line) for name, line in typed if not line.startswith("-m ")]
 
 
-def test_the_documents_train() -> None:
+def test_the_documents_contain_commands_that_train() -> None:
     assert {"README.md", "attention.md"} <= {name for name, _ in commands()}
 
 
@@ -105,7 +105,7 @@ def test_every_command_that_trains_is_accepted_as_printed(document: str, typed: 
 
 
 def rows() -> list[tuple[str, str]]:
-    """`path`, `name`: of each name that the map of the code gives behind a file."""
+    """The file and the name for each name on the map of the code."""
     found = []
     for line in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| ") and line.count("|") == 3:
@@ -238,7 +238,9 @@ def test_it_decodes_sentences_of_different_ages_together(nearby: Nearby) -> None
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
-def test_it_reads_the_neighbourhood_alone_and_is_drawn(nearby: Nearby, role: Role) -> None:
+def test_the_example_reads_only_the_neighbourhood_and_shows_its_weights(
+    nearby: Nearby, role: Role
+) -> None:
     modules = [m for m in model_of(nearby()).modules() if isinstance(m, Attention)]
     attention = next(m for m in modules if m.place.role is role)
     x = torch.randn(1, 9, 32, dtype=torch.float64)

@@ -26,14 +26,14 @@ class Ended(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """By LF alone, as every tool that counts lines does."""
+        """The lines of the output, split at LF only, as in tools that count lines."""
         *lines, rest = self.out.decode().split("\n")
         assert rest == ""
         return lines
 
     @property
     def complaints(self) -> str:
-        """Stderr without warnings of truncation: the model of the tests babbles."""
+        """Stderr without the warnings of truncation that the model of the tests often causes."""
         return re.sub(r"^warning: cut off at the length limit: .*\n", "", self.err, flags=re.M)
 
 
@@ -48,7 +48,7 @@ def run(base: Path) -> Path:
 
 @pytest.fixture
 def seq2seq(monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Runs a command line in this process."""
+    """A function that runs a command line in this process."""
 
     def command(*arguments: object, stdin: bytes = b"") -> Ended:
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
@@ -97,7 +97,7 @@ def write_sentences(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 def started(*arguments: object) -> subprocess.Popen[bytes]:
-    """A command in another process, with pipes to its streams."""
+    """Start a command in another process, with pipes to its streams."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [sys.executable, "-m", "seq2seq", *map(str, arguments)]
     return subprocess.Popen(command, **pipes)  # type: ignore[call-overload, no-any-return]

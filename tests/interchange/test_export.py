@@ -1,4 +1,4 @@
-"""Models that CTranslate2 computes, and those it cannot."""
+"""Models that CTranslate2 can compute, and models it cannot."""
 
 import json
 from pathlib import Path
@@ -76,9 +76,7 @@ def test_agreement_needs_equal_scores_and_nearly_all_hypotheses() -> None:
 
 
 @pytest.mark.parametrize("beams", [1, pytest.param(5, marks=pytest.mark.slow)])
-def test_rounding_may_choose_between_hypotheses_that_are_equally_good(
-    beams: int, tmp_path: Path
-) -> None:
+def test_rounding_may_choose_between_equally_good_hypotheses(beams: int, tmp_path: Path) -> None:
     saved = random_checkpoint(tmp_path / "a.ckpt")
     model, rows = saved.build(), random_rows(saved, 5)
     often = search_as_theirs(model, rows, beams, 30)[0][0]
@@ -88,7 +86,7 @@ def test_rounding_may_choose_between_hypotheses_that_are_equally_good(
             weight[twin] = weight[often]
 
     class Swapping:
-        """Our search, but with another piece for a frequent one."""
+        """Our search, with a frequent piece replaced by another."""
 
         def __init__(self, piece: int):
             self.piece, self.model = piece, saved.build()
@@ -103,7 +101,7 @@ def test_rounding_may_choose_between_hypotheses_that_are_equally_good(
         assert (agreement.equal == 5) == alike == agreement.holds
 
 
-def test_a_model_that_expects_unknown_words_is_the_same_function(tmp_path: Path) -> None:
+def test_a_model_that_expects_unknown_words_computes_the_same(tmp_path: Path) -> None:
     saved = random_checkpoint(tmp_path / "a.ckpt")
     saved.weights["embeddings.output.bias"][UNK] = 5.0
     greedy, beam = agreements(saved, tmp_path / "ct2")
@@ -151,7 +149,7 @@ def test_what_ctranslate2_lacks_is_refused_by_name(
         assert reason in str(refusal.value)
 
 
-def test_without_the_package_one_is_told_what_to_type(
+def test_without_the_package_the_message_says_what_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ctranslate2", None)

@@ -1,4 +1,4 @@
-"""Batches of augmented pairs: what they hold, and that they are those of any other process."""
+"""Batches of augmented pairs: what they hold, and that every process gets the same ones."""
 
 from itertools import chain, islice
 from math import sqrt
@@ -67,7 +67,7 @@ def rows_of(batches: list[Batch]) -> dict[int, tuple[list[int], list[int]]]:
     }
 
 
-def test_batches_hold_the_text_that_is_augmented_as_the_draws_say(base: Path) -> None:
+def test_batches_hold_augmented_text_as_drawn(base: Path) -> None:
     plan, prepared = planned(base, *MANY)
     batches = list(train_loader(plan, prepared))
     rows = rows_of(batches)
@@ -95,7 +95,7 @@ def test_validation_is_never_augmented(base: Path) -> None:
         assert np.array_equal(plain.target(row), augmented.target(row))
 
 
-def test_another_epoch_changes_other_pairs_and_nothing_changes_unasked(base: Path) -> None:
+def test_each_epoch_changes_other_pairs_and_rates_of_zero_change_nothing(base: Path) -> None:
     one = loader(base, *MANY)
     first, second = rows_of(list(one)), rows_of(list(one))
     assert sum(first[row] != second[row] for row in set(first) & set(second)) > 50
@@ -132,10 +132,10 @@ def test_ranks_and_accumulation_steps_share_the_batches_of_one_process(
 @pytest.mark.parametrize(
     ("typed", "steps"), [pytest.param(DROPOUT, 1, marks=pytest.mark.slow), ((*MANY, "links"), 3)]
 )
-def test_a_loader_goes_on_wherever_it_was_killed(
+def test_a_loader_continues_wherever_it_was_killed(
     base: Path, typed: tuple[str, ...], steps: int
 ) -> None:
-    """Passes are no epochs here, so the states at and around the ends of both are among them."""
+    """Passes and epochs end at different batches, and states around both ends are tried."""
     asked = [with_links(base) if word == "links" else word for word in typed]
     asked.append(f"trainer.accumulate_grad_batches={steps}")
     data = planned(base, *asked)
@@ -154,8 +154,8 @@ def test_a_loader_goes_on_wherever_it_was_killed(
             assert_same(one, other)
 
 
-def test_links_of_augmented_pairs_are_those_of_their_text(base: Path) -> None:
-    """Read from the batch's own text, whose words are then linked as the file says."""
+def test_links_of_augmented_pairs_follow_their_text(base: Path) -> None:
+    """Compare with the links of the text of each row, projected to pieces again."""
     plan, prepared = planned(base, *MANY, with_links(base))
     epoch = train_loader(plan, prepared)
     view = epoch.rows(0)

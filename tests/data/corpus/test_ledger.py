@@ -22,7 +22,7 @@ WORD = {"name": "word", "joint": False}
 
 @pytest.fixture
 def made(parallel: Parallel, tmp_path: Path) -> Callable[..., Prepared]:
-    """Prepares a corpus in which everything of note occurs."""
+    """A function that prepares a corpus with duplicates, empty, long and unknown text."""
     source = ["ein hund", "", "ein hund", "eine katze", "a b c d e f g h", "ein hund", "z"]
     target = ["a dog", "x", "a dog", "a cat", "y", "the dog", "\t"]
     parallel("train", source, target)
@@ -62,7 +62,7 @@ def test_a_ledger_names_files_pairs_and_what_was_left_out(
     assert set(ledger["parts"]) == {"train", "valid", "test"}
 
 
-def test_a_ledger_counts_duplicates_and_what_stands_in_train(
+def test_a_ledger_counts_duplicates_and_pairs_that_are_in_train(
     made: Callable[..., Prepared],
 ) -> None:
     prepared = made()
@@ -99,7 +99,7 @@ def test_a_ledger_counts_unknown_pieces(made: Callable[..., Prepared]) -> None:
     assert "valid: 25.00% of the source pieces are unknown" in prepared.report
 
 
-def test_the_second_ledger_is_the_first_and_reads_no_text(
+def test_a_second_ledger_is_the_same_and_reads_no_text(
     made: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("seq2seq.data.corpus.cache.SETTLED_NS", -(10**9))
