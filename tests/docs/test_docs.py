@@ -20,9 +20,9 @@ from torch import Tensor
 
 import seq2seq
 from seq2seq.attention import ATTENTION, Attention, Role
-from seq2seq.attention.page_pool import PagePool
 from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.models import build_model
+from seq2seq.testing import check_mechanism
 from seq2seq.training.config.plan import check_config
 from seq2seq.training.run import plain_values
 
@@ -168,7 +168,6 @@ def nearby(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Nearby:
 
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 10, 11, EOS], [9, 8, 7, 6, EOS, PAD, PAD, PAD]])
 TARGET = torch.tensor([[BOS, 5, 6, 7, 8, 9, 10], [BOS, 10, 9, 8, 7, 6, 5]])
-POSITIONS = ["sinusoidal", "rope", "alibi", "t5", "transformer_xl"]
 
 
 def model_of(config: dict[str, Any]) -> Any:
@@ -191,50 +190,10 @@ def test_the_example_in_contributing_is_ten_lines_and_trains_as_typed(nearby: Ne
     assert all(parameter.grad is not None for parameter in model.decoder.parameters())
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("groups", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_its_kernels_agree(nearby: Nearby, position: str, groups: int) -> None:
-    common = (f"position={position}", f"attn.num_kv_heads={groups}")
-    kernels = ("explicit", "fused", "flash", "auto")
-    found = [model_of(nearby(*common, f"attn.kernel={kernel}")) for kernel in kernels]
-    expected, *others = [model(SOURCE, TARGET).hidden for model in found]
-    for other in others:
-        assert_equal(other, expected)
-    everything = model_of(nearby(*common, "attn.radius=99"))
-    assert not torch.allclose(everything(SOURCE, TARGET).hidden, expected)
-
-
-def test_its_weights_are_dropped_in_training(nearby: Nearby) -> None:
-    attention = model_of(nearby("attn.dropout=0.5")).encoder[0].attention
-    x = torch.randn(1, 9, 32, dtype=torch.float64)
-    quiet = attention(x).out
-    attention.train()
-    assert not torch.allclose(attention(x).out, quiet)
-
-
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("paged", [False, True], ids=["dense", "paged"])
-@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_it_decodes_as_it_trains(nearby: Nearby, beams: int, paged: bool, position: str) -> None:
-    model = model_of(nearby(f"position={position}"))
-    expected = model(SOURCE, TARGET).hidden.repeat_interleave(beams, 0)
-    pages = PagePool(200, 4) if paged else None
-    with torch.no_grad():
-        state = model.start(model.encode(SOURCE), beams, pages)
-        tokens = TARGET.repeat_interleave(beams, 0).split([1, 3, 1, 1, 1], dim=1)
-        steps = [model.step(n, state).hidden for n in tokens]
-    assert_equal(torch.cat(steps, dim=1), expected)
-
-
-def test_it_decodes_sentences_of_different_ages_together(nearby: Nearby) -> None:
-    model, pages = model_of(nearby("position=rope")), PagePool(200, 4)
-    expected = model(SOURCE, TARGET).hidden
-    with torch.no_grad():
-        old, young = (model.start(model.encode(row[None]), 1, pages) for row in SOURCE)
-        model.step(TARGET[:1, :4], old)
-        old.merge(young)
-        step = model.step(torch.stack((TARGET[0, 4:7], TARGET[1, :3])), old).hidden
-    assert_equal(step[0], expected[0, 4:7])
+@pytest.mark.usefixtures("nearby")
+@pytest.mark.parametrize("groups", [1, 4])
+def test_the_example_keeps_the_contract_of_attention(groups: int) -> None:
+    check_mechanism(ATTENTION["nearby"], num_heads=4, num_kv_heads=groups, radius=2)
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])

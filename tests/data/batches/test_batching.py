@@ -279,14 +279,6 @@ def test_the_thread_has_ended_when_the_process_does() -> None:
     assert (ended.returncode, ended.stdout) == (3, b"1\n")
 
 
-def test_a_state_counts_what_was_yielded_not_what_was_made_ahead(corpus: Corpus) -> None:
-    loader = BatchLoader(corpus, max_tokens=100, seed=1)
-    batches = iter(loader)
-    for position in range(1, 4):
-        next(batches)
-        assert loader.state_dict() == {"epoch": 0, "position": position}
-
-
 @given(
     values=st.lists(st.floats(width=32, allow_nan=False) | st.sampled_from([0.0, -0.0, 1.5, -1.5]))
 )

@@ -1,11 +1,13 @@
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.builders import CONF
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -255,7 +257,7 @@ def test_a_column_may_be_typed_as_an_integer(made: Callable[..., Prepared], tmp_
 
 
 def test_spelling_to_sound_is_prepared_as_words(tmp_path: Path) -> None:
-    folder = Path(__file__).resolve().parents[4] / "shared" / "data" / "g2p-en"
+    folder = Path(os.environ.get("SEQ2SEQ_G2P", CONF.parent / "data" / "g2p"))
     if not folder.is_dir():
         pytest.skip(f"there is no {folder}")
     options = DataOptions(
