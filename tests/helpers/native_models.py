@@ -55,8 +55,8 @@ SEARCHES: dict[str, dict[str, Any]] = {
 
 
 def build_exact(variant: str) -> Seq2Seq:
-    """A small model in float64 whose weights spread as those of a trained one: a Transformer, or
-    what the variant begins with.
+    """A small model in float64 with weights as widely spread as those of a trained one. It is a
+    Transformer, or what the name of the variant begins with.
     """
     name, *options = variant.split()
     if "=" in name:
