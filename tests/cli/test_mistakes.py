@@ -4,11 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from helpers import configurations
 from helpers.builders import CONF, every_other
-from helpers.configurations import complaint
-
-every_logger_is_installed = configurations.every_logger_is_installed
+from helpers.train_options import complaint
+from helpers.train_options import every_logger_is_installed as every_logger_is_installed
 
 MISTAKES = [
     ("attn.num_kv_head=4", "unknown option attn.num_kv_head; did you mean 'attn.num_kv_heads'?"),

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face against their own library: the same function, the same translations."""
+"""Folders of Hugging Face, compared with transformers: the same logits and translations."""
 
 import json
 import random
@@ -45,7 +45,7 @@ some_searches = pytest.mark.parametrize(
 
 
 def their_ids(imported: ImportedModel) -> list[torch.Tensor]:
-    """For each side, their id of each of ours."""
+    """For each side, the id in transformers of each of our ids."""
     return [torch.tensor(each.ids) for each in imported.maps]
 
 
@@ -55,7 +55,9 @@ def sources(imported: ImportedModel, count: int) -> list[list[int]]:
 
 @every_configuration
 @torch.no_grad()
-def test_states_and_logits_are_theirs(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_states_and_logits_are_those_of_transformers(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
     model, ids = imported.to_saved().build(), their_ids(imported)
@@ -74,7 +76,9 @@ def test_states_and_logits_are_theirs(changes: dict[str, Any], tmp_path: Path) -
 
 @some_searches
 @torch.no_grad()
-def test_they_find_the_same_hypotheses(changes: dict[str, Any], beams: int, tmp_path: Path) -> None:
+def test_hypotheses_are_those_of_transformers(
+    changes: dict[str, Any], beams: int, tmp_path: Path
+) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
     model, ids = imported.to_saved().build(), their_ids(imported)
@@ -185,7 +189,7 @@ def test_weights_in_several_files_are_refused(folder: Path) -> None:
         read_folder(folder, NONE)
 
 
-def test_ids_are_those_of_their_tokenizer(folder: Path) -> None:
+def test_ids_are_those_of_the_tokenizer_of_transformers(folder: Path) -> None:
     pytest.importorskip("sentencepiece", reason="pip install sentencepiece")
     pytest.importorskip("sacremoses", reason="pip install sacremoses")  # else it warns
     from transformers import MarianTokenizer

@@ -48,7 +48,7 @@ def test_g2p_takes_letters_apart_and_leaves_sounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["kirjoittaa", "كَتَبَ", "mettre en œuvre", "a  b", "ḱ", "ﷺ"])
-def test_joined_letters_are_the_word(
+def test_joining_letters_gives_the_word_back(
     word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(split_letters.letters(word) + "\n"))
@@ -72,7 +72,7 @@ def test_join_reads_no_file(capsys: pytest.CaptureFixture[str]) -> None:
         ("\n\n", "t.tsv has no examples"),
     ],
 )
-def test_what_is_no_example_is_named(
+def test_a_line_that_is_no_example_is_named(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = write(tmp_path / "good.tsv", INFLECTION)
