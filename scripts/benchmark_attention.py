@@ -1,17 +1,17 @@
-"""Measure how each attention mechanism grows with length: time and live memory, with exponents.
+"""Measure how time and memory of each attention mechanism grow with length, with exponents.
 
     python scripts/benchmark_attention.py                              # encoder, all presets
     python scripts/benchmark_attention.py --role decoder               # causal, and decoding steps
     python scripts/benchmark_attention.py --presets mha,linear --lengths 512,1024
 
-One sequence, width 256, 4 heads of 64. Memory is the peak that tensors hold beyond inputs and
-parameters, temporaries inside operations included; time is the minimum of several rounds in which
-all mechanisms take turns in one process. A point that would take too long or too much memory,
-extrapolated from shorter lengths, is left out, and the report says so. Decoding is the time of one
-more token after a sequence.
+Each point is for one sequence, with a width of 256 and 4 heads of 64. Memory is the peak that
+tensors hold beyond inputs and parameters, including temporaries inside operations. Time is the
+minimum of several rounds in which all mechanisms take turns in one process. For decoding, it is the
+time for one more token after the sequence. If shorter lengths suggest that a point would take too
+long or too much memory, it is left out, and the report says so.
 
 Writes ROLE.md (tables), ROLE.json (all points) and ROLE.png (log-log curves) into --output.
-The machine must be idle; --anyway measures on a busy one, and the report gives its load.
+The machine must be idle; --anyway measures on a busy machine, and the report gives its load.
 """
 
 import argparse
@@ -39,7 +39,7 @@ DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}
 
 
 def standing(names: list[str], options: argparse.Namespace) -> tuple[list[Preset], list[str]]:
-    """The presets that are defined in the role, and a line for each that is not."""
+    """The presets that are defined for the role, and a note for each one that is not."""
     longest = max(options.lengths)
     typed = (f"model.dim={options.dim}", f"model.num_heads={options.heads}")
     known = presets(names, "model=transformer", *typed, f"data.max_length={longest}")
@@ -78,13 +78,13 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--presets", type=words, default=[], help="of conf/attn, a,b (default: all)"
+        "--presets", type=words, default=[], help="presets of conf/attn, such as a,b (all)"
     )
     parser.add_argument("--role", type=Role, choices=list(Role), default=Role.ENCODER)
     parser.add_argument("--lengths", type=integers, default=[2**i for i in range(9, 15)])
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=7, help="measured rounds")
+    parser.add_argument("--repeats", type=int, default=7, help="number of measured rounds")
     parser.add_argument("--most-seconds", type=float, default=10, help="limit of one round")
     parser.add_argument("--most-gb", type=float, default=4, help="limit of the peak memory")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
@@ -92,7 +92,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark/attention"))
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
+    parser.add_argument("--anyway", action="store_true", help="measure even on a busy machine")
     return parser.parse_args()
 
 
@@ -103,7 +103,7 @@ def words(text: str) -> list[str]:
 def integers(text: str) -> list[int]:
     lengths = sorted({int(word) for word in words(text)})
     if not lengths or lengths[0] < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} holds no lengths: --lengths 512,1024")
+        raise argparse.ArgumentTypeError(f"{text!r} should be lengths above 0, such as 512,1024")
     return lengths
 
 

@@ -4,20 +4,20 @@
     python scripts/benchmark_decoding.py RUN source.txt --candidates floor-1x2,ct2-int8-1x2
     python scripts/benchmark_decoding.py RUN source.txt --latency        one sentence at a time
 
-All engines get the weights of one checkpoint (`seq2seq export` for CTranslate2, a Marian-type model
-for Hugging Face), the same piece ids, the same search, and equally many cores: 2x1 is two workers
-of one thread each, 1x2 one worker of two. `torch` is ours without its C. `floor` is the bare matrix
-products of our run, with nothing between them. Tokenisation, loading and conversion are not timed.
-Each candidate runs in separate processes, which stay warm; all translate everything in turn, round
-by round. CTranslate2 and Hugging Face get the batch size that is fastest here, CTranslate2 also in
-tokens.
+All engines use the weights of one checkpoint (`seq2seq export` for CTranslate2, a Marian model for
+Hugging Face), the same piece ids, the same search, and the same number of cores: 2x1 means two
+workers with one thread each, 1x2 one worker with two threads. `torch` is our engine without the
+native decoder. `floor` is the time of our matrix products alone. Tokenisation, loading and
+conversion are not timed. Each candidate runs in separate processes, which stay warm; the candidates
+take turns translating everything, round by round. CTranslate2 and Hugging Face use the batch size
+that is fastest on this machine; CTranslate2 also tries sizes in tokens.
 
-Free lengths: a translation ends where the model ends it. Forced lengths: every translation has
+Free lengths: the model decides where a translation ends. Forced lengths: every translation has
 --forced-length pieces, so that no engine gains by shorter translations.
 
 Writes decoding.md (tables), decoding.json (every round) and decoding.png into --output. Needs
 pip install ctranslate2 transformers; missing engines are left out, and the report says so. The
-machine must be idle: disturbed runs are repeated; --anyway counts them too.
+machine must be idle: disturbed runs are repeated, unless --anyway is given.
 """
 
 import argparse
@@ -55,9 +55,11 @@ OUTPUT_BIAS = f"{checkpoint.PREFIX}embeddings.output.bias"
 
 
 def forms(path: Path, folder: Path, regimes: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The model of each regime as a checkpoint and as a CTranslate2 folder.
+    """Write the model for each regime, as a checkpoint and as a CTranslate2 folder.
 
-    The model of the forced regime never ends a translation; nothing else differs.
+    The models differ only in that the one for forced lengths never ends a translation.
+
+    Returns: paths of the checkpoint and of the folder, by regime.
     """
     files = {}
     for regime in regimes:
@@ -69,7 +71,7 @@ def forms(path: Path, folder: Path, regimes: Sequence[str]) -> dict[str, tuple[s
         torch.save({"state_dict": state, checkpoint.ENTRY: content[checkpoint.ENTRY]}, file)
         try:
             export(checkpoint.read(file), exported)
-        except ConfigError as error:  # CTranslate2 is left out, because it has no folder
+        except ConfigError as error:  # without a folder, CTranslate2 is left out later
             print(f"not exported: {error}", file=sys.stderr)
         files[regime] = (str(file), str(exported))
     return files
@@ -78,11 +80,13 @@ def forms(path: Path, folder: Path, regimes: Sequence[str]) -> dict[str, tuple[s
 def read_sources(
     saved: checkpoint.Saved, source: Path, reference: Path | None, max_sentences: int | None
 ) -> tuple[list[list[int]], list[str] | None]:
-    """Ids of the first sentences, EOS last, and their references; skips empty and too long ones."""
+    """The ids of the first sentences, including eos, and their references. Empty sentences and
+    those that are too long are skipped.
+    """
     texts = list(read_lines(source))[:max_sentences]
     references = None if reference is None else list(read_lines(reference))[:max_sentences]
     if references is not None and len(references) != len(texts):
-        sys.exit(f"{source} has {len(texts)} lines and {reference} {len(references)}")
+        sys.exit(f"{source} has {len(texts)} lines, but {reference} has {len(references)}")
     longest = saved.config["data"]["max_length"] - 1
     rows = saved.source.encode_batch(texts)
     kept = [i for i, row in enumerate(rows) if 0 < len(row) <= longest]
@@ -95,7 +99,7 @@ def read_sources(
 def hire(
     candidates: Sequence[Candidate], files: dict[str, tuple[str, str]]
 ) -> tuple[dict[str, Crew], list[str]]:
-    """The candidates that run here, loaded, and a line for each that does not."""
+    """Load the candidates. Returns: those that run on this machine, and a note for each other."""
     crews, left_out = {}, []
     for candidate in candidates:
         print(f"loading {candidate.name}", file=sys.stderr, flush=True)
@@ -114,7 +118,7 @@ def bleu(saved: checkpoint.Saved, references: list[str], hypotheses: list[list[i
 
 
 def said(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[str]:
-    """The conditions: machine, libraries, checkpoint and data."""
+    """The conditions of the measurement: machine, libraries, checkpoint and data."""
     libraries = ["torch", "ctranslate2", "transformers"]
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
@@ -137,7 +141,7 @@ def installed(name: str) -> str:
 
 
 def jobs(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[Job]:
-    """All regimes and searches; one length limit for all sentences, the same in every engine."""
+    """One job for each regime and search. All sentences and engines have the same length limit."""
     limit = min(256, max(map(len, rows)) * 3 // 2 + 10)
     limits = {"free": limit, "forced": options.forced_length}
     return [
@@ -148,7 +152,7 @@ def jobs(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[Job]:
 def compare(
     options: argparse.Namespace, folder: Path
 ) -> tuple[list[str], list[Any], dict[str, list[Line]]]:
-    """Sections of the report, their records, and their lines by title."""
+    """Measure all jobs. Returns: the report's sections, their records, and their lines by title."""
     saved = checkpoint.read(options.checkpoint)
     rows, references = read_sources(saved, options.source, options.reference, options.sentences)
     crews, left_out = hire(options.candidates, forms(options.checkpoint, folder, options.regimes))
@@ -160,7 +164,7 @@ def compare(
     print(pages[0], flush=True)
     for job in jobs(options, rows):
         measured = protocol.measure(crews, job, rows)
-        # BLEU of truncated translations means nothing.
+        # BLEU of translations with forced lengths would mean nothing.
         judge = partial(bleu, saved, references) if references and job.regime == "free" else None
         figures = lines(measured, judge)
         pages.append(section(measured, figures))
@@ -173,7 +177,7 @@ def compare(
 
 
 def latency(options: argparse.Namespace, folder: Path) -> str:
-    """The times of single sentences, in both precisions and all searches."""
+    """Tables of the times of single sentences, for both precisions and all searches."""
     paths = forms(options.checkpoint, folder, ["free"])
     files = {regime: Files(*each) for regime, each in paths.items()}
     saved = checkpoint.read(options.checkpoint)
@@ -195,19 +199,26 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("source", type=Path, help="sentences, one per line, plain or .gz")
     parser.add_argument("--reference", type=Path, help="their translations, for BLEU")
     parser.add_argument("--candidates", type=candidates, default=ALL, help="separated by commas")
-    parser.add_argument("--sentences", type=int, help="how many of the file (default: all)")
+    parser.add_argument("--sentences", type=int, help="number of sentences to read (default: all)")
     parser.add_argument("--beams", type=integers, default=[1, 5], help="beam sizes (1,5)")
     parser.add_argument("--regimes", type=regimes, default=["free", "forced"])
     parser.add_argument("--forced-length", type=int, default=20, help="pieces of a translation")
-    parser.add_argument("--batch-sizes", type=integers, default=[16, 32, 64, 128], help="to try")
     parser.add_argument(
-        "--batch-tokens", type=integers, default=[512, 1024, 2048], help="to try in CTranslate2"
+        "--batch-sizes", type=integers, default=[16, 32, 64, 128], help="batch sizes to try"
+    )
+    parser.add_argument(
+        "--batch-tokens",
+        type=integers,
+        default=[512, 1024, 2048],
+        help="batch sizes in tokens to try with CTranslate2",
     )
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds")
     parser.add_argument("--warmup", type=int, default=2, help="rounds before the measured ones")
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark/decoding"))
-    parser.add_argument("--latency", action="store_true", help="only that of single sentences")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
+    parser.add_argument(
+        "--latency", action="store_true", help="only measure the times of single sentences"
+    )
+    parser.add_argument("--anyway", action="store_true", help="measure even on a busy machine")
     return parser.parse_args()
 
 

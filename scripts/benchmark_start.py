@@ -1,15 +1,17 @@
-"""CPU time from the shell to the answer, and memory while translating, beside CTranslate2.
+"""Measure the CPU time to start and translate, and the memory, compared with CTranslate2.
 
     python scripts/benchmark_start.py RUN source.txt
 
-Start: user and system seconds of all processes that translate one sentence, median of some rounds
-in turn; `import torch` alone, as it is and without garbage collection, for comparison.
-Memory: PSS of all processes while they translate the file (a page that n processes share counts
-1/n in each), its largest sum, above that of `import torch`, and of CTranslate2 above bare Python.
-CTranslate2 translates with torch out of sight, and cuts text by the exported `tokenizers`. Its
-default is all sentences in one batch; `batch 32` is that of its own command for files.
+Start: user and system seconds of all processes that translate one sentence; the median of several
+rounds in which all candidates take turns. For comparison, `import torch` alone is also timed, with
+and without garbage collection.
+Memory: the largest total PSS of all processes while they translate the file (a page shared by n
+processes counts 1/n in each). What `import torch` takes is subtracted; for CTranslate2, what bare
+Python takes.
+CTranslate2 runs without torch, and segments text with the exported `tokenizers`. By default it
+translates all sentences in one batch; `batch 32` is the batch size of its own command for files.
 
-Needs Linux. CTranslate2 (pip install ctranslate2) is left out if it is not there.
+Needs Linux. CTranslate2 (pip install ctranslate2) is left out if it is not installed.
 """
 
 import argparse
@@ -56,7 +58,7 @@ workers = [threading.Thread(target=work, args=(share,)) for share in shares]
 
 
 def cpu_seconds(command: Sequence[str], _: int) -> float:
-    """User and system seconds of a command and its children, in any round."""
+    """User and system seconds of a command and its children; the round does not matter."""
     before = os.times()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = os.times()
@@ -64,7 +66,7 @@ def cpu_seconds(command: Sequence[str], _: int) -> float:
 
 
 def processes(pid: int) -> Iterator[int]:
-    """A process and all below it."""
+    """The ids of a process and all its descendants."""
     yield pid
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
@@ -85,7 +87,7 @@ def proportional_set(pid: int) -> int:
 
 
 def peak_memory(command: Sequence[str]) -> float:
-    """The largest sum of PSS of a command's processes, in MB."""
+    """The largest total PSS of a command's processes, in MB."""
     most = 0
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:
@@ -110,7 +112,7 @@ def theirs(
 
 
 def start_table(run: Path, folder: Path | None, text: str, rounds: int) -> str:
-    """The seconds of CPU of each command."""
+    """A table of the CPU seconds of each command."""
     commands = {"import torch": [*PYTHON, "import torch"], "without gc": [*PYTHON, UNCOLLECTED]}
     for precision in ("float32", "int8"):
         commands[f"ours, {precision}"] = ours(run, precision, 1, "--", text)
@@ -123,7 +125,7 @@ def start_table(run: Path, folder: Path | None, text: str, rounds: int) -> str:
 
 
 def memory_table(run: Path, folder: Path | None, source: Path) -> str:
-    """Megabytes above the import of torch, or above Python."""
+    """A table of memory in MB, beyond that of importing torch, or of Python for CTranslate2."""
     torch, python = (peak_memory([*PYTHON, f"import {name}; {WAIT}"]) for name in ("torch", "sys"))
     titles = ["ours", "2 workers", "CTranslate2", "batch 32", "2 threads"]
     lines = [f"| memory, MB | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
@@ -150,7 +152,7 @@ def main() -> None:
     )
     parser.add_argument("run", type=Path, help="a checkpoint, or the folder of a run")
     parser.add_argument("source", type=Path, help="sentences, one per line")
-    parser.add_argument("--rounds", type=int, default=7, help="of the start")
+    parser.add_argument("--rounds", type=int, default=7, help="number of starts to measure")
     options = parser.parse_args()
     print(processor())
     with TemporaryDirectory() as temporary:

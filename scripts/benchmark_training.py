@@ -4,17 +4,18 @@
     python scripts/benchmark_training.py memory  --train ...
     python scripts/benchmark_training.py quality --train ... --valid ...
 
-Five candidates, each in a separate process: the plain loop as in a tutorial, with fused Adam, and
-with fused Adam and bfloat16 (autocast); ours in float32 and in bfloat16.
+There are five candidates, each in a separate process: the plain loop as in a tutorial, the same
+with fused Adam, and with fused Adam and bfloat16 (autocast); ours in float32 and in bfloat16.
 
-`speed`: all take turns, update by update, with the same batches; target tokens per second.
-`memory`: one after the other; peak resident memory minus that of the imports, with
-MALLOC_MMAP_THRESHOLD_=65536 so that freed memory is returned to the system.
-`quality`: float32 and bfloat16 from the same seed over the same updates; the validation loss.
+`speed`: target tokens per second. The candidates take turns, update by update, with the same
+batches.
+`memory`: peak resident memory, minus that of the imports. The candidates run one after the other,
+with MALLOC_MMAP_THRESHOLD_=65536 so that freed memory is returned to the system.
+`quality`: validation loss in float32 and in bfloat16, after the same updates from the same seed.
 
-Both loops are bare: model, loss and optimizer, without logging, schedule or validation, so the
-figures compare the updates themselves. Without --train, the embedded corpus is used. The machine
-must be idle; --anyway measures on a busy one, and the report gives its load.
+Both loops consist only of model, loss and optimizer, without logging, schedule or validation, so
+the figures compare the updates themselves. Without --train, the built-in corpus is used. The
+machine must be idle; --anyway measures on a busy machine, and the report gives its load.
 """
 
 import argparse
@@ -57,7 +58,7 @@ from seq2seq.models import Seq2Seq  # noqa: E402
 from seq2seq.training.loss import batch_loss  # noqa: E402
 
 SIZE, SMOOTHING, LR = ModelSize(256, 1024, 3, 4), 0.1, 1e-3
-# Ours, and the baselines of each.
+# Our candidates, with the baselines that each is compared with.
 RIVALS = {"ours": ("plain", "plain-fused"), "ours-bf16": ("plain", "plain-bf16")}
 CANDIDATES = ("plain", "plain-fused", "plain-bf16", "ours", "ours-bf16")
 
@@ -71,7 +72,7 @@ class Trainer:
     loss: Callable[[Batch], Tensor]
 
     def update(self, batch: Batch) -> float:
-        """One update. Returns: seconds."""
+        """Do one update. Returns: the seconds it took."""
         start = time.perf_counter()
         self.optimizer.zero_grad()
         torch.autograd.backward(self.loss(batch))
@@ -136,7 +137,7 @@ def ratios(values: list[float]) -> str:
 
 
 class Update(NamedTuple):
-    """The cost of an update: wall seconds, and CPU seconds of all cores."""
+    """The cost of an update: tokens, wall-clock seconds, and CPU seconds of all cores."""
 
     tokens: int
     wall: float
@@ -144,7 +145,7 @@ class Update(NamedTuple):
 
 
 class Candidate:
-    """A process that trains one candidate, one update per request, and sleeps in between."""
+    """A process that trains one candidate: one update per request, sleeping in between."""
 
     def __init__(self, name: str, options: argparse.Namespace):
         processes = get_context("spawn")
@@ -152,10 +153,10 @@ class Candidate:
         self._process = processes.Process(target=train, args=(there, name, options))
         self._process.start()
         there.close()
-        self._pipe.recv()  # it is ready
+        self._pipe.recv()  # wait until the process is ready
 
     def update(self, index: int) -> Update:
-        """One update, with the batch at `index`."""
+        """Do one update with the batch at `index`."""
         self._pipe.send(index)
         result: Update = self._pipe.recv()
         return result
@@ -164,7 +165,7 @@ class Candidate:
         return cpu_seconds(self._process.pid or 0)
 
     def end(self) -> int:
-        """End the process. Returns: peak memory in bytes, minus memory after the imports."""
+        """End the process. Returns: its peak memory in bytes, minus that after the imports."""
         self._pipe.send(None)
         peak: int = self._pipe.recv()
         self._process.join()
@@ -172,7 +173,7 @@ class Candidate:
 
 
 def train(pipe: Connection, name: str, options: argparse.Namespace) -> None:
-    """The process of a candidate: one update for each index received, until None."""
+    """Run the process of a candidate: do one update for each index received, until None."""
     torch.set_num_threads(options.threads)
     imported = resident()
     corpus, _, vocabulary = corpora(options)
@@ -188,7 +189,7 @@ def train(pipe: Connection, name: str, options: argparse.Namespace) -> None:
 
 
 def memory(options: argparse.Namespace) -> None:
-    """Each candidate alone."""
+    """Measure and print the memory of each candidate, running alone."""
     corpora(options)
     os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"
     peaks = {}
@@ -217,7 +218,7 @@ def quality(options: argparse.Namespace) -> None:
 
 
 def validation_loss(model: nn.Module, valid: Corpus, options: argparse.Namespace) -> float:
-    """Nats per token, in float32, whatever precision the model was trained in."""
+    """The validation loss in nats per token, always computed in float32."""
     assert isinstance(model, Seq2Seq)
     model.eval()
     nll = tokens = 0.0
@@ -229,7 +230,7 @@ def validation_loss(model: nn.Module, valid: Corpus, options: argparse.Namespace
 
 
 def corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus, int]:
-    """Training and validation pairs, encoded, and the size of their vocabulary."""
+    """The encoded training and validation pairs, and the size of their vocabulary."""
     data = DataOptions(
         "benchmark",
         options.source,
@@ -267,10 +268,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--rounds", type=int, default=20, help="measured updates")
     parser.add_argument("--warmup", type=int, default=3, help="updates before the measured ones")
-    parser.add_argument("--updates", type=int, default=500, help="of `quality`")
+    parser.add_argument("--updates", type=int, default=500, help="number of updates of `quality`")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
+    parser.add_argument("--anyway", action="store_true", help="measure even on a busy machine")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Shared by the benchmark scripts: idle machine, interleaved rounds, honest conditions."""
+"""Helpers of the benchmark scripts: idle machine, interleaved rounds, measurement conditions."""
 
 import os
 import platform
@@ -19,22 +19,24 @@ BUSY = 0.15  # cores that other processes may use, on average over a second
 
 
 class BusyMachineError(SystemExit):
-    """Other processes use the cores to be measured."""
+    """Raised if other processes use too much of the CPU for a fair measurement."""
 
 
 @dataclass
 class Load:
-    """The cores that all other processes kept busy, on average."""
+    """The average number of cores that other processes kept busy."""
 
     cores: float = 0.0
 
 
 @contextmanager
 def foreign_load(used_seconds: Callable[[], float] = time.process_time) -> Iterator[Load]:
-    """The load of other processes over the `with` block; 0 on a system that does not report it.
+    """Measure the load by other processes during the `with` block; 0 if the system does not report
+    it.
 
     Args:
-        used_seconds: CPU seconds used so far by what is measured; by default this process.
+        used_seconds: function that returns the CPU seconds used so far by the measured processes;
+            by default those of this process.
     """
     load = Load()
     start, used, busy = time.perf_counter(), used_seconds(), _busy_seconds()
@@ -44,7 +46,7 @@ def foreign_load(used_seconds: Callable[[], float] = time.process_time) -> Itera
 
 
 def _busy_seconds() -> float:
-    """Busy seconds of all cores since the machine started."""
+    """The busy seconds of all cores together since the machine started."""
     if not Path("/proc/stat").is_file():
         return 0.0
     fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
@@ -54,17 +56,17 @@ def _busy_seconds() -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds of a process so far, of all cores; 0 on a system that does not report them."""
+    """The CPU seconds of a process so far, on all cores; 0 if the system does not report them."""
     stat = Path(f"/proc/{pid}/stat")
     if not stat.is_file():
         return 0.0
-    # After the name in brackets, which may contain anything.
+    # The fields follow the name in brackets, which may contain anything.
     fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(pid: int | str = "self") -> int:
-    """Resident bytes of a process; 0 on a system that does not report them."""
+    """The resident bytes of a process; 0 if the system does not report them."""
     status = Path(f"/proc/{pid}/status")
     if not status.is_file():
         return 0
@@ -93,14 +95,14 @@ def await_idle(patience: float = 60.0) -> None:
 def interleave(
     candidates: Mapping[str, Callable[[int], T]], rounds: int, warmup: int
 ) -> dict[str, list[T]]:
-    """Run round 0, 1, ... of every candidate in turn, so that all meet the same disturbances.
+    """Let all candidates take turns, round by round, so that all meet the same disturbances.
 
     Args:
-        candidates: name -> a function of the round that returns its measurement.
-        rounds: measured rounds.
-        warmup: rounds before the measured ones.
+        candidates: functions by name; each takes the number of the round and returns a measurement.
+        rounds: number of measured rounds.
+        warmup: number of rounds before the measured ones.
 
-    Returns: name -> the measurement of each measured round.
+    Returns: the measurements of the measured rounds, by name.
     """
     measured: dict[str, list[T]] = {name: [] for name in candidates}
     for index in range(warmup + rounds):
@@ -112,7 +114,7 @@ def interleave(
 
 
 def spread(values: list[float]) -> str:
-    """`median (lowest - highest)`."""
+    """The values in the form `median (lowest - highest)`."""
     return f"{statistics.median(values):,.0f} ({min(values):,.0f} - {max(values):,.0f})"
 
 

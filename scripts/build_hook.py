@@ -1,5 +1,5 @@
-"""Makes a wheel one for this platform, with SEQ2SEQ_PREBUILT=1: it then has the native decoder,
-compiled for each kind of processor. Called by hatchling, which pyproject.toml tells of it.
+"""A build hook of hatchling: with SEQ2SEQ_PREBUILT=1, it compiles the native decoder for each kind
+of processor and adds it to the wheel, which is then for this platform only.
 """
 
 import os
@@ -15,14 +15,14 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NATIVE = Path("seq2seq", "decoding", "native")
-OLDEST = 17  # the first glibc, 2.17, that such a tag may name
+OLDEST = 17  # minor version of the oldest glibc, 2.17, that such a tag can name
 
 
 class PrebuiltHook(BuildHookInterface):
     """Compiles the native decoder if requested, and names the platform in the tag of the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Raises: SystemExit on another system than Linux, or without a C compiler."""
+        """Compile the decoder. Raises: SystemExit if this is not Linux, or without a C compiler."""
         if os.environ.get("SEQ2SEQ_PREBUILT") != "1" or version == "editable":
             return
         compiler = shutil.which("cc")
@@ -47,5 +47,5 @@ class PrebuiltHook(BuildHookInterface):
 
 
 def newest_glibc(library: bytes) -> list[int]:
-    """The minor versions of glibc 2 whose symbols a library refers to."""
+    """The minor versions of glibc 2 whose symbols a library uses."""
     return [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", library)]

@@ -1,13 +1,13 @@
-"""Install what `make dist` has built, each into an empty environment, and use it there.
+"""Install each file that `make dist` has built into an empty environment, and test it there.
 
     python scripts/check_dist.py dist/*                             # with this Python
-    python scripts/check_dist.py dist/*.whl --python 3.11 3.13      # uv, or the PATH, finds them
+    python scripts/check_dist.py dist/*.whl --python 3.11 3.13      # found by uv, or in the PATH
 
-In a folder outside of the checkout a model is trained for a few updates on the corpus that is in
-the package; it is evaluated, translates, aligns, and answers one request of a client, by the steps
-of scripts/container/Dockerfile: its extras, variables, entry point and health check, but bound to
-this machine alone. Where a wheel has the C of the decoder, a PATH without a compiler must do for
-it. Needs a network, or pip's cache.
+In a folder outside the checkout, the script trains a model for a few updates on the packaged
+corpus, evaluates it, translates and aligns with it, and lets it answer one request of a client. It
+follows scripts/container/Dockerfile (extras, variables, entry point and health check), except that
+the server listens only to this machine. A wheel with the compiled native decoder must work with a
+PATH that has no compiler. Needs a network, or pip's cache.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def find_python(version: str) -> str:
-    """The interpreter of a version. Raises: SystemExit if it is not installed."""
+    """The path of a Python interpreter. Raises: SystemExit if the version is not installed."""
     if uv := shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}"):
         done = subprocess.run([uv, "python", "find", version], capture_output=True, text=True)
         if done.returncode == 0:
@@ -65,7 +65,10 @@ def find_python(version: str) -> str:
 
 
 def check(file: Path, python: str, folder: Path) -> float:
-    """Install a file and use it. Returns: seconds. Raises: CalledProcessError, AssertionError."""
+    """Install a file and test it. Returns: the seconds it took.
+
+    Raises: CalledProcessError or AssertionError if it does not work.
+    """
     start = time.monotonic()
     environment = folder / "environment"
     subprocess.run([python, "-m", "venv", environment], check=True)
@@ -84,11 +87,14 @@ def install(file: Path, environment: Path) -> None:
 def use(environment: Path, folder: Path, has_c: bool) -> None:
     """Train, evaluate, translate, align and serve in a folder.
 
-    Raises: CalledProcessError, AssertionError.
+    Args:
+        has_c: True if the file contains the compiled native decoder.
+
+    Raises: CalledProcessError or AssertionError if a step fails.
     """
     work = folder / "work"
     work.mkdir()
-    # Only what is in the environment: no compiler, and no seq2seq of a checkout.
+    # Use only the environment: no seq2seq of a checkout, and no compiler if none is needed.
     path = environment / "bin" if has_c else f"{environment / 'bin'}:{os.environ['PATH']}"
     variables = {"PATH": str(path), "HOME": str(folder), "LC_ALL": "C.UTF-8"}
     command = str(environment / "bin" / "seq2seq")
@@ -112,9 +118,10 @@ def read_steps() -> dict[str, list[str]]:
 
 
 def serve_and_ask(steps: dict[str, list[str]], model: Path, variables: dict[str, str]) -> None:
-    """Start the service and send one request; the model has learnt too little for a real answer.
+    """Start the service and send one request. The answer may be anything, as the model has learnt
+    too little.
 
-    Raises: OSError, HTTPError, AssertionError.
+    Raises: OSError, HTTPError or AssertionError if the service does not answer.
     """
     assert steps["CMD"] == ["/model"], "the container should serve /model"
     chosen = dict(word.split("=", 1) for word in steps["ENV"])

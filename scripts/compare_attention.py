@@ -1,26 +1,28 @@
-"""Compare attention mechanisms: train them on two files of text, or take the runs of a sweep.
+"""Compare attention mechanisms: train them on two files of text, or use the runs of a sweep.
 
     python scripts/compare_attention.py my.de my.en attn=mha,additive,gqa data.steps=1500
     python scripts/compare_attention.py runs/sweeps/zoo --test data/demo/test.de data/demo/test.en
 
-Two files, source and target, are trained on: what has a = is typed as in `train.py -m` (seed=1,2,
-model=rnn, position=rope), and each combination is a run of train.py, one after another, in
-OUTPUT/runs. Validation and test pairs are held out of the files unless --valid and --test give
-them. The same command again goes on where it was stopped, and trains only what is missing.
+Given two files, source and target, it trains on them. Arguments with a = are options as in
+`train.py -m` (seed=1,2, model=rnn, position=rope); each combination is a run of train.py in
+OUTPUT/runs, one after the other. Validation and test pairs are held out of the files unless --valid
+and --test give them. If it is interrupted, the same command continues and trains only what is
+missing.
 
-Folders are sweeps, or single runs, that have been trained.
+Given folders, it compares the trained runs in them; a folder is a sweep or a single run.
 
-Writes comparison.html, one page for any browser: the table, learning curves, maps of a sentence,
-memory against length; and comparison.md, .csv and .png. One row per mechanism: roles, BLEU and loss
-of the best validation (and BLEU of the test set, translated now with the best weights), parameters,
-speeds, and bytes cached while decoding. Several seeds give a mean and a deviation. The first row is
-the reference (--reference mha, or the best if there is none); the others follow by BLEU.
+Writes comparison.html, a page for any browser with the table, learning curves, attention maps of a
+sentence, and memory against length; also comparison.md, .csv and .png. The table has one row per
+mechanism: roles, BLEU and loss of the best validation (and BLEU of the test set, translated now
+with the best weights), parameters, speeds, and bytes cached while decoding. Several seeds give a
+mean and a deviation. The first row is the reference (--reference mha, or the best mechanism if
+there is no such row); the others follow in the order of BLEU.
 
-Speeds are measured now, all mechanisms taking turns on the same batches in this process: the best
-of the rounds, on an idle machine (--anyway measures on a busy one, as always after a training;
---no-speed leaves them out). Bytes are the growth of the cache from 512 to 1,024 tokens, in all
-layers; `0 + 66,560` is a fixed size. Unfinished runs are named and left out; differences between
-the runs other than attention are named.
+Speeds are measured now: all mechanisms take turns on the same batches in this process, and the best
+round counts. The machine must be idle; --anyway measures on a busy machine, as always after
+training; --no-speed leaves the speeds out. Bytes are the growth of the cache from 512 to 1,024
+tokens, in all layers; `0 + 66,560` means a fixed size. Unfinished runs are listed and left out, and
+differences between the runs other than attention are listed.
 """
 
 import argparse
@@ -80,7 +82,7 @@ def row_of(group: Group, test: Files | None, measured: Speeds | None) -> Row:
 
 
 def score_test(folder: Path, source: Path, reference: Path) -> CorpusScore:
-    """BLEU of a run's best weights, with the search it was configured with."""
+    """BLEU of a run's best weights, with its configured search."""
     print(f"translating {source} with {folder.name}", file=sys.stderr, flush=True)
     translator = Translator.load(folder / "best.ckpt", "cpu")
     translations = translator.translate(list(read_lines(source)))
@@ -90,7 +92,7 @@ def score_test(folder: Path, source: Path, reference: Path) -> CorpusScore:
 
 
 def measure(groups: Sequence[Group], options: argparse.Namespace) -> tuple[dict[str, Speeds], str]:
-    """The speeds of the first run of each mechanism, and the conditions."""
+    """Measure the speeds of the first run of each mechanism. Returns: them, and the conditions."""
     material = Material.of(groups[0].runs[0].saved, options.batches, options.sentences)
     if not options.anyway:
         await_idle()
@@ -104,7 +106,7 @@ def measure(groups: Sequence[Group], options: argparse.Namespace) -> tuple[dict[
 
 
 def compare(folders: Sequence[Path], options: argparse.Namespace) -> None:
-    """Read finished runs, measure them, and write the files."""
+    """Read finished runs, measure them, and write the results."""
     if options.test:
         check_parallel(options.test[0], options.test[1], "scoring")
     runs, skipped = read_runs(folders)
@@ -131,10 +133,10 @@ def compare(folders: Sequence[Path], options: argparse.Namespace) -> None:
 def attempt_sentence(
     options: argparse.Namespace, data: Mapping[str, Any]
 ) -> Sentence | Seq2SeqError:
-    """The sentence whose maps are drawn, from the test set or else the runs' validation set; or the
-    error that explains why no sentence was found.
+    """The sentence whose maps are drawn, from the test set or otherwise from the runs' validation
+    set; or an error that explains why there is none.
 
-    Raises: DataError if the number or text on the command line does not name a sentence.
+    Raises: DataError if the number or text on the command line is not that of a sentence.
     """
     if options.test:
         return find_sentence(options.sentence, read_pairs(options.test), str(options.test[0]))
@@ -142,7 +144,7 @@ def attempt_sentence(
         sides = str(data["source"]), str(data["target"])
         text = find_components(data["valid"], *sides, "data.valid")[0].text
         pairs = list(text.pairs())
-    except DataError as error:  # moved since
+    except DataError as error:  # the files have moved since
         if options.sentence.isdecimal():
             return DataError(f"{error} Type a sentence instead: --sentence TEXT")
         return find_sentence(options.sentence, [], "")
@@ -150,7 +152,7 @@ def attempt_sentence(
 
 
 def train_and_compare(text: Files, overrides: Sequence[str], options: argparse.Namespace) -> None:
-    """Check everything, train what is missing, and compare the runs."""
+    """Check all options and files, train the missing runs, and compare all runs."""
     typed = dict(option.partition("=")[::2] for option in overrides)
     languages = language_of(text, (typed.get("data.source"), typed.get("data.target")))
     given = {"valid": options.valid, "test": options.test}
@@ -167,7 +169,7 @@ def train_and_compare(text: Files, overrides: Sequence[str], options: argparse.N
         return
     trained = [job.folder for job in jobs if job.is_trained]
     if not trained:
-        raise ConfigError("no run has ended, so there is nothing to compare")
+        raise ConfigError("no run is finished, so there is nothing to compare")
     compare(trained, options)
     if options.notes:
         raise ConfigError("\n".join(options.notes))
@@ -180,25 +182,25 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     pair = ("SRC", "REF")
     add("inputs", nargs="+", help="SOURCE TARGET key=value ..., or folders of sweeps or runs")
-    add("--valid", nargs=2, type=Path, metavar=pair, help="validation pairs; else held out")
-    add("--test", nargs=2, type=Path, metavar=pair, help="test pairs, likewise")
+    add("--valid", nargs=2, type=Path, metavar=pair, help="validation pairs (default: held out)")
+    add("--test", nargs=2, type=Path, metavar=pair, help="test pairs (default: held out)")
     add("--sentence", default="1", metavar="N", help="line of the test set for maps, or a text")
-    add("--reference", default="mha", help="the row that ratios refer to")
+    add("--reference", default="mha", help="row that ratios are relative to (%(default)s)")
     add("--no-speed", action="store_true", help="do not measure speeds")
     add("--batches", type=positive, default=4, help="training batches per round")
     add("--sentences", type=positive, default=50, help="sentences translated per round")
     add("--rounds", type=positive, default=5)
-    add("--threads", type=positive, default=torch.get_num_threads(), help="of the measurements")
-    add("-o", "--output", type=Path, help="folder for the results: comparison, or the first sweep")
-    add("--anyway", action="store_true", help="measure on a busy machine, too")
+    add("--threads", type=positive, default=torch.get_num_threads(), help="threads to measure with")
+    add("-o", "--output", type=Path, help="folder of results (comparison, or the first sweep)")
+    add("--anyway", action="store_true", help="measure even on a busy machine")
     parser.set_defaults(notes=[], lead="Runs that were trained before.")
     return parser.parse_intermixed_args()
 
 
 def dispatch(options: argparse.Namespace) -> None:
-    """Two files with options of train.py, or folders.
+    """Train on two files with options of train.py, or compare the runs in folders.
 
-    Raises: ConfigError for anything else.
+    Raises: ConfigError if the arguments are neither.
     """
     paths = [Path(text) for text in options.inputs if is_path(text)]
     overrides = [text for text in options.inputs if not is_path(text)]
@@ -211,12 +213,12 @@ def dispatch(options: argparse.Namespace) -> None:
                 "compare_attention.py my.de my.en attn=mha,additive,gqa"
             )
         options.output = options.output or Path("comparison")
-        options.anyway = True  # who has trained for hours wants the page
+        options.anyway = True  # after hours of training, the user wants the page in any case
         train_and_compare((paths[0], paths[1]), overrides, options)
         return
     if options.valid:
         raise ConfigError(
-            "--valid is for a training; runs in folders have had theirs: leave it out"
+            "--valid is only for training, and runs in folders are already trained: leave it out"
         )
     options.output = options.output or paths[0]
     compare(paths, options)

@@ -1,4 +1,4 @@
-"""The learning curves of a run as a picture, for a page of Markdown."""
+"""Draw the learning curves of a run as a picture for a Markdown page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ TRAIN, VALID = QUIET, "#376cb4"
 
 
 def draw_curves(rows: Sequence[Mapping[str, str]], path: Path) -> None:
-    """Training and validation loss at the left, validation BLEU at the right."""
+    """Draw training and validation loss on the left, validation BLEU on the right."""
     figure = Figure(figsize=(7.2, 2.6), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)

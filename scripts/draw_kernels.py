@@ -1,12 +1,12 @@
-"""Draw docs/images/kernels.png and kernel_width.png: attention as regression by kernels.
+"""Draw docs/images/kernels.png and kernel_width.png: attention as kernel regression.
 
     python scripts/draw_kernels.py [FOLDER]
 
-Keys are the x of 40 noisy points, values their y, queries a fine grid of x.
+Keys are the x of 40 noisy points, values are their y, and queries are a fine grid of x.
 
-`kernels.png` goes from a plain mean to a Gaussian kernel. Above: the output of attention; below:
-its weights, one row per query. `kernel_width.png` shows how the width of the kernel is learnt: the
-output with the learnt width, the error that is minimised, and the width after each step.
+`kernels.png` shows attention with several kernels, from a plain mean to a Gaussian: above its
+output, below its weights, one row per query. `kernel_width.png` shows how the width of the kernel
+is learnt: the output with the learnt width, the error to minimise, and the width after each step.
 """
 
 import math
@@ -26,9 +26,9 @@ from seq2seq.functional.scores import gaussian
 from seq2seq.pages.plots import INK, METADATA, QUIET, RAMP, RULE
 
 POINTS, QUERIES, SPAN = 40, 160, 5.0
-DARKEST = 0.2  # weights above look alike; a mean of 40 is pale
+DARKEST = 0.2  # weights above this have the same colour, so that a mean of 40 is still visible
 POINT, CURVE = "#8eb5e6", "#1c498c"
-STEPS, RATE = 30, 2.0  # of gradient descent in log w
+STEPS, RATE = 30, 2.0  # number of steps and learning rate of gradient descent in log w
 
 
 class Sample(NamedTuple):
@@ -54,7 +54,7 @@ def sample(seed: int = 4) -> Sample:
 
 
 def weights_of(given: Sample) -> dict[str, Tensor]:
-    """Title -> weights (1, 1, T, S)."""
+    """Attention weights (1, 1, T, S) of each kernel, by title."""
 
     def kernel(w: float) -> Tensor:
         return masked_softmax(gaussian(given.q, given.k, torch.tensor([w])))
@@ -68,25 +68,25 @@ def weights_of(given: Sample) -> dict[str, Tensor]:
 
 
 def error_of(given: Sample, w: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean squared error at the points themselves, with a width w (1,)."""
+    """The mean squared error at the points themselves, with a kernel of width w (1,)."""
     weights = masked_softmax(gaussian(given.k, given.k, w), mask)
     return (attend(weights, given.v) - given.v).square().mean()
 
 
 def others() -> Tensor:
-    """(S, S): every point except itself."""
+    """The mask (S, S) that lets each point see all points except itself."""
     return ~torch.eye(POINTS, dtype=torch.bool)
 
 
 class Learning(NamedTuple):
-    """The width before each step of the descent and after the last, and its error."""
+    """The widths before each step and after the last one, and their errors."""
 
     w: list[float]
     error: list[float]
 
 
 def learn_width(given: Sample) -> Learning:
-    """The w that minimises the leave-one-out error, by gradient descent from w = 1 in log w."""
+    """Find the w that minimises the leave-one-out error by gradient descent in log w from w = 1."""
     path = Learning([], [])
     log_w = torch.zeros(1, requires_grad=True)
     for _ in range(STEPS + 1):

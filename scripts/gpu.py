@@ -1,13 +1,14 @@
-"""Check and measure on a GPU, in at most eight minutes: one command, which writes its own page.
+"""Run all checks and measurements on a GPU, in at most eight minutes, and write a page of results.
 
-    python scripts/gpu.py                      # what is on the machine; writes docs/results/gpu.md
-    python scripts/gpu.py --parts kernels      # kernels,training: some parts
-    python scripts/gpu.py --device cpu --tiny --output page.md    # how the script itself is tested
+    python scripts/gpu.py                      # all parts; writes docs/results/gpu.md
+    python scripts/gpu.py --parts kernels      # only some parts, such as kernels,training
+    python scripts/gpu.py --device cpu --tiny --output page.md    # to test the script itself
 
-Each part runs in a process of its own with a time limit. A failure is a line of the page and does
-not stop the others, and the page is written after each part. Without a GPU, the kernels are checked
-in Triton's interpreter on tiny shapes; nothing is measured and no page is written. Texts are random
-pieces, or data/demo. Needs Python 3.11 and torch 2.11, or newer; parts that need more say so.
+Each part runs in a separate process with a time limit. A failed part becomes a line of the page and
+does not stop the others; the page is written after each part. Without a GPU, the kernels are
+checked on tiny shapes in Triton's interpreter; nothing is measured, and no page is written. Texts
+are random pieces, or data/demo. Needs Python 3.11 and torch 2.11, or newer; parts that need more
+say so.
 """
 
 import argparse
@@ -27,17 +28,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # a machine lent for minutes need not install the package
+sys.path.insert(0, str(ROOT))  # so that the package need not be installed
 
 from gpu_bench.rows import FAILED, Row, to_page  # noqa: E402
 
 NEEDED = {"torch": "torch", "numpy": "numpy", "tokenizers": "tokenizers", "filelock": "filelock"}
-SECONDS = 480  # for all
+SECONDS = 480  # time limit of all parts together
 
 
 class Part(NamedTuple):
     title: str
-    seconds: int  # at most
+    seconds: int  # time limit
 
 
 PARTS = {
@@ -52,7 +53,7 @@ PARTS = {
 
 
 def list_missing() -> list[str]:
-    """What this machine lacks, and what to type."""
+    """One message for each requirement that this machine lacks, with what to type."""
     told = []
     if sys.version_info < (3, 11):  # noqa: UP036 - or a SyntaxError elsewhere would say it
         told.append(f"Python 3.11 or newer is needed, not {platform.python_version()}")
@@ -71,7 +72,7 @@ def installed(name: str) -> str:
 
 
 def conditions() -> list[str]:
-    """The devices with their driver, and versions."""
+    """The GPUs with their drivers, and the versions of Python and libraries."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     try:
         ended = subprocess.run(query, capture_output=True, text=True, check=True)
@@ -88,7 +89,7 @@ def conditions() -> list[str]:
 
 
 def run_part(command: Sequence[str], limit: float, interpreted: bool = False) -> list[Row]:
-    """The rows that a process prints, and one more if it fails or is stopped."""
+    """The rows that a process prints, plus a row about the failure if it fails or is stopped."""
     environment = {**os.environ, **({"TRITON_INTERPRET": "1"} if interpreted else {})}
     process = subprocess.Popen(
         command,
@@ -103,7 +104,7 @@ def run_part(command: Sequence[str], limit: float, interpreted: bool = False) ->
     try:
         out, errors = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # with its own processes
+        os.killpg(process.pid, signal.SIGKILL)  # including its child processes
         out, errors = process.communicate()
         failure = f"stopped after {limit:.0f} s"
     if process.returncode and not failure:
@@ -114,7 +115,10 @@ def run_part(command: Sequence[str], limit: float, interpreted: bool = False) ->
 
 
 def run_all(options: argparse.Namespace) -> dict[str, tuple[str, list[Row]]]:
-    """All parts, one after the other; the page is written after each."""
+    """Run all parts one after the other, writing the page after each.
+
+    Returns: the title and the rows of each part.
+    """
     end, done = time.monotonic() + SECONDS, {}
     for name in options.parts:
         title, limit = PARTS[name]
@@ -131,14 +135,14 @@ def run_all(options: argparse.Namespace) -> dict[str, tuple[str, list[Row]]]:
 
 
 def choose_device(options: argparse.Namespace) -> None:
-    """Choose device, parts and page by what this machine has."""
+    """Set the device, the parts and the page according to whether this machine has a GPU."""
     import torch
 
     if options.device == "auto" and not torch.cuda.is_available():
         options.device, options.tiny, options.parts = "cpu", True, ["kernels"]
         print(
             "There is no GPU here: the kernels are checked in Triton's interpreter, on tiny "
-            "shapes. Nothing is measured, and docs/results/gpu.md stays as it is."
+            "shapes. Nothing is measured, and docs/results/gpu.md is not changed."
         )
     elif options.device == "auto":
         options.device = "cuda"
@@ -152,8 +156,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--parts", type=words, default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto")
-    parser.add_argument("--tiny", action="store_true", help="sizes that mean nothing")
-    parser.add_argument("--output", type=Path, help="the page (docs/results/gpu.md)")
+    parser.add_argument("--tiny", action="store_true", help="use tiny sizes, only to test this")
+    parser.add_argument("--output", type=Path, help="page to write (docs/results/gpu.md)")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)  # in a process of its own
     options = parser.parse_args(arguments)
     options.typed = sys.argv[1:] if arguments is None else list(arguments)

@@ -1,12 +1,12 @@
-"""Put placeholders into parallel text, so that a model learns to copy them.
+"""Insert placeholders into parallel text, so that a model learns to copy them.
 
     seq2seq align runs/demo --source train.de --target train.en -o train.align
     python scripts/make_placeholders.py train.de train.en train.align -o placeholders
 
-In each pair, one or two words that are linked to each other and to nothing else become the same
-placeholder on both sides: {name}, %s, %(x)d, an address or a tag, with words of the text for names.
-Pairs without such words are left out. Writes placeholders.de and placeholders.en, to be trained on
-beside the text itself.
+In each pair, the script finds a source and a target word that are linked only to each other, and
+replaces both by the same placeholder: {name}, %s, %(x)d, an address or a tag, whose names are words
+of the text. It does so once or twice per pair, and leaves out pairs without such words. It writes
+placeholders.de and placeholders.en; train on them in addition to the text itself.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def placeholder(names: list[str], generator: random.Random) -> str:
 
 
 def single_links(line: str) -> Iterator[tuple[int, int]]:
-    """The links i-j of words that have no other link."""
+    """The links i-j whose two words have no other links."""
     links = [(int(i), int(j)) for i, j in (link.split("-") for link in line.split())]
     of_source, of_target = Counter(i for i, _ in links), Counter(j for _, j in links)
     return ((i, j) for i, j in links if of_source[i] == of_target[j] == 1)
@@ -40,7 +40,7 @@ def single_links(line: str) -> Iterator[tuple[int, int]]:
 def with_placeholders(
     source: str, target: str, links: str, names: list[str], generator: random.Random
 ) -> tuple[str, str] | None:
-    """The pair with one or two words replaced; None if there is none to replace."""
+    """A pair with one or two words replaced by placeholders; None if no word can be replaced."""
     words = source.split(" "), target.split(" ")
     possible = [
         (i, j)
@@ -62,8 +62,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for name in ("source", "target", "links"):
-        parser.add_argument(name, type=Path, help="a line for each pair")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="without the language")
+        parser.add_argument(name, type=Path, help="file with a line for each pair")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="prefix of the files to write"
+    )
     parser.add_argument("--seed", type=int, default=1)
     try:
         make(parser.parse_args())

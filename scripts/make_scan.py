@@ -1,16 +1,17 @@
-"""SCAN: commands of a small grammar and the actions they mean, a symbolic task.
+"""Make the data of SCAN, a symbolic task: commands of a small grammar and the actions they mean.
 
     python scripts/make_scan.py                               # data/scan: a fifth is for tests
     python scripts/make_scan.py --split length                # data/scan_length: longer outputs
     python scripts/make_scan.py --split length --cut-off 26   # data/scan_length_26
     python scripts/make_scan.py --split jump                  # data/scan_jump: a new verb
 
-All 20,910 commands of the grammar, in the splits of Lake and Baroni 2018, arXiv:1711.00350.
-`simple` draws at random; a tenth of its test commands is the validation set. `length` trains on
-outputs of at most 22 actions, or --cut-off (as Newman et al. 2020, arXiv:2010.07174), and tests on
-the longer ones. `jump` (addprim_jump) trains on all commands without the verb, and on `jump` alone
-as a tenth of the pairs; it tests on the others with it. The last two set 400 training pairs aside
-for validation: they show that training went well, and nothing of what is tested.
+The data are all 20,910 commands of the grammar, in the splits of Lake and Baroni 2018,
+arXiv:1711.00350. `simple` is a random split, with a tenth of the test commands for validation.
+`length` trains on outputs of at most 22 actions, or --cut-off (as in Newman et al. 2020,
+arXiv:2010.07174), and tests on longer ones. `jump` (addprim_jump) trains on all commands without
+that verb, and on the command `jump` alone, which makes up a tenth of the pairs; it tests on all
+other commands with the verb. The last two use 400 training pairs for validation, which show whether
+training went well, but not how well the model generalises to the tests.
 """
 
 import argparse
@@ -26,9 +27,9 @@ VERBS = ("walk", "look", "run", "jump")
 SIDES = ("left", "right")
 TIMES = {"twice": 2, "thrice": 3}
 CUT_OFF = 22  # actions
-VALID = 400  # pairs of training set aside, except of the simple split
+VALID = 400  # training pairs set aside for validation, except in the simple split
 NOVEL = "jump"
-SHARE = 10  # `jump` alone is every tenth training pair, as in the original
+SHARE = 10  # the command `jump` is one in ten training pairs, as in the original
 
 
 def main() -> None:
@@ -52,10 +53,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--cut-off",
         type=int,
-        help=f"of --split length: longest output of training ({CUT_OFF})",
+        help=f"with --split length: actions in the longest training output ({CUT_OFF})",
     )
-    parser.add_argument("-o", "--output", type=Path, help="by default a folder of data/")
-    parser.add_argument("--seed", type=int, default=1, help="of the split (%(default)s)")
+    parser.add_argument("-o", "--output", type=Path, help="folder to write (in data/)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the split (%(default)s)")
     arguments = parser.parse_args()
     if arguments.cut_off is not None and arguments.split != "length":
         parser.error(f"--cut-off is for --split length, not for {arguments.split}")
@@ -63,7 +64,9 @@ def parse() -> argparse.Namespace:
     if arguments.output is not None and arguments.output.is_file():
         parser.error(f"-o {arguments.output} is a file: give the name of a folder")
     if not 1 <= arguments.cut_off < 48:
-        parser.error(f"--cut-off {arguments.cut_off}: outputs have 1 to 48 actions, so 1 to 47")
+        parser.error(
+            f"--cut-off {arguments.cut_off} should be 1 to 47: outputs have 1 to 48 actions"
+        )
     return arguments
 
 
@@ -106,7 +109,7 @@ def write_parts(parts: Parts, folder: Path) -> None:
 
 
 def sentences() -> Iterator[Pair]:
-    """A phrase, or two; with `after`, the second is done first."""
+    """All commands: one phrase, or two joined by `and` or `after`, which reverses their order."""
     every = list(phrases())
     yield from every
     for (first, one), (second, two) in product(every, every):
@@ -115,7 +118,7 @@ def sentences() -> Iterator[Pair]:
 
 
 def phrases() -> Iterator[Pair]:
-    """A motion, once or several times."""
+    """All phrases: a motion, done once or several times."""
     for words, actions in motions():
         yield words, actions
         for times, count in TIMES.items():
@@ -123,7 +126,7 @@ def phrases() -> Iterator[Pair]:
 
 
 def motions() -> Iterator[Pair]:
-    """A verb alone, or with a direction: a side, the opposite side, or all around."""
+    """All motions: a verb alone, or with a direction (a side, the opposite side, or all around)."""
     for verb in VERBS:
         yield [verb], [action(verb)]
     for verb, side in product((*VERBS, "turn"), SIDES):

@@ -1,9 +1,9 @@
-"""Make the site in site/ from docs/, with the README as front page, and the papers.
+"""Build the documentation site in site/ from docs/, with the README as its front page.
 
     pip install -e '.[site]' && python scripts/make_site.py      # or: make site
 
-A link to a file that is not a page of the site, such as a script, becomes plain text. Any other
-dead link is an error.
+CONTRIBUTING, CHANGELOG and similar files become pages, too. A link to a file that is not a page of
+the site, such as a script, becomes plain text. Any other dead link is an error.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, SITE = ROOT / "build" / "site", ROOT / "site"
-# Where pages outside of docs/ go.
+# Files outside of docs/, and their pages in the site.
 PAPERS = {"README.md": "index.md", "data/README.md": "data-readme.md"}
 PAPERS |= {name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
@@ -45,15 +45,15 @@ def main() -> None:
 
 
 def documents() -> list[Path]:
-    """Pages and pictures. The examples are code, with a page that describes them."""
+    """The pages and pictures in docs/, without the examples, which are code."""
     kinds = {".md", ".png", ".svg"}
     files = [path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in kinds]
     return [path for path in files if "examples" not in path.relative_to(ROOT / "docs").parts]
 
 
 def with_links_of_site(text: str, name: Path, pages: dict[Path, Path]) -> str:
-    """The text of a page, its repository-relative links rewritten as relative links of the
-    site.
+    """The text of a page, with links between files of the repository changed into links between
+    pages of the site.
     """
     here = pages[name].parent
 

@@ -1,10 +1,10 @@
-"""Strings of random letters to copy or to reverse: short ones for training, longer ones for tests.
+"""Make strings of random letters to copy or to reverse: short for training, also longer for tests.
 
     python scripts/make_strings.py                # data/copy and data/reverse
 
-A folder has the files PART.source and PART.target of four parts: train, valid, test (as long as in
-training) and beyond (longer). Both tasks have the same sources. No string of more than three
-symbols is in training and in a test or in validation.
+Each folder has files PART.source and PART.target for four parts: train, valid, test (strings as
+long as in training) and beyond (longer strings). Both tasks have the same sources. Training strings
+of more than three symbols do not occur in tests or validation.
 """
 
 import argparse
@@ -23,15 +23,15 @@ TASKS: dict[str, Callable[[String], String]] = {
     "reverse": lambda symbols: symbols[::-1],
 }
 SEED = 1
-TRAINED, LONGEST = 20, 40  # symbols of the longest string of training, and of the tests
-PAIRS = 40_000  # in training, about as many of each length
+TRAINED, LONGEST = 20, 40  # symbols in the longest string of training, and of the tests
+PAIRS = 40_000  # training pairs, about equally many of each length
 EACH = 50  # strings of each length in a test
-VALID = 10  # likewise for validation
-FEW = 3  # symbols of strings so short that training has most of them anyway
+VALID = 10  # strings of each length in validation
+FEW = 3  # symbols; strings this short are so few that training has most of them anyway
 
 
 def write_strings(folder: Path, task: str, seed: int = SEED) -> None:
-    """Write the parts of a task, which depend on the seed alone."""
+    """Write the parts of a task, which depend only on the seed."""
     draw = random.Random(seed)
     short, long = range(1, TRAINED + 1), range(TRAINED + 1, LONGEST + 1)
     parts = {

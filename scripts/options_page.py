@@ -1,9 +1,9 @@
-"""Write docs/options.md: every option of conf/ with its value and its meaning.
+"""Write docs/options.md, which lists every option in conf/ with its value and meaning.
 
     python scripts/options_page.py
 
-The comments of conf/ are the help texts of the classes that check the options (a test compares
-them); the ranges come from these classes.
+Meanings are the comments in conf/, which equal the help texts in the classes that check the options
+(a test compares them). Ranges come from these classes.
 """
 
 import math
@@ -40,15 +40,15 @@ that it builds on and its other options, with values that differ, and explains w
 
 
 class Option(NamedTuple):
-    """A line of a file of conf/."""
+    """An option in a file of conf/."""
 
-    key: str  # with the nodes above it: checkpoint.every
+    key: str  # full name, such as checkpoint.every
     value: str
-    meaning: str  # its comment
+    meaning: str  # comment
 
 
 def options(file: Path) -> Iterator[Option]:
-    """The values that a file sets, in order, without nodes and the list of defaults."""
+    """The options that a file sets, in order; nodes and the list of defaults are left out."""
     above: list[tuple[int, str]] = []
     for line in file.read_text(encoding="utf-8").splitlines():
         match = SETTING.fullmatch(line)
@@ -64,7 +64,7 @@ def options(file: Path) -> Iterator[Option]:
 
 
 def title(file: Path) -> str:
-    """The first comment of a file: what the option is, and its source."""
+    """The comment at the beginning of a file, which says what it chooses, and its source."""
     lines = []
     for line in file.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
@@ -75,7 +75,7 @@ def title(file: Path) -> str:
 
 
 def bases(file: Path) -> list[Path]:
-    """The files of its group that a file builds on."""
+    """The files of the same group that a file builds on."""
     head = file.read_text(encoding="utf-8").partition("_self_")[0]
     return [file.with_stem(name) for name in re.findall(r"^  - (\w+)(?: +#.*)?$", head, re.M)]
 
@@ -85,7 +85,7 @@ def groups() -> list[Path]:
 
 
 def declared() -> dict[str, Declaration]:
-    """The options that classes declare, by their names on the command line of training."""
+    """The options that classes declare, by their full names on the command line of training."""
     nodes: list[tuple[str, Any]] = [(f"{node}.", owner) for node, owner in PLAIN_NODES.items()]
     nodes += [("", RunOptions), ("data.", DataOptions), ("data.augment.", AugmentOptions)]
     nodes += [("decode.", owner) for owner in (*SEARCHES.values(), EngineOptions)]
@@ -97,11 +97,13 @@ def declared() -> dict[str, Declaration]:
 
 
 def describe_range(option: str) -> str:
-    """` (0 to 10)`, ` (at least 0)`, ` (0 to below 1)`; empty if any value will do."""
+    """The range of an option as text: ` (0 to 10)`, ` (at least 0)`, ` (0 to below 1)`; empty if it
+    has no range.
+    """
     declaration = declared().get(option)
     if declaration is None or declaration.option.minimum == -math.inf:
         return ""
-    _, _, minimum, maximum, below = declaration.option
+    _, _, minimum, maximum, below, _ = declaration.option
     if below < math.inf:
         return f" ({minimum:,} to below {below:,})"
     return f" (at least {minimum:,})" if maximum == math.inf else f" ({minimum:,} to {maximum:,})"
@@ -116,7 +118,7 @@ def table(listed: Iterable[Option], node: str = "") -> str:
 
 
 def shared_options(files: Iterable[Path]) -> dict[str, Option]:
-    """The options that several files explain in the same words, with the commonest value."""
+    """The options that several files explain in the same words, with their most common values."""
     lines = [
         option
         for file in files
@@ -132,7 +134,7 @@ def shared_options(files: Iterable[Path]) -> dict[str, Option]:
 
 
 def inherited_options(file: Path) -> dict[str, Option]:
-    """The options that the bases of a file explain."""
+    """The options that are explained in the files that a file builds on."""
     inherited: dict[str, Option] = {}
     for base in bases(file):
         inherited |= inherited_options(base)
@@ -141,7 +143,9 @@ def inherited_options(file: Path) -> dict[str, Option]:
 
 
 def section(file: Path, shared: Mapping[str, Option]) -> Iterator[str]:
-    """What a file is, what it builds on, its options by name, and those that it explains."""
+    """The section about a file: its title, the file it builds on, its options, and the meanings of
+    the options that only it explains.
+    """
     group = file.parent.name
     yield f"### `{group}={file.stem}`\n\n{title(file)}"
     known = {**shared, **inherited_options(file)}

@@ -1,4 +1,4 @@
-"""The Transformer of a tutorial over torch.nn.Transformer, and ours of the same sizes: rivals."""
+"""Two Transformers of equal sizes to compare: a tutorial's, with torch.nn.Transformer, and ours."""
 
 import math
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from seq2seq.models import Seq2Seq, build_model
 
 
 class ModelSize(NamedTuple):
-    """Widths, layers of each stack, and heads of a Transformer."""
+    """The widths, number of layers per stack, and number of heads of a Transformer."""
 
     dim: int
     ffn: int
@@ -22,7 +22,7 @@ class ModelSize(NamedTuple):
 
 
 class Plain(nn.Module):
-    """As in a tutorial: embeddings, sinusoids, torch.nn.Transformer, a projection."""
+    """A model as in a tutorial: embeddings, sinusoids, torch.nn.Transformer, output projection."""
 
     def __init__(self, size: ModelSize, vocabulary: int):
         super().__init__()
@@ -56,8 +56,12 @@ class Plain(nn.Module):
 
 
 def our_config(size: ModelSize, tie: str = "none", **attention: Any) -> dict[str, Any]:
-    """Options for `build_model`: the same sizes, dropout in the same places, and no tied matrices,
-    as in the plain loop; `tie` and options of the attentions change that.
+    """Options for `build_model` that match the plain model: equal sizes, dropout in the same
+    places, and no tied matrices.
+
+    Args:
+        tie: option of the model; `none` as in the plain model.
+        attention: options of all attentions to change.
     """
     options = {
         "name": "multihead",

@@ -1,11 +1,11 @@
-"""Fetch the Multi30k corpus (task 1: image captions in English, German and French).
+"""Download the Multi30k corpus (task 1: image captions in English, German and French).
 
     python scripts/prepare_multi30k.py [--languages en de fr] [--out data/multi30k] [--from FOLDER]
     python scripts/prepare_multi30k.py --tok     lower-cased, normalised, tokenised, as in papers
 
-Every file is checked against its SHA-256 before it gets its name, and existing files are kept, so
-an interrupted run is simply repeated. Then: python train.py data=multi30k, or data=multi30k_tok for
-the second form.
+Every file is verified by its SHA-256 before it gets its final name, and existing files are kept, so
+after an interruption simply run the same command again. Then: python train.py data=multi30k, or
+data=multi30k_tok for the tokenised form.
 
 The captions derive from Flickr30K and are for research and education, not for commercial use. Cite
 Elliott et al. 2016 (W16-3210), Elliott et al. 2017 (W17-4718) and Barrault et al. 2018 (W18-6402).
@@ -26,7 +26,7 @@ URL = (
     "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/"
 )
 DEFAULT_OUT = Path(__file__).resolve().parent.parent / "data" / "multi30k"
-TOK = ".lc.norm.tok"  # in the names of the tokenised files
+TOK = ".lc.norm.tok"  # part of the names of the tokenised files
 CHECKSUMS = {
     "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
     "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
@@ -50,11 +50,11 @@ CHECKSUMS = {
 
 
 class PrepareError(Exception):
-    """A file could not be fetched; the message says what to do."""
+    """Raised if a file cannot be fetched; the message says what to do."""
 
 
 def names_of(languages: Sequence[str], tokenised: bool) -> list[str]:
-    """The files of some languages in one of the two forms, in the order of CHECKSUMS."""
+    """The names of the files in these languages, raw or tokenised, in the order of CHECKSUMS."""
     names = [name for name in CHECKSUMS if (TOK in name) == tokenised]
     return [name for name in names if name.removesuffix(".gz").rpartition(".")[2] in languages]
 
@@ -64,10 +64,11 @@ def address(name: str) -> str:
 
 
 def fetch(name: str, out: Path, local: Path | None) -> str:
-    """Copy one file into a folder, from another folder or from the network.
+    """Copy one file into a folder, from the network or from a local folder.
 
-    Returns: what was done, in one word.
-    Raises: PrepareError; the folder is then unchanged.
+    Returns: `kept`, `downloaded` or `copied`.
+    Raises: PrepareError if the file cannot be fetched or is not the published one; the folder is
+        then unchanged.
     """
     file = out / name
     if file.exists():

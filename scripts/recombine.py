@@ -1,12 +1,13 @@
-"""New sentences from halves of a corpus's sentences: more text for a teacher to translate.
+"""Make new sentences from halves of a corpus's sentences: more text for a teacher to translate.
 
     python scripts/recombine.py my/train.en --before in,on,with,at,near > my/in/more.txt
 
-Each sentence is cut before one of the given words and continued like another sentence with that
+Each sentence is cut before one of the given words, and continued like another sentence with that
 word: `two men sit | on a bench` and `a cat sleeps | on the roof` give `two men sit on the roof`.
-They need not be true, only grammatical, and cost nothing. Prefer real text of your domain, if there
-is any. The words stand between spaces, so the text should be tokenised or the words not next to
-punctuation. A sentence of the corpus, or one twice, is not written; the same seed gives the same.
+New sentences need not be true, only grammatical, and cost nothing; but if there is real text of
+your domain, prefer it. Words are separated by spaces, so the text should be tokenised, or the given
+words should not be next to punctuation. Sentences of the corpus and duplicates are not written. The
+same seed gives the same sentences.
 """
 
 import argparse
@@ -23,8 +24,14 @@ from seq2seq.data.text.lines import read_lines
 def recombine(
     sentences: Sequence[str], before: Collection[str], *, times: int, seed: int
 ) -> Iterator[str]:
-    """At most `times` new sentences for each one, cut at random before one of the words."""
-    ends: defaultdict[str, list[str]] = defaultdict(list)  # by their first word
+    """Make new sentences.
+
+    Args:
+        sentences: sentences of the corpus.
+        before: words before which a sentence may be cut; the cut is drawn at random.
+        times: maximum number of new sentences for each sentence.
+    """
+    ends: defaultdict[str, list[str]] = defaultdict(list)  # second halves, by first word
     cuts = []
     for words in map(str.split, sentences):
         places = [i for i, word in enumerate(words) if i and word in before]
@@ -46,8 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("file", type=Path, help="sentences, one per line; .gz too")
-    parser.add_argument("--before", required=True, metavar="WORDS", help="such as in,on,with")
-    parser.add_argument("--times", type=int, default=2, help="new ones for each (%(default)s)")
+    parser.add_argument(
+        "--before", required=True, metavar="WORDS", help="words to cut before, such as in,on,with"
+    )
+    parser.add_argument(
+        "--times", type=int, default=2, help="new sentences for each sentence (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     try:

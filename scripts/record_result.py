@@ -1,12 +1,12 @@
-"""Record the result of a recipe: docs/results/NAME.md, its learning curves, and their data.
+"""Record the result of a recipe: write docs/results/NAME.md and its learning curves.
 
     python train.py experiment=multi30k_en_de hydra.run.dir=runs/recipes/multi30k_en_de
     seq2seq average runs/recipes/multi30k_en_de --last 10
     python scripts/record_result.py runs/recipes/multi30k_en_de --average 10 --test TEST.en TEST.de
 
-The page is named after the experiment, or --name. It has the commands, the conditions, the scores
-with signatures and intervals, and the SHA-256 of the translations, but no line of the corpus. The
-same commands on the same machine should give the same page.
+The page is named after the experiment, or --name. It contains the commands, the conditions, the
+scores with signatures and intervals, and the SHA-256 of the translations, but no line of the
+corpus. The same commands on the same machine should give the same page.
 """
 
 import argparse
@@ -33,16 +33,16 @@ from seq2seq.pages.charts import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF, RESULTS = ROOT / "conf", ROOT / "docs" / "results"
-# An absolute path, as a value or in a list or mapping: not the slash inside a/b.
+# An absolute path, as a value or inside a list or mapping, but not the slash inside a/b.
 PATH = re.compile(r"(?<![^=\[,: ])/[^],} ]+")
-# Only other options refer to these.
+# Options that have no effect except through other options that refer to them.
 REFERRED = (".data.steps", ".data.vocab_size")
-# Entries of result.json that a page needs; those of older versions lack some.
+# Entries of result.json that a page needs; older versions did not write all of them.
 NEEDED = ("seconds", "device", "devices", "threads", "torch")
 
 
 class Evaluated(NamedTuple):
-    """A test set: the command that scored it, and the output of `seq2seq evaluate --json`."""
+    """An evaluated test set: the command, and the output of `seq2seq evaluate --json`."""
 
     command: str
     result: dict[str, Any]
@@ -55,26 +55,31 @@ def evaluate(run: Path, model: Path, test: Sequence[Path], options: Sequence[str
     )
     if done.returncode:
         raise Seq2SeqError(f"{' '.join(typed)} ended with {done.returncode}: {done.stderr.strip()}")
-    # The same text, whether or not it is compressed here.
+    # The page names the uncompressed files, even if they are compressed here.
     files = [shorten_path(path, run).removesuffix(".gz") for path in test]
     shown = ["seq2seq", "evaluate", str(model), *files, *options]
     return Evaluated(shlex.join(shown), json.loads(done.stdout))
 
 
 def overrides(run: Path) -> list[str]:
-    """The arguments of train.py, as the run recorded them."""
+    """The arguments of train.py that the run recorded."""
     return [str(each) for each in OmegaConf.load(run / ".hydra" / "overrides.yaml")]
 
 
 def experiment_of(run: Path) -> str:
-    """The recipe of a run. Raises: Seq2SeqError if the run is unfinished, or has no recipe."""
+    """The name of a run's recipe.
+
+    Raises: Seq2SeqError if the run is unfinished, or used no recipe.
+    """
     for needed in (".hydra/overrides.yaml", "metrics.csv", "data.json", "result.json"):
         if not (run / needed).is_file():
             raise Seq2SeqError(f"there is no {run / needed}: give the folder of a finished run")
     words = (each.partition("=") for each in overrides(run))
     typed = [value for key, _, value in words if key == "experiment"]
     if not typed or not recipe(typed[0]).is_file():
-        raise Seq2SeqError(f"{run} has no recipe: python train.py experiment=NAME, of {CONF}")
+        raise Seq2SeqError(
+            f"{run} was not trained by a recipe of {CONF}: python train.py experiment=NAME"
+        )
     return typed[0]
 
 
@@ -83,7 +88,7 @@ def recipe(name: str) -> Path:
 
 
 def training_command(run: Path) -> str:
-    """The command of a run, with FOLDER for the folders of this machine, and without `resume`."""
+    """The command that repeats a run, with FOLDER for folders of this machine, without `resume`."""
     typed = [each for each in overrides(run) if not each.startswith("resume=")]
     words = [PATH.sub(lambda path: shorten_path(Path(path[0]), run), word) for word in typed]
     result = result_of(run)
@@ -92,7 +97,9 @@ def training_command(run: Path) -> str:
 
 
 def shorten_path(path: Path, run: Path) -> str:
-    """A path with FOLDER in place of the common folder of the run's inputs, or of its parent."""
+    """A path in which FOLDER replaces the common folder of the run's inputs; if it is not there,
+    its parent.
+    """
     if not path.is_absolute():
         return str(path)
     typed = {each for word in overrides(run) for each in PATH.findall(word)}
@@ -103,11 +110,11 @@ def shorten_path(path: Path, run: Path) -> str:
 
 
 def list_changes(run: Path) -> list[str]:
-    """Options whose values have changed since, under the same command: old and new value."""
+    """The options for which the same command would now give another value than in the run."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         configs = OmegaConf.load(run / ".hydra" / "config.yaml"), compose("train", overrides(run))
     then, now = (_resolve(config) for config in configs)
-    # A new option had its default value.
+    # An option that the run lacks is new, and had its default value.
     return [
         f"`{name[1:]}` was {one}, and is {other}"
         for name, one, other in list_differences(then, now, "")
@@ -116,12 +123,15 @@ def list_changes(run: Path) -> list[str]:
 
 
 def _resolve(config: Any) -> Any:
-    config.run_name = "any"  # by default it needs the Hydra of a run
+    config.run_name = "any"  # the default can only be resolved within a run
     return OmegaConf.to_container(config, resolve=True)
 
 
 def result_of(run: Path) -> dict[str, Any]:
-    """Raises: Seq2SeqError if a run of an older version did not record time and machine."""
+    """The result that a run recorded.
+
+    Raises: Seq2SeqError if an older version wrote it without time and machine.
+    """
     path = run / "result.json"
     result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if missing := [name for name in NEEDED if name not in result]:
@@ -138,7 +148,7 @@ def machine(run: Path) -> str:
 
 def minutes(run: Path) -> str:
     resumed = any(each.startswith("resume=") for each in overrides(run))
-    parts = ", all its parts together" if resumed else ""
+    parts = ", all parts together" if resumed else ""
     return f"{result_of(run)['seconds'] / 60:.0f} minutes{parts}"
 
 
@@ -176,9 +186,9 @@ def page(
         f"| updates | {result['steps']:,} |",
         f"| seed | {saved.config['order']['seed']} |",
         f"| precision | {saved.config['update']['precision']} |",
-        f"| wall time of the fit, validations included | {minutes(run)} |",
+        f"| training time, including validations | {minutes(run)} |",
         f"| machine | {machine(run)} |",
-        *([f"| beside it | {options.beside} |"] if options.beside else []),
+        *([f"| conditions | {options.beside} |"] if options.beside else []),
         *(f"| changed since | {each} |" for each in list_changes(run)),
         f"| best validation, {result['monitor']} | {best} |",
         "",
@@ -186,7 +196,7 @@ def page(
         "",
         f"![learning curves]({name}.png)",
         "",
-        f"Drawn from [{name}.csv]({name}.csv), the metrics.csv of the run.",
+        f"The curves are drawn from [{name}.csv]({name}.csv), the metrics.csv of the run.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -217,9 +227,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", help="name of the page; default: the experiment")
     parser.add_argument("--test", type=Path, nargs=2, action="append", required=True)
     parser.add_argument(
-        "--average", type=int, help="use RUN/average.ckpt, of this many last checkpoints"
+        "--average", type=int, help="use RUN/average.ckpt, the mean of this many last checkpoints"
     )
-    parser.add_argument("--beside", help="other load of the machine meanwhile")
+    parser.add_argument("--beside", help="other load on the machine during training")
     parser.add_argument("--metrics", help="as in seq2seq evaluate")
     options = parser.parse_args(arguments)
     options.experiment = experiment_of(options.run)

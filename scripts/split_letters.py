@@ -1,16 +1,18 @@
-"""Tables of words into files of letters, for tasks inside a word: inflection, spelling to sound.
+"""Convert tables of words into files of letters, for inflection and for spelling to sound.
 
     python scripts/split_letters.py inflection fin.trn fin.dev fin.tst
     python scripts/split_letters.py g2p ice_train.tsv ice_dev.tsv ice_test.tsv
     seq2seq translate RUN < data/inflection/test.lemma | python scripts/split_letters.py join
 
-The tables are those of SIGMORPHON and UniMorph, their columns separated by tabs. Inflection: a
-lemma, an inflected form and its features, `V;PST;3;SG`, in whichever column semicolons are; without
-forms, only sources are written. Spelling to sound (g2p): a word, then its sounds, spaces between.
+The tables are in the format of SIGMORPHON and UniMorph, with columns separated by tabs. For
+inflection, the columns are a lemma, an inflected form and its features, `V;PST;3;SG`; the column
+with semicolons is taken for the features. Without a column of forms, only sources are written. For
+spelling to sound (g2p), the columns are a word and its sounds, which are separated by spaces.
 
-A letter is a code point: of lemmas and forms in composed normal form (NFC), of words to be spoken
-in decomposed form (NFD), since these need no way back, and accents, voicing marks and the parts of
-Korean syllables have sounds of their own. A space in a word becomes `␣`; `join` turns it back.
+A letter is a code point. Lemmas and forms are in composed normal form (NFC). Words to be spoken are
+in decomposed form (NFD), because accents, voicing marks and the parts of Korean syllables have
+sounds of their own, and such words need not be restored. A space in a word becomes `␣`; `join`
+restores words and spaces.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from seq2seq.data.text.lines import read_lines
 PARTS = ("train", "valid", "test")
 SPACE = "\N{OPEN BOX}"
 Row = list[str]  # the columns of a line
-Table = dict[str, list[str]]  # by suffix, the lines of a file
+Table = dict[str, list[str]]  # the lines of each file, by suffix
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             sys.stdout.writelines(map(join, sys.stdin))
             sys.stdout.flush()
-        except BrokenPipeError:  # a reader that has seen enough
+        except BrokenPipeError:  # the reader has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if not 1 <= len(options.files) <= len(PARTS):
@@ -59,7 +61,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def convert(task: str, files: list[Path], folder: Path) -> None:
-    """Write the files of letters of each table. Raises: DataError; no file is then written."""
+    """Write the files of letters of each table.
+
+    Raises: DataError if a table is faulty; no file is written then.
+    """
     splits: dict[str, Callable[[list[Row]], Table]] = {"inflection": inflection, "g2p": g2p}
     tables = [splits[task](read_table(file)) for file in files]
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,9 +76,10 @@ def convert(task: str, files: list[Path], folder: Path) -> None:
 
 
 def read_table(file: Path) -> list[Row]:
-    """The columns of every line that is not blank, without spaces around them. Raises: DataError
-    if a line has fewer than two columns or not as many as the first line, or if a column is empty
-    or contains SPACE.
+    """The stripped columns of every line that is not blank.
+
+    Raises: DataError if a line has fewer than two columns or not as many as the first line, or if a
+        column is empty or contains SPACE.
     """
     rows: list[Row] = []
     for number, line in enumerate(read_lines(file), 1):
@@ -85,8 +91,8 @@ def read_table(file: Path) -> list[Row]:
             expected = len(rows[0]) if rows else "two or more"
             raise DataError(f"{where}: {len(row)} column(s) between tabs, expected {expected}")
         if "" in row or SPACE in line:
-            wrong = f"contains {SPACE}, which stands for a space" if SPACE in line else "is empty"
-            raise DataError(f"{where}: a column {wrong}. Correct the line, or take it out")
+            wrong = f"contains {SPACE}, which marks a space" if SPACE in line else "is empty"
+            raise DataError(f"{where}: a column {wrong}. Correct the line, or remove it")
         rows.append(row)
     if not rows:
         raise DataError(f"{file} has no examples")
@@ -94,7 +100,9 @@ def read_table(file: Path) -> list[Row]:
 
 
 def inflection(rows: list[Row]) -> Table:
-    """Features in angle brackets before the letters of the lemma, and the letters of the form."""
+    """The lines for inflection. Sources are the features in angle brackets and the letters of the
+    lemma; targets are the letters of the form.
+    """
     columns = range(len(rows[0]) - 1, 0, -1)
     features = max(columns, key=lambda column: sum(";" in row[column] for row in rows))
     forms = [column for column in reversed(columns) if column != features]
@@ -105,7 +113,7 @@ def inflection(rows: list[Row]) -> Table:
 
 
 def g2p(rows: list[Row]) -> Table:
-    """The letters of a word, and its sounds as they are."""
+    """The lines for spelling to sound: the letters of the words, and their sounds unchanged."""
     return {
         "letters": [letters(row[0], "NFD") for row in rows],
         "phones": [unicodedata.normalize("NFC", row[1]) for row in rows],
@@ -113,18 +121,18 @@ def g2p(rows: list[Row]) -> Table:
 
 
 def brackets(features: str) -> str:
-    """`V;PST` -> `<V> <PST>`."""
+    """Put features into angle brackets: `V;PST` -> `<V> <PST>`."""
     names = ("_".join(name.split()) for name in features.split(";"))
     return " ".join(f"<{name}>" for name in names if name)
 
 
 def letters(word: str, form: Literal["NFC", "NFD"] = "NFC") -> str:
-    """`ab c` -> `a b ␣ c`."""
+    """Split a word into letters: `ab c` -> `a b ␣ c`."""
     return " ".join(SPACE if c.isspace() else c for c in unicodedata.normalize(form, word))
 
 
 def join(line: str) -> str:
-    """`a b ␣ c` -> `ab c`."""
+    """Join letters into words: `a b ␣ c` -> `ab c`."""
     return line.replace(" ", "").replace(SPACE, " ")
 
 

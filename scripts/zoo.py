@@ -1,4 +1,4 @@
-"""The presets of conf/attn as the code declares them, for the scripts that list them."""
+"""Read the presets of conf/attn, for scripts that list all mechanisms."""
 
 import re
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import options_of
 from seq2seq.models.layers.positions import POSITIONS, PositionScheme
 
-# A full stop before a capital: formulas contain dots, too.
+# A full stop ends a sentence only before a capital, since formulas contain dots, too.
 SENTENCE_END = re.compile(r"(?<=\S)\. (?=[A-Z])")
 
 
 class Preset(NamedTuple):
-    """A file of conf/attn."""
+    """A preset: a file of conf/attn."""
 
     name: str
     words: str  # description
@@ -37,11 +37,14 @@ class Preset(NamedTuple):
 
     @property
     def is_subquadratic(self) -> bool:
-        """True if it claims to cost less than one score for each query-key pair."""
+        """True if its declared cost is less than one score per pair of query and key."""
         return not re.search(r"\bT S\b|\bS T\b|\b[TS]\^2", self.cost.time)
 
     def build(self, place: Place) -> Attention[Any]:
-        """Raises: ConfigError if it is not defined here, or does not support the positions."""
+        """Build the mechanism.
+
+        Raises: ConfigError if it is not defined for the role, or does not support the positions.
+        """
         return build_attention(self.options, place)
 
 
@@ -50,7 +53,7 @@ def preset_names() -> list[str]:
 
 
 def presets(names: list[str], *overrides: str) -> list[Preset]:
-    """The presets of these names, with overrides such as `model.dim=256`.
+    """The presets with these names, with overrides such as `model.dim=256`.
 
     Raises: SystemExit for a name that is not in conf/attn.
     """
@@ -85,7 +88,7 @@ def schemes(dim: int, heads: int, causal: bool) -> Iterator[tuple[str, PositionS
 
 
 def list_positions(preset: Preset, role: Role, dim: int, heads: int) -> list[str]:
-    """The position schemes that act inside this mechanism: those it can be built with."""
+    """The position schemes that the mechanism can be built with, and that act inside it."""
     if role is Role.CROSS or role not in preset.mechanism.roles:
         return []
     names = []

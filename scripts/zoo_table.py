@@ -1,10 +1,11 @@
-"""Write the table of all attention mechanisms, as the code declares them, into a page.
+"""Write the table of all attention mechanisms into a page.
 
     python scripts/zoo_table.py            # into docs/attention.md, between its two marks
     python scripts/zoo_table.py --check    # only check whether the page is up to date
 
-One line per preset of conf/attn. Description and paper are the first comment of the preset; roles,
-cost, cache and weights are declared by its class; positions are those it can be built with.
+The table has one line per preset of conf/attn. Description and paper come from the comment at the
+beginning of the preset. Roles, cost, cache and weights are declared by its class. Positions are the
+schemes that it can be built with.
 """
 
 import argparse
@@ -29,11 +30,11 @@ HEADER = (
     "positions inside",
     "source",
 )
-DIM, HEADS = 64, 4  # of the mechanisms built to see which positions they support
+DIM, HEADS = 64, 4  # sizes of the mechanisms built to find out which positions they support
 
 
 def cells(preset: Preset) -> list[str]:
-    """A line of the table, in the order of `HEADER`."""
+    """The cells of one line of the table, in the order of `HEADER`."""
     cost = preset.cost
     return [
         f"`{preset.name}`",
@@ -54,7 +55,7 @@ def roles(preset: Preset) -> str:
 
 
 def positions(preset: Preset) -> str:
-    """`rope, alibi, t5`; separately for encoder and decoder if they differ."""
+    """The position schemes as text: `rope, alibi, t5`; for each role separately if they differ."""
     of_roles = {
         role: ", ".join(list_positions(preset, role, DIM, HEADS)) or "none"
         for role in (Role.ENCODER, Role.DECODER)
@@ -72,9 +73,9 @@ def table() -> str:
 
 
 def insert_between_marks(page: str, content: str) -> str:
-    """The page with this content between its two marks.
+    """Replace the part of a page between its two marks.
 
-    Raises: SystemExit unless the page has one of each.
+    Raises: SystemExit unless the page has each mark exactly once.
     """
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
         raise SystemExit(f"the page needs these two lines where the table goes:\n{BEGIN}\n{END}")
@@ -88,7 +89,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("page", nargs="?", type=Path, default=PAGE)
-    parser.add_argument("--check", action="store_true", help="only check; 1 if out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="only check; exit with code 1 if out of date"
+    )
     options = parser.parse_args()
     page = options.page.read_text(encoding="utf-8")
     wanted = insert_between_marks(page, table())

@@ -84,6 +84,12 @@ def pytest_runtest_setup() -> None:
     torch.default_generator.manual_seed(0)
 
 
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that holds the tiny corpus and the runs on it."""
+    return tmp_path_factory.getbasetemp()
+
+
 @pytest.fixture
 def poisoned_memory() -> Iterator[None]:
     """Uninitialised memory holds NaN, so that reading unwritten memory cannot go unnoticed."""

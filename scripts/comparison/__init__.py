@@ -1,1 +1,1 @@
-"""Runs that differ in their attention, side by side."""
+"""Compare runs that differ in their attention."""

@@ -1,4 +1,4 @@
-"""The maps of cross-attention over one sentence, one for each model, as inline SVG."""
+"""Draw the cross-attention map of each model for one sentence, as inline SVG."""
 
 from collections.abc import Sequence
 from html import escape
@@ -13,12 +13,12 @@ from seq2seq.pages.labels import begins_at_the_right, to_label
 from seq2seq.pages.report import to_html
 from seq2seq.translation.translator import Translator
 
-CELL, LETTER, PAD = 22, 6.6, 10  # pixels: a cell, the width of a letter, around labels
-WORD = 18  # characters of the longest label
+CELL, LETTER, PAD = 22, 6.6, 10  # pixels: size of a cell, width of a letter, padding of labels
+WORD = 18  # maximum number of characters in a label
 
 
 class Sentence(NamedTuple):
-    """What all models translate; the reference is known if it stands in a file."""
+    """The sentence that all models translate; it has a reference if it is from a file."""
 
     source: str
     reference: str | None
@@ -26,7 +26,7 @@ class Sentence(NamedTuple):
 
 
 def map_figure(name: str, checkpoint: Path, sentence: Sentence) -> str:
-    """A model's translation, and where it looked; or the reason why there is no map."""
+    """A figure of a model's translation and its attention map, or why there is no map."""
     translator = Translator.load(checkpoint, "cpu")
     (translation,) = translator.translate([sentence.source])
     try:
@@ -44,9 +44,10 @@ def map_figure(name: str, checkpoint: Path, sentence: Sentence) -> str:
 
 
 def draw_map(weights: Tensor, source: Sequence[str], target: Sequence[str]) -> str:
-    """The source along the top, its end last, the translation down the side; dark for large.
+    """An attention map as SVG: source words and the end symbol along the top, the words of the
+    translation down the side; darker cells have larger weights.
 
-    Columns of a source in a right-to-left script run from right to left.
+    If the source is in a right-to-left script, the columns run from right to left.
 
     Args:
         weights: (T, S + 1), from 0 to 1.

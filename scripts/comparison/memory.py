@@ -1,4 +1,4 @@
-"""Bytes cached in decoding: per token, and independent of the length; and bytes against length."""
+"""Measure the memory of decoding and training: bytes per token, and bytes against length."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,25 +14,29 @@ from seq2seq.models.state import DecodeState
 from seq2seq.training.loss import batch_loss
 
 LENGTHS = (64, 128, 256, 512, 1024)  # tokens of either side
-LONGEST = 1024  # tokens; beyond any window, so that a ring buffer counts as a fixed size
+LONGEST = 1024  # tokens; more than any window, so that a ring buffer counts as a fixed size
 
 
 class Remembered(NamedTuple):
-    """`each` bytes per token, plus `fixed`: exact beyond the window of a mechanism."""
+    """The size of a cache: `each` bytes per token plus `fixed` bytes; exact for lengths beyond the
+    window of a mechanism.
+    """
 
     each: float
     fixed: float
 
 
 def measure_memory(model: Seq2Seq, trained: int) -> tuple[Remembered, Remembered]:
-    """The cache of the target tokens of one hypothesis, and of its source, in all layers.
+    """The sizes of the caches of one hypothesis in all layers: for target tokens, and for source
+    tokens.
 
     Args:
-        trained: pieces of the longest training sentence, for a model that takes no longer ones.
+        trained: length of the longest training sentence in pieces, for models that accept no
+            longer ones.
     """
     try:
         return growth(model, LONGEST)
-    except ConfigError:  # of its positions or its attention
+    except ConfigError:  # too long for its positions or its attention
         return growth(model, trained)
 
 
@@ -61,8 +65,8 @@ def line(lengths: tuple[int, int], sizes: list[int]) -> Remembered:
 
 
 def held_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
-    """(length, bytes) that one hypothesis and its source hold after as many tokens on either side;
-    up to the longest that the model takes.
+    """Pairs (length, bytes): the memory of one hypothesis and its source while decoding, with that
+    many tokens on either side; up to the maximum length of the model.
     """
 
     @torch.no_grad()
@@ -74,8 +78,9 @@ def held_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
 
 
 def peak_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
-    """(length, bytes) that tensors take at the peak of a forward and backward pass over one pair of
-    that many tokens a side: gradients included, weights and the optimizer's state not.
+    """Pairs (length, bytes): the peak memory of tensors in a forward and backward pass over one
+    pair with that many tokens on either side. It includes gradients, but not weights and the
+    optimizer's state.
     """
     device = next(model.parameters()).device
 
@@ -99,6 +104,6 @@ def by_length(measure: Callable[[int], int]) -> list[tuple[float, float]]:
     for length in LENGTHS:
         try:
             points.append((length, measure(length)))
-        except ConfigError:  # longer than its positions or its attention
+        except ConfigError:  # too long for its positions or its attention
             break
     return points

@@ -1,4 +1,4 @@
-"""The comparison as one HTML page: table, learning curves, maps of a sentence, memory."""
+"""Write the comparison as one HTML page: table, learning curves, maps of a sentence, memory."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,13 +28,13 @@ def write_comparison(
     lead: str,
     notes: Sequence[str],
 ) -> None:
-    """Write the page, for any browser without a network.
+    """Write the page, which any browser can show without a network.
 
     Args:
-        groups, rows: in the same order.
-        sentence: or why there is none.
-        lead: what was compared on what, under the title.
-        notes: conditions, and what is missing or not comparable.
+        groups, rows: mechanisms and their table rows, in the same order.
+        sentence: sentence whose maps are drawn, or an error that says why there is none.
+        lead: text under the title, which says what was compared on which data.
+        notes: conditions, and messages about runs that are missing or not comparable.
 
     Raises: ConfigError if the file cannot be written.
     """
@@ -55,8 +55,8 @@ def table_section(rows: Sequence[Row]) -> str:
     head = header(rows)
     inside = ([to_html(cell) for cell in cells(row, rows)] for row in rows)
     note = (
-        "Validation figures are those of the weights that were kept. Bytes are what a hypothesis "
-        "remembers for each token while decoding; after a plus, a part that does not grow."
+        "Validation figures are for the weights that were kept. Bytes are what a hypothesis stores "
+        "for each token while decoding, plus a part that does not grow."
     )
     said = " ".join(filter(None, (note, spread_note(rows))))
     return f'<p class="note">{to_html(said)}</p>{html_table(head, inside, range(2, len(head)))}'
@@ -67,12 +67,12 @@ def curves_section(groups: Sequence[Group]) -> str:
     for axis, unit in (("step", "update"), ("seconds", "seconds of training")):
         for column, title in METRICS.items():
             curves = {group.name: mean_curve(group, axis, column) for group in groups}
-            # Runs of earlier versions did not write down seconds.
+            # Earlier versions did not record seconds.
             if all(curves.values()):
                 charts.append(chart(curves, unit, title))
     note = (
-        "Each validation; with several seeds their mean. Seconds are those of the clock, with "
-        "validation: they compare only where the machine did nothing else."
+        "One point for each validation; with several seeds, their mean. Seconds are wall-clock "
+        "time and include validation: they are comparable only if the machine did nothing else."
     )
     names = [group.name for group in groups]
     inside = "".join(charts)
@@ -80,7 +80,12 @@ def curves_section(groups: Sequence[Group]) -> str:
 
 
 def mean_curve(group: Group, axis: str, column: str) -> list[Point]:
-    """A metric by updates or seconds at the validations that all runs of a mechanism have."""
+    """The mean of a metric over the runs of a mechanism, at the validations that they share.
+
+    Args:
+        axis: column of the x values: `step` or `seconds`.
+        column: column of the metric.
+    """
     runs = [
         {int(row["step"]): row for row in validations(run.folder) if row.get(axis)}
         for run in group.runs
@@ -98,7 +103,7 @@ def mean_curve(group: Group, axis: str, column: str) -> list[Point]:
 
 
 def chart(curves: Curves, x: str, y: str) -> str:
-    """One line for each mechanism, in the order of the legend."""
+    """A chart with one line for each mechanism, in the order of the legend."""
     series = [Series(name, points) for name, points in curves.items()]
     return line_chart(series, x=x, y=y, until=max(p[0] for s in series for p in s.points))
 
@@ -166,17 +171,17 @@ def notes_section(notes: Sequence[str]) -> str:
 
 
 def find_sentence(typed: str, pairs: Sequence[tuple[str, str]], place: str) -> Sentence:
-    """The sentence of a number that counts lines from 1, or a typed text.
+    """The sentence with this line number (from 1), or the typed text itself.
 
-    Raises: DataError for a number without a line, or a line or a text without words.
+    Raises: DataError if there is no such line, or if the line or the text is blank.
     """
     if not typed.isdecimal():
         if not typed.strip():
-            raise DataError("--sentence is empty: give a number of a line, or a text")
+            raise DataError("--sentence is empty: give the number of a line, or a text")
         return Sentence(typed, None, "")
     number = int(typed)
     if not 1 <= number <= len(pairs):
-        raise DataError(f"--sentence {number}: {place} has the lines 1 to {len(pairs):,}")
+        raise DataError(f"--sentence {number} is not a line of {place}: give 1 to {len(pairs):,}")
     source, reference = pairs[number - 1]
     if not source.strip():
         raise DataError(f"--sentence {number}: that line of {place} is empty. Choose another")

@@ -1,4 +1,4 @@
-"""The table as a picture: one line per mechanism, one panel per column."""
+"""Draw the table as a picture with one line per mechanism and one panel per column."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,9 +12,9 @@ from comparison.rows import Mean, Row, figure, size
 from seq2seq.pages.plots import INK, METADATA, QUIET, RULE
 
 POINT, REFERENCE = "#376cb4", "#c2703d"
-# Inches: a line, a panel, the margins above and below.
+# Inches: height of a line, width of a panel, margins above and below, width of a letter.
 LINE, PANEL, ABOVE, BELOW = 0.24, 1.75, 0.4, 0.3
-LETTER = 0.075  # of a name
+LETTER = 0.075
 
 
 class Panel(NamedTuple):
@@ -47,7 +47,7 @@ PANELS = (
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Error bars are the deviation over seeds."""
+    """Draw the picture. Error bars show the standard deviation over seeds."""
     panels = [panel for panel in PANELS if panel.value(rows[0]) is not None]
     names = max(len(row.name) for row in rows) * LETTER + 0.25
     across = names + PANEL * len(panels) + 0.1
@@ -83,7 +83,7 @@ def draw_panel(axes: Axes, rows: Sequence[Row], panel: Panel) -> None:
             panel.text(rows[place]), (1, place), xycoords=("axes fraction", "data"), ha="right",
             va="center", fontsize=7.5, color=QUIET,
         )  # fmt: skip
-    # The right third is for the figures.
+    # The right third of the panel is for the numbers.
     axes.set(xlim=(low, low + (high - low) * 1.55), ylim=(len(rows) - 0.5, -0.5))
     axes.axvline(values[0].value if values[0] else low, color=REFERENCE, linewidth=0.6, alpha=0.5)
     axes.set(yticks=[])
@@ -94,7 +94,9 @@ def draw_panel(axes: Axes, rows: Sequence[Row], panel: Panel) -> None:
 
 
 def bounds(means: Sequence[Mean]) -> tuple[float, float]:
-    """From 0, unless all values are far from it, where differences would be invisible."""
+    """The ends of the axis. It begins at 0, unless all values are so far from 0 that differences
+    would be invisible.
+    """
     lows = [mean.value - (mean.deviation or 0) for mean in means]
     highs = [mean.value + (mean.deviation or 0) for mean in means]
     low, high = min(lows), max(highs)

@@ -1,4 +1,4 @@
-"""One row per mechanism, as Markdown and as CSV."""
+"""The table of the comparison, with one row per mechanism, as Markdown and as CSV."""
 
 import csv
 import statistics
@@ -11,7 +11,7 @@ from comparison.speed import Speeds
 
 
 class Mean(NamedTuple):
-    """Mean over seeds."""
+    """The mean of a score over seeds."""
 
     value: float
     deviation: float | None  # sample standard deviation; None for one seed
@@ -22,13 +22,15 @@ class Mean(NamedTuple):
         return cls(statistics.fmean(values), spread)
 
     def text(self, digits: int, interval: float | None = None) -> str:
-        """`31.2 ± 0.4`: the deviation, or for one seed an interval."""
+        """The mean as text, such as `31.2 ± 0.4`, with the deviation, or the interval if there is
+        only one seed.
+        """
         after = interval if self.deviation is None else self.deviation
         return f"{self.value:.{digits}f}" + ("" if after is None else f" ± {after:.{digits}f}")
 
 
 class Row(NamedTuple):
-    """A mechanism in the table; None = not measured."""
+    """A mechanism in the table. Values that were not measured are None."""
 
     name: str
     roles: str
@@ -44,14 +46,14 @@ class Row(NamedTuple):
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table; ratios are to the first row."""
+    """The table as Markdown. Ratios are relative to the first row."""
     head = header(rows)
     lines = [head, ["---", "---"] + ["---:"] * (len(head) - 2), *(cells(r, rows) for r in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def header(rows: Sequence[Row]) -> list[str]:
-    """The heads of the columns of `cells`."""
+    """The headers of the columns of `cells`."""
     names = ["attn", "roles", "BLEU, valid", "loss, valid"]
     names += ["BLEU, test"] if rows[0].test else []
     names += ["parameters"]
@@ -74,7 +76,7 @@ def cells(row: Row, rows: Sequence[Row]) -> list[str]:
 
 
 def spread_note(rows: Sequence[Row]) -> str | None:
-    """What stands after a ± in the table; None if nothing does."""
+    """An explanation of the numbers after ± in the table; None if there are none."""
     said = []
     if any(row.seeds > 1 for row in rows):
         said.append("the sample standard deviation over seeds")
@@ -88,13 +90,13 @@ def figure(value: float) -> str:
 
 
 def size(memory: Remembered) -> str:
-    """`4,096`; `0 + 66,560` with a part that does not depend on the length."""
+    """A size as text: `4,096`, or `0 + 66,560` if a part does not depend on the length."""
     each = f"{memory.each:,.0f}"
     return f"{each} + {memory.fixed:,.0f}" if round(memory.fixed) else each
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """All figures in full, one column each; empty where not measured."""
+    """Write all figures at full precision, one per column; those not measured are empty."""
     table = [record(row, rows[0]) for row in rows]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(table[0]))

@@ -1,4 +1,4 @@
-"""The runs of a sweep: read their folders, group them, and name other differences."""
+"""Read the runs of a sweep, group them by mechanism, and list their other differences."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +26,8 @@ class Run(NamedTuple):
     """A finished run."""
 
     folder: Path
-    preset: str | None  # of conf/attn, as typed; None if there is no record of it
-    typed: list[str]  # the other options of the command line
+    preset: str | None  # name of the preset in conf/attn; None if it was not recorded
+    typed: list[str]  # other options on the command line
     saved: checkpoint.Saved
     steps: int
     bleu: float  # of the validation that chose best.ckpt
@@ -39,7 +39,9 @@ class Run(NamedTuple):
 
     @property
     def roles(self) -> str:
-        """`encoder mha, decoder mha, cross fixed`; one word if all are the same."""
+        """The attention of each role: `encoder mha, decoder mha, cross fixed`; only one name if all
+        are the same.
+        """
         attention = self.saved.config["attention"]
         labels = {
             role: ATTENTION.find(attention[role]["name"]).label(attention[role])
@@ -59,9 +61,9 @@ class Group(NamedTuple):
 
 
 def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
-    """The runs in some sweeps, and a line for each unfinished one.
+    """The finished runs in some sweeps, and a message for each unfinished one.
 
-    Raises: SystemExit, with what to type, for a folder without a finished run.
+    Raises: SystemExit if a folder holds no finished run; the message says what to type.
     """
     runs: list[Run] = []
     skipped: list[str] = []
@@ -71,23 +73,23 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
             missing = [name for name in (RESULT, "best.ckpt") if not (candidate / name).is_file()]
             if missing:
                 skipped.append(
-                    f"{candidate} is left out: it has no {missing[0]}, so it has not ended"
+                    f"{candidate} is left out: it has no {missing[0]}, so it is not finished"
                 )
             else:
                 runs.append(read_run(candidate))
         if len(runs) == before:
             raise SystemExit(
                 "\n".join(skipped)
-                + f"\n{folder} holds no run that has ended. To train some: "
+                + f"\n{folder} holds no finished run. To train some: "
                 f"python train.py -m attn=mha,gqa hydra.sweep.dir={folder}".lstrip("\n")
             )
     return runs, skipped
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The folder itself if it is a run, else the runs in it, in the order of the sweep."""
+    """The folder itself if it is a run, otherwise the runs in it, in the order of the sweep."""
     if not folder.is_dir():
-        raise SystemExit(f"there is no folder {folder}: give that of a sweep, runs/sweeps/...")
+        raise SystemExit(f"there is no folder {folder}: give a folder of runs, runs/sweeps/...")
     if is_run(folder):
         return [folder]
     folders = [path for path in folder.iterdir() if path.is_dir() and is_run(path)]
@@ -121,11 +123,12 @@ def read_run(folder: Path) -> Run:
 
 
 def best_validation(folder: Path, result: Mapping[str, Any]) -> dict[str, str]:
-    """The line of metrics.csv at which best.ckpt was written: the first with the best value, which
-    the result holds; whether a command's best number is the largest or the smallest, only the run
-    knew.
+    """The line of metrics.csv for the validation that wrote best.ckpt.
 
-    Raises: DataError if there is none.
+    It is the first line with the best value, which the run's result contains. For a metric computed
+    by a user's command, only the run knew whether the best value is the largest or the smallest.
+
+    Raises: DataError if metrics.csv has no validation.
     """
     column = f"valid/{result['monitor']}"
     rows = [row for row in validations(folder) if row.get(column)]
@@ -135,19 +138,19 @@ def best_validation(folder: Path, result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def validations(folder: Path) -> list[dict[str, str]]:
-    """The lines of a run's metrics that hold a validation."""
+    """The lines of a run's metrics that belong to a validation."""
     return [row for row in metric_lines(folder) if row.get("valid/loss")]
 
 
 def metric_lines(folder: Path) -> list[dict[str, str]]:
-    """The lines of a run's metrics.csv, those of resumed parts included."""
+    """The lines of a run's metrics.csv, including those from before it was resumed."""
     rows = read_rows(folder) if (folder / "metrics.csv").is_file() else []
-    # It was killed after its last update: the part that resumed it did none.
+    # If the run was killed after its last update, the part that resumed it wrote no lines.
     return rows or [row for file in sorted(folder.glob("metrics-*.csv")) for row in read_csv(file)]
 
 
 def read_command_line(folder: Path) -> tuple[str | None, list[str]]:
-    """The command line as Hydra recorded it: the preset of attn, and all other options."""
+    """The command line that Hydra recorded: the preset of attn, and all other options."""
     record = folder / ".hydra"
     if not (record / "hydra.yaml").is_file():
         return None, []
@@ -157,7 +160,7 @@ def read_command_line(folder: Path) -> tuple[str | None, list[str]]:
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
-    """The runs by mechanism, each named after the options that not all runs share."""
+    """Group runs by mechanism. Groups are named after the options that not all runs share."""
     shared = set(runs[0].typed).intersection(*(run.typed for run in runs))
     groups: dict[str, Group] = {}
     for run in runs:
@@ -168,9 +171,11 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
 
 
 def in_order(groups: Sequence[Group], reference: str) -> list[Group]:
-    """The reference first, then by validation BLEU, the best first.
+    """The groups in the order of the table: first the reference, then the others by validation
+    BLEU, best first.
 
-    The reference is the mechanism of that name, or the first of that preset, if any.
+    Args:
+        reference: name of the reference group, or of its preset.
     """
     ranked = sorted(groups, key=lambda g: -sum(run.bleu for run in g.runs) / len(g.runs))
     named = [g for g in ranked if g.name == reference]
@@ -179,7 +184,7 @@ def in_order(groups: Sequence[Group], reference: str) -> list[Group]:
 
 
 def incomparable(runs: Sequence[Run]) -> list[str]:
-    """Differences between the runs other than attention and seed, one line each."""
+    """One message for each difference between the runs other than attention and seed."""
     first = runs[0]
     unlike: dict[str, tuple[Any, Any, Run]] = {}
     for run in runs[1:]:
@@ -200,7 +205,9 @@ def incomparable(runs: Sequence[Run]) -> list[str]:
 
 
 def list_validation_differences(runs: Sequence[Run]) -> list[str]:
-    """Validation options typed for some runs but not for all: checkpoints do not keep them."""
+    """One message for each validation option that was typed for some runs but not for all.
+    Checkpoints do not store these options.
+    """
     typed = {t: run for run in reversed(runs) for t in run.typed if t.startswith(JUDGING)}
     return [
         f"not comparable: {option} was typed for {run.folder}, not for {other.folder}"

@@ -1,4 +1,4 @@
-"""Training and decoding speeds of mechanisms, taking turns on the same batches."""
+"""Measure the training and decoding speeds of mechanisms that take turns on the same batches."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -23,12 +23,12 @@ SMOOTHING = 0.1
 
 
 class Speeds(NamedTuple):
-    training: float  # target tokens a second
-    decoding: float  # sentences a second
+    training: float  # target tokens per second
+    decoding: float  # sentences per second
 
 
 class Material(NamedTuple):
-    """The input of every mechanism."""
+    """The inputs that all mechanisms process."""
 
     batches: Sequence[Batch]
     source: torch.Tensor  # (B, S), sentences to translate
@@ -37,7 +37,7 @@ class Material(NamedTuple):
     def of(cls, saved: Saved, batches: int, sentences: int) -> "Material":
         """The first training batches of a run, and validation sentences of medium length.
 
-        Raises: DataError or ConfigError if its data have moved.
+        Raises: DataError or ConfigError if the data of the run have moved.
         """
         data = DataOptions(**saved.config["data"])
         given = Tokenizers(saved.source, saved.target)
@@ -55,11 +55,11 @@ class Candidate:
         self.material = material
         self.model = saved.build()
         self.search = build_search(saved.config["decode"])
-        # A learning rate of 0: the weights, which also translate, must not change.
+        # The learning rate is 0, because the same weights also translate and must not change.
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, fused=True)
 
     def train(self, _: int) -> float:
-        """Returns: seconds of one update on each batch."""
+        """Do one update on each batch. Returns: the seconds it took."""
         self.model.train()
         start = perf_counter()
         for batch in self.material.batches:
@@ -70,7 +70,7 @@ class Candidate:
         return perf_counter() - start
 
     def translate(self, _: int) -> float:
-        """Returns: seconds for all sentences."""
+        """Translate all sentences. Returns: the seconds it took."""
         self.model.eval()
         start = perf_counter()
         decode(self.model, self.material.source, self.search)
@@ -78,7 +78,7 @@ class Candidate:
 
 
 def speeds(runs: Mapping[str, Saved], material: Material, rounds: int) -> dict[str, Speeds]:
-    """The speeds of the fastest round of each run."""
+    """The speeds of each run in its fastest round, by name."""
     candidates = {name: Candidate(saved, material) for name, saved in runs.items()}
     training = interleave({name: c.train for name, c in candidates.items()}, rounds, 1)
     decoding = interleave({name: c.translate for name, c in candidates.items()}, rounds, 1)

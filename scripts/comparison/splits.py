@@ -1,4 +1,4 @@
-"""Training, validation and test pairs out of two files of text."""
+"""Split two files of text into training, validation and test pairs."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from seq2seq.base.durable import write_text
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.data.text.lines import check_parallel, read_lines
 
-LARGEST, SHARE = 500, 20  # held out for each part: one source in SHARE, at most LARGEST pairs
+LARGEST, SHARE = 500, 20  # each held-out part has one source in SHARE, but at most LARGEST
 
 Pair = tuple[str, str]
 Files = tuple[Path, Path]  # source, target
 
 
 class Parts(NamedTuple):
-    """The files of a comparison, and the count of pairs in each."""
+    """The files of a comparison, and the number of pairs in each part, by name of the part."""
 
     files: dict[str, Files]  # train, valid, test
     counts: dict[str, int]
@@ -25,8 +25,8 @@ class Parts(NamedTuple):
 def language_of(
     text: Files, typed: tuple[str | None, str | None] = (None, None)
 ) -> tuple[str, str]:
-    """The two languages: those typed, else the suffixes of the files without .gz; where these are
-    the same or missing, `source` and `target`.
+    """The two languages: as typed; otherwise the suffixes of the files without .gz; if these are
+    equal or missing, `source` and `target`.
     """
     found = [path.name.removesuffix(".gz").partition(".")[2].rpartition(".")[2] for path in text]
     if found[0] == found[1] or not all(found):
@@ -43,15 +43,15 @@ def write_parts(
     *,
     anew: bool,
 ) -> Parts:
-    """Write train, valid and test, with the parts that are not given held out of the text.
+    """Write train, valid and test. Parts for which no files are given are held out of the text.
 
     Args:
-        given: the files of valid and of test, or None.
-        languages: suffixes of the files.
-        anew: replace other text, on which nothing has been trained.
+        given: files of valid and of test; None = hold them out.
+        languages: suffixes of the new files.
+        anew: True to replace existing files, on which nothing has been trained yet.
 
-    Raises: DataError for files that are not parallel or hold too little; ConfigError if the folder
-        holds other text that is not replaced.
+    Raises: DataError if files are not parallel, or have too few pairs; ConfigError if the folder
+        holds other text, which must not be replaced.
     """
     missing = [name for name, files in given.items() if files is None]
     train, *held_out = hold_out(read_pairs(text), len(missing), str(text[0]))
@@ -75,14 +75,16 @@ def read_pairs(files: Files) -> list[Pair]:
 
 
 def hold_out(pairs: Sequence[Pair], parts: int, name: str) -> list[list[Pair]]:
-    """The pairs for training, then those of each part, all in the order of the text.
+    """Split pairs into those for training and those of each held-out part, in the old order.
 
-    All pairs of one source, however its words are spaced, are in one part, where equal ones count
-    once. Hashes of the sources choose, so the same text is divided alike everywhere, and most of a
-    text that has grown as before. Pairs with an empty side stay in training, which counts them.
+    All pairs with the same source (ignoring white space) are in the same part, and held-out parts
+    contain no duplicates. The choice depends on hashes of the sources, so the same text is always
+    split in the same way, and if a text grows, most of it is split as before. Pairs with an empty
+    side stay in training, which counts and skips them.
 
     Args:
-        name: of the text, for the message.
+        parts: number of parts to hold out.
+        name: name of the text, for messages.
 
     Raises: DataError if nothing would be left to train on.
     """
@@ -93,8 +95,8 @@ def hold_out(pairs: Sequence[Pair], parts: int, name: str) -> list[list[Pair]]:
     order = sorted(complete, key=lambda key: hashlib.sha256(key.encode()).digest())
     if parts and len(order) <= parts:
         raise DataError(
-            f"{name} has {len(order)} different sentence(s) with a translation: too few to hold "
-            "some out. Give them: --valid SOURCE TARGET --test SOURCE TARGET"
+            f"{name} has {len(order)} different sentence(s) with a translation, which are too few "
+            "to hold some out. Give files: --valid SOURCE TARGET --test SOURCE TARGET"
         )
     count = max(1, min(LARGEST, len(order) // SHARE))
     chosen: list[list[int]] = []
@@ -109,12 +111,15 @@ def hold_out(pairs: Sequence[Pair], parts: int, name: str) -> list[list[Pair]]:
 
 
 def write_once(path: Path, text: str) -> None:
-    """Raises: ConfigError if the file holds something else, on which runs were trained."""
+    """Write a file unless it exists.
+
+    Raises: ConfigError if it exists with other text, on which runs were trained.
+    """
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     elif path.read_bytes() != text.encode():
         raise ConfigError(
-            f"{path} holds other text than this comparison would write: its runs were trained on "
-            "that. Choose another folder, -o ANOTHER, or remove this one"
+            f"{path} holds other text than this comparison would write, and its runs were trained "
+            "on it. Choose another folder, -o ANOTHER, or remove this one"
         )

@@ -1,4 +1,4 @@
-"""The runs of a comparison: composed and checked all together, then trained one after another."""
+"""Train the runs of a comparison, one after another, after checking all of them."""
 
 import re
 import subprocess
@@ -26,21 +26,21 @@ from seq2seq.training.run_folder import RECORD
 from seq2seq.training.sweep import RESULT
 
 SIDES = ("source", "target")
-VALIDATIONS = 10  # at least, so that there is a curve
-# Options that are not the user's here, and what to type instead.
+VALIDATIONS = 10  # minimum number of validations per run, so that there is a curve
+# Options that the user cannot set here, and what to type instead.
 TAKEN = {
     "data": "the two files are the data",
     "data.train": "the two files are the data",
     "data.valid": "--valid SOURCE TARGET",
     "data.test": "--test SOURCE TARGET",
-    "resume": "a run that was interrupted goes on by itself",
+    "resume": "interrupted runs are continued automatically",
     "run_name": "-o FOLDER",
     "hydra": "-o FOLDER",
 }
 
 
 class Job(NamedTuple):
-    """A run to train: its folder, and everything typed after train.py but the folder."""
+    """A run to train: its folder, its other arguments of train.py, and its checked plan."""
 
     folder: Path
     overrides: list[str]
@@ -54,15 +54,15 @@ class Job(NamedTuple):
 def plan_jobs(
     typed: Sequence[str], parts: Parts, languages: tuple[str, str], folder: Path
 ) -> list[Job]:
-    """The checked runs of all combinations of the options, as in a sweep.
+    """The runs for all combinations of the options, as in a sweep, already checked.
 
-    Raises: ConfigError for whatever train.py would refuse, of any of them.
+    Raises: ConfigError listing every run that train.py would refuse, and why.
     """
     check_recordable([*typed, str(folder.absolute())])
     keys = [option.partition("=")[0].lstrip("+~") for option in typed]
     for key in keys:
         if reason := TAKEN.get(key) or (key.startswith("hydra.") and TAKEN["hydra"]):
-            raise ConfigError(f"{key}=... cannot be given here: {reason}")
+            raise ConfigError(f"{key}=... cannot be set here: {reason}")
     sides = [f"data.{side}={quote(name)}" for side, name in zip(SIDES, languages, strict=True)]
     ours = ["data=files", *sides, "seed=1"]
     for name, files in parts.files.items():
@@ -84,20 +84,23 @@ def plan_jobs(
     if problems:
         raise ConfigError("\n".join(problems))
     if len(jobs) == 1 and not any(key.startswith("attn") for key in keys):
-        raise ConfigError("nothing is compared yet: type presets such as attn=mha,additive,gqa")
+        raise ConfigError(
+            "this is only one run: to compare several, type presets such as attn=mha,additive,gqa"
+        )
     return jobs
 
 
 def quote(value: object) -> str:
-    """A value as Hydra reads it, whatever it holds."""
+    """Quote a value for Hydra, so that it may contain any characters."""
     escaped = re.sub(r'(\\+)(?="|$)', r"\1\1", str(value)).replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def combinations(typed: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """A name and the options of each run: its preset, its seed and all that is swept over.
+    """Yield the name and the options of each run. The name consists of the preset, the seed and the
+    options that have several values.
 
-    Raises: ConfigError for options that Hydra cannot read.
+    Raises: ConfigError if Hydra cannot read an option.
     """
     try:
         with initialize_config_dir(conf_dir(), version_base="1.3"):
@@ -123,7 +126,7 @@ def combinations(typed: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def compose_run(options: list[str]) -> DictConfig:
-    """The configuration of a command line. Raises: ConfigError."""
+    """The configuration of a command line. Raises: ConfigError if it is not valid."""
     try:
         with initialize_config_dir(conf_dir(), version_base="1.3"):
             return compose("train", overrides=options)
@@ -132,8 +135,8 @@ def compose_run(options: list[str]) -> DictConfig:
 
 
 def validation_options(config: DictConfig, typed: Sequence[str]) -> list[str]:
-    """The options of a run of few updates that make it validate and save often enough, unless they
-    are typed.
+    """The options that make a run validate and save often enough, even if it has few updates;
+    without options that the user has typed.
     """
     steps, interval = config.trainer.max_steps, config.trainer.val_check_interval
     if steps > 0:
@@ -143,7 +146,10 @@ def validation_options(config: DictConfig, typed: Sequence[str]) -> list[str]:
 
 
 def plan_job(folder: Path, options: list[str]) -> Job:
-    """A checked run. Raises: ConfigError, also if the folder holds a run of other options."""
+    """A run, checked.
+
+    Raises: ConfigError if options are not valid, or if the folder holds a run with other options.
+    """
     config = compose_run(options)
     if config.logger.name == "none":
         raise ConfigError("logger=none would leave no curves to draw: leave it out")
@@ -152,7 +158,7 @@ def plan_job(folder: Path, options: list[str]) -> Job:
 
 
 def check_same_options(folder: Path, options: Sequence[str]) -> None:
-    """Raises: ConfigError if the folder holds a run that was started with others."""
+    """Check that a folder holds no run with other options. Raises: ConfigError if it does."""
     record = folder / RECORD / "overrides.yaml"
     if not record.is_file():
         return
@@ -166,9 +172,9 @@ def check_same_options(folder: Path, options: Sequence[str]) -> None:
 
 
 def train_all(jobs: Sequence[Job]) -> list[str]:
-    """Train what is not trained yet; a run that fails does not keep the others from it.
+    """Train the runs that are not trained yet. A run that fails does not stop the others.
 
-    Returns: a line for each that failed, after its own message.
+    Returns: one message for each run that failed.
     """
     failed = []
     for n, job in enumerate(jobs, start=1):
@@ -181,5 +187,7 @@ def train_all(jobs: Sequence[Job]) -> list[str]:
         if ended.returncode in (130, -2):
             raise KeyboardInterrupt
         if ended.returncode:
-            failed.append(f"{job.folder} is left out: training it ended with {ended.returncode}")
+            failed.append(
+                f"{job.folder} is left out: its training failed with code {ended.returncode}"
+            )
     return failed

@@ -1,4 +1,4 @@
-"""Every reading, layer and head of a model as an aligner, compared on links made by hand."""
+"""Compare all readings, layers and heads of a model as aligners, on reference links."""
 
 from itertools import product
 from typing import NamedTuple
@@ -9,15 +9,16 @@ from torch import Tensor
 from seq2seq.alignment.choice import GUIDED_NEAR, SHIFTS, Alignment, Choice
 from seq2seq.alignment.links import Link, LinkCounts, Links
 
-# Minimum shares of the largest weight in the weight on all words: where attention is diffuse, the
-# largest is seldom right, and models differ in how diffuse they are.
+# Values of `Choice.threshold` to try. Where attention is diffuse, the largest weight is seldom
+# right, and models differ in how diffuse their attention is.
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-# Link only the largest weight, or also weights near it, as for a head trained to align.
+# Values of `Choice.near` to try: link only the largest weight, or also weights near it, as for a
+# head trained to align.
 NEAR = (1.0, GUIDED_NEAR)
 
 
 class Candidate(NamedTuple):
-    """A choice, and how its links agree with the reference."""
+    """A choice, with the counts of its links that agree with the reference."""
 
     choice: Choice
     counts: LinkCounts

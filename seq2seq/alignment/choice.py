@@ -1,8 +1,8 @@
 """Word alignments read from attention weights, and the choice of the weights to read.
 
-Attention shows where the model looked to write the next piece. A row can be read in two ways: as
-that of the word being written, or as that of the word read just before. Models differ in which
-reading, layer and head shows best which words translate each other, so all are candidates, and the
+Attention shows where the model looked to write the next piece. There are two readings of a row: it
+can belong to the word being written, or to the word read just before. Models differ in which
+reading, layer and head best shows which words translate each other, so all are candidates, and the
 links of a validation set decide (`seq2seq.alignment.candidates`).
 
 The choice for `best.ckpt` is kept beside it in `best.alignment.json`, counted from 1 as on the
@@ -72,7 +72,7 @@ class Choice(NamedTuple):
 def best_links(
     weights: Tensor, source: Sequence[Word], target: Sequence[Word]
 ) -> tuple[set[Link], list[int | None]]:
-    """Links for which source words compete.
+    """Read links from weights, letting source words compete for target words.
 
     Some source words, often the last, attract weight from all target words. Dividing the weights of
     each source word by their sum removes this advantage, and halves the errors of a model that was
@@ -83,7 +83,7 @@ def best_links(
         weights: (target words, source words).
 
     Returns: at most one link for each target word; and for each source word, the target word with
-        the largest share of its weight, None if that is small.
+        the largest share of its weight, or None if that share is small.
     """
     marks = [torch.tensor([is_mark(word) for word in words]) for words in (target, source)]
     alike = marks[0][:, None] == marks[1]
@@ -121,12 +121,12 @@ class Alignment(NamedTuple):
         return heads.mean(0) if choice.head is None else heads[choice.head]
 
     def links(self, choice: Choice) -> set[Link]:
-        """Each target word linked to the source word with the largest weight in that map."""
+        """The links of this choice, see `extract_links`."""
         return extract_links(self.map(choice), near=choice.near, threshold=choice.threshold)
 
     def best_links(self, choice: Choice) -> tuple[set[Link], list[int | None]]:
-        """The links of that map for which source words compete, and the nearest target word of each
-        source word, as the function `best_links` returns them.
+        """The links of this choice, if source words compete, and the nearest target word of each
+        source word; see the function `best_links`.
         """
         return best_links(self.map(choice)[:, :-1], self.source, self.target)
 
@@ -161,7 +161,7 @@ def choice_of_guided_head(config: Mapping[str, Any]) -> Choice | None:
 
 
 def check_choice(choice: Choice, layers: int, heads: int) -> None:
-    """Raises: ConfigError if the model lacks the layer or head."""
+    """Check a choice. Raises: ConfigError if the model has no such layer or head."""
     for what, index, count in (("layer", choice.layer, layers), ("head", choice.head or 0, heads)):
         if not 0 <= index < count:
             raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")
@@ -233,8 +233,8 @@ def load_choice(checkpoint: Path) -> Choice | None:
         raise DataError(f"{path} holds no choice of a layer, heads and a shift. {HINT}")
     if entry.get("sha256") != checksum(checkpoint):
         warnings.warn(
-            f"{path} is not used: it was chosen for other weights than those that {checkpoint.name}"
-            f" holds now. {HINT}",
+            f"{path} is not used, because it was chosen for other weights than {checkpoint.name} "
+            f"has now. {HINT}",
             stacklevel=2,
         )
         return None

@@ -79,7 +79,7 @@ def spans_to_words(text: str, spans: Iterable[Span]) -> list[Word]:
 
 
 def extract_links(weights: Tensor, *, near: float = 1.0, threshold: float = 0.0) -> set[Link]:
-    """Each target word linked to the source word with the largest weight.
+    """Link each target word to the source word with the largest weight.
 
     Args:
         weights: (target words, source words + 1); the last column is for the source's end symbol. A
@@ -153,38 +153,44 @@ def read_alignment(path: Path) -> list[Links]:
 
 
 def check_line_count(path: Path, lines: int, pairs: int, of: str) -> None:
-    """Raises: DataError unless a file of links has one line per pair.
+    """Check that a file of links has one line per pair.
 
     Args:
         of: name of the pairs' files, for messages: `a.de and a.en`.
+
+    Raises: DataError if the numbers differ.
     """
     if lines != pairs:
         raise DataError(
-            f"{path} has {lines:,} lines of links for {pairs:,} pairs of {of}: one for each, "
-            "empty if a pair has none"
+            f"{path} has {lines:,} lines of links for {pairs:,} pairs of {of}: there should be one "
+            "line for each pair, empty if it has no links"
         )
 
 
 def check_all_links(
     path: Path, links: Sequence[Links], sizes: Iterable[tuple[int, int]], of: str
 ) -> None:
-    """Raises: DataError with file and line for the first link beyond its sentences.
+    """Check that all links are between words that exist.
 
     Args:
         sizes: numbers of source and target words of each pair.
         of: name of the pairs' files, as in `check_line_count`.
+
+    Raises: DataError with file and line of the first link out of range.
     """
     for line_no, (pair, size) in enumerate(zip(links, sizes, strict=True), start=1):
         check_pair_links(pair, size, f"{path}:{line_no}", of)
 
 
 def check_pair_links(links: Links, size: tuple[int, int], where: str, of: str) -> None:
-    """Raises: DataError for the first link beyond a pair's words.
+    """Check that the links of a pair are between words that exist.
 
     Args:
         size: numbers of source and target words.
         where: file and line, for messages.
         of: name of the pairs' files, as in `check_line_count`.
+
+    Raises: DataError for the first link out of range.
     """
     for i, j in sorted(links.possible):
         if i < size[0] and j < size[1]:
@@ -193,7 +199,7 @@ def check_pair_links(links: Links, size: tuple[int, int], where: str, of: str) -
         last = f"its last word is {words - 1}" if words else "it has no word"
         raise DataError(
             f"{where}: link {i}-{j} is out of range: there is no {side} word {index}; {last}. "
-            f"Words are counted from 0 and are what spaces separate in {of}; the source comes first"
+            f"Words are counted from 0, and are separated by spaces in {of}; the source comes first"
         )
 
 

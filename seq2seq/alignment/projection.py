@@ -1,4 +1,4 @@
-"""Projection between pieces and words: of attention weights onto words, of links onto pieces."""
+"""Project attention weights from pieces onto words, and links from words onto pieces."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ WordLists = tuple[Sequence[Word], Sequence[Word]]
 
 
 def word_weights(weights: Tensor, spans: SpanLists, words: WordLists) -> Tensor:
-    """Attention between words from attention between pieces.
+    """Convert attention between pieces into attention between words.
 
     The weights on the pieces of a source word are summed, since attention is distributed over the
-    source; the rows of a target word's pieces are averaged. So a row keeps its sum.
+    source; the rows of a target word's pieces are averaged. In this way a row keeps its sum.
 
     Args:
         weights: (..., T + 1, S + 1) for T target and S source pieces: row t is where the model
@@ -39,7 +39,8 @@ def word_weights(weights: Tensor, spans: SpanLists, words: WordLists) -> Tensor:
 
 
 def project_links(links: Links, spans: SpanLists, words: WordLists, *, to_end: bool) -> Tensor:
-    """Links between words as a target distribution of attention for each target piece.
+    """Convert links between words into a distribution that the attention of each target piece
+    should have.
 
     The weight of a target piece is divided evenly among the source words that its word is linked
     to, and the share of each source word evenly among its pieces. A piece of several words counts

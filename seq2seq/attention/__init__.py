@@ -1,8 +1,8 @@
-"""The attention zoo on one page: which mechanisms exist, and the one function that builds them.
+"""The attention zoo: the table of all mechanisms, and the function that builds them.
 
-To add one to the zoo: a file beside this one with a class after the pattern of `TokenAttention`, a
-line in the table, and a preset in conf/attn; the contract tests find it there. A package of its own
-can add one too: see `plugins`.
+To add a mechanism, write a class in a new file of this folder, modelled on `TokenAttention`, and
+add a line to the table and a preset to conf/attn, where the contract tests find it. A separate
+package can also add a mechanism: see `plugins`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,10 +32,10 @@ from seq2seq.base.registry import check_options
 ATTENTION: PluginTable[type[Attention[Any]]] = PluginTable(
     "attention",
     {
-        # The softmax over all keys, with any score.
+        # A softmax over all keys, with any score.
         "multihead": MultiHead,
         "mla": Latent,
-        # The same, with keys or queries that depend on their context.
+        # A softmax over all keys, with keys or queries that depend on their context.
         "global_context": GlobalContext,
         "hierarchical_context": HierarchicalContext,
         "dynamic_context": DynamicContext,
@@ -47,11 +47,11 @@ ATTENTION: PluginTable[type[Attention[Any]]] = PluginTable(
         "local_p": LocalPredictive,
         # A softmax over mixtures of all keys.
         "linformer": Linformer,
-        # No softmax over keys: sums of one size, whatever the length.
+        # No softmax over keys: sums whose size does not depend on the length.
         "linear": Linear,
         "efficient": Efficient,
         "performer": Performer,
-        # A recurrence over what was written.
+        # A recurrence over the tokens of the target.
         "ssru": SSRU,
         # No attention.
         "fixed": Fixed,
@@ -62,15 +62,14 @@ ATTENTION: PluginTable[type[Attention[Any]]] = PluginTable(
 
 
 def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
-    """Build the mechanism called `options["name"]` where `place` says.
+    """Build the mechanism called `options["name"]` for the given place.
 
     Args:
-        options: a preset of conf/attn as plain values: `name` and the keyword arguments of the
-            class.
-        place: its role, widths and, in a self-attention, the position scheme it must support.
+        options: preset of conf/attn as plain values: `name` and the keyword arguments of the class.
+        place: role, widths and, in a self-attention, the position scheme it must support.
 
-    Raises: ConfigError for an unknown name or option, a role the mechanism is not defined in, or a
-    position scheme that it does not support.
+    Raises: ConfigError if the name or an option is unknown, or if the mechanism is not defined for
+    the role or does not support the position scheme.
     """
     name, kwargs = split_name(options, f"{place.role}_attn")
     mechanism = ATTENTION.find(name)
@@ -84,7 +83,7 @@ def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
 
 
 def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
-    """`name` and the remaining options of a configuration node."""
+    """Split a configuration node into its `name` and the remaining options."""
     if "name" not in options:
         raise ConfigError(
             f"{where} has no name: choose one of {', '.join(sorted(ATTENTION.list_names()))}"
@@ -93,7 +92,7 @@ def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, A
 
 
 def role_refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
-    """The message that refuses a mechanism in a role: the reason, its roles, and what to type."""
+    """Error message for a mechanism in the wrong role: the reason, its roles, and what to type."""
     defined = ", ".join(r.description for r in Role if r in mechanism.roles)
     others = preset_names(n for n, m in ATTENTION.items() if role in m.roles)
     return (
@@ -104,7 +103,7 @@ def role_refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
 
 
 def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hook: str) -> str:
-    """The message that refuses the positions of a hook: the reason, and what to type."""
+    """Error message for an unsupported position scheme: the reason, and what to type."""
     schemes = {
         "rotate": "position=rope",
         "bias": "position=alibi and position=t5",
@@ -112,8 +111,8 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
     }
     reasons = dict(mechanism.position_refusals)
     if "bias" in mechanism.supports:
-        reasons["bias"] = "it adds to its scores by distance alone, whatever the query"
-    reason = reasons.get(  # what has no scores for biases has none for terms of queries either
+        reasons["bias"] = "it can add to its scores by distance only, not by distance and query"
+    reason = reasons.get(  # without scores to add biases to, there are none to add "relate" to
         "bias" if hook == "relate" else hook, "it forms no scores that these positions could act on"
     )
     others = preset_names(n for n, m in ATTENTION.items() if role in m.roles and hook in m.supports)
@@ -126,7 +125,7 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
 
 
 def preset_names(names: Iterable[str]) -> str:
-    """Mechanisms as a command line names them: the softmax family goes by its presets."""
+    """Names to type for mechanisms: `gqa`, a preset, instead of `multihead`."""
     return ", ".join(sorted("gqa" if name == "multihead" else name for name in names))
 
 

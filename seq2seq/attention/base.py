@@ -1,4 +1,4 @@
-"""The interface of attention: remember what may be attended to, then attend to it."""
+"""The interface of attention mechanisms: remember tokens, then attend to them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -15,9 +15,9 @@ M = TypeVar("M", bound=Memory)
 class Role(StrEnum):
     """The place of an attention in an encoder-decoder."""
 
-    ENCODER = "encoder"  # self-attention over the source: sees every real token
-    DECODER = "decoder"  # self-attention over the target: sees the past and itself, is remembered
-    CROSS = "cross"  # target queries, source keys: sees every real source token
+    ENCODER = "encoder"  # self-attention over the source; a token sees every real token
+    DECODER = "decoder"  # self-attention over the target; a token sees itself and the past
+    CROSS = "cross"  # target queries, source keys; a query sees every real source token
 
     @property
     def description(self) -> str:
@@ -25,10 +25,10 @@ class Role(StrEnum):
 
 
 class Position(Protocol):
-    """A position scheme, as attention sees it; see `nn.positions`."""
+    """The interface of a position scheme inside attention; see `nn.positions`."""
 
     hook: ClassVar[str | None]
-    heads: int | None  # whose scores it adds to; None = any number
+    heads: int | None  # number of heads that it is made for; None = any number
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor: ...
 
@@ -38,29 +38,29 @@ class Position(Protocol):
 
 
 class Place(NamedTuple):
-    """The surroundings of one attention: its role, the widths, the scheme of positions."""
+    """The surroundings of an attention: its role, its widths and its position scheme."""
 
     role: Role
     dim: int  # E, width of the queries and, unless the mechanism says otherwise, of the output
-    source_dim: int  # width of what is attended to
-    position: Position | None = None  # only in self-attention, only if it acts inside attention
+    source_dim: int  # width of the tokens that are attended to
+    position: Position | None = None  # only for self-attention, if it acts inside attention
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys (N, H, T, D), rotated if the position scheme rotates them."""
+        """Rotate queries or keys (N, H, T, D), if the position scheme does that."""
         return x if self.position is None else self.position.rotate(x, positions)
 
     def bias(self, distance: Tensor, heads: int) -> Tensor | None:
-        """Biases to add to scores: (..., T, S) -> (..., H, T, S), or None."""
+        """Biases of these distances, to add to scores: (..., T, S) -> (..., H, T, S), or None."""
         return None if self.position is None else self.position.bias(distance, heads)
 
 
 class Encoded(NamedTuple):
-    """A whole sequence that can be attended to, such as the source as the decoder sees it."""
+    """A whole sequence that can be attended to, such as the encoder's output."""
 
     states: Tensor  # (N, S, E_source)
     mask: Tensor | None = None  # (N, S) bool, True = real token; None = all are real
-    # (N, S, levels), the index of the group that each token is in, at each level; None = unknown.
-    # Only hierarchical context reads it.
+    # Index of each token's group at each level, (N, S, levels); None = unknown. Only hierarchical
+    # context reads it.
     groups: Tensor | None = None
 
     @property
@@ -75,43 +75,44 @@ class Attended(NamedTuple):
     """The output of an attention."""
 
     out: Tensor  # (N, T, E)
-    weights: Tensor | None  # (N, H, T, S), before dropout; only when asked for
+    weights: Tensor | None  # (N, H, T, S), before dropout; None unless requested
 
 
 class Cost(NamedTuple):
-    """The cost of a mechanism, up to constant factors: a row of the zoo's table.
+    """The cost of a mechanism, up to constant factors, for the table of the zoo.
 
-    Letters as in `functional`; others are options of the mechanism, named in its docstring.
+    Letters are those of `functional`; others are options that the mechanism's docstring names.
     """
 
-    time: str  # of T queries to S keys, a head
-    memory: str  # elements held in training beside inputs and outputs, a head
-    remembers: str  # while decoding
+    time: str  # time for T queries and S keys, per head
+    memory: str  # elements held in training besides inputs and outputs, per head
+    remembers: str  # memory while decoding
 
 
 class Attention(nn.Module, Generic[M]):
-    """One attention mechanism in one place, over the kind of memory M that it needs.
+    """Base of attention mechanisms; M is the kind of memory that the mechanism needs.
 
-    The same two verbs serve training (remember and attend the same tensor), cross-attention
-    (remember the source once, attend at every step) and decoding (remember one token, attend to
-    all). A mechanism that keeps one entry a token derives from `TokenAttention` and writes less.
+    Training remembers and attends to the same tensor, cross-attention remembers the source once and
+    attends to it at every step, and decoding remembers one token and attends to all. A mechanism
+    that keeps one entry per token can derive from `TokenAttention`, which has fewer methods to
+    write.
     """
 
-    roles: ClassVar[frozenset[Role]] = frozenset(Role)  # where it is defined
-    role_refusals: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
-    supports: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
-    position_refusals: ClassVar[Mapping[str, str]] = {}  # why it obeys no other hook: "it ..."
-    usual_cost: ClassVar[Cost]  # whatever the options; else see `cost`
-    absent_options: ClassVar[Mapping[str, str]] = {}  # options of others -> why it has none
-    shows_weights: ClassVar[bool] = True  # whether it can draw a (T, S) map
-    no_weights: ClassVar[str] = ""  # if not: why, "every query ..."
-    can_merge: ClassVar[bool] = True  # in a decoder: whether rows of several lengths share a batch
+    roles: ClassVar[frozenset[Role]] = frozenset(Role)  # roles that it is defined for
+    role_refusals: ClassVar[Mapping[Role, str]] = {}  # other roles -> the reason, "it ..."
+    supports: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it supports
+    position_refusals: ClassVar[Mapping[str, str]] = {}  # other hooks -> the reason, "it ..."
+    usual_cost: ClassVar[Cost]  # cost with any options; override `cost` if it depends on them
+    absent_options: ClassVar[Mapping[str, str]] = {}  # options that it lacks -> the reason
+    shows_weights: ClassVar[bool] = True  # whether it can show (T, S) weights
+    no_weights: ClassVar[str] = ""  # the reason if it cannot, "every query ..."
+    can_merge: ClassVar[bool] = True  # whether rows of different lengths can share a decoder batch
     reads_groups: ClassVar[bool] = False  # whether `memory_of` uses the groups of tokens
-    reads_queries: bool = True  # whether the answer depends on x in `attend`
-    sums_to_one: bool = True  # whether weights of a query that sees a key do
-    max_length: int | None = None  # tokens it can attend to; None = unlimited
-    no_graph: str = ""  # why `trainer.compile` cannot make one graph for all lengths: "it ..."
-    dropout: float = 0.0  # on the weights
+    reads_queries: bool = True  # whether the output of `attend` depends on x
+    sums_to_one: bool = True  # whether the weights of a query sum to one, if it sees a key
+    max_length: int | None = None  # most tokens it can attend to; None = unlimited
+    no_graph: str = ""  # the reason if `trainer.compile` cannot make one graph of it, "it ..."
+    dropout: float = 0.0  # probability of dropping a weight in training
 
     def __init__(self, place: Place):
         super().__init__()
@@ -120,57 +121,59 @@ class Attention(nn.Module, Generic[M]):
 
     @property
     def dropout_now(self) -> float:
-        """The dropout of the weights; 0 outside training."""
+        """The dropout to apply to the weights now; 0 outside training."""
         return self.dropout if self.training else 0.0
 
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
-        """The usual name of the mechanism with these options, `name` included: one word."""
+        """The usual name, one word, of the mechanism with these options (including `name`)."""
         return str(options["name"])
 
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:
-        """Its cost with these options, `name` included."""
+        """The cost of the mechanism with these options (including `name`)."""
         return cls.usual_cost
 
     def lr_multipliers(self) -> dict[nn.Parameter, float]:
-        """Learning-rate factors of the parameters that should not learn at the model's rate.
+        """Factors of the learning rate, for parameters that should not learn at the model's rate.
 
-        Adam moves every parameter by about the learning rate, whatever its size. One that starts
-        smaller than usual should move less in proportion.
+        Adam moves every parameter by about the learning rate, whatever its size. Parameters that
+        start smaller than usual should move less, in proportion.
         """
         return {}
 
     def memory_of(self, encoded: Encoded) -> M:
-        """The memory of a whole sequence."""
+        """Make the memory of a whole sequence."""
         raise NotImplementedError
 
     def new_memory(self) -> M:
-        """An empty memory, for a decoder that will `advance` token by token."""
+        """Make an empty memory, for a decoder that will `advance` token by token."""
         raise NotImplementedError
 
     def attend(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        """Answer queries from a memory; in decoder self-attention, queries are its last T tokens.
+        """Attend to a memory. In decoder self-attention the queries are its last T tokens.
 
         Args:
-            x: (N, T, E).
+            x: inputs of the queries, (N, T, E).
             memory: memory of N rows.
             positions: positions of the queries, (T,) or (N, T).
-            need_weights: whether to return the weights too, with the same `out` up to rounding.
+            need_weights: True to return the weights too; `out` is the same up to rounding.
         """
         raise NotImplementedError
 
     def advance(self, x: Tensor, memory: M, positions: Tensor) -> Tensor:
-        """Remember the decoder's next n tokens, then attend from them: (N, n, E).
+        """Remember the decoder's next n tokens, then attend from them.
 
-        n calls of one token equal one call of n.
+        One call with n tokens gives the same result as n calls with one token.
 
         Args:
-            x: (N, n, E).
+            x: inputs of the tokens, (N, n, E).
             memory: memory from `new_memory`, changed in place.
-            positions: (n,) or (N, n).
+            positions: positions of the tokens, (n,) or (N, n).
+
+        Returns: outputs (N, n, E).
         """
         raise NotImplementedError
 
@@ -182,9 +185,15 @@ class Attention(nn.Module, Generic[M]):
         need_weights: bool = False,
         groups: Tensor | None = None,
     ) -> Attended:
-        """All positions at once: x (N, T, E) attends to `source` (N, S, E_source), or to itself.
+        """Attend from all positions at once.
 
-        mask and groups as in `Encoded`. Causality follows from the role.
+        Args:
+            x: inputs of the queries, (N, T, E).
+            source: tokens to attend to, (N, S, E_source); None = x itself.
+            mask, groups: of the source, as in `Encoded`.
+            need_weights: True to return the weights too.
+
+        The role decides whether attention is causal.
         """
         memory = self.memory_of(Encoded(x if source is None else source, mask, groups))
         return self.attend(x, memory, positions_of(x), need_weights)
@@ -192,10 +201,15 @@ class Attention(nn.Module, Generic[M]):
     def attend_beams(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        """Attend from K beams per sentence to a memory stored once per sentence: beams are queries.
+        """Attend from K beams per sentence to a memory stored once per sentence.
+
+        The beams of a sentence are treated as more queries of its row.
 
         Args:
-            x: (B * K, n, E).   memory: of B rows.   positions: (n,) or (B * K, n).
+            x: inputs of the queries, (B * K, n, E).
+            memory: memory of B rows.
+            positions: positions of the queries, (n,) or (B * K, n).
+            need_weights: True to return the weights too.
 
         Returns: out (B * K, n, E), weights (B * K, H, n, S).
         """
@@ -212,15 +226,15 @@ class Attention(nn.Module, Generic[M]):
 
 
 class TokenAttention(Attention[TokenMemory]):
-    """An attention that keeps one entry a token. It writes `remember` and `attend`."""
+    """Base of attentions that keep one entry per token. Subclasses write `remember`, `attend`."""
 
-    folds: bool = False  # whether `attend` takes, and gains by, memories of several beams
+    folds: bool = False  # whether `attend` accepts memories shared by several beams
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
-        """Streams of these tokens that later queries will read.
+        """Make the tensors of these tokens that later queries will read, called streams.
 
         Args:
-            x: (N, S, E_source).
+            x: tokens, (N, S, E_source).
             positions: positions of the tokens, (S,) or (N, S).
 
         Returns: named streams (N, S, heads, width).
@@ -232,8 +246,14 @@ class TokenAttention(Attention[TokenMemory]):
         return DenseMemory.of(streams, encoded.mask)
 
     def attend_at(self, x: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
-        """Self-attention of an encoder whose tokens (N, T, E) stand at any positions (N, T), also
-        several at one: (N, T, E).
+        """Self-attention of an encoder for tokens at any positions, which may repeat.
+
+        Args:
+            x: tokens, (N, T, E).
+            mask: (N, T), True = real; None = all are real.
+            positions: positions of the tokens, (N, T).
+
+        Returns: outputs (N, T, E).
         """
         return self.attend(x, DenseMemory.of(self.remember(x, positions), mask), positions).out
 
@@ -246,5 +266,5 @@ class TokenAttention(Attention[TokenMemory]):
 
 
 def positions_of(x: Tensor) -> Tensor:
-    """The positions of the tokens of a whole sequence (N, T, E): 0 ... T - 1."""
+    """Positions of the tokens of a whole sequence (N, T, E): 0 ... T - 1."""
     return torch.arange(x.shape[1], device=x.device)

@@ -1,4 +1,4 @@
-"""Context attention: keys, or queries, that depend on the mean of the tokens around them."""
+"""Context attention: keys or queries that depend on the mean of the tokens around them."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -21,14 +21,15 @@ from seq2seq.functional.context import (
 
 
 class PooledContext(MultiHead):
-    """Base of global and hierarchical context: means over the tokens beside keys and values.
+    """Base of global and hierarchical context, which use means over the tokens.
 
-    Outside the decoder the mean is over all real tokens; inside it, over each token's own prefix,
-    whose sum and count are remembered. A mechanism says in `change_keys` what it does to the keys.
+    In the decoder the mean is over each token's own prefix, whose sum and count are remembered;
+    elsewhere it is over all real tokens. Subclasses write `change_keys`, which applies the means to
+    the keys.
     """
 
     absent_options = NO_SCORES
-    keeps_means = False  # whether queries read the mean too
+    keeps_means = False  # whether queries read the means too
 
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:
@@ -36,7 +37,7 @@ class PooledContext(MultiHead):
         return cost._replace(remembers=f"{cost.remembers}, a sum (E) and a count a sentence")
 
     def change_keys(self, k: Tensor, means: Tensor, encoded: Encoded) -> Tensor:
-        """The keys (N, S, G D) of these tokens, given the means of their rows or prefixes."""
+        """Change the keys (N, S, G D) of tokens by the means of their rows or prefixes."""
         raise NotImplementedError
 
     def memory_of(self, encoded: Encoded) -> JointMemory:
@@ -66,32 +67,32 @@ class PooledContext(MultiHead):
         state.update(sums._asdict())
         keys = self.change_keys(self.k(x), means, Encoded(x))
         memory.append(self.streams(keys, self.v(x), positions))
-        # Means are for these queries only, beams being queries.
+        # These means are for the new queries only. Beams count as queries.
         means = means.reshape(memory.rows, -1, means.shape[-1])
         seen = JointMemory(memory.tokens, StateMemory(means=means))
         return self.attend_beams(x, seen, positions).out
 
 
 class GlobalContext(PooledContext):
-    """Attention whose keys are scaled by the mean of all tokens, or whose queries are moved by it.
+    """Attention whose keys or queries are changed by the mean of all tokens.
 
         keys:      k_j (1 + c_j),  c_j = Wc mean(x)
         additive:  q_i + Wc mean(x)
         gated:     (1 - l_i) q_i + l_i Uq mean(x),  l_i = sigmoid(q_i . a + Uq mean(x) . b),
-                   and keys alike
+                   and the same for the keys
 
-    The mean is over the real tokens of what is attended to; in the decoder over the token's own
-    prefix. Positions turn queries and keys after that.
+    The mean is over the real tokens that are attended to; in the decoder, over the token's own
+    prefix. Positions rotate queries and keys after this change.
 
     Args:
         place: surroundings of the attention.
         num_heads, num_kv_heads, kernel, bias, dropout: options of `MultiHead`.
         form: one of the three formulas above. Wc starts at zero, so that the first two start as
-            multi-head attention; a gate starts half open.
+            multi-head attention; gates start at 1/2.
 
-    Raises: ConfigError, as `MultiHead`.
-    Source: `gated` is that of Yang et al. 2019, arXiv:1902.05766; `additive` follows a simpler form
-    in their published code; `keys`, the default, is ours.
+    Raises: ConfigError in the same cases as `MultiHead`.
+    Source: `gated` is from Yang et al. 2019, arXiv:1902.05766; `additive` follows a simpler form in
+    their published code; `keys`, the default, is ours.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class GlobalContext(PooledContext):
         if form == "keys":
             self.of_keys = ContextScale(inputs, self.num_kv_heads * width)
         elif form == "additive":
-            # A term that is the same for all keys would cancel in the softmax.
+            # In the keys, a term that is the same for all of them would cancel in the softmax.
             self.of_queries = ContextShift(inputs, self.num_heads * width)
         else:
             self.of_keys = ContextGate(inputs, self.num_kv_heads, width)
@@ -119,7 +120,7 @@ class GlobalContext(PooledContext):
     ) -> tuple[Tensor, Tensor | None]:
         if self.of_queries is not None:
             assert isinstance(memory, JointMemory)
-            # In the decoder a mean for each of the last tokens, elsewhere one for all queries.
+            # The decoder has a mean for each of the last tokens; elsewhere all queries share one.
             means = memory.context.state["means"][:, -q.shape[2] :]
             q = split_heads(self.of_queries(join_heads(q), means), self.num_heads)
         return super().attend_heads(q, memory, positions, need_weights)
@@ -130,14 +131,15 @@ class HierarchicalContext(PooledContext):
 
         k_j (1 + c_j),  c_j = sum over levels l of W_l mean{x_t : t real, in the group of j at l}
 
-    A level without known groups has the whole row as its group, or each token if it is the word. In
-    the decoder a mean is over members up to the token itself, and groups are not known.
+    If the groups of a level are not known, each token is its own word, or the whole row is one
+    sentence or paragraph. The decoder does not know groups, and its means are over tokens up to the
+    token itself.
 
     Args:
         place: surroundings of the attention.
         num_heads, num_kv_heads, kernel, bias, dropout: options of `MultiHead`.
 
-    Raises: ConfigError, as `MultiHead`.
+    Raises: ConfigError in the same cases as `MultiHead`.
     """
 
     LEVELS = ("word", "sentence", "paragraph")
@@ -167,7 +169,7 @@ class HierarchicalContext(PooledContext):
 
 
 class ContextScale(nn.Module):
-    """x (1 + W mean), W zero at first."""
+    """x (1 + W mean), where W starts at zero."""
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
@@ -179,7 +181,7 @@ class ContextScale(nn.Module):
 
 
 class ContextShift(ContextScale):
-    """x + W mean, W zero at first."""
+    """x + W mean, where W starts at zero."""
 
     def forward(self, x: Tensor, means: Tensor) -> Tensor:
         """Shapes as in `ContextScale.forward`."""
@@ -187,7 +189,7 @@ class ContextShift(ContextScale):
 
 
 class ContextGate(nn.Module):
-    """(1 - l) x + l U mean, with l = sigmoid(x . a + U mean . b) for each head, 1/2 at first."""
+    """(1 - l) x + l U mean, with l = sigmoid(x . a + U mean . b) for each head; l starts at 1/2."""
 
     def __init__(self, inputs: int, heads: int, width: int):
         super().__init__()
@@ -203,7 +205,7 @@ class ContextGate(nn.Module):
 
 
 def zero_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map that starts at zero."""
+    """A linear map without bias whose weights start at zero."""
     linear = nn.Linear(inputs, outputs, bias=False)
     nn.init.zeros_(linear.weight)
     return linear

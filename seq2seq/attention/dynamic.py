@@ -14,25 +14,25 @@ from seq2seq.functional.scores import project_per_head
 
 
 class DynamicContext(MultiHead):
-    """Attention in two passes: what a query reads in the first scales it for the second.
+    """Attention in two passes: the output of the first pass scales the query of the second.
 
         o_i = attention(q_i, K, V),  out_i = attention(q_i (1 + Wf o_i), K, V)
 
-    Weights are those of the second pass, before its dropout. In training they change from call to
-    call, with the dropout of the first pass.
+    The weights that are returned are those of the second pass, before its dropout. In training they
+    differ from call to call because of the dropout in the first pass.
 
     Args:
         place: surroundings of the attention.
         num_heads, num_kv_heads, kernel, bias, dropout: options of `MultiHead`.
 
-    Raises: ConfigError, as `MultiHead`.
+    Raises: ConfigError in the same cases as `MultiHead`.
     """
 
     absent_options = NO_SCORES
 
     def __init__(self, place: Place, **options: Any):
         super().__init__(place, **options)
-        # Wf of each head, (H, D, D): it starts as multi-head attention.
+        # Wf of each head, (H, D, D). Zero at first, which is the same as multi-head attention.
         self.feedback = nn.Parameter(torch.zeros(self.num_heads, self.width, self.width))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Efficient attention: a softmax over channels and one over positions instead of one over keys."""
+"""Efficient attention: a softmax over channels and one over positions, but none over scores."""
 
 from torch import Tensor
 
@@ -9,17 +9,19 @@ from seq2seq.functional.efficient import efficient_attention, efficient_context,
 
 
 class Efficient(HeadedAttention[StateMemory]):
-    """Each channel of the keys is a softmax over the positions, which gives one mean value; each
-    query mixes these D means by the softmax of its own channels.
+    """Attention in which every query mixes D means of the values, one for each channel of the keys.
+
+    The weights of a mean are the softmax of its channel over the positions; a query mixes the means
+    by the softmax of its own channels.
 
         out = concat_h( softmax_d(q) (softmax_j(K)^T V) ) Wo
 
     Args:
-        place: surroundings of the attention; not in the decoder.
+        place: surroundings of the attention, which is not in the decoder.
         num_heads: H; divides the width.
         bias: whether the projections have biases.
 
-    Raises: ConfigError for heads that do not divide the width.
+    Raises: ConfigError if `num_heads` does not divide the width.
     Source: Shen et al. 2018, arXiv:1812.01243.
     """
 
@@ -30,8 +32,8 @@ class Efficient(HeadedAttention[StateMemory]):
     usual_cost = Cost("(T + S) D^2", "(T + S) D", remembers="a D x D matrix a head")
     absent_options = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
     position_refusals = {
-        "rotate": "it takes a softmax over the channels of queries and one over the positions of "
-        "keys, after which a rotation is not relative",
+        "rotate": "after its softmax over the channels of queries and the one over the positions "
+        "of keys, a rotation no longer shows relative positions",
         "bias": "it never forms the scores that a bias is added to",
     }
 

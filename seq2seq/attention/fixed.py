@@ -1,4 +1,4 @@
-"""The encoder-decoder without attention: one vector represents the whole source."""
+"""An encoder-decoder without attention: one vector represents the whole source."""
 
 from typing import Literal
 
@@ -10,13 +10,13 @@ from seq2seq.attention.memory import StateMemory
 
 
 class Fixed(Attention[StateMemory]):
-    """Every query gets the same context, one vector pooled from the source. The baseline to beat.
+    """A baseline in which every query gets the same context, one vector pooled from the source.
 
     Args:
         place: surroundings of the attention, a cross-attention.
-        pool: `mean` over the real tokens; `final`: the last state of the forward half and the first
-            state of the backward half, as a bidirectional RNN leaves them. null means final without
-            `project`, else mean.
+        pool: `mean` is the mean over the real tokens; `final` is the final state of a bidirectional
+            RNN, the last state of the forward half and the first state of the backward half. null
+            is final without `project`, else mean.
         project: whether the context passes through a linear map to the decoder's width.
 
     Source: Sutskever et al. 2014, arXiv:1409.3215, whose decoder begins with the vector and does
@@ -56,17 +56,20 @@ class Fixed(Attention[StateMemory]):
 
 
 def mean_state(x: Tensor, mask: Tensor) -> Tensor:
-    """The mean over real tokens: x (N, S, E), mask (N, S) -> (N, E), zero where there is none."""
+    """Mean over real tokens: x (N, S, E), mask (N, S) -> (N, E), zero if there is no real token."""
     real = mask[..., None].to(x.dtype)
     return (x * real).sum(1) / real.sum(1).clamp(min=1)
 
 
 def final_state(x: Tensor, mask: Tensor | None) -> Tensor:
-    """The final state of a bidirectional RNN: the forward half of the last real token, and the
-    backward half of the first.
+    """The final state of a bidirectional RNN: the forward half at the last real token, and the
+    backward half at the first.
 
-    x (N, S, E), mask (N, S), padding at the right; None = all are real -> (N, E), zero where there
-    is no real token.
+    Args:
+        x: (N, S, E).
+        mask: (N, S), True = real, with padding at the end; None = all are real.
+
+    Returns: (N, E), zero if a row has no real token.
     """
     forward, backward = x.chunk(2, dim=-1)
     if mask is None:

@@ -1,4 +1,4 @@
-"""Base of every mechanism with heads: projections into heads and out of them, and checks."""
+"""Base of mechanisms with heads: projections into the heads and out of them, and checks."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,16 +15,21 @@ from seq2seq.functional.positions import distances
 
 
 class HeadedAttention(Attention[M]):
-    """Base of attentions with H heads of one width: projections, and positions that turn them.
+    """Base of attentions with H heads of the same width: projections, and rotation by positions.
 
     Args:
-        place, num_heads, bias, dropout: arguments of the mechanisms.
+        place: surroundings of the attention.
+        num_heads: H; divides the width.
+        bias: whether the projections have biases.
+        dropout: probability of dropping a weight in training.
 
     Raises: ConfigError if `num_heads` does not divide the width or does not fit the position
     scheme, or if the dropout is out of range.
     """
 
-    size: ClassVar[float] = 1.0  # of the initial queries and keys, and of their learning rate
+    size: ClassVar[float] = (
+        1.0  # factor of the initial queries and keys, and of their learning rate
+    )
 
     def __init__(self, place: Place, *, num_heads: int, bias: bool = False, dropout: float = 0.0):
         super().__init__(place)
@@ -57,7 +62,7 @@ class HeadedAttention(Attention[M]):
         return out
 
     def heads_at(self, x: Tensor, positions: Tensor) -> Tensor:
-        """The heads of queries or keys, rotated if the position scheme rotates."""
+        """Split queries or keys into heads, and rotate them if the position scheme does that."""
         return self.place.rotate(self.heads(x), positions)
 
 
@@ -72,8 +77,8 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 def projection(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.Linear:
-    """A linear map with Xavier weights and zero biases; queries, keys and values take gain 1 /
-    sqrt(2).
+    """A linear map with Xavier weights and zero biases. Use a gain of 1 / sqrt(2) for queries, keys
+    and values.
     """
     linear = nn.Linear(inputs, outputs, bias=bias)
     nn.init.xavier_uniform_(linear.weight, gain)
@@ -119,13 +124,20 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
 def position_bias(
     place: Place, q: Tensor, positions: Tensor, keys: int, beams: int = 1
 ) -> Tensor | None:
-    """Terms that the position scheme of a place adds to the scores of queries (N, H, T, D),
-    projected and not rotated, at `positions` (T,) or (N, T), with `keys` keys, `beams` at each
-    position: (..., H, T, S).
+    """Terms that the position scheme adds to scores.
+
+    Args:
+        place: surroundings of the attention, with its position scheme.
+        q: queries after projection and before rotation, (N, H, T, D).
+        positions: positions of the queries, (T,) or (N, T).
+        keys: number of keys S.
+        beams: number of keys at each position.
+
+    Returns: (..., H, T, S), or None.
     """
     position = place.position
     if position is None or position.hook not in ("bias", "relate"):
-        return None  # without the T x S distances, which may be the largest tensor
+        return None  # before making T x S distances, which may be the largest tensor
     distance = distances(positions, keys // beams)
     if position.hook == "bias":
         bias = position.bias(distance, q.shape[1])
@@ -135,7 +147,7 @@ def position_bias(
 
 
 def check_position(place: Place, heads: int, width: int) -> None:
-    """Raises: ConfigError if the position scheme does not fit `heads` heads of this width."""
+    """Check the position scheme. Raises: ConfigError if it does not fit these heads and width."""
     position = place.position
     if position is None:
         return
@@ -145,7 +157,7 @@ def check_position(place: Place, heads: int, width: int) -> None:
         )
     if position.heads not in (None, heads):
         raise ConfigError(
-            f"these positions add to the scores of {position.heads} heads, but the "
+            f"this position scheme adds to the scores of {position.heads} heads, but the "
             f"{place.role.description} has num_heads={heads}. Take "
             f"position.num_heads={heads} and as many heads in both self-attentions, or "
             "position=alibi, which fits any number"

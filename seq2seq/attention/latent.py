@@ -1,4 +1,4 @@
-"""Multi-head latent attention: all heads' keys and values from one narrow vector a token."""
+"""Multi-head latent attention: the keys and values of all heads come from one vector per token."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -23,34 +23,33 @@ from seq2seq.functional.softmax import intersect_masks, past_mask
 
 
 class Latent(TokenAttention):
-    """Multi-head attention that remembers one latent vector a token, and makes the keys and values
-    of all heads from it.
+    """Multi-head attention that remembers one latent vector per token, and makes the keys and
+    values of all heads from it.
 
         cq = RMSNorm(Wdq x)  or x      q_h = [qn; RoPE(qr)] = Wuq_h cq
         c  = RMSNorm(Wdkv x)           k_h = [Wuk_h c; RoPE(Wkr x)],  v_h = Wuv_h c
         out = concat_h( softmax_j(q_hi . k_hj / sqrt(Dn + Dr)) v_h ) Wo
 
-    For few queries Wuk is applied to them instead of to all keys ("absorbed"): decoding compares
-    queries with the latents themselves, as multi-query attention would. MLA also abbreviates
-    multi-head linear attention, which is `linear`.
+    If there are few queries, Wuk is applied to them instead of to all latents ("absorbed" form), so
+    that decoding compares queries directly with the latents, as in multi-query attention. Elsewhere
+    MLA may also mean multi-head linear attention, which is called `linear` here.
 
     Args:
         place: surroundings of the attention.
         num_heads: H; divides the width E. D below is E / H.
-        latent_dim: Rc, width of c. null: 4 D as in the paper, or the source's width if that is
-            less: a latent of that width can hold everything.
-        query_dim: Rq, width of cq. null: queries are made from x.
-        nope_dim: Dn, width of the part of a head's queries and keys that is not rotated; null: D.
-        rope_dim: Dr, even width of the part that position=rope rotates; null: D / 2 with
-            position=rope, else 0. In cross-attention always 0.
-        value_dim: Dv, width of a head's values; null: D.
-        kernel: kernel of the expanded form, as in `MultiHead`; `auto` is fused unless weights are
-            wanted.
+        latent_dim: Rc, width of c. null is 4 D, as in the paper, or the source's width if that is
+            less, since a latent of that width can already hold everything.
+        query_dim: Rq, width of cq. null makes queries directly from x.
+        nope_dim: Dn, width of the part of a head's queries and keys that is not rotated; null is D.
+        rope_dim: Dr, even width of the part that position=rope rotates; null is D / 2 with
+            position=rope, else 0. In cross-attention it is always 0.
+        value_dim: Dv, width of a head's values; null is D.
+        kernel: kernel of the expanded form, as in `MultiHead`. `auto` is fused, except if weights
+            are requested or for dropout on a CPU.
         bias: whether the maps from the model's width and back to it have biases.
         dropout: probability of dropping a weight in training.
 
-    Raises: ConfigError for widths that are not possible, and for a rotary width without
-    position=rope.
+    Raises: ConfigError if a width is impossible, or if `rope_dim` is set without position=rope.
     Source: DeepSeek-AI 2024, arXiv:2405.04434.
     """
 
@@ -110,7 +109,7 @@ class Latent(TokenAttention):
         return {"latent": latent[:, :, None]}
 
     def _queries(self, x: Tensor, positions: Tensor) -> Tensor:
-        """(N, T, E) -> (N, H, T, Dn + Dr)."""
+        """Project inputs to queries, (N, T, E) -> (N, H, T, Dn + Dr), and rotate them."""
         if self.q_down is not None:
             x = rms_norm(self.q_down(x), self.q_gain)
         q = split_heads(self.q(x), self.num_heads)
@@ -132,7 +131,7 @@ class Latent(TokenAttention):
         if causal and positions.dim() > 1:
             mask, causal = intersect_masks(mask, past_mask(positions, T, S)), False
         dropout = self.dropout_now
-        # On a CPU the fused kernel with dropout holds the weights too, and draws slowly.
+        # With dropout on a CPU the fused kernel holds the weights too, and its dropout is slow.
         slow = dropout > 0 and x.device.type == "cpu"
         fused = self.kernel == "fused" or (self.kernel == "auto" and not slow)
         out, weights = latent_attention(
@@ -151,7 +150,7 @@ class Latent(TokenAttention):
 
 
 def rotary_width(place: Place, asked: int | None, width: int) -> int:
-    """Dr in this place, for the option `rope_dim` and the head width D."""
+    """The rotary width Dr in this place, from the option `rope_dim` and the head width D."""
     if place.role is Role.CROSS:
         return 0
     if place.position is None or place.position.hook != "rotate":
@@ -165,7 +164,7 @@ def rotary_width(place: Place, asked: int | None, width: int) -> int:
     if chosen < 2 or chosen % 2:
         said = f"attn.rope_dim={asked}" if asked is not None else f"attn.rope_dim=D/2={chosen}"
         raise ConfigError(
-            f"{said} should be even and at least 2, since position=rope turns pairs of numbers. "
+            f"{said} should be even and at least 2, since position=rope rotates pairs of numbers. "
             f"Take attn.rope_dim={max(2, chosen - chosen % 2)}, or position=sinusoidal"
         )
     return chosen

@@ -1,4 +1,4 @@
-"""Linear attention: two sums are all that is remembered, however many keys there are."""
+"""Linear attention: only two sums are remembered, however many keys there are."""
 
 import torch
 from torch import Tensor, nn
@@ -17,22 +17,22 @@ from seq2seq.functional.linear import (
 
 
 class FeatureAttention(HeadedAttention[StateMemory]):
-    """Every query reads sums over the features of the keys; a subclass says which features.
+    """Base of attentions that read sums over features of the keys; a subclass chooses the features.
 
         out = concat_h( phi(q)^T S / (phi(q)^T z + eps) ) Wo
         S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
-    In the decoder the sums run over j <= i; only they are kept between steps. For a whole sequence
-    the weights can be computed later.
+    In the decoder the sums run over j <= i, and nothing else is kept between steps. For a whole
+    sequence the weights can still be computed on request.
     """
 
     absent_options = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
     position_refusals = {
-        "rotate": "it compares queries and keys by positive features: a rotation after them breaks "
-        "their positivity, and one before them is not relative",
+        "rotate": "it compares queries and keys by positive features: rotated features would not "
+        "be positive, and features of rotated vectors do not show relative positions",
         "bias": "it never forms the scores that a bias is added to",
     }
-    sums_to_one = False  # but for eps
+    sums_to_one = False  # because of eps
 
     @property
     def phi(self) -> FeatureMap:
@@ -79,25 +79,25 @@ class FeatureAttention(HeadedAttention[StateMemory]):
 
 
 class Linear(FeatureAttention):
-    """Softmax attention with phi(q) . phi(k) instead of the exponential of q . k, phi = elu + 1: a
-    token costs the same however long the sentence is.
+    """Attention with phi(q) . phi(k), phi = elu + 1, in place of the exponential of q . k, so that
+    the cost of a token does not depend on the length.
 
         out = concat_h( phi(q)^T S / (phi(q)^T z + 1e-6) ) Wo
         S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
     In the decoder the sums run over j <= i. Queries and keys are not divided by sqrt(D). Rotary
-    positions are refused: rotated after phi, features are no longer positive; rotated before it,
-    their products no longer depend on the distance alone.
+    positions are not supported: rotated after phi, features are no longer positive; rotated before
+    it, their products do not depend only on the distance.
 
-    Biases of queries and keys start at -3, where phi is an exponential, which tells keys apart
-    better than the line above zero does.
+    Biases of queries and keys start at -3, where phi is an exponential, which distinguishes keys
+    better than the linear part above zero.
 
     Args:
         place: surroundings of the attention.
         num_heads: H; divides the width.
         bias: whether the projections have biases.
 
-    Raises: ConfigError for heads that do not divide the width.
+    Raises: ConfigError if `num_heads` does not divide the width.
     Source: Katharopoulos et al. 2020, arXiv:2006.16236.
     """
 
@@ -115,5 +115,5 @@ class Linear(FeatureAttention):
 
 
 def state_of(sums: Sums) -> dict[str, Tensor]:
-    """Sums as the entries of a memory."""
+    """The entries of a memory that holds these sums."""
     return {name: x for name, x in sums._asdict().items() if x is not None}

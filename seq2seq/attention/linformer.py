@@ -15,40 +15,40 @@ from seq2seq.functional.lowrank import project_length
 
 
 class Linformer(HeadedAttention[StateMemory]):
-    """Every query reads R learnt mixtures of all positions instead of the positions themselves.
+    """Attention to R learnt mixtures of all positions instead of the positions themselves.
 
         out = concat_h( softmax(q_h (E Wk x)^T / sqrt(D)) (F Wv x) ) Wo
 
-    E and F are R x `length`, of which a sequence of S tokens uses the first S columns. They act
-    after Wk and Wv, as in the paper, where rows of padding are zero: with biases that differs from
-    mixing x itself. The R mixtures are never masked.
+    E and F are R x `length`; a sequence of S tokens uses the first S columns. As in the paper, they
+    are applied after Wk and Wv, to keys and values whose padding is zero. With biases this differs
+    from mixing x itself. The R mixtures are never masked.
 
-    Mixture i starts as the sum of the positions i, i + R, i + 2 R, ...; the paper starts from
-    random values, from which a short run does not learn to read single words.
+    Mixture i starts as the sum of the positions i, i + R, i + 2 R, ... The paper starts from random
+    values, with which short training runs do not learn to read single words.
 
-    A sequence is remembered as 2 R D values a head, whatever its length.
+    A sequence is remembered as 2 R D values per head, whatever its length.
 
     Args:
         place: surroundings of the attention: encoder self-attention or cross-attention.
         num_heads: H; divides the width.
-        rank: R, mixtures a head.
-        length: tokens of the longest sequence it can read, eos included.
-        share: `none`: an E and an F for each head; `heads`: all heads share both; `key_value`: one
-            matrix, E = F. (Sharing between layers, the paper's last kind, would be a parameter of
-            the model and is not offered.)
+        rank: R, number of mixtures per head.
+        length: most tokens of a sequence that it can read, including eos.
+        share: matrices that are shared. `none`: each head has its own E and F; `heads`: all heads
+            share E and F; `key_value`: one matrix for everything, E = F. (The paper's last kind,
+            sharing between layers, is not available: it would need a parameter of the model.)
         bias: whether the projections have biases.
         dropout: probability of dropping one of the T x R weights in training.
 
-    Raises: ConfigError for heads that do not divide the width, a rank above the length, and a
-        sequence longer than the length.
+    Raises: ConfigError if `num_heads` does not divide the width, if the rank is above the length,
+        or if a sequence is longer than the length.
     Source: Wang et al. 2020, arXiv:2006.04768.
     """
 
     roles = frozenset({Role.ENCODER, Role.CROSS})
     role_refusals = {Role.DECODER: "each compressed key mixes all positions, future ones included"}
     position_refusals = {
-        "rotate": "it mixes keys of different rotations before queries meet them",
-        "bias": "its keys are mixtures of all positions and stand at no distance from a query",
+        "rotate": "it would mix keys with different rotations before comparing them with queries",
+        "bias": "its keys are mixtures of all positions, which have no distance from a query",
     }
     usual_cost = Cost("(T + S) R D", "T + S + R D", remembers="E k, F v (2 R H D) a sentence")
     shows_weights = False
@@ -84,8 +84,8 @@ class Linformer(HeadedAttention[StateMemory]):
         x, mask, _ = encoded
         if self.max_length is not None and x.shape[1] > self.max_length:
             raise ConfigError(
-                f"a source of {x.shape[1]} pieces is longer than the {self.max_length} that this "
-                f"{self.place.role.description} can mix. For training: attn.length={x.shape[1]}, "
+                f"a source of {x.shape[1]} pieces is longer than attn.length={self.max_length} of "
+                f"this {self.place.role.description}. For training, set attn.length={x.shape[1]} "
                 f"or data.max_length={self.max_length}"
             )
         k, v = self.heads(self.k(x)), self.heads(self.v(x))

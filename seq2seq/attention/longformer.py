@@ -1,4 +1,4 @@
-"""Attention to a window and to a few global tokens."""
+"""Attention to a window of keys and to a few global tokens."""
 
 import copy
 from typing import Any
@@ -17,30 +17,30 @@ from seq2seq.functional.scores import dot
 
 
 class Longformer(WindowedAttention):
-    """A query reads the keys near it and a few global ones; in the encoder the global tokens read
-    everything.
+    """Attention of a query to the keys near it and to a few global keys. In the encoder, the global
+    tokens read all keys.
 
         local query i    out_i = sum_j a_ij v_j,   a_i = softmax over { j : |i - j| <= r or j < g }
-        global query i   the same over all j, with projections of its own: qg_i, kg_j, vg_j
+        global query i   the same over all j, with separate projections: qg_i, kg_j, vg_j
 
     The window and the global keys share one softmax, and a global key within the window counts
-    once. The first g tokens are global, such as a language tag; padding never is.
+    once. The first g tokens, such as a language tag, are global, unless they are padding.
 
-    In the decoder a query reads only the keys up to itself. There a global query shares the
-    projections of the others: separate ones would learn next to nothing (with g = 1 its softmax has
-    one key, so that qg and kg get no gradient).
+    In the decoder a query reads only the keys up to itself, and global queries use the same
+    projections as the others: separate ones would learn almost nothing (with g = 1 their softmax
+    has one key, so that qg and kg get no gradient).
 
     Args:
         place: surroundings of the attention, a self-attention.
         num_heads: H; divides the width.
-        window: r, distance of the farthest key that is read, to each side; the paper's w is 2 r.
-            The default is for sentences: six layers of it reach 48 tokens to each side.
-        num_global: g; 0: the window only.
+        window: r, distance of the farthest key that is read on each side; the paper's w is 2 r.
+            The default is for sentences: six layers reach 48 tokens on each side.
+        num_global: g, number of global tokens; 0 for the window only.
         bias: whether the projections have biases.
         dropout: probability of dropping a weight in training.
 
-    Raises: ConfigError for heads that do not divide the width, or that the positions refuse, and
-        for values out of range.
+    Raises: ConfigError if `num_heads` does not divide the width or does not fit the position
+        scheme, or if a value is out of range.
     Source: Beltagy et al. 2020, arXiv:2004.05150.
     """
 
@@ -63,7 +63,7 @@ class Longformer(WindowedAttention):
             self.v_global = copy.deepcopy(self.v)
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
-        """The streams k and v; for global queries also k_global and v_global, (N, H, S, D)."""
+        """Make the streams k and v and, for global queries, k_global and v_global, (N, H, S, D)."""
         streams = super().remember(x, positions)
         if self.has_global_queries:
             streams["k_global"] = self.heads_at(self.k_global(x), positions)
@@ -94,7 +94,7 @@ class Longformer(WindowedAttention):
     def _attend_globally(
         self, x: Tensor, memory: RingMemory, positions: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The first g queries to all keys: out (N, H, g, D), weights (N, H, g, S)."""
+        """Attend from the first g queries to all keys: out (N, H, g, D), weights (N, H, g, S)."""
         g = self.num_global
         q = self.heads_at(self.q_global(x[:, :g]), positions[..., :g])
         k, v, mask, _ = memory.read("_global")

@@ -15,29 +15,29 @@ from seq2seq.functional.luong_local import local_attention, predict_centres
 
 
 class LocalMonotonic(MultiHead):
-    """local-m: the word at target position t reads the source from t - radius to t + radius.
+    """Attention local-m: target position t reads source positions t - radius to t + radius.
 
         out = concat_h( softmax_s(e(q_h, k_hs)) v_hs ) Wo,   |s - t| <= radius
 
-    A word more than `radius` after the source's last token reads nothing: its window is empty, and
+    A target position more than `radius` beyond the last source token has an empty window, so that
     its weights and output are zeros.
 
     Args:
         place: surroundings of the attention, a cross-attention.
         num_heads: H; divides the width.
-        radius: D of the paper: source tokens to either side of the centre.
-        score, project, bias, dropout: options of `MultiHead`. The weights are always written out.
+        radius: number of source tokens to read on each side of the centre (D in the paper).
+        score, project, bias, dropout: options of `MultiHead`. The weights are always computed.
 
-    Raises: ConfigError for a radius below 1, for heads that do not divide the width, and for a
-        score that the widths refuse.
+    Raises: ConfigError if the radius is below 1, if `num_heads` does not divide the width, or if
+        the score does not fit the widths.
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
 
     roles = frozenset({Role.CROSS})
     role_refusals = {
-        Role.ENCODER: "it asks where in another sentence a word comes from",
-        Role.DECODER: "it asks where in another sentence a word comes from, and its window has "
-        "the future in it",
+        Role.ENCODER: "it looks for the place of a word in another sentence",
+        Role.DECODER: "it looks for the place of a word in another sentence, and its window "
+        "includes future tokens",
     }
     supports = frozenset()
     absent_options = {
@@ -74,16 +74,16 @@ class LocalMonotonic(MultiHead):
 
 
 class LocalPredictive(LocalMonotonic):
-    """local-p: each word predicts a place in the source, and reads around it.
+    """Attention local-p: each query predicts a source position, and reads the tokens around it.
 
         p = S sigmoid(vp . tanh(Wp q)),   S the length of the row
         out = concat_h( softmax_s(e(q_h, k_hs)) exp(-(s - p)^2 / (2 (radius / 2)^2)) v_hs ) Wo
 
-    over the s with |s - p| <= radius, counted from 0. The weights sum to less than one. Each head
-    has a Wp and a vp, which read its query: in a recurrent model, the decoder's state. vp starts at
-    zero: all heads look at the middle of the source at first, and learn from the first step.
+    for positions s, counted from 0, with |s - p| <= radius. The weights sum to less than one. Each
+    head has its own Wp and vp, applied to its query (in a recurrent model, the decoder's state). vp
+    starts at zero, so that all heads first read the middle of the source.
 
-    Args and raises: as `LocalMonotonic`.
+    Args and raises: same as `LocalMonotonic`.
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
 

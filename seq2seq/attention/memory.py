@@ -1,4 +1,4 @@
-"""Memories of decoding. Mechanisms attend, memories store."""
+"""Memories of attention mechanisms: storage of the tokens or states that queries read."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
@@ -13,71 +13,72 @@ class Memory(Protocol):
 
     @property
     def rows(self) -> int:
-        """N."""
+        """Number of rows N."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all rows take, without spare capacity."""
+        """Size of all rows in bytes, without spare capacity."""
 
     def fork(self, parents: Tensor) -> None:
-        """Row i continues from row parents[i]; parents (N,), an index may repeat."""
+        """Continue row i from row parents[i]; parents is (N,), and an index may repeat."""
         self.keep(parents)
 
     def keep(self, rows: Tensor) -> None:
-        """Keep these rows, (N',) ascending, and forget all others."""
+        """Keep these rows, (N',) ascending, and drop all others."""
 
     def merge(self, other: Any, rows: int, more: int) -> None:
         """Append the rows of another memory of the same kind.
 
         Args:
-            other: memory of other sentences, longer or shorter; it is used up.
-            rows, more: number of rows of this memory and of `other`, which an empty memory does
-                not know.
+            other: memory of other sentences, longer or shorter; do not use it afterwards.
+            rows, more: number of rows of this memory and of `other`; an empty memory does not
+                know its number of rows.
 
         Raises: ValueError if all rows of this kind of memory must have the same length.
         """
         raise ValueError(
-            "this memory holds rows of one length, and others cannot join it. Start both states "
-            "with pages=PagePool(...), unless an attention keeps a window of tokens; else decode "
-            "one after the other"
+            "this memory can only hold rows of one length. To merge states, start both with "
+            "pages=PagePool(...); if an attention keeps only a window of tokens, decode them one "
+            "after the other instead"
         )
 
 
 class TokenMemory(Memory, Protocol):
-    """A memory that grows with the tokens, as a mechanism sees it.
+    """The interface of a memory that stores every token.
 
     Attributes:
-        beams: K, the hypotheses of a sentence that are queries of one row; key j is at position
-            j // K. It is 1 wherever each hypothesis has its own row.
+        beams: K, number of hypotheses of a sentence that share one row as queries; key j is at
+            position j // K. It is 1 if each hypothesis has its own row.
     """
 
     beams: int
 
     def append(self, streams: dict[str, Tensor]) -> None:
-        """Add n tokens to every row; each stream (N, n, heads, width)."""
+        """Add n tokens to every row; each stream is (N, n, heads, width)."""
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Streams (N, S, heads, width), and a mask (N, S), True = real; None = all are real. With
-        several beams, rows are sentences, and the mask is all that each of the T newest queries may
-        read, (B, T, S).
+        """Read the streams (N, S, heads, width), and a mask (N, S), True = real; None = all are.
+
+        With several beams, rows are sentences, and the mask (B, T, S) has the keys that each of the
+        T newest queries may read.
         """
 
 
 class DenseMemory(TokenMemory):
-    """One entry a token, all rows of the same length, in tensors written in place and doubled when
-    full.
+    """A memory with one entry per token, in tensors that are written in place and doubled when
+    full. All rows have the same length.
 
-    The storage is head-major, (N, heads, capacity, width): reading one head's keys in a row is what
-    attention does at every step, several times faster than the token-major layout of the interface.
-    `append` writes in place, so what is read is not for gradients; `of` is.
+    The storage is head-major, (N, heads, capacity, width). Every step of attention reads the keys
+    of one head after another, which is several times faster than with the token-major layout of the
+    interface. Since `append` writes in place, gradients need a memory made by `of`.
 
     Args:
-        folds: whether hypotheses of a sentence may be queries of one row; see `slab`.
+        folds: whether hypotheses of a sentence may share one row as queries; see `slab`.
 
     Attributes:
-        storage: each stream (rows, heads, capacity, width), of which the first `length` are valid.
-        kept: the N rows of the storage still in use, in order; None = all. The others are freed
-            when the storage is next copied, or read as tensors.
+        storage: streams (rows, heads, capacity, width), of which the first `length` are valid.
+        kept: the N rows of the storage still in use, in order; None = all. The other rows are freed
+            when the storage is next copied or read as tensors.
         mask: (N, S), True = real; None = all are real.
     """
 
@@ -93,7 +94,7 @@ class DenseMemory(TokenMemory):
 
     @classmethod
     def of(cls, streams: dict[str, Tensor], mask: Tensor | None) -> Self:
-        """A whole sequence at once, as views: streams (N, S, heads, width), mask (N, S)."""
+        """The memory of a whole sequence, as views: streams (N, S, heads, width), mask (N, S)."""
         memory = cls()
         memory.storage = {name: x.transpose(1, 2) for name, x in streams.items()}
         memory.mask = mask
@@ -101,7 +102,7 @@ class DenseMemory(TokenMemory):
         return memory
 
     def compact(self) -> None:
-        """Prepare a whole sequence for many reads: head-major, no mask that hides nothing."""
+        """Prepare for many reads: make the storage contiguous; drop a mask that hides nothing."""
         self._drop_rows()
         self.storage = {name: x.contiguous() for name, x in self.storage.items()}
         if self.mask is not None and self.mask.all():
@@ -124,8 +125,11 @@ class DenseMemory(TokenMemory):
             self.storage[name][:, :, start : self.length] = x.transpose(1, 2)
 
     def extend(self, like: dict[str, Tensor], n: int) -> None:
-        """Count n more tokens in every row, for the caller to write into `storage`; streams like
-        (N, ., heads, width).
+        """Make room for n more tokens in every row, which the caller writes into `storage`.
+
+        Args:
+            like: streams (N, ., heads, width) of the same shapes and types.
+            n: number of tokens.
         """
         end = self.length + n
         if not self.storage or next(iter(self.storage.values())).shape[2] < end:
@@ -135,7 +139,7 @@ class DenseMemory(TokenMemory):
         self.length = end
 
     def _grow(self, x: Tensor, old: Tensor | None, needed: int) -> Tensor:
-        """A buffer of at least twice the size, so that n tokens cost O(n) copies in total."""
+        """Allocate a buffer of at least twice the length, so that n tokens need O(n) copies."""
         capacity = max(self.FIRST_CAPACITY * self.beams, needed, 2 * self.length)
         buffer = x.new_empty(x.shape[0], x.shape[2], capacity, x.shape[3])
         if old is not None:
@@ -148,19 +152,19 @@ class DenseMemory(TokenMemory):
         return views, self.mask
 
     def keep(self, rows: Tensor) -> None:
-        # A copy: `rows` may be written again before the rows are dropped.
+        # Copied, since the caller may change `rows` before the rows are dropped.
         self.kept = rows.clone() if self.kept is None else self.kept.index_select(0, rows)
         if self.mask is not None:
             self.mask = self.mask.index_select(0, rows)
 
     def _drop_rows(self) -> None:
-        """Free the rows that are not kept, and put the others in order."""
+        """Free the rows that are not kept, and put the kept rows in order."""
         if self.kept is not None:
             kept, self.kept = self.kept, None
             self.storage = {name: self._select(x, kept) for name, x in self.storage.items()}
 
     def _select(self, x: Tensor, rows: Tensor) -> Tensor:
-        """Rows of a buffer, without copying its spare capacity."""
+        """Select rows of a buffer without copying its spare capacity."""
         if x.requires_grad:  # `out=` has no gradient
             return x.index_select(0, rows)
         chosen, live = x.new_empty(len(rows), *x.shape[1:]), slice(0, self.length)
@@ -169,11 +173,12 @@ class DenseMemory(TokenMemory):
 
 
 class StateMemory(Memory):
-    """A memory of fixed size, whatever the length: an RNN's hidden state, a pooled source, running
-    sums. Each is (N, ...).
+    """A memory of fixed size, whatever the length: an RNN's hidden state, a pooled source or
+    running sums.
 
     Attributes:
-        blank: values of rows that have no token yet, where they are not zero.
+        state: tensors (N, ...).
+        blank: values for rows that have no token yet, if they are not zero.
     """
 
     def __init__(self, **state: Tensor) -> None:
@@ -206,21 +211,21 @@ class StateMemory(Memory):
 class SourceMemory(StateMemory):
     """A state of fixed size made from a whole sequence, and a reference to that sequence.
 
-    Queries need only the state. The sequence is for the weights: it is the model's tensor, one for
-    all layers, and not copied before a `merge`.
+    Queries need only the state; the sequence is for computing weights. It is the model's own
+    tensor, shared by all layers and not copied before a `merge`.
     """
 
     def __init__(self, x: Tensor, mask: Tensor | None, **state: Tensor) -> None:
         super().__init__(**state)
         self._x, self._mask = x, mask
-        self._rows: Tensor | None = None  # of x that are left, in order; None = all
+        self._rows: Tensor | None = None  # rows of x still in use, in order; None = all
 
     @property
     def rows(self) -> int:
         return len(self._x if self._rows is None else self._rows)
 
     def tokens(self) -> tuple[Tensor, Tensor | None]:
-        """x (N, S, E) and mask (N, S) of the rows that are left."""
+        """x (N, S, E) and the mask (N, S) of the rows still in use."""
         if self._rows is None:
             return self._x, self._mask
         return self._x[self._rows], None if self._mask is None else self._mask[self._rows]
@@ -234,7 +239,7 @@ class SourceMemory(StateMemory):
         super().merge(other, rows, more)
         parts = [self.tokens(), other.tokens()]
         longest = max(x.shape[1] for x, _ in parts)
-        # Padded with zeros, which in a mask are False.
+        # Padding is zero, which means False in a mask.
         wide = [pad(x, (0, 0, 0, longest - x.shape[1])) for x, _ in parts]
         real = [x.new_ones(x.shape[:2], dtype=torch.bool) if m is None else m for x, m in parts]
         self._mask = torch.cat([pad(mask, (0, longest - mask.shape[1])) for mask in real])
@@ -242,7 +247,7 @@ class SourceMemory(StateMemory):
 
 
 class JointMemory:
-    """A memory of every token and, beside it, a state of fixed size, row by row."""
+    """A memory of every token combined with a state of fixed size, with the same rows."""
 
     def __init__(self, tokens: TokenMemory, context: StateMemory) -> None:
         self.tokens, self.context, self.beams = tokens, context, tokens.beams
@@ -276,11 +281,11 @@ class JointMemory:
 
 
 def tokens_of(memory: Memory) -> DenseMemory | None:
-    """The part of a memory that has one entry a token, if any."""
+    """The part of a memory that has one entry per token, or None."""
     tokens = memory.tokens if isinstance(memory, JointMemory) else memory
     return tokens if isinstance(tokens, DenseMemory) else None
 
 
 def with_tokens(memory: Memory, tokens: TokenMemory) -> Memory:
-    """The memory with its token part, see `tokens_of`, replaced."""
+    """The memory with another token part (see `tokens_of`)."""
     return JointMemory(tokens, memory.context) if isinstance(memory, JointMemory) else tokens

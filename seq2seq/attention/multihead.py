@@ -38,41 +38,41 @@ from seq2seq.functional.triton.launch import check_triton
 
 Kernel = Literal["auto", "explicit", "fused", "flash", "triton"]
 
-# Why mechanisms that change queries and keys lack some options of `MultiHead`.
+# Options of `MultiHead` that mechanisms which change queries and keys lack, with the reason.
 NO_SCORES = {
     "score": "it changes the queries or keys of a scaled dot product, its only score",
-    "project": "it changes queries and keys after their projections, which it always has",
+    "project": "it changes queries and keys after their projections, so it always needs these",
 }
 
 
 class MultiHead(TokenAttention):
-    """Every query averages all values it may see, weighted by the softmax of its scores with their
-    keys.
+    """Softmax attention: each query averages all values that it may see, with weights that are the
+    softmax of its scores with their keys.
 
         out = concat_h( softmax_j(e(q_hi, k_gj)) v_g ) Wo,   g = h // (H / G)
 
-    A scheme of positions may turn queries and keys, and may add to the scores.
+    A position scheme may rotate queries and keys, and may add to the scores.
 
     Args:
         place: surroundings of the attention.
-        num_heads: query heads H; divides the width.
-        num_kv_heads: key/value heads G; divides H. G = H is multi-head attention, G = 1
-            multi-query, between them grouped-query. null: the largest divisor of H that is at most
-            max(2, H // 4) and less than H.
-        score: a name of `attention.scores.SCORES`.
-        kernel: `explicit` writes the weights out; `fused` never returns them; `flash` never holds
-            more than a tile of them, with dropout, learnt biases and hidden layers too; `triton` is
-            flash in kernels for GPUs, which need the package triton; `auto` is fused wherever the
-            score is a dot product and no weights were asked for, `decode_attention` for the few
-            queries of a step, and flash for large hidden layers on a CPU. All give the same result
-            up to rounding.
-        project: false uses queries, keys and values unprojected, without Wq, Wk, Wv, Wo: the
+        num_heads: number of query heads H; divides the width.
+        num_kv_heads: number of key/value heads G; divides H. G = H is multi-head attention, G = 1
+            multi-query, and anything between them grouped-query. null is the largest divisor of H
+            that is at most max(2, H // 4) and less than H.
+        score: name in `attention.scores.SCORES`.
+        kernel: way of computing, with the same result up to rounding. `explicit` holds all weights;
+            `fused` is torch's kernel; `flash` never holds more than a tile of the weights, also
+            with dropout, learnt biases and hidden layers; `triton` is flash by GPU kernels, which
+            need the package triton. `auto` is fused if the score is a dot product and no weights
+            are requested, `decode_attention` for the few queries of a decoding step, and flash for
+            large hidden layers on a CPU.
+        project: false uses queries, keys and values without the projections Wq, Wk, Wv, Wo: the
             attention of recurrent models, whose values are the encoder's states.
         bias: whether the projections have biases.
         dropout: probability of dropping a weight in training.
 
-    Raises: ConfigError for heads that do not divide the width, and for a score or heads that the
-        kernel or the positions refuse.
+    Raises: ConfigError if the numbers of heads do not divide the width and each other, or if the
+        score or the heads do not fit the kernel or the position scheme.
     Source: Vaswani et al. 2017, arXiv:1706.03762; Shazeer 2019, arXiv:1911.02150; Ainslie et al.
     2023, arXiv:2305.13245.
     """
@@ -119,7 +119,7 @@ class MultiHead(TokenAttention):
             self.no_graph = (
                 f"computes with kernel={kernel} in tiles, whose number depends on the length"
             )
-        self.folds = self.score.is_dot  # other scores pay for every query-key pair
+        self.folds = self.score.is_dot  # with other scores, each query-key pair is expensive
         self.reads_queries = self.score.reads_queries
         self.out_dim = dim if project else source_dim
 
@@ -141,7 +141,7 @@ class MultiHead(TokenAttention):
         score = SCORES.find(name)
         width = "D" if score.is_dot else "A"
         kernel = options.get("kernel", "auto")
-        # A bias that learns, as that of the Gaussian's keys, makes the fused kernel hold T x S.
+        # A learnt bias, as for the keys of a Gaussian, makes the fused kernel hold T x S weights.
         writes = (
             not (score.is_dot or score.is_additive)
             or kernel == "explicit"
@@ -152,8 +152,9 @@ class MultiHead(TokenAttention):
         return Cost(time=f"T S {width}", memory=held, remembers=f"{remembers} a token")
 
     def visible(self, here: Tensor, there: Tensor) -> Tensor | None:
-        """A mask that hides further keys, besides padding and the future, from each query. For
-        mechanisms that differ from this one only in which keys they hide.
+        """Mask that hides more keys from each query, besides padding and the future.
+
+        It is for mechanisms that differ from this one only in the keys that they hide.
 
         Args:
             here: positions of the queries, broadcastable to (N, H, T, 1).
@@ -179,18 +180,18 @@ class MultiHead(TokenAttention):
         return self.streams(k, v, positions)
 
     def streams(self, k: Tensor, v: Tensor, positions: Tensor) -> dict[str, Tensor]:
-        """Keys and values (N, S, G D) of tokens at some positions, as they are remembered."""
+        """Make the streams to remember from keys and values (N, S, G D) of tokens at positions."""
         k = k.unflatten(-1, (self.num_kv_heads, -1))  # (N, S, G, D)
         v = v.unflatten(-1, (self.num_kv_heads, -1))
         k = self.place.rotate(k.transpose(1, 2), positions).transpose(1, 2)
         return {"k": self.score.keys(k), "v": v}
 
     def _writes_weights(self, dropout: float, q: Tensor, k: Tensor) -> bool:
-        """True if this attention holds its T x S weights: the one rule that chooses a kernel."""
+        """True if this attention computes with explicit T x S weights."""
         if self.kernel != "auto":
             return self.kernel == "explicit"
         if self.score.is_dot:
-            # There the fused kernel would hold them too, and draw random numbers slowly.
+            # In this case the fused kernel would hold them too, and its dropout is slow.
             return dropout > 0 and q.device.type == "cpu"
         return not (self.score.is_additive and use_flash_additive(q, k))
 
@@ -231,7 +232,10 @@ class MultiHead(TokenAttention):
     def attend_heads(
         self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """The outputs of the heads: queries (N, H, T, D) -> (N, H, T, width of values), weights."""
+        """Attend from the queries (N, H, T, D) of the heads.
+
+        Returns: outputs of the heads (N, H, T, width of values), and the weights or None.
+        """
         if isinstance(memory, PagedMemory) and self._reads_pages(q) and not need_weights:
             return self.attend_pages(q, memory, positions), None
         streams, mask = memory.read()
@@ -272,19 +276,19 @@ class MultiHead(TokenAttention):
         return out, weights if need_weights else None
 
     def _visible(self, positions: Tensor, keys: int, beams: int) -> Tensor | None:
-        """`visible` to queries at these positions, of `keys` keys, `beams` at each position."""
-        if type(self).visible is MultiHead.visible:  # others need no positions of keys
+        """Call `visible` for queries at these positions and `keys` keys, `beams` per position."""
+        if type(self).visible is MultiHead.visible:  # not overridden: no positions are needed
             return None
         there = torch.arange(keys, device=positions.device) // beams
         return self.visible(positions[..., None, :, None], there)
 
     def _reads_pages(self, q: Tensor) -> bool:
-        """True if a kernel reads the keys and values of a step where they are, in their pages."""
+        """True if a kernel can read the keys and values of a decoding step from their pages."""
         readable = self.score.is_dot and not self.score.biases_keys
         return self.kernel == "triton" and readable and use_decode_attention(q)
 
     def attend_pages(self, q: Tensor, memory: PagedMemory, positions: Tensor) -> Tensor:
-        """Like `attend_heads`, but without gathering keys and values, and without weights."""
+        """Like `attend_heads`, but without copying keys and values, and without weights."""
         from seq2seq.functional.triton.paged import paged_attention  # needs Triton
 
         view, T = memory.table.view, q.shape[2]
@@ -300,7 +304,7 @@ class MultiHead(TokenAttention):
 
 
 def flash_functions(kernel: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """The functions without weights: for dot products, and for scores with a hidden layer."""
+    """The functions that return no weights: for dot products, and for additive scores."""
     if kernel == "triton":  # the package is needed only for this kernel
         module = import_module("seq2seq.functional.triton_flash")
         return module.triton_attention, module.triton_additive_attention
@@ -308,19 +312,16 @@ def flash_functions(kernel: str) -> tuple[Callable[..., Tensor], Callable[..., T
 
 
 def check_score(name: str, kernel: str, place: Place) -> None:
-    """Raises: ConfigError for a kernel or positions that the score cannot work with."""
+    """Check a score. Raises: ConfigError if it does not work with the kernel or the positions."""
     score = SCORES.find(name)
     in_tiles = score.is_dot or score.is_additive
     possible = {"fused": score.is_dot, "flash": in_tiles, "triton": in_tiles}
     if not possible.get(kernel, True):
-        raise ConfigError(
-            f"kernel={kernel} cannot compute score={name}, which is not a dot product. "
-            "Take kernel=auto"
-        )
+        raise ConfigError(f"kernel={kernel} cannot compute score={name}. Take kernel=auto")
     if kernel == "triton":
         check_triton()
     if place.position is not None and place.position.hook == "rotate" and not score.is_dot:
         raise ConfigError(
-            f"score={name} in the {place.role.description} does not see rotations of queries and "
-            "keys: position=rope has no meaning there. Take position=sinusoidal"
+            f"score={name} in the {place.role.description} is not a dot product, so position=rope, "
+            "which rotates queries and keys, does not work with it. Take position=sinusoidal"
         )

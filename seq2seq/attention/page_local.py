@@ -1,4 +1,4 @@
-"""Attention to the page of the query and to those beside it."""
+"""Attention to the page of the query and to neighbouring pages."""
 
 from typing import Any, Literal
 
@@ -12,27 +12,27 @@ from seq2seq.functional.local import page_local_attention
 
 
 class PageLocal(WindowedAttention):
-    """The sequence is cut into pages; a query reads the keys of its page and of those beside it.
+    """Attention in pages of a sequence: a query reads the keys of its page and neighbouring pages.
 
         out_i = sum_j a_ij v_j,   a_i = softmax over { j : |i // P - j // P| <= radius }
 
-    Page borders are absolute: tokens after the end change nothing, tokens before the beginning
-    shift all borders. The decoder reads only those of these keys that are not after the query.
+    Page borders are at fixed positions: appending tokens does not move them, but inserting tokens
+    at the beginning does. In the decoder, a query does not read keys after itself.
 
     Args:
         place: surroundings of the attention, a self-attention.
         num_heads: H; divides the width.
-        page: P, tokens in a page.
-        radius: pages that a query reads to each side of its page.
-        form: `joint` is one softmax over all these keys; `per_page` normalises each page alone and
-            adds them up, so that the weights of a query sum to the number of pages it sees; `mean`
-            divides by that number.
+        page: P, number of tokens in a page.
+        radius: number of pages that a query reads on each side of its own.
+        form: `joint` is one softmax over all these keys. `per_page` normalises each page separately
+            and adds the results, so that the weights of a query sum to the number of pages that it
+            sees. `mean` divides by that number.
         bias: whether the projections have biases.
         dropout: probability of dropping a weight in training.
 
-    Raises: ConfigError for heads that do not divide the width, or that the positions refuse, and
-        for values out of range.
-    Source: after the local blocks of Parmar et al. 2018, arXiv:1802.05751.
+    Raises: ConfigError if `num_heads` does not divide the width or does not fit the position
+        scheme, or if a value is out of range.
+    Source: similar to the local blocks of Parmar et al. 2018, arXiv:1802.05751.
     """
 
     usual_cost = Cost(

@@ -1,9 +1,10 @@
-"""Pages, and where tokens are in them: texts of all lengths in one storage, no capacity wasted.
+"""Pages of storage for tokens, and tables of the slots that tokens are in.
 
-Storage is cut into pages of a few slots, and a slot holds one token. A row owns its pages, and each
-of its tokens is written once, to the row's next slot. What a row reads is a line of a table of
-slots, so that continuing another hypothesis copies integers, not keys and values. Slots of other
-rows stay valid, since pages are given back only when their whole sentence leaves.
+Sentences of any length share one storage without wasted capacity. The storage is cut into pages of
+a few slots, and a slot holds one token. A row owns its pages, and each of its tokens is written
+once, to the row's next slot. A table lists the slots that each row reads, so that continuing
+another hypothesis copies integers, not keys and values. The slots of other rows stay valid, because
+pages are released only when their whole sentence leaves.
 """
 
 from functools import cached_property
@@ -15,17 +16,17 @@ from torch.nn.functional import pad
 
 
 class PagePool:
-    """The free and the used pages of a storage, and the storage itself.
+    """A storage with its free and used pages.
 
     Args:
         pages: number of pages, for sources and targets together.
-        page_size: P, slots of a page.
+        page_size: P, number of slots in a page.
         device: device of the tables.
 
     Attributes:
-        high_water: the most pages ever in use at once.
-        arrays: storage (heads, pages * P, width), one for each layer, stream and size. It is made
-            when the first token comes, and shared by all states over this pool.
+        high_water: most pages that were ever in use at once.
+        arrays: storage (heads, pages * P, width) of each layer, stream and size. It is allocated
+            for the first token, and shared by all states that use this pool.
     """
 
     def __init__(self, pages: int, page_size: int, device: torch.device | str = "cpu") -> None:
@@ -48,9 +49,9 @@ class PagePool:
         return self.pages * self.page_size
 
     def alloc(self, n: int) -> list[int] | None:
-        """Take n pages, the last released first, since they may still be in a cache.
+        """Take n free pages, the last released first, since they may still be in a cache.
 
-        Returns: the pages; None if fewer than n are free, and nothing changes.
+        Returns: the pages; None, without any change, if fewer than n pages are free.
         """
         if n > len(self._free):
             return None
@@ -60,7 +61,7 @@ class PagePool:
         return pages
 
     def release(self, pages: list[int]) -> None:
-        """Give pages back.
+        """Return pages to the pool.
 
         Raises: KeyError if a page is not in use.
         """
@@ -69,7 +70,7 @@ class PagePool:
         self._free.extend(pages)
 
     def array(self, layer: int, name: str, like: Tensor) -> Tensor:
-        """The storage of a stream like (..., heads, width): (heads, slots, width)."""
+        """The storage (heads, slots, width) for a stream shaped like `like` (..., heads, width)."""
         heads, width = like.shape[-2:]
         key = (layer, name, heads, width, like.dtype)
         if key not in self.arrays:
@@ -78,7 +79,7 @@ class PagePool:
 
 
 class Slots:
-    """The slots of tokens, (rows, n); where the mask is False there is no token."""
+    """Slots of tokens, (rows, n). Where the mask is False there is no token."""
 
     def __init__(self, slots: Tensor, mask: Tensor | None, stride: int) -> None:
         self.slots, self.mask, self._stride = slots, mask, stride
@@ -86,12 +87,12 @@ class Slots:
 
     @cached_property
     def lengths(self) -> Tensor:
-        """The tokens of each row, (rows,)."""
+        """Number of tokens in each row, (rows,)."""
         rows, n = self.slots.shape
         return self.slots.new_full((rows,), n) if self.mask is None else self.mask.sum(1)
 
     def index(self, heads: int) -> Tensor:
-        """The indices of these slots among (heads * stride), in the order (rows, heads, n)."""
+        """Flat indices of these slots in (heads * stride), in the order (rows, heads, n)."""
         if heads not in self._indices:
             first = self._stride * torch.arange(heads, device=self.slots.device)
             self._indices[heads] = (self.slots[:, None] + first[:, None]).flatten()
@@ -99,14 +100,14 @@ class Slots:
 
 
 class SlotTable:
-    """The slots of the tokens of B sentences of K rows each; one table for all layers.
+    """Table of the slots of B sentences with K rows each. All layers share one table.
 
     Attributes:
-        lengths: tokens in each row of each sentence.
+        lengths: number of tokens in each row of each sentence.
         owned: pages of each sentence.
-        new: the slots of the tokens that were added last, (tokens, 1).
+        new: slots of the tokens that were added last, (tokens, 1).
         real: mask of the positions added last that hold tokens, (rows, n); None = all.
-        scratch: buffers to gather what is read, shared by the layers.
+        scratch: buffers for the tokens that are read, shared by the layers.
     """
 
     def __init__(self, pool: PagePool, sentences: int, beams: int = 1) -> None:
@@ -126,13 +127,13 @@ class SlotTable:
 
     @property
     def written(self) -> int:
-        """Tokens of all rows."""
+        """Number of tokens in all rows together."""
         return self.beams * sum(self.lengths)
 
     def reserve(self, counts: list[int]) -> bool:
-        """Reserve pages for `counts` more tokens per row of each sentence.
+        """Reserve pages for `counts` more tokens in each row of each sentence.
 
-        Returns: False if too few pages are free; none is reserved then.
+        Returns: True if enough pages were free; otherwise no page is reserved.
         """
         size, wanted = self.pool.page_size, []
         for sentence, (length, count) in enumerate(zip(self.lengths, counts, strict=True)):
@@ -150,8 +151,11 @@ class SlotTable:
         return pages is not None
 
     def grow(self, positions: Tensor, counts: list[int] | None = None) -> None:
-        """Add `counts` tokens, by default n, to the rows of each sentence, at positions (n,) or
-        (rows, n), whose pages are reserved.
+        """Add tokens to the rows of each sentence. Their pages must be reserved.
+
+        Args:
+            positions: positions of the tokens, (n,) or (rows, n).
+            counts: number of tokens for each sentence, at most n; None = n for all.
         """
         size, n = self.pool.page_size, positions.shape[-1]
         counts = counts or [n] * len(self.lengths)
@@ -170,14 +174,15 @@ class SlotTable:
         self._view = None
 
     def _by_row(self, values: list[int]) -> Tensor:
-        """The value of each sentence, in each of its rows: (rows, 1)."""
+        """Repeat the value of each sentence for each of its rows: (rows, 1)."""
         each = torch.tensor(values, dtype=torch.long, device=self.pool.device)
         return each.repeat_interleave(self.beams)[:, None]
 
     @property
     def view(self) -> Slots:
-        """The slots to read, the same object until something changes. After the end of a row its
-        first slot is repeated, so that nothing unwritten is ever read.
+        """The slots to read, the same object until something changes.
+
+        After the end of a row its first slot is repeated, so that no unwritten slot is ever read.
         """
         if self._view is None:
             longest = max(self.lengths, default=0)
@@ -189,8 +194,8 @@ class SlotTable:
         return self._view
 
     def fork_view(self) -> tuple[Tensor, int]:
-        """The slots (rows, room), which the caller forks, and how many of the longest row are
-        written.
+        """The slots (rows, room), for the caller to fork in place, and the length of the longest
+        row.
         """
         self._view = None
         return self._slots, max(self.lengths, default=0)
@@ -221,5 +226,5 @@ def with_columns(table: Tensor, columns: int) -> Tensor:
 
 
 def stack_tables(upper: Tensor, lower: Tensor) -> Tensor:
-    """The rows of both tables in one table, as wide as the wider of the two."""
+    """Stack the rows of both tables, padding the narrower table with zeros."""
     return torch.cat((with_columns(upper, lower.shape[1]), with_columns(lower, upper.shape[1])))

@@ -1,4 +1,4 @@
-"""Token memories in pages, and how other memories are turned into them."""
+"""Token memories in pages, and the conversion of other memories to them."""
 
 from typing import Self
 
@@ -10,16 +10,18 @@ from seq2seq.attention.page_pool import PagePool, Slots, SlotTable
 
 
 class PagedMemory(TokenMemory):
-    """The tokens of a layer in a pool, written once. The table records the rows; its owner
-    forks, keeps and merges it, once for all layers.
+    """The tokens of a layer in a pool, each written once.
+
+    The table records which tokens make up a row. The owner of the table forks, keeps and merges it,
+    once for all layers.
     """
 
     beams = 1
-    kept: Tensor | None = None  # its one row is for all
+    kept: Tensor | None = None  # `storage` has a single row, which is always in use
 
     def __init__(self, table: SlotTable, layer: int) -> None:
         self.table, self.layer = table, layer
-        self.storage: dict[str, Tensor] = {}  # (1, heads, slots, width), of all rows together
+        self.storage: dict[str, Tensor] = {}  # (1, heads, slots, width), for all rows
         self.arrays: dict[str, Tensor] = {}  # the same as (heads * slots, width)
 
     @property
@@ -32,8 +34,11 @@ class PagedMemory(TokenMemory):
         return self.table.written * slots
 
     def extend(self, like: dict[str, Tensor], n: int) -> None:
-        """Make storage for the tokens that the table last grew by, n in every row, which the caller
-        writes; streams like (N, ., heads, width).
+        """Prepare storage for the tokens that the table added last, which the caller writes.
+
+        Args:
+            like: streams (N, ., heads, width) of the same shapes and types.
+            n: number of tokens in every row.
         """
         for name, x in like.items():
             if name not in self.arrays:
@@ -41,7 +46,7 @@ class PagedMemory(TokenMemory):
                 self.storage[name], self.arrays[name] = array[None], array.flatten(0, 1)
 
     def append(self, streams: dict[str, Tensor]) -> None:
-        """Write the tokens that the table last grew by; each stream (N, n, heads, width)."""
+        """Write the tokens that the table added last; each stream is (N, n, heads, width)."""
         self.extend(streams, self.table.new.slots.shape[1])
         for name, x in streams.items():
             tokens = x if self.table.real is None else x[self.table.real]
@@ -49,7 +54,7 @@ class PagedMemory(TokenMemory):
             self.arrays[name].index_copy_(0, index, tokens.reshape(-1, x.shape[3]))
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        """As in `TokenMemory`. Valid until another layer reads."""
+        """Like `TokenMemory.read`. The result is valid until another layer reads."""
         scratch, streams = self.table.scratch, {}
         for name, array in self.arrays.items():
             index = self.index(array)
@@ -76,7 +81,7 @@ class PagedMemory(TokenMemory):
 
 
 class PagedSource(PagedMemory):
-    """A whole sequence in pages, gathered again only when sentences enter or leave."""
+    """A whole sequence in pages, which is copied out again only when sentences enter or leave."""
 
     _seen: Slots | None = None
 
@@ -92,8 +97,9 @@ class PagedSource(PagedMemory):
 
 
 def to_pages(memory: Memory, table: SlotTable, layer: int) -> Memory:
-    """A memory with its tokens in pages; a memory that keeps no tokens is returned unchanged.
-    Tokens already in it must be the ones that the table last grew by.
+    """Convert a memory to one with its tokens in pages; unchanged if it keeps no tokens.
+
+    If it already has tokens, these must be the tokens that the table added last.
     """
     tokens = tokens_of(memory)
     if tokens is None:
@@ -106,9 +112,9 @@ def to_pages(memory: Memory, table: SlotTable, layer: int) -> Memory:
 
 
 def source_table(memories: list[Memory], pool: PagePool) -> SlotTable | None:
-    """A table of the slots of source tokens; None if no layer keeps tokens.
+    """Make a table of the slots of source tokens; None if no layer keeps tokens.
 
-    Raises: ValueError if the pool has too few free pages; no page is taken then.
+    Raises: ValueError, without taking a page, if the pool has too few free pages.
     """
     tokens = next((memory for memory in map(tokens_of, memories) if memory is not None), None)
     if tokens is None:

@@ -18,35 +18,35 @@ from seq2seq.functional.features import (
 
 
 class Performer(FeatureAttention):
-    """Scaled dot-product attention estimated by random features, at a cost that grows with the
-    length and not with its square.
+    """Scaled dot-product attention estimated by random features. Its cost grows with the length,
+    not with its square.
 
         out = concat_h( phi(q)^T S / phi(q)^T z ) Wo
         S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
         phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F),   x' = x / D^(1/4)
 
-    The mean of phi(q) . phi(k) over the draws of w is exp(q . k / sqrt(D)). w is drawn once, shared
-    by the heads, saved with the weights and not trained. Rotary positions turn queries and keys
-    before phi.
+    The expectation of phi(q) . phi(k) over random w is exp(q . k / sqrt(D)). w is drawn once, is
+    shared by the heads, saved with the weights and not trained. Rotary positions rotate queries and
+    keys before phi.
 
-    The error of the estimate grows with exp(|q' + k'|^2), so queries and keys start at half of the
-    usual size, and learn half as fast.
+    The error of the estimate grows with exp(|q' + k'|^2). Queries and keys therefore start at half
+    the usual size, and learn half as fast.
 
     Args:
         place: surroundings of the attention.
         num_heads: H; divides the width.
-        num_features: F; null: D ln D, rounded up to a multiple of D. More are closer to
-            softmax.
-        features: `positive` as above; `relu`: max(0, w_m . x') + 1e-3, which estimates no softmax
-            but is another kernel.
+        num_features: F; null is D ln D, rounded up to a multiple of D. More features are closer to
+            the softmax.
+        features: `positive` is the phi above; `relu` is max(0, w_m . x') + 1e-3, another kernel,
+            which does not estimate the softmax.
         bias: whether the projections have biases.
 
-    Raises: ConfigError for heads that do not divide the width, or num_features below 1.
+    Raises: ConfigError if `num_heads` does not divide the width, or if num_features is below 1.
     Source: Choromanski et al. 2020, arXiv:2009.14794.
     """
 
     supports = frozenset({"rotate"})
-    # F numbers are held for 1024 tokens at a time.
+    # The F features are held for only 1024 tokens at a time.
     usual_cost = Cost("(T + S) F D", "(T + S) D", "S (F x D), z (F) and a maximum a head")
     size = 0.5
     w: Tensor  # (F, D)

@@ -1,4 +1,4 @@
-"""LSH attention, within buckets of hashed queries."""
+"""LSH attention: attention within buckets of hashed queries."""
 
 from typing import Any, Literal
 
@@ -30,44 +30,45 @@ from seq2seq.functional.lsh_rings import (
 
 
 class Reformer(HeadedAttention[StateMemory]):
-    """Every token reads those whose queries point the same way, in its bucket of a random hash.
+    """Attention of each token to tokens in the same bucket of a random hash, whose queries point in
+    similar directions.
 
         e_ij = q_i . k_j,   q = Wqk x,   k = q / |q|,   bucket_r = argmax [q R_r ; -q R_r]
 
-    Queries and keys are one projection, so that a bucket holds both. In a round a token reads the
-    others of its bucket in its own chunk and the one before, in the encoder also the one after;
-    chunks are counted inside a bucket, by position (defined by `functional.lsh.rounds_seen`).
-    Rounds are joined with the weights e^(z_r - z), z_r the logsumexp of a round: a key that is met
-    twice counts twice. A token reads itself only if it meets no other in any round. Positions act
-    after hashing.
+    Queries and keys come from one projection, so that a bucket holds both. In each round a token
+    reads the other tokens of its bucket that are in its own chunk or the one before, and in the
+    encoder also the one after. Chunks are counted inside a bucket, by position
+    (`functional.lsh.rounds_seen` defines them). Rounds are combined with the weights e^(z_r - z),
+    where z_r is the logsumexp of a round: a key that is read in two rounds counts twice. A token
+    reads itself only if it reads no other token in any round. Positions are applied after hashing.
 
     Args:
         place: surroundings of the attention.
         num_heads: H; divides the width.
-        num_buckets: number of buckets in a round, even. It does not follow the length, so that what
-            a token reads does not depend on what comes after it.
-        chunk: tokens of a chunk, m.
-        rounds: R, hashes, drawn independently.
-        kernel: `explicit` writes T x T weights out; `chunks` sorts tokens and never does; `auto`
-            takes whichever needs fewer scores. Both give the same result up to rounding.
+        num_buckets: number of buckets in a round, even. It does not depend on the length, so that
+            the tokens that a token reads do not depend on later ones.
+        chunk: m, number of tokens in a chunk.
+        rounds: R, number of hashes, drawn independently.
+        kernel: way of computing, with the same result up to rounding. `explicit` holds T x T
+            weights; `chunks` sorts the tokens instead; `auto` takes the one with fewer scores.
         bias: whether the projections have biases.
         dropout: probability of dropping a weight in training.
 
     Attributes:
-        rotations: the random directions, (R, H, D, num_buckets / 2): not trained, saved with the
-            weights.
+        rotations: random directions, (R, H, D, num_buckets / 2), saved with the weights but not
+            trained.
 
-    Raises: ConfigError for heads that do not divide the width, and for an odd number of buckets.
+    Raises: ConfigError if `num_heads` does not divide the width, or the number of buckets is odd.
     Source: Kitaev et al. 2020, arXiv:2001.04451. Their chunks are cut from all tokens sorted by
-    bucket, where later tokens and padding move the borders; these are not. They also divide each
-    e^(e_ij) by the number of rounds in which i meets j (N_ij of their appendix A), so that rounds
-    form a union in which a key counts once; here it counts in each round.
+    bucket, so that later tokens and padding move the borders; that is not so here. They also divide
+    each e^(e_ij) by the number of rounds in which i reads j (N_ij in their appendix A), so that a
+    key counts once; here it counts in each round.
     """
 
     roles = frozenset({Role.ENCODER, Role.DECODER})
     role_refusals = {
-        Role.CROSS: "it makes queries and keys with one projection of the same tokens, so that "
-        "they share buckets, and source and target are not the same tokens"
+        Role.CROSS: "its queries and keys are one projection of the same tokens, so that they "
+        "share buckets, but source and target are different tokens"
     }
     supports = frozenset({"rotate", "bias"})
     usual_cost = Cost(
@@ -119,7 +120,7 @@ class Reformer(HeadedAttention[StateMemory]):
     def attend(
         self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        # Queries are made with the keys: they are the last T of what is remembered.
+        # Queries and keys are the same vectors: the queries are the last T that are remembered.
         T, S = x.shape[1], memory.state["qk"].shape[1]
         qk, v = self.heads(memory.state["qk"]), self.heads(memory.state["v"])
         buckets = hash_buckets(qk, self.rotations)
@@ -144,7 +145,7 @@ class Reformer(HeadedAttention[StateMemory]):
     def _writes_weights(self, T: int) -> bool:
         if self.kernel != "auto":
             return self.kernel == "explicit"
-        # For a short sentence most chunks are empty.
+        # In a short sentence most chunks are empty, so that explicit weights need fewer scores.
         causal, rounds = self.place.role is Role.DECODER, len(self.rotations)
         return rounds * count_scores(T, self.num_buckets, self.chunk, causal) >= T * T
 
@@ -166,13 +167,13 @@ class Reformer(HeadedAttention[StateMemory]):
         return self.project_out(torch.stack(outs, dim=2))
 
     def _queries_and_keys(self, qk: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """(N, H, T, D), turned by their positions."""
+        """Rotate by position, and normalise the keys: (N, H, T, D) each."""
         qk = self.place.rotate(qk, positions)
         return qk, unit_vectors(qk)
 
     def _bias_near(self, near: Near) -> Tensor | None:
-        """The bias of each head for the keys near its newest token, (N, H, W)."""
+        """The bias of each head for the keys in the buckets of its newest token, (N, H, W)."""
         distance = near.positions[..., :-1] - near.positions[..., -1:]
-        # (N, H, H, 1, W): all heads, of each head's keys
+        # (N, H, H, 1, W): the biases of all heads for each head's keys; take the diagonal
         bias = self.place.bias(distance[:, :, None], self.num_heads)
         return None if bias is None else bias[..., 0, :].diagonal(dim1=1, dim2=2).movedim(-1, 1)

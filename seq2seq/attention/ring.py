@@ -1,4 +1,4 @@
-"""The memory of local attention: the last tokens, and optionally the first."""
+"""The memory of local attention: the last tokens, and optionally the first tokens."""
 
 from typing import Self
 
@@ -10,13 +10,13 @@ from seq2seq.functional.local import Keys
 
 
 class RingMemory(Memory):
-    """The last `size` and the first `first` tokens of every row; those between are forgotten.
+    """A memory of the last `size` and the first `first` tokens of every row.
 
-    All rows have the same length. A token may be among the first and the last. Nothing is written
-    in place.
+    All rows have the same length. A token can be one of the first and one of the last. Tensors are
+    never changed in place.
 
     Attributes:
-        length: tokens so far.
+        length: number of tokens so far, including forgotten ones.
     """
 
     def __init__(self, size: int, first: int = 0) -> None:
@@ -29,7 +29,7 @@ class RingMemory(Memory):
 
     @classmethod
     def of(cls, streams: dict[str, Tensor], mask: Tensor | None, first: int = 0) -> Self:
-        """A whole sequence, with nothing forgotten: streams (N, heads, S, width), mask (N, S)."""
+        """The memory of a whole sequence: streams (N, heads, S, width), mask (N, S)."""
         memory = cls(next(iter(streams.values())).shape[2], first)
         memory.length = memory.size
         memory._last = streams
@@ -46,10 +46,10 @@ class RingMemory(Memory):
         return sum(x.nbytes for part in (self._last, self._first) for x in part.values())
 
     def append(self, streams: dict[str, Tensor]) -> Self:
-        """Add n tokens to every row, each stream (N, heads, n, width); n may be above the size.
+        """Add n tokens to every row; each stream is (N, heads, n, width), and n may exceed `size`.
 
-        Returns: the memory that these n tokens attend to: everything remembered before, and
-        the new tokens themselves.
+        Returns: the memory that these n tokens attend to: all tokens remembered before, and the new
+        tokens themselves.
         """
         seen = type(self)(self.size, self.first)
         missing = max(0, self.first - self.length)
@@ -58,14 +58,14 @@ class RingMemory(Memory):
             seen._first[name] = torch.cat((first, new[:, :, :missing]), dim=2)
             seen._last[name] = torch.cat((last, new), dim=2)
         seen.length = self.length + next(iter(streams.values())).shape[2]
-        # Copies, so that a view of its end does not keep a long text alive.
+        # Copied, since a view of the end would keep the memory of a long text in use.
         self._last = {name: x[:, :, -self.size :].clone() for name, x in seen._last.items()}
         self._first = seen._first
         self.length = seen.length
         return seen
 
     def read(self, suffix: str = "") -> Keys:
-        """The last tokens, oldest first: the streams k and v, or with a suffix (`k_global`)."""
+        """The last tokens, oldest first, from the streams k and v plus a suffix (`k_global`)."""
         k, v = self._last["k" + suffix], self._last["v" + suffix]
         return Keys(k, v, self._mask, self.length - k.shape[2])
 

@@ -1,4 +1,4 @@
-"""The mechanism of each role: the rule that resolves four configuration nodes."""
+"""The mechanism of each role, from the configuration nodes `attn` and `<role>_attn`."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -20,19 +20,20 @@ class Assignment(NamedTuple):
 
 
 def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Role, Assignment]:
-    """The mechanism of each role that a model has.
+    """Find the mechanism of each role that a model has.
 
-    A role without a node takes `attn` or, if that mechanism is not defined for the role, the
-    mechanism that its preset names as `elsewhere`. A node with a `name` replaces it. A node
-    without a name (`+cross_attn.dropout=0.0`) only overrides options of the inherited mechanism.
+    A role without its own node inherits `attn` or, if that mechanism is not defined for the role,
+    the mechanism that the preset of `attn` names as `elsewhere`. A node with a `name` replaces the
+    inherited mechanism. A node without a name (`+cross_attn.dropout=0.0`) only overrides options of
+    it.
 
     Args:
         config: configuration as plain values; only `attn`, `encoder_attn`, `decoder_attn` and
             `cross_attn` are read.
         roles: roles that the model has.
 
-    Raises: ConfigError for a node of a role that the model does not have, and for an unknown name
-    or option.
+    Raises: ConfigError if there is a node for a role that the model does not have, or if a name or
+    an option is unknown.
     """
     chosen = {}
     for role in Role:
@@ -63,7 +64,7 @@ def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Ro
 
 
 def inherit(common: Mapping[str, Any], role: Role) -> Assignment:
-    """The mechanism that a role takes from `attn`."""
+    """The mechanism that a role inherits from `attn`."""
     elsewhere = common.get("elsewhere")
     if elsewhere and role not in ATTENTION.find(common["name"]).roles:
         return Assignment(without_elsewhere(elsewhere), "attn.elsewhere")

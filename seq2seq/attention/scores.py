@@ -1,4 +1,4 @@
-"""Score modules: the parameters of `functional.scores`, one class a formula."""
+"""Modules with the parameters of the scores in `functional.scores`, one class per formula."""
 
 from typing import ClassVar, NamedTuple
 
@@ -11,51 +11,56 @@ from seq2seq.functional import scores as formulas
 
 
 class Dotted(NamedTuple):
-    """A score as scale * query . key + bias, which the fused kernels understand."""
+    """A score in the form scale * query . key + bias, for the fused kernels."""
 
     query: Tensor  # (N, H, T, D)
     scale: float = 1.0
-    bias: Tensor | None = None  # of the keys, (N, H, 1, S)
+    bias: Tensor | None = None  # bias of the keys, (N, H, 1, S)
 
 
 class Widths(NamedTuple):
     """The widths of the attention that a score is part of."""
 
     heads: int  # H
-    query: int  # of a head
-    key: int
-    projected: bool = True  # whether a linear map comes before it
+    query: int  # width of a head of queries
+    key: int  # width of a head of keys
+    projected: bool = True  # whether linear maps come before the score
 
 
 class Score(nn.Module):
-    """e_ij = f(q_i, k_j) with its parameters, in two steps.
+    """A score e_ij = f(q_i, k_j) with its parameters, computed in two steps.
 
-    `keys` turns keys into what is remembered, once; `queries` turns queries into what is compared
-    with that; `forward` compares. Positions may rotate both in between, if `is_dot`.
+    First, `keys` transforms keys, once, for the memory, and `queries` transforms queries. Then
+    `forward` compares the two. Positions may rotate both in between, if `is_dot`.
     """
 
-    # Whether `as_dot_product` works; a rotation of queries and keys has a meaning only then.
+    # Whether `as_dot_product` works. Only then can queries and keys be rotated.
     is_dot: ClassVar[bool] = False
     is_additive: ClassVar[bool] = False  # whether it is u . tanh(query + key)
-    biases_keys: ClassVar[bool] = False  # whether its dot product has a bias of each key
+    biases_keys: ClassVar[bool] = False  # whether its dot product has a bias for each key
     reads_queries: ClassVar[bool] = True  # whether the weights depend on the query
-    size: float = 1.0  # of the projections before it, see `Attention.lr_multipliers`
-    u: nn.Parameter  # of an additive score, (heads, width)
+    size: float = 1.0  # factor of the projections before it, see `Attention.lr_multipliers`
+    u: nn.Parameter  # vector of an additive score, (heads, width)
 
     def keys(self, k: Tensor) -> Tensor:
-        """Keys as they are remembered: (N, S, G, D) -> (N, S, heads, width)."""
+        """Transform keys for the memory: (N, S, G, D) -> (N, S, heads, width)."""
         return k
 
     def queries(self, q: Tensor) -> Tensor:
-        """Queries as they are compared with the keys: (N, H, T, D) -> (N, H, T, width)."""
+        """Transform queries for `forward`: (N, H, T, D) -> (N, H, T, width)."""
         return q
 
     def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
-        """The same as `forward`, as a dot product with what was remembered."""
+        """Express `forward` as a dot product with the remembered keys."""
         raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """q (N, H, T, width) from `queries`, k (N, heads, S, width) from `keys` -> (N, H, T, S)."""
+        """Compute the scores (N, H, T, S).
+
+        Args:
+            q: result of `queries`, (N, H, T, width).
+            k: result of `keys`, (N, heads, S, width).
+        """
         if self.is_additive:
             return formulas.additive(q, k, self.u)
         query, scale, _ = self.as_dot_product(q, k)
@@ -83,9 +88,10 @@ class ScaledDot(Score):
 class Dot(ScaledDot):
     """e = q . k. Source: Luong et al. 2015, arXiv:1508.04025.
 
-    A sum of D products has sqrt(D) times the size of one. Projections that start, and learn, at
-    D^(-1/4) of the usual size make it behave like `scaled_dot`: see `Attention.lr_multipliers`.
-    Without projections, as in an RNN, nothing is changed.
+    A sum of D products is sqrt(D) times as large as one product. If the projections start at
+    D^(-1/4) times the usual size, and learn at D^(-1/4) times the usual rate, the score behaves
+    like `scaled_dot`: see `Attention.lr_multipliers`. Without projections, as in an RNN, nothing is
+    scaled.
     """
 
     def __init__(self, widths: Widths):
@@ -94,9 +100,10 @@ class Dot(ScaledDot):
 
 
 class General(Score):
-    """e = q^T W k, as the dot product of W^T q and k, which is what positions rotate.
+    """e = q^T W k, computed as the dot product of W^T q and k, which positions may rotate.
 
-    W starts as the identity after projections, so that the score starts as `dot`; else at random.
+    After projections W starts as the identity, so that the score starts as `dot`; without them it
+    starts at random.
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
 
@@ -121,7 +128,7 @@ class General(Score):
 class Additive(Score):
     """e = u . tanh(Wq q + Wk k + b), with a hidden layer as wide as the query.
 
-    Wk k + b is what is remembered, so a key is projected once a sentence.
+    Wk k + b is remembered, so that a key is projected only once.
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
     """
 
@@ -132,7 +139,7 @@ class Additive(Score):
         H, D, key_width, _ = widths
         self.wq, self.wk = xavier(H, D, D), xavier(H, D, key_width)
         self.b = nn.Parameter(torch.zeros(H, D))
-        # Zero, as in the paper: attention starts uniform, and learns from the first step.
+        # Zero, as in the paper: attention starts uniform, and can learn from the first step.
         self.u = nn.Parameter(torch.zeros(H, D))
 
     def keys(self, k: Tensor) -> Tensor:
@@ -143,9 +150,9 @@ class Additive(Score):
 
 
 class Concatenated(Score):
-    """The product of a matrix W with [q; k]; the key's part of it is what memory holds."""
+    """Base of scores with the product of a matrix W and [q; k]; the key's part is remembered."""
 
-    weight: nn.Parameter  # (H, hidden width, D + width of a key), the hidden axis left out if 1
+    weight: nn.Parameter  # (H, hidden width, D + width of a key), without the hidden axis if 1
 
     def __init__(self, widths: Widths):
         super().__init__()
@@ -177,10 +184,10 @@ class Concat(Concatenated):
 
 
 class ConcatLinear(Concatenated):
-    """e = w . [q; k]. What the query adds cancels in the softmax: its weights do not depend on the
-    query, and the query's half of w learns nothing.
+    """e = w . [q; k], whose weights do not depend on the query.
 
-    Of each key, one scalar a head is remembered.
+    The query's part of the score cancels in the softmax, so that its half of w learns nothing. Only
+    one number per key and head is remembered.
     """
 
     reads_queries = False
@@ -194,10 +201,10 @@ class ConcatLinear(Concatenated):
 
 
 class Gaussian(ScaledDot):
-    """e = -w / 2 |q - k|^2 with a w > 0 for each head, learnt as its logarithm.
+    """e = -w / 2 |q - k|^2 with a learnt w > 0 for each head; the parameter is log w.
 
-    w starts at 1 / sqrt(D), where the score is near the scaled dot product. As a dot product it is
-    w q . k with the bias -w / 2 |k|^2: |q|^2 cancels in the softmax.
+    w starts at 1 / sqrt(D), where the score is close to the scaled dot product. As a dot product it
+    is w q . k with the bias -w / 2 |k|^2, since |q|^2 cancels in the softmax.
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
     """
 
@@ -218,7 +225,7 @@ class Gaussian(ScaledDot):
 
 
 def xavier(heads: int, outputs: int, inputs: int) -> nn.Parameter:
-    """A matrix for each head, (heads, outputs, inputs), each with Xavier's variance."""
+    """Matrices (heads, outputs, inputs), each initialised by the rule of Xavier Glorot."""
     weight = nn.Parameter(torch.empty(heads, outputs, inputs))
     for head in weight:
         nn.init.xavier_uniform_(head)

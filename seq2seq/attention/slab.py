@@ -1,7 +1,7 @@
-"""A memory that the K hypotheses of a sentence share: every token stays where it was written.
+"""A memory shared by the K hypotheses of a sentence, in which tokens are never moved.
 
-A fork changes a table and moves no token, and attention is one product of K queries with K T keys
-instead of K products of one query with T keys. That is more arithmetic, but faster.
+A fork changes only a table. Attention is one product of K queries with K T keys instead of K
+products of one query with T keys, which is more arithmetic but faster.
 """
 
 import torch
@@ -11,18 +11,18 @@ from seq2seq.attention.memory import DenseMemory, Memory, tokens_of, with_tokens
 
 
 class BeamTable:
-    """A table of the tokens that make up each of K hypotheses of a sentence, for all layers.
+    """Table of the tokens that make up each of the K hypotheses of a sentence, for all layers.
 
-    The tokens of a sentence are ordered by position, K at each: entry t K + k is what beam k wrote
-    at position t.
+    The tokens of a sentence are ordered by position, with K tokens at each: entry t K + k is the
+    token that beam k wrote at position t.
 
     Attributes:
-        length: positions, T.
-        entries: (N, room), the entry of each hypothesis at each position; columns from T on hold
-            the entries that it will write itself.
+        length: number of positions T.
+        entries: entry of each hypothesis at each position, (N, room). Columns from T on hold the
+            entries that the hypothesis will write itself.
     """
 
-    ROOM = 32  # positions at first; doubled when full
+    ROOM = 32  # initial number of positions; doubled when full
 
     def __init__(self, sentences: int, beams: int, device: torch.device) -> None:
         self.beams, self.length = beams, 0
@@ -31,7 +31,7 @@ class BeamTable:
         self._positions: Tensor
 
     def grow(self, positions: Tensor) -> None:
-        """Every beam writes the next tokens, at positions (n,)."""
+        """Add the next tokens of every beam, at positions (n,)."""
         self.length += positions.shape[0]
         room = self.entries.shape[1]
         if self.length > room:
@@ -42,8 +42,8 @@ class BeamTable:
 
     @property
     def visible(self) -> Tensor:
-        """The entries that each of the n newest tokens of each beam may read, itself included,
-        later ones excluded: (B, K n, T K).
+        """Mask of the entries that each of the n newest tokens of each beam may read, up to and
+        including itself: (B, K n, T K).
         """
         if self._visible is None:
             entries = self.entries[:, : self.length]
@@ -57,7 +57,7 @@ class BeamTable:
         return self._visible
 
     def fork_view(self) -> tuple[Tensor, int]:
-        """The entries (N, room), which the caller forks, and how many of each row are written."""
+        """The entries (N, room), for the caller to fork in place, and their valid length."""
         self._visible = None
         return self.entries, self.length
 
@@ -72,8 +72,10 @@ class BeamTable:
 
 
 class SlabMemory(DenseMemory):
-    """The tokens of a layer, a slab for each sentence, written once. The table records which of
-    them make up a hypothesis; the table's owner grows, forks and keeps it.
+    """The tokens of a layer in one slab per sentence, each token written once.
+
+    The table records which tokens make up a hypothesis. The owner of the table grows it, and calls
+    its `fork` and `keep`.
     """
 
     def __init__(self, table: BeamTable) -> None:
@@ -81,7 +83,7 @@ class SlabMemory(DenseMemory):
         self.table, self.beams = table, table.beams
 
     def append(self, streams: dict[str, Tensor]) -> None:
-        """Each stream (B K, n, heads, width)."""
+        """Add n tokens to every hypothesis; each stream is (B K, n, heads, width)."""
         super().append({name: order_by_position(x, self.beams) for name, x in streams.items()})
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
@@ -95,11 +97,11 @@ class SlabMemory(DenseMemory):
 
 
 def order_by_position(x: Tensor, beams: int) -> Tensor:
-    """(B K, n, ...) -> (B, n K, ...)."""
+    """Order the tokens of a sentence by position, then beam: (B K, n, ...) -> (B, n K, ...)."""
     return torch.unflatten(x, 0, (-1, beams)).transpose(1, 2).flatten(1, 2)
 
 
 def to_slabs(memory: Memory, table: BeamTable) -> Memory:
-    """An empty memory as slabs, if hypotheses can share its tokens; others unchanged."""
+    """Convert an empty memory to slabs if hypotheses can share its tokens; else unchanged."""
     tokens = tokens_of(memory)
     return memory if tokens is None or not tokens.folds else with_tokens(memory, SlabMemory(table))

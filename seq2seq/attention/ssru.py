@@ -1,4 +1,4 @@
-"""A recurrent unit instead of the decoder's self-attention: one vector remembers the past."""
+"""A recurrent unit in place of the decoder's self-attention, which remembers one vector."""
 
 import torch
 from torch import Tensor, nn
@@ -9,12 +9,13 @@ from seq2seq.functional.ssru import gated_means
 
 
 class SSRU(Attention[StateMemory]):
-    """The simpler simple recurrent unit: a gated running mean of what was written.
+    """The simpler simple recurrent unit: a gated running mean of the target's tokens.
 
         c_t = f_t * c_{t-1} + (1 - f_t) * W x_t,   f_t = sigmoid(Wf x_t + b),   out_t = relu(c_t)
 
-    There are no heads and no output projection, and a step costs the same however long the
-    translation is. Order is in the recurrence, so rotary positions have nothing to turn here.
+    There are no heads and no output projection, and the cost of a step does not depend on the
+    length. The recurrence itself knows the order of tokens, so that position=rope is accepted but
+    rotates nothing here.
 
     Args:
         place: surroundings of the attention, a decoder self-attention.
@@ -25,11 +26,11 @@ class SSRU(Attention[StateMemory]):
 
     roles = frozenset({Role.DECODER})
     role_refusals = {
-        Role.ENCODER: "it reads the past alone, and an encoder reads both sides",
+        Role.ENCODER: "it reads only the past, but an encoder reads both sides",
         Role.CROSS: "it has no queries that could choose among the tokens of a source",
     }
     supports = frozenset({"rotate"})
-    position_refusals = {"bias": "it forms no scores to add a bias to: its order is in its steps"}
+    position_refusals = {"bias": "it has no scores to add a bias to; its steps give the order"}
     absent_options = {
         "num_heads": "it has no heads; leave it out",
         "dropout": "there are no weights to drop; leave it out, or take attn=mha",
@@ -59,7 +60,7 @@ class SSRU(Attention[StateMemory]):
         if need_weights:
             raise ValueError(f"attention 'ssru' has no weights: {self.no_weights}")
         assert isinstance(memory, SourceMemory), "a decoder's memory is for `advance`"
-        source, _ = memory.tokens()  # padding stands behind all that is read
+        source, _ = memory.tokens()  # padding comes after all tokens that are read
         return Attended(self.advance(source, StateMemory(), positions)[:, -x.shape[1] :], None)
 
     def advance(self, x: Tensor, memory: StateMemory, positions: Tensor) -> Tensor:

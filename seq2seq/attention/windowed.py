@@ -1,4 +1,4 @@
-"""Base of local attentions: heads, and a memory of the last tokens."""
+"""Base of local attentions, with heads and a memory of the last tokens."""
 
 from functools import partial
 
@@ -11,9 +11,9 @@ from seq2seq.functional.local import SoftmaxOptions
 
 
 class WindowedAttention(HeadedAttention[RingMemory]):
-    """Self-attention by scaled dot products of H heads, to keys near the query.
+    """Base of self-attention to keys near the query, with H heads and scaled dot products.
 
-    A mechanism writes `new_memory`, which says how many tokens its queries look back, and `attend`.
+    Subclasses write `new_memory`, which decides how many tokens are remembered, and `attend`.
     """
 
     roles = frozenset({Role.ENCODER, Role.DECODER})
@@ -22,13 +22,16 @@ class WindowedAttention(HeadedAttention[RingMemory]):
         "about one in the source"
     }
     supports = frozenset({"rotate", "bias"})
-    can_merge = False  # a window is cut at one position for all rows
+    can_merge = False  # all rows of a `RingMemory` have the same length
     no_graph = "walks through windows, whose number depends on the length"
     num_global = 0  # tokens at the beginning that every query reads
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
-        """Streams of tokens x (N, S, E), at positions (S,) or (N, S), that later queries will
-        read: k and v, (N, H, S, D).
+        """Make the streams k and v, (N, H, S, D), that later queries will read.
+
+        Args:
+            x: tokens, (N, S, E).
+            positions: positions of the tokens, (S,) or (N, S).
         """
         return {"k": self.heads_at(self.k(x), positions), "v": self.heads(self.v(x))}
 

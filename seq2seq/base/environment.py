@@ -1,4 +1,4 @@
-"""The process and its machine: threads, memory, cores, signals, encodings. Needs no torch."""
+"""Settings of the process: threads, memory, cores, signals, encodings. Does not import torch."""
 
 import atexit
 import codecs
@@ -24,8 +24,8 @@ def limit_thread_spinning() -> None:
     that wait for each other's core make an update ten to a hundred times slower.
     OMP_WAIT_POLICY=PASSIVE never spins, and waking up is so expensive that the second of two
     threads gains nothing on small tensors. Seconds per update of a small Transformer on two cores,
-    idle and beside a busy process: default 0.22 and 2 to 3, passive 0.36 and 0.40, this 0.26 and
-    0.55.
+    if they are idle, and if another process keeps them busy: 0.22 and 2 to 3 by default, 0.36 and
+    0.40 with PASSIVE, 0.26 and 0.55 with this setting.
     """
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = "4000"

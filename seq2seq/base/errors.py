@@ -1,4 +1,4 @@
-"""Errors that a user can fix: the command line prints them as one message, without a traceback."""
+"""Errors that a user can fix. The command line prints only their message, without a traceback."""
 
 import sys
 import unicodedata
@@ -49,7 +49,7 @@ class DataError(Seq2SeqError):
 
 
 class CheckpointError(Seq2SeqError):
-    """A path without a model that this version can open."""
+    """There is no model at a path, or this version cannot open it."""
 
 
 def fail(message: str) -> int:

@@ -8,10 +8,10 @@ from typing import Any
 
 
 def lazy_imports(package: str, file: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a package that imports its public names under `TYPE_CHECKING` only.
+    """A `__getattr__` for a package that imports its public names only under `TYPE_CHECKING`.
 
-    A name is imported when it is first used, by the import statement that type checkers read in the
-    file, so each name is declared only once.
+    A name is imported when it is first used, as the import statement for type checkers says, so
+    each name is declared only once.
 
     Args:
         package: `__name__` of the package.

@@ -1,4 +1,4 @@
-"""Declarations of options: default, meaning and range, in the class that has the option.
+"""Declare options with default, meaning and range, in the class that uses them.
 
     patience: float = option(1.0, "finished hypotheses that end a search, in beam sizes", "P", 0)
 
@@ -21,6 +21,7 @@ class Option(NamedTuple):
     minimum: float = -math.inf
     maximum: float = math.inf
     below: float = math.inf  # exclusive upper bound
+    instead: str = ""  # advice for a value out of range
 
     @property
     def typed_help(self) -> str:
@@ -36,13 +37,14 @@ def option(
     maximum: float = math.inf,
     *,
     below: float = math.inf,
+    instead: str = "",
 ) -> Any:
     """Declare a field of a dataclass as an option, see `Option`.
 
     Args:
         default: a value, a class to call for the value (`dict`), or REQUIRED.
     """
-    metadata = {DECLARED: Option(help, metavar, minimum, maximum, below)}
+    metadata = {DECLARED: Option(help, metavar, minimum, maximum, below, instead)}
     if isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

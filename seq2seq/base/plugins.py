@@ -180,13 +180,12 @@ def explain_missing(kind: str, name: str, record: Any) -> str:
     needs = f"the model needs the {kind} {name!r}, which"
     if not isinstance(source, str) or not is_release(source):
         return (
-            f"{needs} is neither of this version of seq2seq nor of a plug-in that is installed: "
+            f"{needs} is neither part of this version of seq2seq nor of an installed plug-in: "
             "pip install the package that declares it, or install a newer seq2seq"
         )
-    package = source.split()[0]
     return (
-        f"{needs} belongs to a plug-in that is not installed: by its own account {source}. If you "
-        f"trust it: pip install {package}"
+        f"{needs} belongs to a plug-in that is not installed: according to the model, {source}. If "
+        f"you trust it: pip install {source.split()[0]}"
     )
 
 
@@ -205,7 +204,5 @@ def import_library(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        package = name.partition(".")[0]
-        raise ConfigError(
-            f"the package {package} is not installed: pip install {package}"
-        ) from error
+        root = name.partition(".")[0]
+        raise ConfigError(f"the package {root} is not installed: pip install {root}") from error

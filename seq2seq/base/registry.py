@@ -118,7 +118,7 @@ def list_outside(name: str, value: Any, option: Option) -> list[str]:
         try:
             check_range(name, value, option.minimum, option.below, maximum=option.maximum)
         except ConfigError as error:
-            return [str(error)]
+            return [f"{error}{option.instead}"]
     return []
 
 
@@ -130,7 +130,10 @@ def check_range(
     *,
     maximum: float = math.inf,
 ) -> None:
-    """Raises: ConfigError unless minimum <= value < below and value <= maximum, or it is None."""
+    """Check the range of an option; None is always allowed.
+
+    Raises: ConfigError unless minimum <= value < below and value <= maximum.
+    """
     if value is not None and not (minimum <= value < below and value <= maximum):
         bounds = f"at least {minimum}" if below == math.inf else f"in [{minimum}, {below})"
         bounds += "" if maximum == math.inf else f" and at most {maximum:,}"

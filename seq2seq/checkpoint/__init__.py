@@ -1,6 +1,6 @@
-"""A trained model on disk: one self-sufficient file.
+"""A trained model on disk, in one file that holds everything needed to use it.
 
-A Lightning checkpoint with one more entry, `seq2seq`:
+The file is a Lightning checkpoint with an additional entry, `seq2seq`:
 
     {"format": 1,
      "version": "0.1.0",
@@ -9,13 +9,14 @@ A Lightning checkpoint with one more entry, `seq2seq`:
                 "guided": ..., "plugins": ...},
      "tokenizer": {"source": "<json>", "target": "<json>"}}
 
-In format 2, `seq2seq quantize`, the matrices of the weights are int8, and there are two more parts:
+In format 2, which `seq2seq quantize` writes, the weight matrices are int8, and the entry has two
+more parts:
 
      "row_scales": {"embeddings.source.weight": ...},
-     "input_scales": {"encoder.0.feed.up": 0.0371, ...}   or none
+     "input_scales": {"encoder.0.feed.up": 0.0371, ...}   (may be empty)
 
-`config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`
-opens the file, and runs no code that the file names.
+`config` is resolved and plain: dicts, lists, numbers, strings. `torch.load(weights_only=True)` can
+therefore open the file without running any code that the file names.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,11 +51,11 @@ from seq2seq.models.layers.input_scale import set_input_scales
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 FORMAT = 1
-INT8_FORMAT = 2  # the newest that is read
+INT8_FORMAT = 2  # the newest format that this version reads
 ENTRY = "seq2seq"
-PREFIX = "model."  # of the weights, in the state of the Lightning module
+PREFIX = "model."  # of the names of the weights in the Lightning module's state
 SIDES = ("source", "target")
-# The types of the entry's parts in every format; and of those that readers of this one rely on.
+# Types of the entry's parts: first those in every format, then those that this version relies on.
 PARTS = {"format": int, "version": str, "config": dict, "tokenizer": dict}
 NAMED = {"name": str}
 CONFIG = {
@@ -71,42 +72,47 @@ RELIED_ON = {"config": CONFIG, "tokenizer": {"source": str, "target": str}}
 
 
 class Saved(NamedTuple):
-    """A model as it was saved."""
+    """A model as read from a checkpoint."""
 
     config: dict[str, Any]
     source: Tokenizer
     target: Tokenizer
     weights: dict[str, Tensor]
-    resumable: bool  # True if it holds the training state
-    input_scales: Mapping[str, float] = NO_SCALES  # by linear layer, calibrated for int8
+    resumable: bool  # True if the file also holds the training state
+    input_scales: Mapping[str, float] = NO_SCALES  # calibrated for int8, by linear layer
 
     def source_for(self, tag: str | None) -> Tokenizer:
-        """The tokenizer for sources with a tag. None = no tag, or the tag of the run's own
-        direction if it was trained in both. Raises: ConfigError if the tag is unknown.
+        """The tokenizer that puts a tag before each source.
+
+        Args:
+            tag: tag of the training corpus; None = no tag, or the tag for the run's own direction
+                if the model was trained in both directions.
+
+        Raises: ConfigError if the tag is unknown.
         """
         if tag is None and self.config["data"].get("both_directions"):
             tag = self.config["data"]["target"]
         return self.source if tag is None else self.source.with_tag(tag)
 
     def build(self) -> Seq2Seq:
-        """The model, on the CPU, in evaluation mode; its parameters are `weights`, in the same
-        memory.
+        """Build the model on the CPU, in evaluation mode. Its parameters share memory with
+        `weights`.
 
-        Raises: CheckpointError if configuration, tokenizers and weights do not fit together, or a
-            plug-in is not installed.
+        Raises: CheckpointError if configuration, tokenizers and weights do not fit together, or if
+            a plug-in is not installed.
         """
         check_mechanisms(self.config)
         try:
-            data = self.config["data"]  # older ones have no groups
+            data = self.config["data"]  # older checkpoints have no groups
             separator = data.get("sentence_separator")
             marks = group_marks(self.source, data.get("groups", "none"), separator)
-            # Only a Transformer has the option, and older ones do not.
+            # Only Transformers have this option, and older checkpoints lack it.
             outside = mark_unpositioned(self.source, self.config["model"].get("unpositioned"))
             with limit_size_to(self.weights), SkipInit():
                 config = with_kernels_of_this_machine(self.config)
                 sizes = self.source.size, self.target.size
                 model = build_model(config, *sizes, marks, outside)
-        # A model was built from this once. If it is damaged, torch raises almost anything.
+        # This once built a model, so the file must be damaged, and torch raises almost anything.
         except Exception as error:
             raise CheckpointError(
                 f"the checkpoint is damaged: no model can be built from its description: {error}"
@@ -118,15 +124,15 @@ class Saved(NamedTuple):
         try:
             set_input_scales(model, self.input_scales)
         except KeyError as error:
-            raise CheckpointError(f"the model has no linear layer {error} to be scaled") from error
+            raise CheckpointError(f"it has a scale for {error}, which is not a layer") from error
         return model.eval()
 
 
 def check_mechanisms(config: Mapping[str, Any]) -> None:
-    """Check that the attentions of a model are installed.
+    """Check that all attention mechanisms of a model are installed.
 
-    Raises: CheckpointError if one is missing (with the name of its plug-in), or if a plug-in cannot
-        be imported.
+    Raises: CheckpointError if one is missing (the message names its plug-in), or if a plug-in
+        cannot be imported.
     """
     for options in config["attention"].values():
         name = options.get("name") if isinstance(options, Mapping) else None
@@ -141,8 +147,8 @@ def check_mechanisms(config: Mapping[str, Any]) -> None:
 
 
 def with_kernels_of_this_machine(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The description of a model; one that was trained with kernel=triton has kernel=auto, which
-    computes the same, where there is no Triton or no GPU.
+    """The configuration of a model; where there is no Triton or no GPU, kernel=triton is replaced
+    by kernel=auto, which computes the same.
     """
     try:
         check_triton()
@@ -157,15 +163,17 @@ def with_kernels_of_this_machine(config: Mapping[str, Any]) -> Mapping[str, Any]
 
 @contextmanager
 def limit_size_to(weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """Inside, no model can be built with many more elements than these weights store, so that a
-    description costs no more time and memory than its file warrants. Layers allocate memory,
-    register it and only then fill it: until then the system has committed none. Twice the size is
-    allowed, since a tied matrix replaces one that was allocated before.
+    """Limit the size of models built inside this context to about that of the given weights, so
+    that a damaged description cannot exhaust time and memory.
 
-    Raises: CheckpointError as soon as there are more.
+    Layers allocate memory, register it, and only then fill it; until it is filled, the system has
+    committed none. Twice the size is allowed, since a tied matrix replaces one that was allocated
+    before.
+
+    Raises: CheckpointError as soon as a model exceeds the limit.
     """
     tensors = 2 * len(weights)
-    # Not the product of a shape: a tensor may repeat the few elements that it stores.
+    # Do not count the elements of a shape: a tensor may repeat the few elements that it stores.
     stored = (each.untyped_storage().nbytes() // each.element_size() for each in weights.values())
     elements = 2 * sum(stored)
 
@@ -184,13 +192,13 @@ def limit_size_to(weights: Mapping[str, Tensor]) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
-            if "allocate" in str(error):  # more than the machine has, so it was not registered
+            if "allocate" in str(error):  # more memory than the machine has
                 raise larger from error
             raise
 
 
 def make_entry(config: Mapping[str, Any], source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
-    """The entry that makes a checkpoint self-sufficient."""
+    """The entry that a checkpoint needs besides its weights."""
     return {
         "format": FORMAT,
         "version": __version__,
@@ -200,9 +208,9 @@ def make_entry(config: Mapping[str, Any], source: Tokenizer, target: Tokenizer) 
 
 
 def read(path: str | Path) -> Saved:
-    """Open a checkpoint, or the best one of a run's folder.
+    """Read a checkpoint, or the best one in a run's folder.
 
-    Raises: CheckpointError if there is none, with what is at the path instead.
+    Raises: CheckpointError if there is no usable checkpoint; the message says what is there.
     """
     file = find_checkpoint(Path(path))
     content = load_archive(file)
@@ -226,19 +234,19 @@ def read(path: str | Path) -> Saved:
         input_scales = check_input_scales(entry.get("input_scales", {}))
     except CheckpointError as error:
         raise CheckpointError(f"{file} is damaged: {error}") from error
-    tokenizers: dict[str, Tokenizer] = {}  # by their texts: both sides may have the same
+    tokenizers: dict[str, Tokenizer] = {}  # by their JSON: both sides may share one
     for side in SIDES:
         text = entry["tokenizer"][side]
         try:
             pieces = tokenizers.get(text) or Tokenizer.from_json(text)
         except DataError as error:
-            raise CheckpointError(f"{file} is damaged: of the {side}, {error}") from error
+            raise CheckpointError(f"{file} is damaged: its {side} tokenizer: {error}") from error
         embeddings = weights.get(f"embeddings.{side}.weight")  # (V, E)
         rows = len(embeddings) if embeddings is not None and embeddings.dim() else 0
         if rows != pieces.size:
             raise CheckpointError(
-                f"{file} is damaged: of the {side}, the tokenizer has {pieces.size:,} pieces, and "
-                f"the model rows for {rows:,}"
+                f"{file} is damaged: the {side} tokenizer has {pieces.size:,} pieces, but the "
+                f"model has embeddings for {rows:,}"
             )
         tokenizers[text] = pieces
     source, target = (tokenizers[entry["tokenizer"][side]] for side in SIDES)
@@ -247,9 +255,9 @@ def read(path: str | Path) -> Saved:
 
 
 def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
-    """Open models that read and write the same pieces, so that they can be used as one.
+    """Read several models that use the same pieces, so that they can translate together.
 
-    Raises: CheckpointError as `read`; ConfigError if their tokenizers differ, or one of them
+    Raises: CheckpointError as `read`; ConfigError if their tokenizers differ, or if one of them
         translates in the other direction.
     """
     if not paths:
@@ -274,7 +282,7 @@ def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
 
 
 def describe_change(one: Tokenizer, other: Tokenizer) -> str | None:
-    """The first difference between two tokenizers, in words; None if there is none."""
+    """The first difference between two tokenizers, in words; None if they are equal."""
     if one.to_json() == other.to_json():
         return None
     if one.size != other.size:
@@ -282,4 +290,4 @@ def describe_change(one: Tokenizer, other: Tokenizer) -> str | None:
     for i, (before, now) in enumerate(zip(one.symbols(), other.symbols(), strict=True)):
         if before != now:
             return f"number {i} is {now!r} instead of {before!r}"
-    return "they have the same names, but texts are cut into them by other rules"
+    return "they have the same names, but text is split into them by different rules"

@@ -1,4 +1,4 @@
-"""One model from several checkpoints of a run: the mean of their weights.
+"""Average the weights of several checkpoints of a run into one model.
 
 Near the end of training the weights wander around a point that is better than any of them.
 Vaswani et al. 2017, arXiv:1706.03762, average their last checkpoints.
@@ -16,13 +16,13 @@ from seq2seq.checkpoint.folder import KEPT, find_checkpoint, save_archive
 
 
 def average(files: Sequence[Path], output: Path) -> None:
-    """Write a checkpoint whose weights are the mean of those of others.
+    """Write a checkpoint whose weights are the mean of several checkpoints' weights.
 
     Args:
         files: checkpoints of the same model with the same tokenizers.
-        output: where to write; self-sufficient, as they are.
+        output: path of the new checkpoint, which is complete like the others.
 
-    Raises: CheckpointError for a file that is not a checkpoint, or of another model, and if the
+    Raises: CheckpointError if a file is not a checkpoint or holds a different model, or if the
         average cannot be written.
     """
     if not files:
@@ -45,13 +45,13 @@ def average(files: Sequence[Path], output: Path) -> None:
 
 
 def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:
-    """The checkpoints that a run kept of its best, or its last, validations; best or latest first.
+    """The checkpoints that a run kept of its best or last validations, best or latest first.
 
-    Raises: CheckpointError if there are fewer, or if the folder is not a run's.
+    Raises: CheckpointError if there are fewer than `count`, or if the folder is not that of a run.
     """
     files = sorted((folder / KEPT).glob(f"{which}-*.ckpt"), key=rank_of_checkpoint, reverse=True)
     if len(files) < count:
-        find_checkpoint(folder)  # for a folder of runs, its message names one of them
+        find_checkpoint(folder)  # if this is a folder of runs, the message suggests one of them
         raise CheckpointError(
             f"{folder} keeps {len(files)} checkpoints of its {which} validations, not {count}: "
             f"train with checkpoint.keep_{which}={count}"

@@ -1,14 +1,14 @@
-"""Two models compared: their options, their tokenizers, the shapes of their weights."""
+"""Find the differences between two models: their options, tokenizers and shapes of weights."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from seq2seq.checkpoint import Saved
 
-MODEL_NODES = ("model", "position", "attention")  # of a configuration: what a model computes
+MODEL_NODES = ("model", "position", "attention")  # parts of a configuration that define a model
 # Options that do not change what a trained model computes.
 RUNTIME_OPTIONS = ("dropout", "activation_dropout", "attention_dropout", "word_dropout", "kernel")
-# Values of options that older checkpoints lack.
+# The meaning of an option that an older checkpoint lacks.
 EARLIER_DEFAULTS: dict[str, Any] = {
     "attention_dropout": 0.0,
     "word_dropout": 0.0,
@@ -21,7 +21,7 @@ EARLIER_DEFAULTS: dict[str, Any] = {
     "zero_start": False,
     "groups": "none",
 }
-# Differences whose values say nothing to a reader.
+# Messages for differences whose values would not help a reader.
 OTHER_TOKENIZER = "the tokenizer of the {} differs: it was learnt from other text or options"
 DESCRIPTIONS = {
     "order.weights": "the weights of data.train differ",
@@ -35,7 +35,7 @@ DESCRIPTIONS = {
 
 
 class Difference(NamedTuple):
-    """The values of an option in two models; None where one lacks it."""
+    """An option that differs between two models. A value is None if the model lacks the option."""
 
     name: str  # in full, such as attention.cross.score
     one: Any
@@ -54,11 +54,13 @@ class Difference(NamedTuple):
 def find_differences(
     one: Saved, other: Saved, *, nodes: Sequence[str] = MODEL_NODES, ignore: Container[str] = ()
 ) -> list[Difference]:
-    """The options and tokenizers in which two models differ, or else the shapes of weights.
+    """The options and tokenizers in which two models differ; if there are none, the weights whose
+    shapes differ.
 
     Args:
-        nodes: of their configurations; the groups of tokens are compared always.
-        ignore: options that are not compared.
+        nodes: parts of the configurations to compare; the options of token groups are always
+            compared.
+        ignore: options to leave out.
     """
     before, now = comparable_nodes(one, nodes), comparable_nodes(other, nodes)
     differences = [
@@ -74,7 +76,9 @@ def find_differences(
 
 
 def comparable_nodes(saved: Saved, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Nodes of a model's configuration, the options of its groups, and its tokenizers as text."""
+    """The named parts of a model's configuration, its options of token groups, and its tokenizers
+    as text.
+    """
     data = saved.config["data"]
     return {
         **{node: saved.config.get(node) or {} for node in nodes},
@@ -86,7 +90,7 @@ def comparable_nodes(saved: Saved, nodes: Sequence[str]) -> dict[str, dict[str, 
 def list_differences(
     one: Mapping[str, Any], other: Mapping[str, Any], name: str
 ) -> Iterator[Difference]:
-    """All options in which two nodes of that name differ, at any depth."""
+    """All options, at any depth, in which two parts called `name` differ."""
     for key in sorted({*one, *other}):
         a = one.get(key, EARLIER_DEFAULTS.get(key))
         b = other.get(key, EARLIER_DEFAULTS.get(key))

@@ -1,5 +1,5 @@
-"""The files of models in a run's folder, and the one that a path means: zip archives by torch, of
-numbers and text, read and written whole.
+"""Find, read and write the model files of a run: zip archives by torch that hold only numbers and
+text.
 """
 
 import os
@@ -18,16 +18,16 @@ from seq2seq.base.durable import replacing
 from seq2seq.base.errors import CheckpointError
 
 BEST = "best.ckpt"  # the model of the best validation
-LAST = "last.ckpt"  # the state of the training
-KEPT = "kept"  # a folder with the weights of several validations
-EXPANSION = 20  # times the size of a file is in it at most: weights can hardly be compressed
-MAX_ENTRIES = 10_000  # of folders, in the search for a run
+LAST = "last.ckpt"  # the model and training state of the last validation
+KEPT = "kept"  # the folder of weights kept from several validations
+EXPANSION = 20  # maximum ratio of unpacked to packed size: weights can hardly be compressed
+MAX_ENTRIES = 10_000  # folder entries to look at in the search for a run
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The file that a path means: itself, or best.ckpt in a run's folder, else last.ckpt.
+    """The checkpoint at a path: the file itself, or in a run's folder best.ckpt, else last.ckpt.
 
-    Raises: CheckpointError if there is none, with what is at the path instead.
+    Raises: CheckpointError if there is no checkpoint; the message says what is there instead.
     """
     if path.is_file():
         return path
@@ -44,10 +44,10 @@ def find_checkpoint(path: Path) -> Path:
 
 
 def runs_below(folder: Path) -> Iterator[Path]:
-    """The best.ckpt of all runs below a folder, those near the top first.
+    """The best.ckpt of every run below a folder, those nearest the top first.
 
-    At most `MAX_ENTRIES` entries are looked at; folders that vanish meanwhile or cannot be read are
-    skipped.
+    Looks at no more than `MAX_ENTRIES` entries. Folders that cannot be read, or vanish meanwhile,
+    are skipped.
     """
     folders, left = deque([folder]), MAX_ENTRIES
     while folders and left > 0:
@@ -61,13 +61,14 @@ def runs_below(folder: Path) -> Iterator[Path]:
 
 
 def load_archive(file: Path) -> Any:
-    """The content of a file that torch wrote, if that is only numbers and text. Its tensors lie in
-    the mapped file: the state of a training, which nobody reads, takes no memory.
+    """The content of a file that torch wrote. Its tensors are mapped from the file, so that a
+    training state that is not used takes no memory.
 
-    The file is opened once, so that what was verified is what is loaded, even if a run replaces
-    the file meanwhile.
+    The file is opened only once, so that exactly what was verified is loaded, even if a run
+    replaces the file meanwhile.
 
-    Raises: CheckpointError if there is more in it, or if torch did not write it.
+    Raises: CheckpointError if the file holds more than numbers and text, is damaged, or was not
+        written by torch.
     """
     with file.open("rb") as stream:
         if not zipfile.is_zipfile(stream):
@@ -79,8 +80,8 @@ def load_archive(file: Path) -> Any:
             archive = zipfile.ZipFile(stream)
             damage = find_damage(archive, os.fstat(stream.fileno()).st_size)
             content = None if damage else load_open(stream, archive)
-        # For a damaged file torch raises almost anything: it takes the bytes for text, for numbers,
-        # and for names of functions.
+        # For a damaged file torch raises almost anything: it may read any byte as text, as a
+        # number, or as the name of a function.
         except Exception as error:
             raise CheckpointError(
                 f"{file} is not a checkpoint of seq2seq: it is damaged, or holds more than numbers "
@@ -92,7 +93,10 @@ def load_archive(file: Path) -> Any:
 
 
 def find_damage(archive: zipfile.ZipFile, size: int) -> str | None:
-    """The damage of an archive whose file has `size` bytes, if any; torch verifies no checksums."""
+    """The damage of an archive whose file has `size` bytes, in words; None if it is intact.
+
+    Needed because torch verifies no checksums.
+    """
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > EXPANSION * size:
         return f"{size:,} bytes would become {unpacked:,}"
@@ -101,19 +105,19 @@ def find_damage(archive: zipfile.ZipFile, size: int) -> str | None:
 
 
 def load_open(stream: BinaryIO, archive: zipfile.ZipFile) -> Any:
-    """Map an open file; one that somebody has compressed is read instead."""
+    """Load an open file: mapped into memory, or read into it if it is compressed."""
     is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
-    path = f"/dev/fd/{stream.fileno()}"  # this file, even if its name is another's by now
+    path = f"/dev/fd/{stream.fileno()}"  # this very file, even if another has taken its name
     return torch.load(path, map_location="cpu", weights_only=True, mmap=is_plain)
 
 
 def save_archive(content: Mapping[str, Any], path: Path, *, compressed: bool = False) -> None:
-    """Write a checkpoint; if that fails, the file stays as it was.
+    """Write a checkpoint. If that fails, an existing file stays unchanged.
 
     Args:
-        compressed: smaller, but read into memory where another is mapped.
+        compressed: True for a smaller file, which is later read into memory instead of mapped.
 
-    Raises: CheckpointError if it cannot be written.
+    Raises: CheckpointError if the file cannot be written.
     """
     if path.exists() and not path.is_file():
         raise CheckpointError(f"{path} is not a file, so it cannot hold a model: give another name")
@@ -124,10 +128,10 @@ def save_archive(content: Mapping[str, Any], path: Path, *, compressed: bool = F
             else:
                 torch.save(content, file)
     except (RuntimeError, OSError) as error:
-        # When a write fails, torch raises an error of its own, whose context is the reason.
+        # When a write fails, torch raises its own error, whose context holds the reason.
         reason = error if isinstance(error, OSError) else error.__context__ or error
         words = getattr(reason, "strerror", None) or str(reason).partition("\n")[0]
-        before = ", and is as it was" if path.exists() else ""
+        before = " and is unchanged" if path.exists() else ""
         raise CheckpointError(f"{path} cannot be written{before}: {words}") from error
 
 
@@ -136,5 +140,5 @@ def write_compressed(content: Mapping[str, Any], file: BinaryIO) -> None:
     torch.save(content, plain)
     with zipfile.ZipFile(plain) as parts, zipfile.ZipFile(file, "w") as archive:
         for name in parts.namelist():
-            # Without the time of day, so that equal weights are equal files.
+            # Without the time of day, so that equal weights give equal files.
             archive.writestr(zipfile.ZipInfo(name), parts.read(name), zipfile.ZIP_DEFLATED)

@@ -1,4 +1,4 @@
-"""One model from another: its matrices rounded to 8 bits, in a file of a quarter of the size."""
+"""Round the matrices of a model to 8 bits, which makes its file four times smaller."""
 
 from collections.abc import Iterable
 from math import inf
@@ -13,16 +13,16 @@ from seq2seq.functional.int8 import LEVELS
 
 
 def quantize_checkpoint(file: Path, output: Path, texts: Iterable[str] | None = None) -> int:
-    """Write a checkpoint with the matrices of another in int8, and without the state of a training.
+    """Write a copy of a checkpoint with its matrices in int8 and without the training state.
 
     Args:
-        output: where to write; self-sufficient, as `file` is.
-        texts: sources to calibrate by. None: the inputs of linear layers have the scales that they
-            have in `file`, or none.
+        output: path of the new checkpoint, which is complete like `file`.
+        texts: source sentences that calibrate the input scales of linear layers; None = keep the
+            scales that `file` has, if any.
 
-    Returns: the bytes of the same weights in float32.
-    Raises: CheckpointError for a file that is not a checkpoint, or has weights that are not finite,
-        and if the new one cannot be written; DataError if no text can be translated.
+    Returns: the size of the same weights in float32, in bytes.
+    Raises: CheckpointError if `file` is not a checkpoint or has weights that are not finite, or if
+        the new one cannot be written; DataError if none of the texts can be translated.
     """
     saved = checkpoint.read(file)
     model = saved.build()
@@ -37,14 +37,14 @@ def quantize_checkpoint(file: Path, output: Path, texts: Iterable[str] | None = 
 
 
 def calibrate(saved: checkpoint.Saved, texts: Iterable[str]) -> dict[str, float]:
-    """The scale of the inputs of each linear layer, by name: the largest of them that enters while
-    the model translates, / 127.
+    """The input scale of each linear layer, by name: the largest magnitude of its inputs while the
+    model translates the texts, / 127.
 
     Raises: DataError if none of the texts can be translated.
     """
     longest = saved.config["data"]["max_length"] - 1
     rows = [row for row in saved.source.encode_batch([*texts]) if row and len(row) <= longest]
     if not rows:
-        raise DataError("there is no sentence to calibrate by: give a file of sources")
+        raise DataError("there is no sentence to calibrate with: give a file of source sentences")
     maxima = input_maxima(saved.build(), rows)
     return {name: largest / LEVELS for name, largest in maxima.items() if 0 < largest < inf}

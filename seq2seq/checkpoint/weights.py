@@ -1,6 +1,6 @@
-"""Loads the weights of a model without initializing them first, and without a second copy.
+"""Load the weights of a model without initializing them first, and without a second copy.
 
-Matrices in 8 bits are int8 in a file, with a float32 scale for each row, and float32 in a model.
+A file stores 8-bit matrices as int8, with a float32 scale per row; in a model they are float32.
 """
 
 import math
@@ -16,15 +16,15 @@ from torch.overrides import TorchFunctionMode
 from seq2seq.base.errors import CheckpointError
 from seq2seq.functional.int8 import quantize_matrix
 
-SHORTEST_ROW = 16  # numbers: a scale for fewer would take a good part of what they save
-# All that draws numbers for a tensor: the other functions of `nn.init` call these methods.
+SHORTEST_ROW = 16  # numbers: for fewer, the scale would take much of the space that is saved
+# Every function that fills a tensor at random: the others of `nn.init` call these methods.
 RANDOM = {nn.init.kaiming_uniform_, nn.init.uniform_, nn.init.normal_}
 RANDOM |= {Tensor.uniform_, Tensor.normal_}
 
 
 class SkipInit(TorchFunctionMode):
-    """Inside, nothing is drawn for parameters that a file will replace: the system gives memory
-    only to what is written.
+    """A context in which parameters are not initialized at random, since a file will replace them.
+    Memory that is never written is never committed by the system.
     """
 
     def __torch_function__(
@@ -41,11 +41,11 @@ class SkipInit(TorchFunctionMode):
 
 
 def copy_weights(state: Any) -> dict[str, Tensor]:
-    """The tensors of a mapped file in memory of their own, so that the file may change. Those that
-    share memory share it in the copy.
+    """Copy the tensors of a mapped file into memory, so that the file may change. Tensors that
+    share memory also share it in the copy.
 
-    Raises: CheckpointError if these are not tensors by name, or if they repeat parts of the file:
-        a small one could fill the memory.
+    Raises: CheckpointError if `state` is not a dict of named tensors, or if tensors overlap in the
+        file, since a small file could then fill the memory.
     """
     if not isinstance(state, dict) or not all(
         isinstance(name, str)
@@ -62,14 +62,15 @@ def copy_weights(state: Any) -> dict[str, Tensor]:
 
 
 def assign_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Make these tensors the parameters of a model, sharing their memory; tied ones stay tied.
+    """Make these tensors the parameters of a model, sharing their memory. Tied parameters stay
+    tied.
 
-    Raises: RuntimeError if their names or shapes are not those of the model.
+    Raises: RuntimeError if names or shapes differ from those of the model.
     """
     before, own = dict(model.named_parameters(remove_duplicate=False)), model.state_dict()
     fitting = {
         name: value.detach().to(own[name].dtype).contiguous()
-        if name in own and value.shape == own[name].shape  # else it may repeat few elements
+        if name in own and value.shape == own[name].shape  # otherwise it may expand few elements
         else value
         for name, value in weights.items()
     }
@@ -81,15 +82,18 @@ def assign_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def is_rounded(parameter: Tensor) -> bool:
-    """True if a parameter is a matrix with rows long enough for 8 bits."""
+    """True if a parameter is a matrix whose rows are long enough to be stored in 8 bits."""
     return parameter.dim() >= 2 and parameter.shape[-1] >= SHORTEST_ROW
 
 
 def quantize_weights(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The state of a model with its matrices in int8, (..., O, K), and their scales, (..., O), by
-    name: of linear maps, embeddings, cells, scores. Tied ones stay tied; all else stays as it is.
+    """The state of a model with its matrices in int8, (..., O, K), and the scales of their rows,
+    (..., O), both by name.
 
-    Raises: CheckpointError for a matrix with an infinity or a NaN.
+    Matrices are those of linear maps, embeddings, recurrent cells and scores. Tied ones stay tied;
+    other parameters are not changed.
+
+    Raises: CheckpointError if a matrix holds an infinity or a NaN.
     """
     parameters = dict(model.named_parameters(remove_duplicate=False))
     state: dict[str, Tensor] = model.state_dict()
@@ -108,25 +112,26 @@ def quantize_weights(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, Ten
 
 
 def dequantize_weights(state: Mapping[str, Tensor], scales: Any) -> dict[str, Tensor]:
-    """The reverse: matrices in float32, of which `quantize_weights` makes the same integers and
-    scales. Tied ones stay tied.
+    """Reverse `quantize_weights`: the state of a model with its matrices in float32. Quantizing
+    them again gives the same integers and scales. Tied matrices stay tied.
 
     Args:
-        scales: whatever a file holds in their place.
+        state: tensors by name, the matrices in int8.
+        scales: scales of the rows by name, as found in a file and not yet verified.
 
     Raises: CheckpointError if integers and scales do not fit together.
     """
     scales = copy_weights(scales)
     names = [name for name, value in state.items() if value.dtype == torch.int8]
     if scales.keys() != set(names):
-        raise CheckpointError("its matrices in 8 bits are not those that have scales")
+        raise CheckpointError("its 8-bit matrices and its scales have different names")
     weights = dict(state)
     matrices: dict[int, Tensor] = {}  # by the memory of the integers
     for name in names:
         integers, scale = state[name], scales[name]
         memory = integers.untyped_storage()
         known = matrices.get(memory.data_ptr())
-        # A view of other integers could be one of many, each of which takes memory.
+        # Many views of the same integers could take any amount of memory once converted.
         is_whole = integers.is_contiguous() and memory.nbytes() == integers.numel()
         if (
             not (is_whole and scale.shape == integers.shape[:-1])
@@ -141,13 +146,13 @@ def dequantize_weights(state: Mapping[str, Tensor], scales: Any) -> dict[str, Te
 
 
 def check_input_scales(scales: Any) -> dict[str, float]:
-    """The scales of the inputs of linear layers, by name.
+    """The input scales of linear layers by name, as found in a file.
 
-    Raises: CheckpointError if what a file holds in their place is something else.
+    Raises: CheckpointError if they are not positive finite numbers by name.
     """
     if not isinstance(scales, dict) or not all(
         isinstance(name, str) and isinstance(scale, float) and 0 < scale < math.inf
         for name, scale in scales.items()
     ):
-        raise CheckpointError("its scales of inputs are no numbers by the names of layers")
+        raise CheckpointError("its input scales are not positive numbers by name of a layer")
     return scales

@@ -32,19 +32,16 @@ def run(options: AverageOptions) -> int:
     if count and (len(options.paths) > 1 or first.is_file()):
         raise ConfigError("--best and --last take the folder of one run: give that alone")
     if not count and any(path.is_dir() for path in options.paths):
-        raise ConfigError(f"which checkpoints of the run? seq2seq average {first} --last 3")
+        raise ConfigError(f"name the checkpoints of the run: seq2seq average {first} --last 3")
     output = options.output or (first / "average.ckpt" if count else None)
     if output is None:
         raise ConfigError("give a file for the average: -o average.ckpt")
-    from seq2seq.checkpoint.average import (  # only here: torch takes a second
-        average,
-        list_checkpoints,
-    )
+    from seq2seq.checkpoint import average  # only here: torch takes a second
 
     files: Sequence[Path] = options.paths
     if count:
-        files = list_checkpoints(first, "best" if options.best else "last", count)
+        files = average.list_checkpoints(first, "best" if options.best else "last", count)
     check_written(output, *inputs_of(options), *files, model=True)
-    average(files, output)
+    average.average(files, output)
     print(printable(f"{output}: the mean of {', '.join(file.name for file in files)}"))
     return 0

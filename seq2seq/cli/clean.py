@@ -1,45 +1,44 @@
-"""Clean parallel text: leave out the pairs that break a rule, and say which and why.
+"""Clean parallel text: leave out the pairs that break a rule, and report them.
 
     seq2seq clean my/train --source de --target en -o my/clean       my/train.de and my/train.en
     seq2seq clean a.tsv b.jsonl --source de --target en -o c.jsonl   --source and --target: columns
     seq2seq clean ... --max-words 80 --numbers off --page examples.html
     seq2seq clean ... --scores forward.jsonl --scores backward.jsonl --best 0.8
 
-A pair that stays is not changed. How many went by which rule is in a ledger beside the output,
-my/clean.json. Words are characters in languages without spaces between words.
+Pairs that are kept are not changed. The ledger beside the output, my/clean.json, counts the pairs
+that each rule left out. In languages without spaces between words, characters count as words.
 """
 
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, make_dataclass
-from itertools import chain
+from dataclasses import asdict, dataclass, fields, make_dataclass
+from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from seq2seq.base.errors import ConfigError, printable
+from seq2seq.base.options import DECLARED
 from seq2seq.base.progress import Tally, show_tally
 from seq2seq.cli.files import InputPath, check_uncompressed, check_written, inputs_of
-from seq2seq.cli.options import argument, flag, group, numeric, option_name, repeated, subset, value
+from seq2seq.cli.options import argument, flag, group, numeric, option_name, repeated, value
 from seq2seq.data.cleaning.rules import RULES, Rule
+from seq2seq.data.corpus.cache import file_state
 from seq2seq.data.text.formats import Pair, TextFormat, find_format
 from seq2seq.data.text.lines import check_parallel
+from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
 from seq2seq.text.languages import LANGUAGE_CODES, language_code, read_language
 
 if TYPE_CHECKING:
     from seq2seq.data.cleaning.verdicts import Examples, Verdicts
 
 HELP = "leave out pairs of parallel text that break a rule"
-CORPUS = "as data.train of a training: my/train, my/train.tsv, my/train.jsonl, [a.txt,b.txt]"
-OF_CORPUS = {
-    "duplicates": "no pair twice; target: no target twice",
-    "best": "this share of what is left, by --scores",
-}
+CORPUS = "in a format of data.train: my/train, my/train.tsv, my/train.jsonl, [a.txt,b.txt]"
 
 
 def limit_of(low: float, high: float) -> Callable[[str], float | str]:
-    """Reads a limit, or `off`."""
+    """A function that reads a limit in this range, or `off`."""
 
     def limit(text: str) -> float | str:
         if text == "off":
@@ -53,31 +52,29 @@ def limit_of(low: float, high: float) -> Callable[[str], float | str]:
 
 
 def rule_field(name: str, rule: Rule) -> tuple[str, Any, Any]:
-    """The option of a rule: its name, type and field."""
+    """Name, type and field of the option for a rule."""
     if rule.range is None:
-        return name, Literal["on", "off"], value(rule.help)
-    return name, Any, value(rule.help, "N", type=limit_of(*rule.range))
+        return name, Literal["on", "off"], value(rule.help, default=rule.default)
+    read = limit_of(*rule.range)
+    return name, Any, value(rule.help, "N", default=rule.default, type=read)
 
 
-PairRules = make_dataclass("PairRules", [rule_field(*each) for each in RULES.items()])
+PairRules = make_dataclass("PairRules", starmap(rule_field, RULES.items()), frozen=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleOptions:
+class RuleOptions(PairRules):  # type: ignore[misc,valid-type]  # made from a table
     """The limits of all rules, or `off`."""
 
-    given: dict[str, Any] = subset(PairRules, " ".join(RULES))
-    duplicates: Literal["pair", "target", "off"] = value(OF_CORPUS["duplicates"], default="pair")
-    best: float | str = value(OF_CORPUS["best"], "SHARE", default="off", type=limit_of(0, 1))
-
-    @property
-    def of_pairs(self) -> dict[str, Any]:
-        """The limits of the rules for single pairs."""
-        return {name: self.given.get(name, rule.default) for name, rule in RULES.items()}
-
-    @property
-    def limits(self) -> dict[str, Any]:
-        return {**self.of_pairs, "duplicates": self.duplicates, "best": self.best}
+    duplicates: Literal["pair", "target", "off"] = value(
+        "leave out repeated pairs; target: repeated targets", default="pair"
+    )
+    best: float | str = value(
+        "keep this share of the remaining pairs, by --scores",
+        "SHARE",
+        default="off",
+        type=limit_of(0, 1),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,52 +82,65 @@ class CleanOptions:
     """The options of `seq2seq clean`."""
 
     corpora: Sequence[str] = argument(CORPUS, "CORPUS", nargs="*")
-    output: Path | None = value("OUT.DE and OUT.EN, a .tsv or a .jsonl", "OUT", "-o")
-    source: str | None = value("source: end of its file's name, or its column", "DE")
-    target: str | None = value("target, likewise", "EN")
-    languages: str | None = value("theirs, if --source and --target say none", "DE-EN")
-    page: Path | None = value("a page of examples of each rule", "HTML")
-    scores: Sequence[InputPath] = repeated("a score per pair; twice: both directions", "FILE")
-    print_rules: bool = flag("print the rules as options, and end")
-    rules: RuleOptions = group("rules, in this order; off turns one off")
+    output: Path | None = value("write OUT.DE and OUT.EN, a .tsv or a .jsonl", "OUT", "-o")
+    source: str | None = value("source: suffix of its file, or name of its column", "DE")
+    target: str | None = value("target: likewise", "EN")
+    languages: str | None = value("languages, if --source and --target do not name them", "DE-EN")
+    page: Path | None = value("write a page of examples of each rule", "HTML")
+    scores: Sequence[InputPath] = repeated("scores, one per pair; twice: both directions", "FILE")
+    print_rules: bool = flag("print the rules as options, and exit")
+    rules: RuleOptions = group("rules, in this order; off disables a rule")
 
     @property
     def columns(self) -> Pair:
-        """Source and target, once `check_required_options` has passed."""
+        """Names of source and target, which `check_required_options` makes sure of."""
         return self.source or "", self.target or ""
 
 
 def run(options: CleanOptions) -> int:
     if options.print_rules:
-        helps = {**{name: rule.help for name, rule in RULES.items()}, **OF_CORPUS}
-        for name, limit in options.rules.limits.items():
-            print(f"{option_name(name)} {limit}".ljust(26), helps[name])
+        for each in fields(RuleOptions):
+            limit = getattr(options.rules, each.name)
+            print(f"{option_name(each.name)} {limit}".ljust(26), each.metadata[DECLARED].help)
         return 0
     output = check_required_options(options)
     corpora = find_corpora(options)
     read = [file for text in corpora for file in text.files]
     outputs, ledger = find_outputs(options, output, read)
-    from seq2seq.data.cleaning.verdicts import write_kept
-    from seq2seq.data.corpus.cache import file_state
+    from seq2seq.data.cleaning.verdicts import count_outcomes, write_kept
 
     judged = {path: file_state(path) for path in read}
-    verdicts = judge_corpora(options, corpora)
+    languages = find_languages(options)
+    verdicts = judge_corpora(options, corpora, languages)
     examples = write_kept(outputs, options.columns, pairs_of(corpora), verdicts, judged)
-    entry = write_cleaning(ledger, options, read, outputs, verdicts)
+    left_out = count_outcomes(verdicts)
+    entry = describe_provenance(
+        "clean",
+        [*read, *options.scores],
+        outputs,
+        corpora=options.corpora,
+        columns=list(options.columns),
+        languages=languages,
+        rules=asdict(options.rules),
+        read=len(verdicts),
+        kept=len(verdicts) - sum(each["count"] for each in left_out.values()),
+        left_out=left_out,
+    )
+    write_provenance(ledger, entry)
     if options.page:
         from seq2seq.pages.report import write_cleaning_page  # only here: torch takes a second
 
         write_cleaning_page(options.page, entry, examples)
     names = ", ".join(map(str, outputs))
     print(printable(f"{names}: {entry['kept']:,} of {entry['read']:,} pairs"))
-    for name, found in entry["left_out"].items():
+    for name, found in left_out.items():
         print(f"{found['count']:>12,}  {option_name(name)}")
     warn_of_large_shares(entry, examples)
     return 0 if entry["kept"] else 1
 
 
 def check_required_options(options: CleanOptions) -> Path:
-    """The output. Raises: ConfigError for options that are missing or do not fit together."""
+    """The output. Raises: ConfigError if options are missing, or do not go together."""
     if not options.corpora:
         raise ConfigError("there is nothing to clean: give a CORPUS, such as my/train")
     needed = {"source": options.source, "target": options.target, "output": options.output}
@@ -146,7 +156,7 @@ def check_required_options(options: CleanOptions) -> Path:
 
 
 def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None:
-    """Warn of each rule that has left out more than half of the pairs, with three of them."""
+    """Warn of each rule that left out more than half of the pairs, and show three of these."""
     for name, found in entry["left_out"].items():
         if 2 * found["count"] > entry["read"] and name != "best":
             share = f"{found['count']:,} of {entry['read']:,} pairs, more than half"
@@ -157,12 +167,9 @@ def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None
             warnings.warn("\n  ".join(lines), stacklevel=1)
 
 
-def find_outputs(
-    options: CleanOptions, output: Path, read: Sequence[Path]
-) -> tuple[list[Path], Path]:
-    """The files of the kept pairs, and the ledger. Raises: ConfigError if one cannot be written."""
+def find_outputs(options: CleanOptions, output: Path, read: list[Path]) -> tuple[list[Path], Path]:
+    """The files to write, and the ledger. Raises: ConfigError if one of them cannot be written."""
     from seq2seq.data.cleaning.verdicts import output_paths
-    from seq2seq.data.text.provenance import check_ledger
 
     check_uncompressed(output)
     outputs = output_paths(output, options.columns)
@@ -177,36 +184,8 @@ def find_outputs(
     return outputs, ledger
 
 
-def write_cleaning(
-    path: Path,
-    options: CleanOptions,
-    read: Sequence[Path],
-    outputs: Sequence[Path],
-    verdicts: "Verdicts",
-) -> dict[str, Any]:
-    """Write the ledger: which files, by which rules, and what went."""
-    from seq2seq.data.cleaning.verdicts import count_outcomes
-    from seq2seq.data.text.provenance import describe_provenance, write_provenance
-
-    left_out = count_outcomes(verdicts)
-    entry = describe_provenance(
-        "clean",
-        [*read, *options.scores],
-        outputs,
-        corpora=options.corpora,
-        columns=list(options.columns),
-        languages=languages_of(options),
-        rules=options.rules.limits,
-        read=len(verdicts),
-        kept=len(verdicts) - sum(each["count"] for each in left_out.values()),
-        left_out=left_out,
-    )
-    write_provenance(path, entry)
-    return entry
-
-
 def find_corpora(options: CleanOptions) -> list[TextFormat]:
-    """The texts to clean. Raises: DataError for missing files, and for two of different lengths."""
+    """The texts to clean. Raises: DataError if a file is missing, or two differ in length."""
     corpora = []
     for given in options.corpora:
         is_list = given[:1] + given[-1:] == "[]"
@@ -221,39 +200,35 @@ def pairs_of(corpora: Sequence[TextFormat]) -> Iterator[Pair]:
     return chain.from_iterable(text.pairs() for text in corpora)
 
 
-def languages_of(options: CleanOptions) -> Pair:
-    """The languages of source and target. Raises: ConfigError for --languages without two."""
-    if options.languages is None:
-        return options.columns
-    languages = options.languages.split("," if "," in options.languages else "-")
-    if len(languages) != 2 or not all(languages):
-        raise ConfigError(f"--languages {options.languages} should be two: de-en, or pt-BR,en")
-    return languages[0], languages[1]
+def find_languages(options: CleanOptions) -> Pair:
+    """The languages of source and target. Warns if the columns are not named after languages.
 
-
-def check_languages(options: CleanOptions, languages: Pair) -> None:
-    """Warn of columns that are not named after languages. Raises: ConfigError for --languages that
-    do not exist.
+    Raises: ConfigError if --languages does not name two languages that exist.
     """
-    names = " or ".join(repr(each) for each in languages if not read_language(each).is_known)
-    problem = f"no language has the code {names}"
-    if names and options.languages:
+    source, target = options.columns
+    if options.languages is not None:
+        source, *others = options.languages.split("," if "," in options.languages else "-")
+        target = others[0] if len(others) == 1 else ""
+        if not (source and target):
+            raise ConfigError(f"--languages {options.languages} should be two: de-en, or pt-BR,en")
+    unknown = [each for each in (source, target) if not read_language(each).is_known]
+    problem = f"no language has the code {' or '.join(map(repr, unknown))}"
+    if unknown and options.languages:
         raise ConfigError(f"--languages: {problem}, {LANGUAGE_CODES}")
-    if names:
+    if unknown:
         effect = "words are what is between spaces, and letters may be of any script"
         warnings.warn(f"{problem}: {effect}. Add --languages de-en", stacklevel=1)
+    return source, target
 
 
-def judge_corpora(options: CleanOptions, corpora: Sequence[TextFormat]) -> "Verdicts":
-    """The verdicts on all pairs. Raises: ConfigError if languages cannot be told; DataError for a
-    faulty file.
+def judge_corpora(options: CleanOptions, corpora: list[TextFormat], languages: Pair) -> "Verdicts":
+    """The verdicts on all pairs. Raises: ConfigError if the languages cannot be detected; DataError
+    for a faulty file.
     """
     from seq2seq.data.cleaning.verdicts import judge, read_scores
 
-    languages = languages_of(options)
-    check_languages(options, languages)
     rules = options.rules
-    limits = {name: limit for name, limit in rules.of_pairs.items() if limit != "off"}
+    limits = {name: limit for name in RULES if (limit := getattr(rules, name)) != "off"}
     if "language" in limits:
         limits["language"] = identifier(languages)
     best = 1.0 if rules.best == "off" else float(rules.best)
@@ -265,9 +240,9 @@ def judge_corpora(options: CleanOptions, corpora: Sequence[TextFormat]) -> "Verd
 
 
 def identifier(languages: Pair) -> Callable[[str, str], str]:
-    """The function `identify` of `is_foreign`: (text, language) -> language.
+    """The argument `identify` of `is_foreign`, a function (text, language) -> language.
 
-    Raises: ConfigError if py3langid is missing, or knows none of these languages.
+    Raises: ConfigError if py3langid is missing, or does not know one of these languages.
     """
     from seq2seq.serving.languages import NO_DETECTOR, detect, load_detector
 

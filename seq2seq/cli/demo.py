@@ -1,6 +1,6 @@
 """Train on the embedded corpus, evaluate, translate and draw: a tour of a few minutes.
 
-seq2seq demo       the corpus and the run, in data/demo and runs/demo of the current folder
+seq2seq demo       writes data/demo (the corpus) and runs/demo (the run) in the current folder
 """
 
 import shlex
@@ -42,9 +42,9 @@ def run(options: DemoOptions) -> int:
 
 
 def copy_corpus() -> None:
-    """Copy the embedded corpus into the current folder, unless it is there.
+    """Copy the embedded corpus into the current folder, unless it is already there.
 
-    Raises: Seq2SeqError if it is not in the package.
+    Raises: Seq2SeqError if the package does not contain the corpus.
     """
     if CORPUS.is_dir():
         return
@@ -56,7 +56,7 @@ def copy_corpus() -> None:
 
 
 def tour() -> Iterator[tuple[str, ...]]:
-    """A title and the words of a command, several times."""
+    """The steps of the tour: a title, then the words of a command."""
     model, test = str(RUN), [f"{CORPUS}/test.{language}" for language in ("de", "en")]
     sentences = (CORPUS / "sentences.de").read_text(encoding="utf-8").splitlines()
     title = "Training a Transformer, German to English, on 14,000 pairs: a few minutes"

@@ -1,11 +1,11 @@
-"""`translate --document`: whole texts and files, in which only the sentences change."""
+"""Translate whole texts and files: only their sentences change (`translate --document`)."""
 
 import io
 import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,6 @@ from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.models import Opened
-from seq2seq.cli.options import collect_given
 from seq2seq.cli.requests import TranslateOptions, put_best_first
 from seq2seq.data.text.lines import similar_names
 from seq2seq.text.documents.files.contents import Contents, Cutter
@@ -29,9 +28,9 @@ from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
 
 APART = (
     "the model's attention has no weights that link words, so tags inside sentences cut them: each "
-    "text between two tags is translated for itself"
+    "text between two tags is translated separately"
 )
-# The ends of names of documents that cannot be translated, or not as plain text.
+# Suffixes of documents that cannot be translated.
 OTHERS = re.findall(
     r"\w+",
     """
@@ -43,52 +42,55 @@ OTHERS = re.findall(
 )
 SAME = {".markdown": ".md", ".htm": ".html", ".xlf": ".xliff"}
 ENDS = "|".join(["gz", *OTHERS, *(name[1:] for name in FORMATS)])
-# The name of a file, rather than a text: a path, one word with an end, or several with a known one.
+# A file name rather than a text: a path, a word with a suffix, or words with a known suffix.
 NAME = re.compile(
     rf"(?!\w+://)[^\s<>]+\.(?=\d*[A-Za-z])[A-Za-z0-9]{{1,10}}|(?:~|\.{{1,2}})?/\S*|\S+/"
     rf"|[^\r\n<>]+\.(?:{ENDS})",
     re.I,
 )
-# How documents begin that are text, but not plain text.
+# First bytes of documents that are text, but not plain text.
 MARKUP = re.compile(rb"\s*(?:\{\\rtf|<\?xml|<!doctype|<html|webvtt|\d+\s+\d+:\d+:\d+)", re.I)
-OF_SENTENCES = ("--nbest", "--json", "--json-input", "--prefix")
 
 
 def check_documents(options: TranslateOptions) -> Path | None:
-    """The file that is to be translated as a document, if it is one.
+    """The file to translate as a document; None for texts and standard input.
 
-    Raises: ConfigError for an option that needs another, or is of single sentences; for a file that
-        does not exist or has no known format, also where its lines would be translated.
+    Raises: ConfigError for an option that needs another one, for a file that does not exist or has
+        no known format, and for a document whose lines would be translated one by one.
     """
     document = choose_document(options) if options.document else None
     if not options.document:
         check_lines_of_text(map(Path, options.texts))
-    if options.html and not options.document:
-        raise ConfigError("--html is for whole texts: add --document")
     if options.fuzzy and not (document and document.suffix.lower() == ".po"):
         raise ConfigError("--fuzzy is for --document FILE.po: leave it out")
-    given = [name for name in collect_given(options) if name in OF_SENTENCES]
-    if options.document and given:
-        raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
-    check_output_format(options, document)
+    path, source = options.output, document or options.input
+    made = document.suffix.lower() if document else ".txt"
+    made = ".html" if options.html else made
+    end = path.suffix.lower() if path else ""
+    if path is None or (source and end == source.suffix.lower()):
+        return document
+    is_other = end[1:] in OTHERS or (end in FORMATS and SAME.get(end, end) != SAME.get(made, made))
+    if end == ".docx" != made or (options.document and is_other):
+        raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
     return document
 
 
 def check_lines_of_text(files: Iterable[Path]) -> None:
-    """Raises: ConfigError for a document, whose lines are not to be translated one by one."""
+    """Raises: ConfigError if a file is a document rather than lines of text."""
     for path in files:
         if end_of(path) in FORMATS.keys() - {".txt"} and os.path.isfile(path):
-            raise ConfigError(f"{path} is not lines of text. Type --document {path}")
+            raise ConfigError(f"{path} is a document, not lines of text. Type --document {path}")
 
 
 def choose_document(options: TranslateOptions) -> Path | None:
-    """The argument, or the input, that is a file whose name says its format.
+    """The file among the texts, or else the input, if its name says that it is a document.
 
-    Raises: ConfigError if an argument is the name of anything else, or there are several.
+    Raises: ConfigError if there are several files, or if one is missing or of another format.
     """
-    names = [text for text in options.texts if is_name(text)]
-    if names and (len(options.texts) > 1 or options.input):
-        raise ConfigError(f"{names[0]} is the name of a file: give it alone, not both")
+    texts = options.texts
+    names = [text for text in texts if os.path.lexists(text) or NAME.fullmatch(text.strip())]
+    if names and (len(texts) > 1 or options.input):
+        raise ConfigError(f"{names[0]} is the name of a file: give it alone")
     path = InputPath(names[0]) if names else options.input
     if path is None:
         return None
@@ -98,7 +100,7 @@ def choose_document(options: TranslateOptions) -> Path | None:
     if names and not path.exists():
         raise ConfigError(f"--document {path}: there is no such file. {similar_names(path)}")
     if options.html and (names or (end in FORMATS and SAME.get(end, end) != ".html")):
-        raise ConfigError("--html is for texts: the end of its name says what a file is")
+        raise ConfigError("--html is for texts: the name of a file says its format")
     is_file = names or (end in FORMATS.keys() - {".txt"} and not options.html)
     is_other = end[1:] in OTHERS and not options.html
     if is_other or (is_file and not format_of_file(str(path))):
@@ -108,37 +110,17 @@ def choose_document(options: TranslateOptions) -> Path | None:
 
 
 def end_of(path: Path) -> str:
-    """The end of a name that says a format, without that of gzip."""
+    """The suffix that says the format of a file, ignoring .gz."""
     return Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
-def is_name(text: str) -> bool:
-    """Is a text the name of a file or folder, or does it look like one?"""
-    return os.path.lexists(text) or NAME.fullmatch(text.strip()) is not None
+def translate_documents(options: TranslateOptions, opened: Opened, given: Path | list[str]) -> int:
+    """Translate the sentences of a document, of texts or of standard input, and write the result.
 
-
-def check_output_format(options: TranslateOptions, document: Path | None) -> None:
-    """Raises: ConfigError if the name of the output says another format than it will have."""
-    path, source = options.output, document or options.input
-    made = document.suffix.lower() if document else ".txt"
-    made = ".html" if options.html else made
-    end = path.suffix.lower() if path else ""
-    if path is None or (source and end == source.suffix.lower()):
-        return
-    is_other = end[1:] in OTHERS or (end in FORMATS and SAME.get(end, end) != SAME.get(made, made))
-    if end == ".docx" != made or (options.document and is_other):
-        raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
-
-
-def translate_documents(
-    options: TranslateOptions, opened: Opened, given: Path | Sequence[str]
-) -> int:
-    """Write a document, texts or standard input with their sentences translated.
-
-    A sentence without a translation stays as it is.
+    A sentence without a translation is written unchanged.
 
     Args:
-        given: the document; or the texts, of which there are none for standard input.
+        given: file of the document, or the texts; empty = read --input or standard input.
 
     Returns: the exit code.
     """
@@ -146,11 +128,7 @@ def translate_documents(
     from seq2seq.translation.problems import warn_of_problems
     from seq2seq.translation.request import Translation
 
-    texts, translator, rules = (
-        opened.text_engine(options.max_source),
-        opened.translator,
-        opened.rules,
-    )
+    texts, translator = opened.text_engine(options.max_source), opened.translator
     source, target = (translator.config["data"][side] for side in ("source", "target"))
     has_tags = options.html or isinstance(given, Path)
     choice = translator.find_choice(options.path) if has_tags else None
@@ -158,13 +136,16 @@ def translate_documents(
         warnings.warn(APART, stacklevel=2)
     cut = Cutter(source, choice is not None, options.fuzzy)
     if isinstance(given, Path):
-        with given.open("rb") as document:
-            contents = open_file(str(given), document.read(LONGEST + 1), cut)
+        with given.open("rb") as file:
+            contents = open_file(str(file.name), file.read(LONGEST + 1), cut)
     else:
-        contents = read_texts(options, given, cut)
+        read = read_html if options.html else None
+        end = "\n" if given else ""
+        documents = [cut(text, read) for text in given or [read_input(options)]]
+        contents = Contents(documents, lambda texts: "".join(text + end for text in texts).encode())
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
-    copies = rules is not None and rules.placeholders.pattern is not None
+    copies = opened.rules is not None and opened.rules.placeholders.pattern is not None
     checked = options.requirements.keep in (None, "placeholders")
     each_of = (requests_of(each, copies=copies, checked=checked) for each in contents.documents)
     requests = [*chain.from_iterable(each_of)]
@@ -175,8 +156,9 @@ def translate_documents(
         is_read = isinstance(given, Path) or not given
         if is_read and not (options.quiet or sys.stderr is None):
             stack.enter_context(show_tally(tally, sys.stderr))
-        for request in tally.count(warn_of_problems(texts.translate(requests))):
-            put_best_first(request.result.translations, options.requirements.mbr)
+        ended = texts.translate(requests)
+        for request in tally.count(warn_of_problems(ended)):
+            put_best_first(request.result, options.requirements.mbr)
         linked = [(each, 0) for each in requests if each.links and each.result.translations]
         add_alignments(linked, translator.alignments)
     best = ((*each.result.translations, Translation(each.text, 0.0))[0] for each in requests)
@@ -195,32 +177,17 @@ def translate_documents(
     return int(bool(contents.problems) or any(request.is_flawed for request in requests))
 
 
-def read_texts(options: TranslateOptions, texts: Sequence[str], cut: Cutter) -> Contents:
-    """The contents of the texts, or of the input. Raises: DataError if it cannot be read."""
-    read = read_html if options.html else None
-    end = "\n" if texts else ""
-    documents = [cut(text, read) for text in texts or [read_input(options)]]
-    return Contents(documents, lambda texts: "".join(text + end for text in texts).encode())
-
-
 def read_input(options: TranslateOptions) -> str:
-    """The whole input, with its line ends.
+    """Read the whole input, line ends included.
 
-    Raises: DataError if it is longer than 16 MiB, or not text.
+    Raises: DataError if the input is longer than 16 MiB, or is not plain text.
     """
-    with ExitStack() as stack:
-        stream = cast(Readable, sys.stdin.buffer)
-        if options.input:
-            stream = stack.enter_context(options.input.open("rb"))
-        name = str(options.input or "standard input")
-        raw = io.BufferedReader(TextBytes(stream, name), BLOCK).read(LONGEST + 1)
+    name = str(options.input or "standard input")
+    with options.input.open("rb") if options.input else nullcontext(sys.stdin.buffer) as stream:
+        raw = io.BufferedReader(TextBytes(cast(Readable, stream), name), BLOCK).read(LONGEST + 1)
     if len(raw) > LONGEST:
-        raise DataError(
-            f"{name} has more than {LONGEST:,} bytes: cut it, or leave --document out, line by line"
-        )
+        raise DataError(f"{name} is over {LONGEST:,} bytes: split it, or leave out --document")
     if MARKUP.match(raw.removeprefix(b"\xef\xbb\xbf")) and not options.html:
-        raise DataError(
-            f"{name} is not plain text: give --document FILE, or add --html if it is HTML"
-        )
+        raise DataError(f"{name} is not plain text: give --document FILE, or add --html for HTML")
     lines = enumerate(raw.split(b"\n"), start=1)
     return "\n".join(decode_leniently(line, f"line {line_no}") for line_no, line in lines)

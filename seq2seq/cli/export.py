@@ -1,4 +1,4 @@
-"""Write a model as a folder that another engine loads, and compare their translations.
+"""Write a model for another engine, and compare the translations of both.
 
 seq2seq export PATH --format ctranslate2 -o FOLDER     compares on validation sentences
 seq2seq export PATH --format hf -o FOLDER              for transformers: Marian or Pegasus
@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from seq2seq.base.errors import ConfigError, format_count, printable
-from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.base.errors import ConfigError, DataError, format_count, printable
+from seq2seq.cli.files import InputPath, check_new_folder, check_written, inputs_of
 from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Lists = Shortlist | None
     Agreements = list[Agreement]
 
-Rows = list[list[int]]  # sources, as ids without eos
+Rows = list[list[int]]  # sources as ids, without the end of sentence
 HELP = "write a model for another engine"
 
 USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers):
@@ -48,34 +48,30 @@ class ExportOptions:
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
     format: Format = value("the format to write", required=True)
     output: Path = value("a new folder; for argos, an .argosmodel", "PLACE", "-o", required=True)
-    check: InputPath | None = value("sources to compare on, not those of validation", "FILE")
-    sentences: int = value("compare on N (%(default)s)", "N", default=64)
+    check: InputPath | None = value("sources to compare on, not the validation set", "FILE")
+    sentences: int = value("compare on N sentences (%(default)s)", "N", default=64)
 
 
 def run(options: ExportOptions) -> int:
     output = options.output
     check_written(None, *inputs_of(options))
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ConfigError(f"-o {output} exists: give a folder that is new or empty")
+    check_new_folder(output)
     from seq2seq import checkpoint  # only here: torch takes a second
 
     saved = checkpoint.read(options.path)
     rows, whence = read_sources(saved, options.check, options.sentences)
     lists = find_lists(saved, options.path)
-    agreements = WRITERS[options.format](saved, output, rows, lists)
+    agreements = write(options.format, saved, output, rows, lists)
     if not agreements:
         print(printable(f"{output}: written, and not compared: pip install transformers"))
         return 0
     count = format_count(len(rows), "sentence")
-    # Firefox's integers are compared with what they were made of.
+    # Firefox's integers are compared with the float32 weights that they round.
     width = "in 8 bits" if options.format == "firefox" else "in float32"
     print(printable(f"{output}: written; compared {width} on {count} of {whence}:"))
     print(*agreements, sep="\n")
-    for agreement in agreements:
-        if not agreement.holds and options.format != "firefox":
-            raise ConfigError(
-                f"{output} does not translate as this model does: do not use it (docs/export.md)"
-            )
+    if options.format != "firefox" and not all(each.holds for each in agreements):
+        raise ConfigError(f"{output} translates differently: do not use it (docs/export.md)")
     if options.format == "ctranslate2":
         if lists is not None:
             print(printable(f"translate_batch(..., use_vmap=True) uses the shortlist in {output}"))
@@ -84,7 +80,7 @@ def run(options: ExportOptions) -> int:
 
 
 def find_lists(saved: "Saved", path: Path) -> "Lists":
-    """The shortlist of the run, if there is one."""
+    """The shortlist of the run; None if it has none."""
     from seq2seq.decoding.shortlist.file import find_shortlist, read_shortlist
     from seq2seq.text.tokenization.tokenizer import Tokenizers
 
@@ -92,52 +88,33 @@ def find_lists(saved: "Saved", path: Path) -> "Lists":
     return None if file is None else read_shortlist(file, Tokenizers(saved.source, saved.target))
 
 
-def to_ctranslate2(saved: "Saved", folder: Path, rows: Rows, lists: "Lists") -> "Agreements":
+def write(form: Format, saved: "Saved", output: Path, rows: Rows, lists: "Lists") -> "Agreements":
+    """Write the model, and compare translations of `rows` (not possible without transformers)."""
+    from seq2seq.interchange import argos, ctranslate2, firefox, huggingface_export
     from seq2seq.interchange.agreement import compare_translations
-    from seq2seq.interchange.ctranslate2 import CTranslate2, export, write_vocabulary_map
 
-    export(saved, folder)
-    if lists is not None:
-        write_vocabulary_map(saved, folder, lists)
-    return compare_translations(saved, CTranslate2(saved, folder).translate, rows)
-
-
-def to_huggingface(saved: "Saved", folder: Path, rows: Rows, _lists: "Lists") -> "Agreements":
-    from seq2seq.interchange.agreement import compare_translations
-    from seq2seq.interchange.huggingface_export import HuggingFace, export
-
-    export(saved, folder)
+    if form == "argos":
+        if output.suffix != ".argosmodel":
+            raise ConfigError(f"-o {output} should be a file: {output}.argosmodel")
+        return argos.export(saved, output, rows)
+    if form == "firefox":
+        return [firefox.export(saved, output, rows, lists)]
+    if form == "ctranslate2":
+        ctranslate2.export(saved, output)
+        if lists is not None:
+            ctranslate2.write_vocabulary_map(saved, output, lists)
+        engine = ctranslate2.CTranslate2(saved, output)
+        return compare_translations(saved, engine.translate, rows)
+    huggingface_export.export(saved, output)
     try:
-        engine = HuggingFace(saved, folder)
-    except ConfigError:  # written all the same: it needs no such package
+        other = huggingface_export.HuggingFace(saved, output)
+    except ConfigError:  # transformers is not installed
         return []
-    return compare_translations(saved, engine.translate, rows)
-
-
-def to_argos(saved: "Saved", path: Path, rows: Rows, _lists: "Lists") -> "Agreements":
-    from seq2seq.interchange.argos import export
-
-    if path.suffix != ".argosmodel":
-        raise ConfigError(f"-o {path} should be a file: {path}.argosmodel")
-    return export(saved, path, rows)
-
-
-def to_firefox(saved: "Saved", folder: Path, rows: Rows, lists: "Lists") -> "Agreements":
-    from seq2seq.interchange.firefox import export
-
-    return [export(saved, folder, rows, lists)]
-
-
-WRITERS = {
-    "ctranslate2": to_ctranslate2,
-    "hf": to_huggingface,
-    "argos": to_argos,
-    "firefox": to_firefox,
-}
+    return compare_translations(saved, other.translate, rows)
 
 
 def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, str]:
-    """Up to `limit` sources, and where they are from."""
+    """Up to `limit` sources to compare on, and a name for where they come from."""
     from seq2seq.data.text.lines import read_lines
     from seq2seq.interchange.agreement import random_rows
 
@@ -153,8 +130,7 @@ def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, 
 
 
 def find_validation_source(saved: "Saved") -> Path | None:
-    """The sources of the validation set, if they are still there as a file of lines."""
-    from seq2seq.base.errors import DataError
+    """The file of validation sources; None if it is gone, or not a file of lines."""
     from seq2seq.data.text.formats import TwoFiles, find_format
 
     data = saved.config["data"]

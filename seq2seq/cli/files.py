@@ -1,4 +1,4 @@
-"""Checks of the files that a command reads and writes, before it does any work."""
+"""Check the files that a command reads and writes before it does any work."""
 
 import os
 import warnings
@@ -16,32 +16,21 @@ from seq2seq.data.text.lines import similar_names
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
 # Files and folders that a run, `align --choose` and `shortlist` write into the run's folder.
-OF_A_RUN = (
-    "best.ckpt",
-    "best-[0-9]*.ckpt",
-    "last.ckpt",
-    "last-[0-9]*.ckpt",
-    "metrics*.csv",
-    "samples*.txt",
-    "data.json",
-    "result*.json",
-    "error.txt",
-    "*.alignment.json",
-    "shortlist.bin",
-    "*.lock",
-    "multirun.yaml",
-)
+CHECKPOINTS = ("best.ckpt", "best-[0-9]*.ckpt", "last.ckpt", "last-[0-9]*.ckpt")
+RECORDS = ("metrics*.csv", "samples*.txt", "data.json", "result*.json", "error.txt")
+OTHERS = ("*.alignment.json", "shortlist.bin", "*.lock", "multirun.yaml")
+OF_A_RUN = CHECKPOINTS + RECORDS + OTHERS
 FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 
 
-class InputPath(type(Path())):  # type: ignore[misc]  # Path itself cannot be derived from yet
-    """A file or folder that a command reads: the type of every option that names one. So what is
-    read is known from the options, and no output overwrites it.
+class InputPath(type(Path())):  # type: ignore[misc]  # Python 3.11 has no subclasses of Path itself
+    """A file or folder that a command reads. Every option that names one has this type, so that
+    no output overwrites it.
     """
 
 
 def inputs_of(options: Any) -> list[Path]:
-    """The files and folders that options name and a command reads."""
+    """The files and folders among the options that the command reads."""
     values = (value if isinstance(value, list) else [value] for value in vars(options).values())
     found: list[Path] = []
     for value in chain.from_iterable(values):
@@ -53,14 +42,14 @@ def inputs_of(options: Any) -> list[Path]:
 
 
 def folder_of(model: Path) -> Path:
-    """The folder of the run that a path or a checkpoint belongs to: the default for output."""
+    """The folder of the run that a checkpoint belongs to: the default place for output."""
     folder = model if model.is_dir() else model.parent
     folder = folder.parent if is_one_of(folder, FOLDERS_OF_A_RUN) else folder
-    return folder if folder.is_dir() else Path()  # opening the model will report it
+    return folder if folder.is_dir() else Path()  # opening the model will report the mistake
 
 
 def check_input(path: Path) -> None:
-    """Raises: ConfigError if there is no such file; DataError if it is clearly not text."""
+    """Raises: ConfigError if --input does not exist; DataError if it is clearly not text."""
     if not path.exists():
         raise ConfigError(f"--input {path}: there is no such file. {similar_names(path)}")
     if path.is_dir():
@@ -69,41 +58,45 @@ def check_input(path: Path) -> None:
 
 
 def warn_of_files(texts: Iterable[str | None], mend: str) -> None:
-    """Warn of a text that is the name of a file: its content may be meant.
+    """Warn of texts that are names of files, since the content of the file may be meant.
 
     Args:
-        mend: what to type then.
+        mend: advice on what to type in that case.
     """
     for text in texts:
         if text and os.path.isfile(text):
-            warnings.warn(
-                f"{text} is the name of a file, but is taken as text. {mend}", stacklevel=2
-            )
+            warnings.warn(f"{text} is the name of a file, but read as text. {mend}", stacklevel=2)
 
 
 def is_archive(path: Path) -> bool:
-    """Does a file begin as every checkpoint does, and no text does?"""
+    """True if a file starts with the bytes of a zip archive, as every checkpoint does."""
     with path.open("rb") as file:
         return file.read(len(ARCHIVE)) == ARCHIVE
 
 
 def check_written(output: Path | None, *read: Path | None, model: bool = False) -> None:
-    """Check that a command can write to a file without destroying another.
+    """Check that a command can write a file without destroying another.
 
     Args:
-        output: None for standard output alone. That is always checked too: the shell may have
-            redirected it to a file that is read.
-        read: the files that the command reads, such as `inputs_of` its options; None for those
-            not given. Of the folder of a run, its files are kept.
-        model: does the command write a model?
+        output: file to write; None if there is only standard output, which is always checked: the
+            shell may have redirected it to a file that is read.
+        read: files that the command reads, usually `inputs_of` its options; None is ignored. The
+            files of a run are protected if its folder is read.
+        model: True if the command writes a model.
 
-    Raises: ConfigError if the file cannot be written, or if it is one that is read (also through a
-        link), a file of a run, a model that would become another kind of file, or the reverse.
+    Raises: ConfigError if the file cannot be written, or if it is also read (even through a link),
+        if it belongs to a run, or if a model would replace another kind of file or the reverse.
     """
     check_apart([STDOUT], "standard output", read)
     if output is None:
         return
-    check_writable(output)
+    check_uncompressed(output)
+    if not output.parent.is_dir():
+        raise ConfigError(f"-o {output}: there is no folder {output.parent}")
+    if output.is_dir():
+        raise ConfigError(f"-o {output} is a folder: give the name of a file")
+    if not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise ConfigError(f"-o {output} is not writable: give another place")
     check_apart([output], f"-o {output}", read)
     is_old = output.is_file() and output.stat().st_size and output.suffix != ".docx"
     if is_old and is_archive(output) != model:
@@ -116,38 +109,34 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     check_apart([output], f"-o {output}", (path for path in inside if is_one_of(path, OF_A_RUN)))
 
 
+def check_new_folder(path: Path) -> None:
+    """Raises: ConfigError if the folder to write exists and is not empty."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ConfigError(f"-o {path} exists: give a folder that is new or empty")
+
+
 def check_uncompressed(path: Path) -> None:
     if path.suffix == ".gz":
         raise ConfigError(f"-o {path}: output is not compressed: -o {path.with_suffix('')}")
 
 
-def check_writable(path: Path) -> None:
-    check_uncompressed(path)
-    if not path.parent.is_dir():
-        raise ConfigError(f"-o {path}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise ConfigError(f"-o {path} is a folder: give the name of a file")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ConfigError(f"-o {path} is not writable: give another place")
-
-
 def check_apart(outputs: Iterable[Path], called: str, read: Iterable[Path | None]) -> None:
-    """Raises: ConfigError if an output is a file that is read, by whatever name or link."""
+    """Raises: ConfigError if an output is also read, under any name or through a link."""
     known = {device_and_inode(path): path for path in read if path is not None and path.exists()}
     for output in outputs:
-        # No pipe and no terminal.
+        # Pipes and terminals are not overwritten.
         if output.is_file() and (path := known.get(device_and_inode(output))) is not None:
             raise ConfigError(f"{called} would overwrite {path}, which is read: give another name")
 
 
 def device_and_inode(path: Path) -> tuple[int, int]:
-    """The disk of a file and its number there, which all of its names have in common."""
+    """The device and inode of a file, which are the same for all its names."""
     status = path.stat()
     return status.st_dev, status.st_ino
 
 
 def find_run(path: Path) -> Path | None:
-    """The folder of the run that writes files of this path, if any."""
+    """The folder of the run to which a file of this name belongs; None if there is no such run."""
     path = path.resolve()
     inside = [folder for folder in path.parents if is_one_of(folder, FOLDERS_OF_A_RUN)]
     folder = inside[-1].parent if inside else path.parent

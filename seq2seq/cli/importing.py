@@ -1,4 +1,4 @@
-"""Make a run of a model that another program trained.
+"""Turn a model that another program trained into a run.
 
 seq2seq import opus-mt-de-en -o RUN        the folder of a Marian model of Hugging Face
 seq2seq import model.npz --vocab vocab.spm -o RUN        a model of Marian
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError, printable
-from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.cli.files import InputPath, check_new_folder, check_written, inputs_of
 from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
     from seq2seq.interchange.imported import ImportedModel
 
-VOCAB = "of Marian: its SentencePiece model, or two, source then target; and vocab.yml"
-HELP = "make a run of a model of another program"
+VOCAB = "SentencePiece model of Marian, or two, source then target; and vocab.yml"
+HELP = "turn a model of another program into a run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,17 +28,16 @@ class ImportOptions:
 
     path: InputPath = argument("a folder of Hugging Face, or a .npz or .bin of Marian", "PATH")
     output: Path = value("the folder of the run to write", "RUN", "-o", required=True)
-    source: str | None = value("of the source: de; default: as the model says", "LANGUAGE")
-    target: str | None = value("of the target", "LANGUAGE")
+    source: str | None = value("source language; default: as the model says", "LANGUAGE")
+    target: str | None = value("target language", "LANGUAGE")
     vocab: list[InputPath] | None = value(VOCAB, "FILE", nargs="+")
-    shortlist: InputPath | None = value("of Marian: lex.50.50.deen.s2t.bin", "FILE")
+    shortlist: InputPath | None = value("shortlist of Marian: lex.50.50.deen.s2t.bin", "FILE")
 
 
 def run(options: ImportOptions) -> int:
     folder = options.output
     check_written(None, *inputs_of(options))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"-o {folder} exists: give a folder that is new or empty")
+    check_new_folder(folder)
     from seq2seq.decoding.shortlist.file import NAME, write_shortlist
     from seq2seq.interchange import huggingface, marian  # only here: torch takes a second
     from seq2seq.interchange.marian_shortlist import read_marian_shortlist
@@ -53,9 +52,8 @@ def run(options: ImportOptions) -> int:
         raise ConfigError("--vocab and --shortlist are for a .npz or .bin of Marian: omit them")
     else:
         imported = huggingface.read_folder(options.path, languages)
-    lists = None
-    if options.shortlist is not None:
-        lists = read_marian_shortlist(options.shortlist, imported.maps)
+    shortlist = options.shortlist
+    lists = read_marian_shortlist(shortlist, imported.maps) if shortlist else None
     model = imported.write(folder)
     if lists is not None:
         write_shortlist(folder / NAME, lists, Tokenizers(imported.source, imported.target))
@@ -69,7 +67,7 @@ def run(options: ImportOptions) -> int:
 
 
 def compare_pieces(imported: "ImportedModel") -> list[str]:
-    """For each side, in how many texts SentencePiece has other pieces."""
+    """A line for each side: the number of texts that SentencePiece cuts into other pieces."""
     from seq2seq.text.tokenization.piece_model import parse_piece_model
     from seq2seq.text.tokenization.sentencepiece import compare_with_library, probe_texts
 
@@ -86,7 +84,7 @@ def compare_pieces(imported: "ImportedModel") -> list[str]:
 
 
 def finetune_command(imported: "ImportedModel", folder: Path) -> str:
-    """The command that fine-tunes the model, with the options that describe it."""
+    """The command that fine-tunes the model, with all options that describe it."""
     typed = [f"init={folder}", "tokenizer=checkpoint"]
     typed += [f"data.{side}={imported.config['data'][side]}" for side in ("source", "target")]
     typed += ["data=files", "data.train=PREFIX", "data.valid=PREFIX"]
@@ -103,6 +101,6 @@ def finetune_command(imported: "ImportedModel", folder: Path) -> str:
 
 
 def overrides(node: str, values: dict[str, Any], without: tuple[str, ...]) -> list[str]:
-    """Options as they are typed."""
+    """Options of a configuration node as they are typed, except those in `without`."""
     texts = {n: v if isinstance(v, str) else json.dumps(v) for n, v in values.items()}
     return [f"{node}.{name}={text}" for name, text in texts.items() if name not in without]

@@ -1,4 +1,4 @@
-"""Lines of a stream: none is lost, none is added."""
+"""Read the lines of a stream, without losing or adding any."""
 
 import os
 import select
@@ -6,15 +6,13 @@ import stat
 import time
 import warnings
 from collections.abc import Iterator
-from typing import TextIO
 
-from seq2seq.base.environment import delay_interrupts
 from seq2seq.base.text_stream import BLOCK, Readable, TextBytes
 from seq2seq.data.text.lines import strip_line_end
 
-# Maximum bytes of a line with its ending: the pieces of a longer one would fill the memory.
+# Maximum bytes of a line, ending included: the pieces of a longer one would fill the memory.
 LONGEST_INPUT_LINE = 2**20
-PATIENCE = 0.05  # seconds that lines may wait for others to share their batch
+PATIENCE = 0.05  # seconds that lines may wait for others to fill a batch
 
 
 class InputLines:
@@ -24,8 +22,8 @@ class InputLines:
     that names line and byte. A line of 1 MiB or more becomes None.
 
     Args:
-        name: of the stream, for messages.
-        place: of a line, before its number.
+        name: name of the stream, for messages.
+        place: words before the number of a line in messages.
 
     Iterating raises: DataError for input that is clearly not text, and for damaged gzip.
     """
@@ -34,9 +32,9 @@ class InputLines:
         self._stream = stream
         self._text = TextBytes(stream, name)
         self._place = place
-        self._rest = b""  # read, but not yielded yet
+        self._rest = b""  # bytes that were read, but not yielded yet
         self._patience = PATIENCE
-        self.bytes = 0  # of the lines that were yielded
+        self.bytes = 0  # bytes of the lines that were yielded
 
     def __iter__(self) -> Iterator[str | None]:
         for line_no, raw in enumerate(iter(self._line, b""), start=1):
@@ -48,16 +46,16 @@ class InputLines:
                 yield strip_line_end(decode_leniently(raw, f"{self._place} {line_no}"))
 
     def ready(self) -> bool:
-        """True if another line, or the end, can be read without a long wait for the writer.
+        """True if another line, or the end, can be read soon.
 
-        Waits at most `PATIENCE` seconds in all.
+        Waits for the writer for at most `PATIENCE` seconds in all.
         """
         if b"\n" in self._rest or self._text.pending:
             return True
         began = time.monotonic()
         try:
             ready = bool(select.select([self._stream], [], [], self._patience)[0])
-        except (OSError, ValueError):  # not a system file, as on Windows or in a test
+        except (OSError, ValueError):  # select knows no such stream, as on Windows or in a test
             return not self._stream.isatty()
         waited = time.monotonic() - began
         self._patience = max(0.0, self._patience - waited) if ready else PATIENCE
@@ -65,7 +63,7 @@ class InputLines:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the whole stream; None if unknown, as for a pipe or gzip."""
+        """Bytes of the whole stream; None if unknown, as of a pipe or gzip."""
         try:
             status = os.fstat(self._stream.fileno())
         except (OSError, ValueError):
@@ -77,7 +75,7 @@ class InputLines:
         """The next line, or the first LONGEST_INPUT_LINE bytes of it; nothing at the end."""
         line = bytearray()
         while (room := LONGEST_INPUT_LINE - len(line)) and not line.endswith(b"\n"):
-            # A single system call, which returns as soon as there is anything.
+            # A single system call, which returns as soon as any bytes are available.
             self._rest = self._rest or self._text.read1(BLOCK)
             if not self._rest:
                 break
@@ -89,7 +87,7 @@ class InputLines:
 
 
 def decode_leniently(raw: bytes, where: str) -> str:
-    """Text, with U+FFFD for what is not UTF-8, and a warning that names the place."""
+    """Decode UTF-8; U+FFFD replaces invalid bytes, with a warning that says where they are."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -102,12 +100,5 @@ def decode_leniently(raw: bytes, where: str) -> str:
 
 
 def as_utf8(text: str, where: str) -> str:
-    """`decode_leniently` for a word of the command line, in which Python keeps other bytes."""
+    """Decode a word of the command line leniently; Python keeps invalid bytes as surrogates."""
     return decode_leniently(text.encode(errors="surrogateescape"), where)
-
-
-def write_line(text: str, stream: TextIO) -> None:
-    """Write a line whole, and flush it: the reader may be waiting for it."""
-    with delay_interrupts():
-        stream.write(f"{text}\n")
-        stream.flush()

@@ -32,7 +32,7 @@ from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import add_options, fill
 
-# Each has a function `run`; what can be typed are the fields of the class of its argument.
+# Each has a function `run`; the fields of its argument are the options of the command.
 COMMANDS = {
     "demo": demo,
     "translate": translate,
@@ -55,9 +55,9 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 
 def main() -> None:
-    """Run a command. A mistake of the user ends in one message and exit code 2."""
+    """Run a command. A mistake by the user ends with one message and exit code 2."""
     if sys.argv[1:2] == ["train"]:
-        # A process of its own name, because Lightning starts others by repeating its command.
+        # Another program, because Lightning starts its processes by repeating the command.
         os.execv(sys.executable, [sys.executable, "-m", "seq2seq.training", *sys.argv[2:]])
     if sys.stdout is None:  # as after `>&-`
         sys.exit(fail("there is nowhere to write to: standard output is closed"))
@@ -71,37 +71,37 @@ def run_command() -> int:
     keep_memory()
     use_utf8()
     warnings.showwarning = show_warning
-    # Python would show a repeated warning once; each line of a file has its own.
+    # Python shows a repeated warning only once, but each line of a file needs its own.
     warnings.filterwarnings("always", module=r"seq2seq\.")
     options: Any = None
     try:
         words = use_new_spelling(sys.argv[1:])
         options = parse_arguments(words)
         code: int = COMMANDS[words[0]].run(options)
-        sys.stdout.flush()  # here, where a BrokenPipeError is caught
+        sys.stdout.flush()  # here a BrokenPipeError is caught
     except Seq2SeqError as error:
         return fail(str(error))
     except BrokenPipeError:
         # The reader has gone (`| head`): Python must not flush to it on exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:  # a file that cannot be written, a full disk
+    except OSError as error:  # such as a full disk
         where = error.filename or getattr(options, "output", None)
         return fail(f"{where}: {error.strerror}" if where and error.strerror else str(error))
-    except UnicodeEncodeError as error:  # broken bytes of the command line, where text is needed
+    except UnicodeEncodeError as error:  # invalid bytes in the command line
         return fail(f"{error.object!r} is not UTF-8")
     return code
 
 
 class Parser(ArgumentParser):
-    """Escapes control characters in the arguments that it quotes."""
+    """A parser whose messages show control characters escaped."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 
 
 class PrintCompletion(Action):
-    """Prints the completion for a shell, and ends the program."""
+    """An option that prints the completion for a shell, and ends the program."""
 
     def __call__(self, parser: ArgumentParser, _: Any, shell: Any, *__: Any) -> None:
         try:
@@ -113,7 +113,7 @@ class PrintCompletion(Action):
 
 
 def use_new_spelling(words: list[str]) -> list[str]:
-    """The command line of `translate-files` for `translate --files`, with a warning."""
+    """Turn `translate --files` into `translate-files`, with a warning; others stay as typed."""
     if words[:1] != ["translate"]:
         return words
     old = Parser(prog="seq2seq translate", add_help=False, allow_abbrev=False)
@@ -129,7 +129,7 @@ def use_new_spelling(words: list[str]) -> list[str]:
 
 
 def parse_arguments(words: list[str]) -> Any:
-    """The options of the command that was typed, before, after or between its texts."""
+    """The options of the command; they may be typed before, after or between its texts."""
     if not words or words[0] not in COMMANDS:
         whole_parser().parse_args(words)
         sys.exit(2)
@@ -145,22 +145,20 @@ def options_class(name: str) -> Any:
     return get_annotations(COMMANDS[name].run)["options"]
 
 
-def read_variables(
-    parser: ArgumentParser, prefix: str, environment: Mapping[str, str]
-) -> Iterator[str]:
-    """The words that say the same on a command line: `--port=80` for PREFIX_PORT=80.
+def read_variables(parser: ArgumentParser, prefix: str, env: Mapping[str, str]) -> Iterator[str]:
+    """Turn environment variables into words of a command line: PREFIX_PORT=80 into `--port=80`.
 
-    PREFIX_FLAG=1 sets a flag, 0 does not; the values of an option that may be repeated stand one
-    after the other, quoted as in a shell if they contain spaces.
+    PREFIX_FLAG=1 sets a flag, and 0 does not. For an option that may be repeated, the variable
+    lists the values, quoted as in a shell if they contain spaces.
 
-    Raises: ConfigError for a variable of that prefix that is no option.
+    Raises: ConfigError if a variable with this prefix does not name an option.
     """
     actions = {
         f"{prefix}{action.dest.upper()}": action
         for action in parser._actions
         if action.option_strings and action.dest != "help"
     }
-    for name, value in sorted(environment.items()):
+    for name, value in sorted(env.items()):
         if not name.startswith(prefix):
             continue
         if name not in actions:
@@ -178,7 +176,7 @@ def read_variables(
 
 
 def whole_parser() -> ArgumentParser:
-    """For help, mistakes and completion: it knows all commands, but cannot intermix."""
+    """A parser of all commands, for help, mistakes and completion; it cannot intermix."""
     root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
     complete = "print the completion for a shell: seq2seq --completion bash >> ~/.bashrc"

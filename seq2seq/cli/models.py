@@ -1,4 +1,4 @@
-"""Models as commands use them: the options for opening them, for the search and for the engine."""
+"""Open models for commands: options of models, searches and engines."""
 
 import re
 import sys
@@ -14,8 +14,6 @@ from seq2seq.base.options import declarations
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.options import (
     argument,
-    check_declared,
-    collect_given,
     flag,
     numeric,
     option_name,
@@ -35,13 +33,13 @@ if TYPE_CHECKING:
     from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translation.translator import Translator
 
-SAMPLES = declarations(SampleOptions)["samples"].option
+SAMPLES = declarations(SampleOptions)["samples"].option.maximum
 WORKERS = declarations(EngineOptions)["workers"].option.help
 Mean = Literal["probabilities", "log-probabilities"]
 BEST = "beam_size length_penalty penalty_form coverage patience stopping"
 LENGTHS = "length_ratio length_extra max_length min_length_ratio min_length_extra no_repeat_ngram"
 DRAWS = "temperature top_k top_p epsilon min_p seed"
-KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses, tags and the like"
+KEEP = "copy matches unchanged; placeholders: {name}, %%s, addresses, tags and the like"
 
 
 def weight_list(text: str) -> list[float]:
@@ -55,16 +53,14 @@ def workers(text: str) -> int | str:
     if text == "auto":
         return text
     count, cores = positive(text), usable_cores()
-    if count > max(2, cores):  # two are allowed on one core, for a try
-        raise ConfigError(
-            f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
-        )
+    if count > max(2, cores):  # two are allowed on one core, to try it out
+        raise ConfigError(f"{count} is more than the {cores} core(s) here: type {cores}, or auto")
     return count
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions:
-    """The device of a model, and the tag of a corpus."""
+    """Device of a model, and tag of a corpus."""
 
     device: str = value("cpu, cuda or auto (%(default)s)", default="auto")
     tag: str | None = value("translate like the training corpus with this tag")
@@ -72,38 +68,37 @@ class DeviceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(DeviceOptions):
-    """One model."""
+    """Options for one model."""
 
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleOptions:
-    """Models that are joined with the first."""
+    """Models to join with the first one."""
 
     others: Sequence[InputPath] = repeated("a model to join; may be repeated", "PATH", "--with")
-    weights: list[float] | None = value("of all models (equal)", "W,W", type=weight_list)
-    mean: Mean | None = value("what is averaged, for each next piece (probabilities)")
+    weights: list[float] | None = value("weights of all models (equal)", "W,W", type=weight_list)
+    mean: Mean | None = value("what to average for each next piece (probabilities)")
 
     def __post_init__(self) -> None:
-        given = collect_given(self)
-        if given and not self.others:
-            name = next(iter(given))
+        if (self.weights or self.mean) and not self.others:
+            name = "--weights" if self.weights else "--mean"
             raise ConfigError(f"{name} is for several models: add --with PATH, or leave it out")
 
     def paths(self, first: Path) -> list[Path]:
-        """All models."""
+        """Paths of all models."""
         return [first, *self.others]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequirementOptions:
-    """Requirements for all translations."""
+    """Requirements that all translations must meet."""
 
     glossary: InputPath | None = value("terms and their translations, tab-separated", "FILE")
     keep: str | None = value(KEEP, "REGEX")
-    mbr: int | None = value("choose among N by minimum Bayes risk", "N")
-    ignore_case: bool = flag("find terms of the glossary in any case")
+    mbr: int | None = value("choose among N by minimum Bayes risk", "N", maximum=SAMPLES)
+    ignore_case: bool = flag("find terms of the glossary in upper or lower case")
 
     def __post_init__(self) -> None:
         if self.keep is not None and not self.keep.strip():
@@ -111,48 +106,71 @@ class RequirementOptions:
         if self.ignore_case and not self.glossary:
             raise ConfigError("--ignore-case is for the terms of a --glossary: add one")
 
+    def rules(self, translator: "Translator", search: "Search") -> "Rules | None":
+        """The rules that these options make for all translations; None if they make no rules.
+
+        Raises: ConfigError for an invalid pattern, and for a search that cannot find required
+            words; DataError for a damaged glossary.
+        """
+        from seq2seq.decoding import check_required
+        from seq2seq.decoding.constraints.glossary import Glossary
+        from seq2seq.decoding.constraints.placeholders import Placeholders
+        from seq2seq.decoding.constraints.request import Rules
+
+        keep, file = self.keep, self.glossary
+        if not (file or keep):
+            return None
+        check_required(search)
+        keep = PLACEHOLDERS if keep == "placeholders" else keep
+        try:
+            pattern = re.compile(keep) if keep else None
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ConfigError(f"--keep {keep!r} is not a regular expression: {error}") from error
+        glossary = Glossary()
+        if file:
+            spaceless = is_spaceless(translator.config["data"]["source"])
+            glossary = Glossary.read(file, not self.ignore_case, spaceless)
+        return Rules(glossary, Placeholders(pattern))
+
 
 @dataclass(frozen=True, kw_only=True)
 class SearchFlags:
-    """The options of a search, named as in conf/decode; unset ones keep the configured value."""
+    """Options of a search, named as in conf/decode; others keep their configured values."""
 
     best: dict[str, Any] = subset(DiverseOptions, f"{BEST} beam_groups diversity_penalty")
     lengths: dict[str, Any] = subset(SearchOptions, LENGTHS)
-    sample: bool = flag("sample, do not search for the best")
+    sample: bool = flag("sample instead of searching for the best")
     draws: dict[str, Any] = subset(SampleOptions, DRAWS, prefix="for --sample: ")
 
     def __post_init__(self) -> None:
         drawn = ["sample"] * self.sample + [*self.draws]
         if self.best and drawn:
             best, draw = option_name(next(iter(self.best))), option_name(drawn[0])
-            raise ConfigError(
-                f"{best} belongs to a search for the best, {draw} to random draws: leave one out"
-            )
+            raise ConfigError(f"{best} is for beam search, {draw} for sampling: leave one out")
 
-    def arguments(self, mbr: int | None, nbest: int | None) -> dict[str, Any]:
-        """The arguments of `Translator.search`, which draws if it is to choose by risk alone."""
+    def build(self, translator: "Translator", mbr: int | None, nbest: int | None) -> "Search":
+        """The search for a model. It samples if only `mbr` asks for several translations."""
         given = {**self.lengths, **self.best, **self.draws}
-        for name, number in (("--mbr", mbr), ("--nbest", nbest)):
-            check_declared(name, number, SAMPLES)
         if self.sample or self.draws or (mbr and not self.best):
-            return {"name": "sample", "samples": max(mbr or 0, nbest or 0) or None, **given}
-        return given
+            samples = max(mbr or 0, nbest or 0) or None
+            return translator.search("sample", samples=samples, **given)
+        return translator.search(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFlags:
-    """The options of an engine; unset ones keep the configured value."""
+    """Options of an engine; others keep their configured values."""
 
     batch_size: int | None = value("maximum sentences decoded at once by each process", "N")
     typed: dict[str, Any] = subset(EngineOptions, "cache precision")
     workers: int | str | None = value(WORKERS, "N", type=workers)
-    shortlist: InputPath | None = value("likely pieces; none: leave out that of the run", "FILE")
+    shortlist: InputPath | None = value("shortlist to use; none: ignore that of the run", "FILE")
     stats: bool = flag("print engine statistics to stderr")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingOptions(DeviceOptions):
-    """Everything that decides what a model, or an ensemble, makes of a text."""
+    """All options that translations by a model or an ensemble depend on."""
 
     requirements: RequirementOptions
     ensemble: EnsembleOptions
@@ -162,13 +180,11 @@ class DecodingOptions(DeviceOptions):
     def __post_init__(self) -> None:
         workers = self.engine.workers
         if self.device.startswith("cuda") and isinstance(workers, int) and workers > 1:
-            raise ConfigError(
-                "--workers are processes on CPU cores: leave it out, or add --device cpu"
-            )
+            raise ConfigError("--workers is for CPU cores: leave it out, or add --device cpu")
 
 
 class Opened(NamedTuple):
-    """A model, the search and the engine for it, and the rules for all its translations."""
+    """A model, its search and engine, and the rules for all translations."""
 
     translator: "Translator"
     search: "Search"
@@ -178,9 +194,17 @@ class Opened(NamedTuple):
     def text_engine(self, max_source: int | None) -> "TextEngine":
         return self.translator.text_engine(self.engine, max_source, self.rules)
 
+    def print_stats(self) -> None:
+        """Print statistics of the engine, and what computes its steps."""
+        from seq2seq.decoding.precision import describe_backend
+
+        print(self.engine.stats, file=sys.stderr)
+        backend = describe_backend(self.engine.model)
+        print(f"decoding steps computed by: {backend}", file=sys.stderr)
+
 
 def open_models(path: Path, options: DeviceOptions, ensemble: EnsembleOptions) -> "Translator":
-    """A model, joined with the others of an ensemble."""
+    """Open a model, and join it with the others of the ensemble."""
     with defer_collection():
         from seq2seq.translation.translator import Translator  # only here: torch takes a second
 
@@ -198,7 +222,6 @@ def open_models(path: Path, options: DeviceOptions, ensemble: EnsembleOptions) -
 def open_engine(
     path: Path,
     options: DecodingOptions,
-    shortlist: Path | None,
     nbest: int | None = None,
     *,
     keeps_placeholders: bool = False,
@@ -206,17 +229,17 @@ def open_engine(
     """Open a model and make its engine.
 
     Args:
-        shortlist: from `choose_shortlist`.
-        nbest: translations that the search must find.
-        keeps_placeholders: keep them where the options keep nothing and the search can.
+        nbest: number of translations that the search must find.
+        keeps_placeholders: True to keep placeholders, if the search can and --keep is not given.
 
-    Raises: ConfigError for options that do not fit the model or each other.
+    Raises: ConfigError for options that do not suit the model or each other.
     """
-    from seq2seq.decoding import check_required
+    shortlist = choose_shortlist(path, options.engine.shortlist)
+    from seq2seq.decoding import check_required  # only here: torch takes a second
 
     translator = open_models(path, options, options.ensemble)
     requirements = options.requirements
-    search = translator.search(**options.search.arguments(requirements.mbr, nbest))
+    search = options.search.build(translator, requirements.mbr, nbest)
     for name, number in (("nbest", nbest or 0), ("mbr", requirements.mbr or 0)):
         if number > search.beams:
             raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")
@@ -224,50 +247,16 @@ def open_engine(
         with suppress(ConfigError):
             check_required(search)
             requirements = replace(requirements, keep="placeholders")
-    rules = rules_of(requirements, translator, search)
+    rules = requirements.rules(translator, search)
     flags = options.engine
-    engine = translator.engine(
-        search,
-        batch_size=flags.batch_size,
-        workers=flags.workers,
-        shortlist=shortlist,
-        **flags.typed,
-    )
+    typed = {**flags.typed, "batch_size": flags.batch_size, "workers": flags.workers}
+    engine = translator.engine(search, shortlist=shortlist, **typed)
     return Opened(translator, search, engine, rules)
 
 
-def rules_of(
-    requirements: RequirementOptions, translator: "Translator", search: "Search"
-) -> "Rules | None":
-    """The rules for all translations; None = none.
-
-    Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
-        there; DataError for a damaged glossary.
-    """
-    from seq2seq.decoding import check_required
-    from seq2seq.decoding.constraints.glossary import Glossary
-    from seq2seq.decoding.constraints.placeholders import Placeholders
-    from seq2seq.decoding.constraints.request import Rules
-
-    keep, file = requirements.keep, requirements.glossary
-    if not (file or keep):
-        return None
-    check_required(search)
-    keep = PLACEHOLDERS if keep == "placeholders" else keep
-    try:
-        pattern = re.compile(keep) if keep else None
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ConfigError(f"--keep {keep!r} is not a regular expression: {error}") from error
-    glossary = Glossary()
-    if file:
-        spaceless = is_spaceless(translator.config["data"]["source"])
-        glossary = Glossary.read(file, not requirements.ignore_case, spaceless)
-    return Rules(glossary, Placeholders(pattern))
-
-
 def choose_shortlist(path: Path, given: Path | None) -> Path | None:
-    """The shortlist for a model, for a process in any folder: that of --shortlist, or else the one
-    in the folder of its run, which is then printed.
+    """The absolute path of the shortlist: the one given, or else that of the run, whose name is
+    printed; None = no shortlist.
     """
     if given is not None:
         return None if given == Path("none") else given.absolute()

@@ -1,7 +1,7 @@
-"""Compile the C that translates faster than torch alone, or say why that is not possible here.
+"""Compile the native decoder, which is faster than torch alone, or say why this is not possible.
 
-seq2seq native             is it compiled, and does it work?
-seq2seq native --build     compile it now; else the first translation does so
+seq2seq native             say if it is compiled, and works
+seq2seq native --build     compile it now, and not with the first translation
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
-"""The options of commands: fields of dataclasses, which say what can be typed and hold what was."""
+"""Options of commands: fields of dataclasses declare what can be typed, and hold what was typed."""
 
 import argparse
 import types
 import typing
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from dataclasses import Field, field, fields, is_dataclass
 from functools import partial, wraps
@@ -15,23 +15,28 @@ from seq2seq.base.registry import list_outside
 
 T = TypeVar("T")
 
-OWN = (DECLARED, "flags", "either")  # in the metadata of a field, and not for `add_argument`
+OWN = (DECLARED, "flags", "either")  # keys of metadata that are not for `add_argument`
 
 
 def value(
-    text: str, metavar: str | None = None, *flags: str, default: Any = None, **more: Any
+    text: str,
+    metavar: str | None = None,
+    *flags: str,
+    default: Any = None,
+    maximum: float | None = None,
+    **more: Any,
 ) -> Any:
     """A field that is typed as `--name`.
 
     Args:
         text: description for --help.
-        flags: short name, or a long one that differs from the name of the field.
-        more: further arguments of `add_argument`. Of the options with `either`, one at most may be
-            given, and one must be if it is true.
+        flags: short name, or a long name that differs from that of the field.
+        maximum: largest number that is accepted; the smallest is then 1.
+        more: further arguments of `add_argument`. Options with `either` exclude each other; if it
+            is true, one of them must be given.
     """
-    return field(
-        default=default, metadata={DECLARED: Option(text, metavar), "flags": flags, **more}
-    )
+    option = Option(text, metavar) if maximum is None else Option(text, metavar, 1, maximum)
+    return field(default=default, metadata={DECLARED: option, "flags": flags, **more})
 
 
 flag = partial(value, default=False)
@@ -39,8 +44,8 @@ repeated = partial(value, action="append", default=())
 
 
 def argument(text: str, metavar: str, **more: Any) -> Any:
-    """A field that is typed without a name; `more` is for `add_argument`."""
-    return field(metadata={DECLARED: Option(text, metavar), **more})
+    """A field that is typed without a name. `more` holds further arguments of `add_argument`."""
+    return field(metadata={DECLARED: Option(text, metavar), "flags": None, **more})
 
 
 def group(title: str) -> Any:
@@ -49,7 +54,7 @@ def group(title: str) -> Any:
 
 
 def subset(owner: Any, names: str, prefix: str = "") -> Any:
-    """A field of options that another class declares: the values that were given, by name.
+    """A field for options that another class declares; it holds the values given, by name.
 
     Args:
         names: names of the options, separated by spaces.
@@ -60,64 +65,57 @@ def subset(owner: Any, names: str, prefix: str = "") -> Any:
     return field(default_factory=dict, metadata={"subset": chosen, "prefix": prefix})
 
 
-def add_options(
-    parser: ArgumentParser, kind: Any, container: argparse._ActionsContainer | None = None
-) -> None:
-    """Let a parser read the fields of a dataclass. A field that is a dataclass is a group."""
-    where = container or parser
+def add_options(where: argparse._ActionsContainer, kind: Any) -> None:
+    """Add the fields of a dataclass to a parser; a field that is itself a dataclass is a group."""
     either = None
     for each in sorted(fields(kind), key=lambda each: is_dataclass(each.type)):
-        metadata = each.metadata
         if is_dataclass(each.type):
-            title = metadata.get("title", each.name)
-            add_options(parser, each.type, parser.add_argument_group(title))
-        elif "subset" in metadata:
-            for one in metadata["subset"]:
-                add_declared(where, one, metadata["prefix"])
-        elif "flags" not in metadata:
-            where.add_argument(each.name, **keywords_of(each))
-        elif "either" in metadata:
-            either = either or where.add_mutually_exclusive_group(required=metadata["either"])
-            add_flag(either, each)
-        else:
-            add_flag(where, each)
-
-
-def add_flag(container: argparse._ActionsContainer, each: "Field[Any]") -> None:
-    # argparse appends to a copy of a list.
-    default = [] if each.default == () else each.default
-    container.add_argument(*names_of(each), dest=each.name, default=default, **keywords_of(each))
-
-
-def add_declared(container: argparse._ActionsContainer, each: "Field[Any]", prefix: str) -> None:
-    """Add an option of another class, which by default is not given."""
-    declared: Option = each.metadata[DECLARED]
-    values = keywords_of(each)
-    if values["type"] is positive:
-        values["type"] = int  # `fill` checks its range
-    values["help"] = f"{prefix}{declared.typed_help}".replace("%", "%%")
-    container.add_argument(*names_of(each), dest=each.name, **values)
+            title = each.metadata.get("title", each.name)
+            add_options(where.add_argument_group(title), each.type)
+            continue
+        for one in each.metadata.get("subset", [each]):
+            place = where
+            if "either" in one.metadata:
+                required = one.metadata["either"]
+                place = either = either or where.add_mutually_exclusive_group(required=required)
+            prefix = each.metadata.get("prefix")
+            place.add_argument(*names_of(one), **keywords_of(one, prefix))
 
 
 def names_of(each: "Field[Any]") -> tuple[str, ...]:
-    """The names of an option as it is typed, the long one last."""
-    flags: tuple[str, ...] = each.metadata.get("flags", ())
+    """The names of an option as typed, the long one last; or the name of an argument."""
+    flags: tuple[str, ...] | None = each.metadata.get("flags", ())
+    if flags is None:
+        return (each.name,)
     is_named = flags and flags[-1].startswith("--")
     return flags if is_named else (*flags, option_name(each.name))
 
 
-def keywords_of(each: "Field[Any]") -> dict[str, Any]:
-    """The arguments of `add_argument` for a field."""
+def keywords_of(each: "Field[Any]", prefix: str | None) -> dict[str, Any]:
+    """The arguments of `add_argument` for a field.
+
+    Args:
+        prefix: beginning of the help text, for an option of `subset`; None for other options.
+    """
     declared: Option = each.metadata[DECLARED]
-    shown = {} if declared.metavar is None else {"metavar": declared.metavar}
     more = {name: value for name, value in each.metadata.items() if name not in OWN}
+    keywords = {"help": declared.help, **kind_of(each.type), **more}
+    if declared.metavar is not None:
+        keywords["metavar"] = declared.metavar
+    if prefix is not None:
+        keywords["help"] = f"{prefix}{declared.typed_help}".replace("%", "%%")
+        if keywords["type"] is positive:
+            keywords["type"] = int  # `fill` checks its range
+    elif each.metadata["flags"] is not None:
+        # A list, since argparse appends to a copy of it.
+        keywords |= {"dest": each.name, "default": [] if each.default == () else each.default}
     if "type" in more:
-        more["type"] = reporting(more["type"])
-    return {"help": declared.help, **shown, **kind_of(each.type), **more}
+        keywords["type"] = reporting(more["type"])
+    return keywords
 
 
 def kind_of(hint: Any) -> dict[str, Any]:
-    """The arguments of `add_argument` that follow from a type."""
+    """The arguments of `add_argument` that follow from the type of a field."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = typing.get_args(hint)[0]  # of X | None
     if typing.get_origin(hint) is Literal:
@@ -131,7 +129,7 @@ def kind_of(hint: Any) -> dict[str, Any]:
 
 
 def reporting(read: Callable[[str], T]) -> Callable[[str], T]:
-    """A reader of values whose ConfigError a parser reports as a mistake in its option."""
+    """Wrap a reader of values so that the parser reports its ConfigError, and names the option."""
 
     @wraps(read)
     def reader(text: str) -> T:
@@ -144,7 +142,7 @@ def reporting(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def fill(kind: type[T], arguments: Namespace) -> T:
-    """The dataclass from which `add_options` made the parser, with the values that were typed.
+    """An object of the dataclass that was given to `add_options`, with the values that were typed.
 
     Raises: ConfigError for numbers out of range, and for options that exclude each other.
     """
@@ -152,28 +150,23 @@ def fill(kind: type[T], arguments: Namespace) -> T:
     for each in fields(kind):  # type: ignore[arg-type]
         if is_dataclass(each.type):
             values[each.name] = fill(each.type, arguments)  # type: ignore[arg-type]
-        elif "subset" in each.metadata:
-            values[each.name] = {}
-            for one in each.metadata["subset"]:
-                if (value := getattr(arguments, one.name)) is not None:
-                    check_declared(option_name(one.name), value, one.metadata[DECLARED])
-                    values[each.name][one.name] = value
-        else:
-            values[each.name] = getattr(arguments, each.name)
+            continue
+        subset = each.metadata.get("subset")
+        typed = {one.name: getattr(arguments, one.name) for one in subset or [each]}
+        for one in subset or [each]:
+            name = option_name(one.name)
+            if problems := list_outside(name, typed[one.name], one.metadata[DECLARED]):
+                raise ConfigError(problems[0])
+        given = {name: value for name, value in typed.items() if value is not None}
+        values[each.name] = typed[each.name] if subset is None else given
     return kind(**values)
 
 
-def check_declared(name: str, value: Any, declared: Option) -> None:
-    """Raises: ConfigError for a number out of the range of an option."""
-    if problems := list_outside(name, value, declared):
-        raise ConfigError(problems[0])
-
-
 def collect_given(options: Any, kind: Any = None) -> dict[str, Any]:
-    """The options that are not at their defaults, by their names as typed.
+    """The options that differ from their defaults, by their names as typed.
 
     Args:
-        kind: a base class, of whose fields alone; None = the class of the options.
+        kind: base class whose fields alone count; None = the class of the options.
     """
     given: dict[str, Any] = {}
     for each in fields(kind or options):
@@ -182,18 +175,18 @@ def collect_given(options: Any, kind: Any = None) -> dict[str, Any]:
             given |= collect_given(value)
         elif "subset" in each.metadata:
             given |= {option_name(name): one for name, one in value.items()}
-        elif "flags" in each.metadata and value not in (each.default, []):
+        elif each.metadata["flags"] is not None and value not in (each.default, []):
             given[names_of(each)[-1]] = value
     return given
 
 
 def option_name(name: str) -> str:
-    """An option as it is typed."""
+    """The name of an option as it is typed."""
     return f"--{name.replace('_', '-')}"
 
 
 def numeric(text: str) -> float:
-    """Keeps 99 as 99, for messages."""
+    """Read a number; 99 stays an integer, so that messages show it as typed."""
     try:
         return int(text)
     except ValueError:

@@ -2,10 +2,10 @@
 
     seq2seq quantize RUN                    RUN/int8.ckpt
     seq2seq quantize A.ckpt -o B.ckpt
-    seq2seq quantize RUN --calibrate a.de   ... and what enters its layers scaled by these sources
+    seq2seq quantize RUN --calibrate a.de   also fix the scales of its inputs, with these sources
 
-It is a checkpoint like any other. In float32 it computes with the rounded matrices; int8 computes
-with the very integers of the file.
+The result is a checkpoint like any other. In float32 it computes with the rounded matrices; with
+--precision int8 it computes with the integers of the file.
 """
 
 from dataclasses import dataclass

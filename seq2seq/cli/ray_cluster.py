@@ -1,8 +1,8 @@
-"""`translate-files --ray`: shards on all cores of a Ray cluster.
+"""Translate shards on all cores of a Ray cluster (`translate-files --ray`).
 
-An actor for each core has the model in one thread, and a task is a shard. An actor that dies starts
-again elsewhere with the shard that it had; a shard with which it dies each time is given up. If
-this process dies, the same command goes on.
+Each core runs an actor with the model in one thread, and each shard is a task. An actor that dies
+is started again with its shard; a shard that kills its actor every time is given up. If this
+process dies, the same command resumes the work.
 """
 
 import logging
@@ -10,39 +10,31 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_count
-from seq2seq.cli import status
+from seq2seq.cli import status, translate_files
 from seq2seq.cli.models import Opened
 from seq2seq.cli.shards import InputFiles, Lines, Shard, record_options
-from seq2seq.cli.translate_files import (
-    TranslateFilesOptions,
-    find_files,
-    finish,
-    missing_shards,
-    translate_shards,
-)
+from seq2seq.cli.translate_files import Done, TranslateFilesOptions, translate_shards
 
-Result = tuple[Shard, bool, list[str]]  # whether a line failed, and the problems of the lines
-TRIES = 3  # of a shard whose actor dies
+Result = tuple[Shard, bool, list[str]]  # with True if a line failed, and the problems of all lines
+TRIES = 3  # number of tries for a shard whose actor dies
 
 
 class ShardTranslator:
-    """The work of an actor, which runs in the folder of the command.
+    """An actor, which works in the folder of the command.
 
-    The model is opened with the first shard, so that an error belongs to it, as any other.
+    It opens the model when the first shard arrives, so that errors are reported as for any shard.
     """
 
-    def __init__(
-        self, folder: Path, options: TranslateFilesOptions, open_model: Callable[[], Opened]
-    ):
-        with suppress(FileNotFoundError):  # then all paths are absolute, or an error says what is
+    def __init__(self, folder: Path, options: TranslateFilesOptions):
+        with suppress(FileNotFoundError):  # other nodes may not have it
             os.chdir(folder)
-        self.options, self.open_model = options, open_model
+        self.options = options
         self.opened: Opened | None = None
 
     def translate(self, shard: Shard, lines: Lines) -> Result:
@@ -50,7 +42,7 @@ class ShardTranslator:
 
         if self.opened is None:
             torch.set_num_threads(1)
-            self.opened = self.open_model()
+            self.opened = translate_files.open_files_engine(self.options)
         problems: list[str] = []
         wanted = [(shard, lines)]
         results = translate_shards(wanted, self.options, self.opened, warn=problems.append)
@@ -60,7 +52,7 @@ class ShardTranslator:
 
 @contextmanager
 def mute_ray() -> Iterator[None]:
-    """Keep to ourselves what Ray prints here, in threads and from C++; its logs have it, too."""
+    """Hide what Ray prints in this process, also from threads and C++; its logs have it too."""
     ours, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
@@ -77,25 +69,23 @@ def mute_ray() -> Iterator[None]:
 
 
 @mute_ray()
-def translate_on_ray(
-    options: TranslateFilesOptions, shortlist: Path | None, open_model: Callable[[], Opened]
-) -> int:
-    """Translate the missing shards and join them; each actor calls `open_model`.
+def translate_on_ray(options: TranslateFilesOptions) -> int:
+    """Translate the missing shards and join them; each actor opens the model.
 
-    Raises: ConfigError if Ray is not installed or no cluster answers; DataError that names the
-        shards that were given up.
+    Raises: ConfigError if Ray is not installed or no cluster answers; DataError if shards were
+        given up.
     """
     connect(options.ray or "auto")
     import ray
 
-    record_options(options, shortlist)
-    files, lost = find_files(options), list[Shard]()
-    results = shards_done(options, files, open_model, lost)
+    record_options(options)
+    files, lost = translate_files.find_files(options), list[Shard]()
+    results = spread(options, files, lost)
     if not options.quiet and sys.stderr is not None:
         results = status.with_progress(results, files, "shard")
     try:
-        code = finish(options, files, results)
-    except DataError:  # in the end, of what is missing
+        code = translate_files.finish(options, files, results)
+    except DataError:  # raised at the end, if shards are missing
         if not lost:
             raise
     finally:
@@ -103,25 +93,25 @@ def translate_on_ray(
     if lost:
         named = "; ".join(f"{shard.file}, line {shard.first}" for shard in lost)
         raise DataError(
-            f"{format_count(len(lost), 'shard')} given up, because whatever translated it died "
-            f"{TRIES} times, usually because memory ran out: {named}. All others are translated. "
+            f"{format_count(len(lost), 'shard')} given up after {TRIES} tries that ended "
+            f"their process, usually because memory ran out: {named}. All others are translated. "
             "The same command tries again; with --batch-size 1 it takes less memory"
         )
     return code
 
 
 def connect(address: str) -> None:
-    """Let Ray know its cluster, or start one. Raises: ConfigError if there is none."""
+    """Connect to a cluster, or start one. Raises: ConfigError if this fails."""
     try:
         import ray
     except ImportError as error:
         raise ConfigError("the package ray is not installed: pip install ray") from error
     try:
         host, colon, port = address.removeprefix("ray://").rpartition(":")
-        if colon:  # Ray waits for minutes where nobody listens
+        if colon:  # Ray would wait for minutes if nobody listens
             socket.create_connection((host, int(port)), timeout=5).close()
         ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
-    except Exception as error:  # of many kinds, such as of processes that did not start in time
+    except Exception as error:  # many kinds, for instance if processes do not start in time
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(
             f"--ray {address}: no cluster answers: {reason}. To start one: ray start --head, "
@@ -129,31 +119,26 @@ def connect(address: str) -> None:
         ) from error
 
 
-def shards_done(
-    options: TranslateFilesOptions,
-    files: InputFiles,
-    open_model: Callable[[], Opened],
-    lost: list[Shard],
-) -> Iterator[tuple[Shard, bool]]:
-    """Each missing shard once it is written, in the order in which they are.
+def spread(options: TranslateFilesOptions, files: InputFiles, lost: list[Shard]) -> Iterator[Done]:
+    """Spread the missing shards over actors. Yields: each shard, when it is written.
 
     Args:
-        lost: gets the shards that are given up.
+        lost: list to which shards that are given up are added.
 
-    Raises: what an actor raises.
+    Raises: the errors of actors.
     """
     import ray
 
-    # A shard that was written twice is the same, so any that was lost may be done again.
+    # Shards may be repeated, since writing one twice gives the same file.
     again: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": TRIES - 1}
     actor: Any = ray.remote(**again)(ShardTranslator)
     resources: Any = ray.cluster_resources
     cores = max(1, int(resources().get("CPU", 1)))
-    free = [actor.remote(Path.cwd(), options, open_model) for _ in range(cores)]
-    asked: dict[Any, tuple[Any, Shard]] = {}  # each actor that has a shard, by its future result
+    free = [actor.remote(Path.cwd(), options) for _ in range(cores)]
+    asked: dict[Any, tuple[Any, Shard]] = {}  # busy actors and their shards, by future result
 
-    def results() -> Iterator[tuple[Shard, bool]]:
-        """Of one shard, or none if it is given up; its actor is free again."""
+    def results() -> Iterator[Done]:
+        """Wait for one shard, which frees its actor. Yields: nothing if the shard is given up."""
         [done], _ = ray.wait(list(asked))
         each, shard = asked.pop(done)
         free.append(each)
@@ -165,14 +150,14 @@ def shards_done(
             raise
         except (ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError) as error:
             if getattr(error, "actor_init_failed", False):
-                raise ConfigError(f"the cluster cannot start what translates: {error}") from error
+                raise ConfigError(f"the cluster cannot start the translators: {error}") from error
             lost.append(shard)
             return
         for problem in problems:
             warnings.warn(problem, stacklevel=2)
         yield shard, failed
 
-    for shard, lines in missing_shards(options, files):
+    for shard, lines in translate_files.missing_shards(options, files):
         if not free:
             yield from results()
         each = free.pop()

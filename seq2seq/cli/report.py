@@ -1,8 +1,8 @@
 """Report on a run as one HTML page: learning curves, scores with intervals, quality by length,
 worst and best sentences, alignments, and its data.
 
-The test set is --source and --reference, else that of the run (`data.test`), else its validation
-set. A section whose input is missing says so; the others are written all the same.
+The test set is --source and --reference, or else that of the run (`data.test`), or else its
+validation set. If the input of a section is missing, the section says so.
 """
 
 import csv
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 HELP = "report on a run as one HTML page"
 SENTENCES = 500  # enough for intervals; a small model translates them in a minute
-SAMPLES = 12  # pairs whose alignment is shown
+SAMPLES = 12  # number of pairs whose alignment is shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class ReportOptions(ModelOptions):
 
 
 class TestText(NamedTuple):
-    """The first pairs of a test set of `total`, and the tag to translate them with."""
+    """The first pairs of a test set with `total` pairs, and the tag for translating them."""
 
     name: str
     pairs: list[tuple[str, str]]
@@ -76,29 +76,32 @@ def run(options: ReportOptions) -> int:
     test = attempt(find_test, options, saved.config["data"])
     tag = None if isinstance(test, Seq2SeqError) else test.tag
     translator = Translator(saved, options.device, options.tag or tag)
-    tested = test if isinstance(test, Seq2SeqError) else score_test_set(translator, test)
+    tested: Tested | Seq2SeqError
+    alignments: dict[str, Any] | Seq2SeqError
+    if isinstance(test, Seq2SeqError):
+        tested = alignments = test
+        found = f"without scores, since {test}"
+    else:
+        tested = score_test_set(translator, test)
+        alignments = attempt(align_samples, translator, tested, find_checkpoint(options.path))
+        total = format_count(test.total, "sentence")
+        found = f"on the first {len(tested.judged):,} of {total} of {test.name}"
+    ledger = read_run_file(folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes())))
     write_report(
         output,
         title=folder.resolve().name,
         figures=key_figures(folder, saved, translator),
         metrics=read_run_file(folder / "metrics.csv", lambda path: read_rows(path.parent)),
         tested=tested,
-        alignments=attempt(align_samples, translator, tested, find_checkpoint(options.path)),
-        ledger=read_run_file(
-            folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes()))
-        ),
+        alignments=alignments,
+        ledger=ledger,
     )
-    if isinstance(tested, Seq2SeqError):
-        print(printable(f"{output}: without scores, since {tested}"))
-    else:
-        total = format_count(tested.total, "sentence")
-        judged = f"the first {len(tested.judged):,} of {total} of {tested.name}"
-        print(printable(f"{output}: on {judged}"))
+    print(printable(f"{output}: {found}"))
     return 0
 
 
 def attempt(find: Callable[..., T], *values: Any) -> T | Seq2SeqError:
-    """The result of `find`, or its error, which says why a section is missing."""
+    """The result of `find`, or the error that says why a section is missing."""
     try:
         return find(*values)
     except Seq2SeqError as error:
@@ -106,7 +109,7 @@ def attempt(find: Callable[..., T], *values: Any) -> T | Seq2SeqError:
 
 
 def list_corpus_files(config: Mapping[str, Any]) -> list[Path]:
-    """The training, validation and test files of a run, as far as they exist."""
+    """The training, validation and test files of a run that still exist."""
     data = config["data"]
     files: list[Path] = []
     for part in filter(data.get, ("train", "valid", "test")):
@@ -123,17 +126,16 @@ def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
 
 
 def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
-    """The given files, else the run's test set, else its validation set."""
+    """The pairs to translate: the files given, or else the run's test set or validation set."""
     if options.source and options.reference:
-        files = options.source, options.reference
-        pairs = list(zip(*map(read_lines, files), strict=True))
+        pairs = list(zip(read_lines(options.source), read_lines(options.reference), strict=True))
         name = str(options.source)
         return TestText(name, pairs[: options.sentences], len(pairs), options.tag)
     part = "test" if data.get("test") else "valid"
     if not data.get(part):
         raise DataError("the run names no test set: --source FILE --reference FILE")
     try:
-        # The corpora of the first tag: a model translates with one tag at a time.
+        # Only the corpora with the first tag, since a model translates with one tag at a time.
         components = find_part(data, part)
         chosen = [component for component in components if component.tag == components[0].tag]
         pairs = [pair for component in chosen for pair in component.text.pairs()]
@@ -145,7 +147,7 @@ def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
 
 
 def score_test_set(translator: "Translator", test: TestText) -> "Tested":
-    """Translate, and score the corpus, each length and each sentence."""
+    """Translate the test set, and score all of it, each length and each sentence."""
     from seq2seq.metrics.assessment import Assessor
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import usual_resamples
@@ -167,29 +169,20 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     known = cautions(references, {"the model": hypotheses}, languages[1])
     if cut_off := sum(nbest[0].truncated for nbest in translations if nbest):
         known.append(f"{cut_off:,} of the translations were cut off at the length limit")
-    return Tested(
-        test.name,
-        test.total,
-        [SentenceQuality(*row) for row in zip(*columns, strict=True)],
-        assessor.assess(hypotheses),
-        known,
-    )
+    judged = [SentenceQuality(*row) for row in zip(*columns, strict=True)]
+    return Tested(test.name, test.total, judged, assessor.assess(hypotheses), known)
 
 
-def align_samples(
-    translator: "Translator", tested: "Tested | Seq2SeqError", path: Path
-) -> dict[str, Any]:
-    """Alignments of sentences with the model's translations, spread over the test set.
+def align_samples(translator: "Translator", tested: "Tested", path: Path) -> dict[str, Any]:
+    """Alignments of some sentences, spread over the test set, with the model's translations.
 
     Args:
-        path: of the checkpoint; what `align --choose` saved beside it is used.
+        path: checkpoint; the choice that `align --choose` saved beside it is used.
     """
     from seq2seq.cli.align.choice import select_choice
     from seq2seq.cli.align.options import ChoiceOptions
     from seq2seq.pages.page import alignment_data
 
-    if isinstance(tested, Seq2SeqError):
-        raise tested
     whole = [j for j in tested.judged if j.source.strip() and j.hypothesis.strip()]
     step = max(1, len(whole) // SAMPLES)
     pairs = [(j.source, j.hypothesis) for j in islice(whole, 0, None, step)][:SAMPLES]
@@ -209,7 +202,7 @@ def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[
         ("cross-attention", str(config["attention"]["cross"]["name"])),
         ("parameters", f"{count / 1e6:.2f} M"),
     ]
-    with suppress(OSError, ValueError, AttributeError):  # as of `read_run_file`
+    with suppress(OSError, ValueError, AttributeError):  # the file is missing, or was changed
         result = json.loads((folder / "result.json").read_bytes())
         steps, value = result.get("steps"), result.get("value")
         if isinstance(steps, int):
@@ -220,7 +213,7 @@ def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[
 
 
 def read_run_file(path: Path, read: Callable[[Path], T]) -> T | Seq2SeqError:
-    """Content of a file of a run, or the error if another version, or a hand, wrote it."""
+    """The content of a file of a run, or an error if the file is missing or was changed."""
     try:
         return read(path)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:

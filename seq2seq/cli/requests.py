@@ -1,4 +1,4 @@
-"""Lines as requests for translations, and these translations as lines."""
+"""Turn lines into requests for translations, and translations into lines."""
 
 import json
 from collections.abc import Callable
@@ -7,30 +7,32 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.base.errors import DataError
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.base.text_stream import without_marks
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE, as_utf8
-from seq2seq.cli.models import DecodingOptions, ModelOptions
-from seq2seq.cli.options import argument, flag, value
+from seq2seq.cli.models import SAMPLES, DecodingOptions, ModelOptions
+from seq2seq.cli.options import argument, flag, option_name, value
 from seq2seq.text.documents.placeholders import is_language
 
 if TYPE_CHECKING:
     from seq2seq.text.tokenization.tokenizer import Tokenizer
-    from seq2seq.translation.request import Translation, TranslationRequest
+    from seq2seq.translation.request import Result, TranslationRequest
 
 JSON_INPUT = 'read JSON lines: "text"; "prefix", "must" and "must_not" of its translation'
-COPY_NUMBERS = "copy lines that are no language: numbers, dates, codes, addresses, placeholders"
+COPY_NUMBERS = "copy lines without words: numbers, dates, codes, addresses, placeholders"
 TOO_LONG = f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: cut it into sentences"
+
+OF_SENTENCES = ("nbest", "json", "prefix", "json_input")
 
 prefix = partial(as_utf8, where="--prefix")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineOptions(ModelOptions, DecodingOptions):
-    """The options for reading and translating lines, and for the lines that are written."""
+    """Options for lines: how they are read, translated and written."""
 
-    nbest: int | None = value("print N translations, with their scores", "N")
+    nbest: int | None = value("print N translations, with their scores", "N", maximum=SAMPLES)
     json: bool = flag("print JSON lines: score, confidence, pieces")
     prefix: str = value("beginning of every translation", "TEXT", default="", type=prefix)
     json_input: bool = flag(JSON_INPUT)
@@ -43,19 +45,28 @@ class LineOptions(ModelOptions, DecodingOptions):
 class TranslateOptions(LineOptions):
     """The options of `seq2seq translate`."""
 
-    texts: list[str] = argument("texts; none: read lines from stdin", "TEXT", nargs="*")
+    texts: list[str] = argument("texts; default: the lines of stdin", "TEXT", nargs="*")
     input: InputPath | None = value("read lines from FILE instead of stdin", "FILE", "-i")
     output: Path | None = value("write to FILE instead of stdout", "FILE", "-o")
     document: bool = flag("translate the sentences of whole texts, or FILE")
-    html: bool = flag("for --document: what is between the tags of HTML")
-    fuzzy: bool = flag("for --document FILE.po: mark the messages that are filled as fuzzy")
+    html: bool = flag("for --document: the texts are HTML")
+    fuzzy: bool = flag("for --document FILE.po: mark new translations as fuzzy")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.html and not self.document:
+            raise ConfigError("--html is for whole texts: add --document")
+        given = [name for name in OF_SENTENCES if getattr(self, name)]
+        if self.document and given:
+            name = option_name(given[0])
+            raise ConfigError(f"{name} is for single sentences: leave it or --document out")
 
 
 def request_of(line: str | None, place: str, options: LineOptions) -> "TranslationRequest":
-    """The request of a line of the input, which is JSON with --json-input.
+    """The request for a line of the input, which is JSON if --json-input is given.
 
     Args:
-        line: None = it is too long to be read: the request has failed already.
+        line: the line; None if it was too long to read, so that the request has failed already.
     """
     from seq2seq.decoding.constraints.request import parse_request
     from seq2seq.translation.request import Problem, TranslationRequest
@@ -83,12 +94,11 @@ def request_of(line: str | None, place: str, options: LineOptions) -> "Translati
     return request
 
 
-def put_best_first(
-    translations: "list[Translation]", mbr: int | None, reference: str | None = None
-) -> None:
-    """Of the translations that meet as many requirements as the best, put one first: the one with
-    the highest expected chrF among the first `mbr`, or the nearest to a reference.
+def put_best_first(result: "Result", mbr: int | None, reference: str | None = None) -> None:
+    """Move the best translation to the front: the one with the highest expected chrF among the
+    first `mbr`, or the nearest to `reference`. It meets as many requirements as the first one.
     """
+    translations = result.translations
     if len(translations) < 2 or (mbr is None and reference is None):
         return
     from seq2seq.metrics.mbr import minimum_bayes_risk
@@ -101,47 +111,38 @@ def put_best_first(
     translations.insert(0, translations.pop(places[best]))
 
 
-# (line number, its request, which has ended) -> lines.
-Format = Callable[[int, "TranslationRequest"], list[str]]
+# (line number, request that has ended) -> lines, line ends included.
+Format = Callable[[int, "TranslationRequest"], str]
 
 
 def format_of(options: LineOptions, target: "Tokenizer") -> Format:
-    """The format that `--json` and `--nbest` ask for."""
-    if options.json:
-        return partial(json_lines, nbest=options.nbest, labels=target.texts())
-    return partial(table_lines, nbest=options.nbest) if options.nbest else text_lines
+    """The function that formats translations as --json and --nbest say."""
+    labels = target.texts() if options.json else None
+    return partial(format_lines, nbest=options.nbest, labels=labels)
 
 
-def text_lines(line_no: int, request: "TranslationRequest") -> list[str]:
-    """The best translation alone; an empty line if there is none."""
-    found = request.result.translations
-    return [one_line(found[0].text) if found else ""]
-
-
-def table_lines(line_no: int, request: "TranslationRequest", *, nbest: int) -> list[str]:
-    """Line number, score and text of several translations, separated by tabs."""
-    best = request.result.translations[:nbest]
-    return [f"{line_no}\t{t.score:.4f}\t{one_line(t.text)}" for t in best]
-
-
-def json_lines(
-    line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str]
-) -> list[str]:
-    """An object for each translation.
-
-    Without `nbest` there is one object per text, with null for what is unknown.
+def format_lines(
+    line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str] | None
+) -> str:
+    """The translations of a line as text: the best one, or an empty line if there is none.
 
     Args:
-        labels: the text of each piece, by id.
+        nbest: maximum number of translations, as rows of line number, score and text.
+        labels: text of each piece, by id, to write JSON instead; without a translation, unknown
+            values are null.
     """
-    found = request.result.translations
-    if not found:
-        text = None if request.error else ""
-        unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
-        return [] if nbest else [json.dumps({"line": line_no, "text": text, **unknown})]
-    best = found[: nbest or 1]
-    entries = ({"line": line_no, **translation.to_json(labels)} for translation in best)
-    return [json.dumps(entry, ensure_ascii=False) for entry in entries]
+    best = request.result.translations[: nbest or 1]
+    if labels is not None:
+        entries = [translation.to_json(labels) for translation in best]
+        if not (best or nbest):
+            unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
+            entries = [{"text": None if request.error else "", **unknown}]
+        lines = [json.dumps({"line": line_no, **each}, ensure_ascii=False) for each in entries]
+    elif nbest:
+        lines = [f"{line_no}\t{each.score:.4f}\t{one_line(each.text)}" for each in best]
+    else:
+        lines = [one_line(best[0].text) if best else ""]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def one_line(text: str) -> str:

@@ -2,13 +2,13 @@
 
     {"log_probability": -3.25, "pieces": 4}
 
-Natural log-probabilities are summed over the pieces of the translation, its end included. For a
-pair that cannot be scored both values are null, "reason" says why, and the exit code is 1.
-The perplexity per piece of all pairs goes to stderr.
+Natural log-probabilities are summed over the pieces of the translation, its end included. If a pair
+cannot be scored, both values are null, "reason" says why, and the exit code is 1. The perplexity
+per piece of all pairs is printed to stderr.
 
-    seq2seq score PATH SRC REF -o scores.jsonl       killed, and typed again, it goes on
+    seq2seq score PATH SRC REF -o scores.jsonl       resumes if it was interrupted
 
-scores.json then says which model and files the scores are of.
+scores.json then records the model and the files.
 """
 
 import json
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from seq2seq.metrics.scoring import TranslationScore
 
 HELP = "log-probabilities of given translations"
-AHEAD = 2000  # pairs whose batches are made together: a resumed command begins with such a window
+AHEAD = 2000  # pairs whose batches are made together; resumed scores begin with such a window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class ScoreOptions(ModelOptions):
     reference: InputPath = argument("their translations", "REF")
     ensemble: EnsembleOptions
     tokens: bool = flag("also print each piece with its log-probability")
-    output: Path | None = value("write to FILE.jsonl, which resumes", "FILE", "-o")
+    output: Path | None = value("write to FILE.jsonl, and resume if it exists", "FILE", "-o")
 
 
 def run(options: ScoreOptions) -> int:
@@ -64,9 +64,9 @@ def run(options: ScoreOptions) -> int:
 
 
 def describe_scores(options: ScoreOptions, output: Path, ledger: Path) -> dict[str, Any]:
-    """The model, files and options of the scores, as a ledger.
+    """A ledger of the model, files and options that scores depend on.
 
-    Raises: ConfigError if the output is no .jsonl file, or holds something else.
+    Raises: ConfigError if the output is not a .jsonl file, or holds other scores.
     """
     from seq2seq.checkpoint.folder import find_checkpoint  # only here: torch takes a second
 
@@ -76,12 +76,8 @@ def describe_scores(options: ScoreOptions, output: Path, ledger: Path) -> dict[s
     check_ledger(ledger, "score")
     models = options.ensemble.paths(options.path)
     inputs: list[Path] = [options.source, options.reference, *map(find_checkpoint, models)]
-    chosen = {
-        "tag": options.tag,
-        "tokens": options.tokens,
-        "weights": options.ensemble.weights,
-        "mean": options.ensemble.mean,
-    }
+    ensemble = {"weights": options.ensemble.weights, "mean": options.ensemble.mean}
+    chosen = {"tag": options.tag, "tokens": options.tokens, **ensemble}
     entry = describe_provenance("score", inputs, [], models=list(map(str, models)), options=chosen)
     if output.exists() and output.stat().st_size:
         known: Any = None
@@ -89,17 +85,17 @@ def describe_scores(options: ScoreOptions, output: Path, ledger: Path) -> dict[s
             known = {**json.loads(ledger.read_text(encoding="utf-8")), "outputs": []}
         if known != entry:
             raise ConfigError(
-                f"-o {output} holds something else than scores of this model for these files, or "
-                f"{ledger}, which would say so, is gone: give another name, or delete it"
+                f"-o {output} holds something else than scores of this model and these files, or "
+                f"{ledger}, which describes them, is missing: give another name, or delete it"
             )
     return entry
 
 
 def cut_to_windows(path: Path) -> int:
-    """Cut off the rows after the last complete window. Returns: the number of rows that are left.
+    """Cut off the rows after the last complete window. Returns: the number of remaining rows.
 
-    Incomplete windows are scored again, so that batches, and with them the last digits of scores,
-    are those of an uninterrupted run.
+    Incomplete windows are scored again, so that batches, and thus the last digits of scores, are
+    the same as in an uninterrupted run.
     """
     rows = ends = length = 0
     with path.open("a+b") as file:
@@ -113,7 +109,7 @@ def cut_to_windows(path: Path) -> int:
 
 
 def iterate_rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
-    """The first rows of a file of scores. Raises: DataError if a line is not a JSON object."""
+    """Read the first rows of a file of scores. Raises: DataError if one is not a JSON object."""
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
             try:
@@ -125,7 +121,7 @@ def iterate_rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
 
 
 def score_rows(options: ScoreOptions, skipped: int) -> Iterator[dict[str, Any]]:
-    """A row for each pair after those that are skipped."""
+    """A row for each pair after the first `skipped` ones."""
     translator = open_models(options.path, options, options.ensemble)
     texts = zip(read_lines(options.source), read_lines(options.reference), strict=True)
     scores = translator.scores(islice(texts, skipped, None), look_ahead=AHEAD)
@@ -146,7 +142,7 @@ def write_rows(rows: Iterable[dict[str, Any]], file: TextIO) -> Iterator[dict[st
 
 
 def report(rows: Iterable[dict[str, Any]], pairs: int) -> int:
-    """Say the perplexity of all rows. Returns: the exit code."""
+    """Print the perplexity of all rows. Returns: the exit code."""
     total, pieces, scored = 0.0, 0, 0
     for row in rows:
         if row["log_probability"] is not None:
@@ -158,7 +154,7 @@ def report(rows: Iterable[dict[str, Any]], pairs: int) -> int:
 
 
 def perplexity(log_probability: float, pieces: int) -> str:
-    """exp(-log-probability / pieces) in words."""
+    """exp(-log-probability / pieces), as text."""
     if not pieces:
         return "no perplexity"
     mean = -log_probability / pieces

@@ -4,9 +4,9 @@
     seq2seq serve --model de-en=RUN --model en-de=RUN2   several models
     seq2seq serve --demo                                 the model of the demo
 
-Each option may also be an environment variable, such as SEQ2SEQ_SERVE_PORT=8000.
-SIGHUP loads the models again; SIGTERM ends the server when all texts that were accepted are
-answered, for which documents have --grace seconds.
+Each option can also be set by an environment variable, such as SEQ2SEQ_SERVE_PORT=8000.
+SIGHUP reloads the models. SIGTERM ends the server when all accepted texts are answered; documents
+have --grace seconds for that.
 """
 
 import ipaddress
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("seq2seq.serving")
 
 HELP = "serve models over HTTP, with a page to translate on"
-VARIABLES = "SEQ2SEQ_SERVE_"  # an option may be a variable of this prefix
+VARIABLES = "SEQ2SEQ_SERVE_"  # prefix of environment variables for options
 DEMO = Path("runs/demo/quickstart")
 KEPT = "keep the glossaries and suggestions that clients send; else nothing is kept"
 GRACE = "seconds for documents after SIGTERM (%(default)s)"
@@ -42,14 +42,14 @@ class AccessOptions:
     """The address of the service, and the clients that may use it."""
 
     host: str = value("the address to listen at (%(default)s)", "HOST", default="127.0.0.1")
-    port: int = value("0 is any that is free", "PORT", default=8000, type=natural_number)
+    port: int = value("0: any free one", "PORT", default=8000, type=natural_number)
     no_auth: bool = flag("allow anyone who reaches the address to translate")
-    keys: InputPath | None = value("keys, one a line; clients must send one of them", "FILE")
+    keys: InputPath | None = value("keys, one per line; clients must send one of them", "FILE")
     tls_cert: InputPath | None = value("serve https, with this certificate", "FILE")
     tls_key: InputPath | None = value("the private key, if it is in another file", "FILE")
-    cors: Sequence[str] = repeated("pages of this origin may ask; repeatable", "ORIGIN")
-    allow_host: Sequence[str] = repeated("answer to this name, too; repeatable", "NAME")
-    trusted_proxy: Sequence[str] = repeated("it names clients; repeatable", "ADDRESS")
+    cors: Sequence[str] = repeated("allow web pages of this origin; repeatable", "ORIGIN")
+    allow_host: Sequence[str] = repeated("another host name to accept; repeatable", "NAME")
+    trusted_proxy: Sequence[str] = repeated("proxy that names its clients; repeatable", "ADDRESS")
 
     def __post_init__(self) -> None:
         if self.tls_key and not self.tls_cert:
@@ -58,10 +58,10 @@ class AccessOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
-    """Limits of work and of waiting."""
+    """Limits on work and on waiting."""
 
     queue: int = value("maximum pieces that wait (%(default)s)", "N", default=40_960)
-    deadline: int = value("seconds to wait (%(default)s)", "S", default=30)
+    deadline: int = value("seconds until an answer is due (%(default)s)", "S", default=30)
     characters: int = value("characters of a request's texts (%(default)s)", "N", default=20_000)
     grace: int = value(GRACE, "S", default=8, type=natural_number)
     connections: int = value("open connections, and requests (%(default)s)", "N", default=512)
@@ -88,7 +88,7 @@ def run(options: ServeOptions) -> int:
     models = models_of(options)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    # It warns of what clients send.
+    # It warns of mistakes in the requests of clients.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     try:
         serve_models(options, models)
@@ -104,9 +104,7 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
 
     given, limits = options.access, options.limits
     if not (given.keys or given.no_auth or is_loopback(given.host)):
-        raise ConfigError(
-            f"others reach {given.host}: add --keys FILE, or let everyone translate, --no-auth"
-        )
+        raise ConfigError(f"others can reach {given.host}: add --keys FILE, or --no-auth")
     keys = read_keys(given.keys) if given.keys else None
     access = access_of(given, keys)
     sources = ", ".join(f"{name} from {path}" for name, path in models.items())
@@ -125,12 +123,7 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
         name: partial(ModelWorker, name, path, options.device, options.search, engine)
         for name, path in models.items()
     }
-    most = Limits(
-        queue=limits.queue,
-        deadline=limits.deadline,
-        characters=limits.characters,
-        connections=limits.connections,
-    )
+    most = Limits(limits.queue, limits.deadline, limits.characters, connections=limits.connections)
     storage = Storage(options.keep_in) if options.keep_in else None
     service = Service(builders, most, keys, given.keys, storage, limits.grace)
     listening = open_socket(given.host, given.port)
@@ -138,10 +131,10 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
 
 
 def access_of(options: AccessOptions, keys: list[bytes] | None) -> "Access":
-    """The clients that are answered. Raises: ConfigError for an invalid host or address."""
+    """The clients that may use the service. Raises: ConfigError for an invalid host or address."""
     from seq2seq.serving.auth import LOOPBACK, Access, parse_hosts, parse_proxies
 
-    hosts = None  # any: where others ask, names are not known; and a strange page has no key
+    hosts = None  # any host: the names that clients use are unknown, and other pages have no key
     if options.allow_host or (not keys and is_loopback(options.host)):
         own = f"[{options.host}]" if ":" in options.host else options.host
         hosts = parse_hosts([*LOOPBACK, own, *options.allow_host])
@@ -149,8 +142,8 @@ def access_of(options: AccessOptions, keys: list[bytes] | None) -> "Access":
 
 
 def models_of(options: ServeOptions) -> dict[str, Path]:
-    """The models by name. Raises: ConfigError if there are none, or two of one name."""
-    # The name of a path is that of the folder of a run, or of a checkpoint.
+    """Paths of the models by name. Raises: ConfigError if none is given, or two share a name."""
+    # A model is named after the folder of its run, or of its checkpoint.
     folders = ((path, Path(path).resolve()) for path in options.paths)
     given = [((at if at.is_dir() else at.parent).name, Path(path)) for path, at in folders]
     for text in options.model:

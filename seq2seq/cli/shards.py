@@ -1,6 +1,4 @@
-"""Shards on disk: the lines that each has of a file, where its translations are, and what all of
-them were translated with.
-"""
+"""Shards on disk: their lines, the files of their translations, and the options that were used."""
 
 import gzip
 import hashlib
@@ -16,31 +14,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from seq2seq.base.durable import create_text
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.lines import InputLines
+from seq2seq.cli.models import choose_shortlist
 from seq2seq.cli.options import collect_given, option_name
+from seq2seq.data.corpus.cache import sha256_of
 from seq2seq.data.text.lines import read_lines
 
 if TYPE_CHECKING:
     from seq2seq.cli.translate_files import TranslateFilesOptions
 
-SHARDS = ".shards"  # in the folder of the output
-# In SHARDS: the options they were translated with. Hidden, since the shards of an input of that
-# name are there, too, and inputs are not hidden; earlier versions wrote the second.
+SHARDS = ".shards"  # subfolder of the output
+# The file in SHARDS that records the options. It is hidden, as no input is, since the shards of an
+# input of the same name would be there. Earlier versions wrote the second name.
 OPTION_FILES = (".options.json", "options.json")
-# Options on which translations do not depend, or which are recorded in another way.
+# Options that translations do not depend on, or that are recorded in another way.
 OF_A_MACHINE = {
     *("device", "with", "batch_size", "cache", "workers", "shortlist", "stats", "copy_numbers"),
     *("quiet", "shard", "shard_lines", "ray", "nearest", "merge"),
 }
-LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
+LINES, BYTES = 1000, 2**24  # maximum of a shard, plus one line; shards are held in memory
 
 Lines = list[str | None]
+Block = tuple["Shard", Lines]  # a shard and its lines
 
 
 class Shard(NamedTuple):
-    """Consecutive lines of a file; `path` is where their translations are.
+    """Consecutive lines of a file; their translations are in `path`.
 
     Attributes:
-        references: of these lines, to choose the nearest translations; none if not asked for.
+        references: references of these lines, for choosing the nearest translations; may be empty.
     """
 
     file: Path
@@ -54,11 +55,11 @@ class InputFiles:
     """The lines of all files below a folder, in shards.
 
     Args:
-        references: a folder with a reference for each line, in files of the same names.
+        references: folder with files of the same names, which have a reference for each line.
 
     Attributes:
         size: bytes of all files.
-        bytes: how many of them were read.
+        bytes: bytes that were read so far.
     """
 
     def __init__(self, folder: Path, output: Path, lines: int, references: Path | None = None):
@@ -68,15 +69,8 @@ class InputFiles:
         self.size = sum(file.stat().st_size for file in self.files)
         self.bytes = 0
 
-    @property
-    def read_files(self) -> list[Path]:
-        """The files, and those of their references."""
-        if self.references is None:
-            return self.files
-        return [*self.files, *(self.references / f.relative_to(self.folder) for f in self.files)]
-
-    def shards(self, file: Path) -> Iterator[tuple[Shard, Lines]]:
-        """The shards of a file and their lines. Raises: as `InputLines`."""
+    def shards(self, file: Path) -> Iterator[Block]:
+        """The shards of a file and their lines. Raises: as in `InputLines`."""
         from seq2seq.data.text.windows import windows  # only here: tokenizers take a moment
 
         before, first = self.bytes, 1
@@ -86,7 +80,7 @@ class InputFiles:
         folder = self.output / SHARDS / file.relative_to(self.folder)
         with file.open("rb") as stream:
             lines = InputLines(stream, str(file), f"{file}, line")
-            for block in windows(lines, self.lines, line_bytes, BYTES):
+            for block in windows(lines, self.lines, lambda line: len((line or "").encode()), BYTES):
                 self.bytes = before + stream.tell()
                 nearest = tuple(islice(references, len(block)))
                 named = repr((block, nearest) if nearest else block).encode(errors="replace")
@@ -96,12 +90,8 @@ class InputFiles:
                 first += len(block)
 
 
-def line_bytes(line: str | None) -> int:
-    return len((line or "").encode())
-
-
 def files_below(folder: Path) -> Iterator[Path]:
-    """All files but hidden ones."""
+    """All files below a folder, except hidden ones."""
     for where, folders, names in os.walk(folder):
         folders[:] = (name for name in folders if not name.startswith("."))
         paths = (Path(where, name) for name in names if not name.startswith("."))
@@ -109,51 +99,47 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def read_shard(shard: Shard, several: bool) -> bytes | None:
-    """The translations of a shard; None if it is missing or damaged.
+    """The translations of a shard; None if they are missing or damaged.
 
     Args:
-        several: True if a line may have any number of translations.
+        several: True if a line can have any number of translations.
     """
     try:
         packed = shard.path.read_bytes()
-        text = gzip.decompress(packed)  # nothing for nothing
+        text = gzip.decompress(packed)  # an empty file gives empty text
     except (OSError, EOFError, zlib.error):
         return None
     return text if packed and (several or text.count(b"\n") == shard.lines) else None
 
 
 def read_options(output: Path) -> dict[str, Any]:
-    """The options that the shards of a folder were translated with; none where there are none.
+    """The options with which the shards of a folder were translated; empty without shards.
 
-    Raises: DataError if the file that says so is damaged.
+    Raises: DataError if the file of these options is damaged.
     """
     for path in (output / SHARDS / name for name in OPTION_FILES):
-        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            try:
-                return dict(json.loads(path.read_bytes()))
-            except (ValueError, TypeError) as error:
-                raise DataError(
-                    f"{path} is damaged: delete {output / SHARDS} to translate all again"
-                ) from error
+        try:
+            return dict(json.loads(path.read_bytes()))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            continue
+        except (ValueError, TypeError) as error:
+            advice = f"delete {output / SHARDS} to translate all again"
+            raise DataError(f"{path} is damaged: {advice}") from error
     return {}
 
 
-def record_options(options: "TranslateFilesOptions", shortlist: Path | None) -> None:
-    """Write down what translations depend on, once: other machines read it.
+def record_options(options: "TranslateFilesOptions") -> None:
+    """Record all options that translations depend on, unless another machine has done so.
 
-    Args:
-        shortlist: from `choose_shortlist`.
-
-    Raises: ConfigError if it was something else; DataError if it is damaged.
+    Raises: ConfigError if other options are recorded; DataError if the record is damaged.
     """
-    from seq2seq.data.corpus.cache import sha256_of
     from seq2seq.decoding.shortlist.file import path_of
 
     named = ((name[2:].replace("-", "_"), v) for name, v in collect_given(options).items())
     given = {name: value for name, value in named if name not in OF_A_MACHINE}
     if options.requirements.glossary:
         given["glossary"] = sha256_of(options.requirements.glossary)
-    if shortlist:
+    if shortlist := choose_shortlist(options.path, options.engine.shortlist):
         given["shortlist"] = sha256_of(path_of(shortlist))
     known = read_options(options.output_dir)
     if options.nearest:
@@ -163,24 +149,23 @@ def record_options(options: "TranslateFilesOptions", shortlist: Path | None) -> 
     now, folder = json.loads(json.dumps(given)), options.output_dir / SHARDS
     if not known:
         folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # another machine was faster
+        with suppress(FileExistsError):  # another machine has just written it
             create_text(folder / OPTION_FILES[0], json.dumps(now))
     check_same_options(options.output_dir, now)
 
 
 def check_same_options(output_dir: Path, now: Mapping[str, Any]) -> None:
-    """Raises: ConfigError unless these are all options that shards were translated with."""
+    """Raises: ConfigError if the shards were translated with other options than these."""
     known = read_options(output_dir)
     if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
         named = ["the model" if name == "path" else option_name(name) for name in differing]
         raise ConfigError(
-            f"{output_dir} was begun with other options ({', '.join(named)}): type those, or "
-            "another folder"
+            f"{output_dir} was begun with other options ({', '.join(named)}): repeat them, or "
+            "give another folder"
         )
 
 
 def hash_models(paths: Sequence[Path]) -> list[str]:
-    from seq2seq.checkpoint.folder import find_checkpoint
-    from seq2seq.data.corpus.cache import sha256_of
+    from seq2seq.checkpoint.folder import find_checkpoint  # only here: torch takes a second
 
     return [sha256_of(find_checkpoint(path)) for path in paths]

@@ -1,12 +1,12 @@
-"""Make the shortlist of a model: for each source piece, the target pieces that may translate it.
+"""Make the shortlist of a model: for each source piece, the target pieces that can translate it.
 
     seq2seq shortlist RUN --source a.de --target a.en --align            links by the model itself
     seq2seq shortlist RUN --source a.de --target a.en --links a.align    links by any aligner
     seq2seq shortlist RUN --lexicon lex.s2t.gz      Marian's: target, source, probability
 
-It is written to shortlist.bin in the folder of the run. `translate`, `evaluate` and `serve` use it
-from then on, and say so: a translation consists of pieces on the lists of its own source, and of a
-few that are frequent. That is faster, the more so the larger the vocabulary.
+The shortlist is written to shortlist.bin in the folder of the run. From then on, `translate`,
+`evaluate` and `serve` use it, and say so. A translation then consists of frequent pieces and of
+pieces listed for its own source, which is faster, especially with a large vocabulary.
 """
 
 from collections.abc import Iterator
@@ -21,15 +21,16 @@ from seq2seq.cli.align.options import ChoiceOptions, TextFiles
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.models import ModelOptions
 from seq2seq.cli.options import flag, value
+from seq2seq.data.text.lines import read_lines
 
 if TYPE_CHECKING:
     from seq2seq.decoding.shortlist.build import LinkedPair
     from seq2seq.translation.translator import Translator
 
-HELP = "make a list of the likely pieces of translations, which makes decoding faster"
-SAMPLE = 1000  # sources whose lists are counted
-FREQUENT = "the most frequent target pieces that may stand in any translation (%(default)s)"
-LIKELY = "likeliest target pieces of each source piece (%(default)s)"
+HELP = "list the likely pieces of translations, which makes decoding faster"
+SAMPLE = 1000  # number of sources whose lists are counted
+FREQUENT = "number of frequent target pieces allowed in any translation (%(default)s)"
+LIKELY = "number of likely target pieces for each source piece (%(default)s)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +54,8 @@ def run(options: ShortlistOptions) -> int:
     if not (options.lexicon or texts):
         kind = "--align" if options.align else "--links"
         raise ConfigError(f"{kind} is for text: add --source FILE and --target FILE")
-    from seq2seq.data.text.lines import read_lines  # only here: torch takes a second
-    from seq2seq.decoding.shortlist.build import build_shortlist, count_pieces, read_lexicon
+    from seq2seq.cli.align.links import read_link_files  # only here: torch takes a second
+    from seq2seq.decoding.shortlist import build
     from seq2seq.decoding.shortlist.file import NAME, write_shortlist
     from seq2seq.text.tokenization.tokenizer import Tokenizers
     from seq2seq.translation.translator import Translator
@@ -62,14 +63,17 @@ def run(options: ShortlistOptions) -> int:
     translator = Translator.load(options.path, options.device, options.tag)
     tokenizers = Tokenizers(translator.source, translator.target)
     if options.lexicon:
-        counts, left_out = read_lexicon(options.lexicon, tokenizers)
+        counts, left_out = build.read_lexicon(options.lexicon, tokenizers)
         used, total = len(counts.weights), left_out + len(counts.weights)
         print(printable(f"{options.lexicon}: {used:,} of {total:,} pairs are used"))
     elif texts and options.links:
-        counts = count_pieces(read_linked_pairs(texts, options.links), tokenizers)
+        (links,) = read_link_files([options.links], texts)
+        linked = zip(texts.pairs(), links, strict=True)
+        pairs = (build.LinkedPair(*pair, each) for pair, each in linked)
+        counts = build.count_pieces(pairs, tokenizers)
     elif texts:
-        counts = count_pieces(align_pairs(texts, options.path, translator), tokenizers)
-    lists = build_shortlist(counts, tokenizers, options.frequent, options.per_piece)
+        counts = build.count_pieces(align_pairs(texts, options.path, translator), tokenizers)
+    lists = build.build_shortlist(counts, tokenizers, options.frequent, options.per_piece)
     file = folder_of(options.path) / NAME
     write_shortlist(file, lists, tokenizers)
     found = f"{len(lists.ids):,} pairs of pieces"
@@ -81,17 +85,8 @@ def run(options: ShortlistOptions) -> int:
     return 0
 
 
-def read_linked_pairs(texts: TextFiles, file: Path) -> "Iterator[LinkedPair]":
-    """The pairs of two files, with the links of a third. Raises: DataError if they do not fit."""
-    from seq2seq.cli.align.links import read_link_files
-    from seq2seq.decoding.shortlist.build import LinkedPair
-
-    (links,) = read_link_files([file], texts)
-    return (LinkedPair(*pair, linked) for pair, linked in zip(texts.pairs(), links, strict=True))
-
-
 def align_pairs(texts: TextFiles, model: Path, translator: "Translator") -> "Iterator[LinkedPair]":
-    """The pairs of two files, with the links of the model; without those that it cannot align."""
+    """The pairs that the model can align, with its links."""
     from seq2seq.alignment.links import Links
     from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.cli.align.choice import choose_reading

@@ -1,31 +1,19 @@
-"""The state of a translation, on stderr: its progress, and in the end its statistics."""
+"""The progress of a translation, on stderr."""
 
 import math
 import sys
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from seq2seq.base.errors import format_count
 from seq2seq.base.progress import Tally, show_tally
 
-if TYPE_CHECKING:
-    from seq2seq.decoding import Engine
-    from seq2seq.decoding.workers import Workers
-
 T = TypeVar("T")
 
 
-def print_stats(engine: "Engine | Workers") -> None:
-    """Print what an engine did, and what computed it."""
-    from seq2seq.decoding.precision import describe_backend  # only here: torch takes a second
-
-    print(engine.stats, file=sys.stderr)
-    print(f"decoding steps computed by: {describe_backend(engine.model)}", file=sys.stderr)
-
-
 class Input(Protocol):
-    """A source of texts: its bytes that were read, and in all if known."""
+    """A source of texts: its size in bytes, if known, and the bytes read so far."""
 
     bytes: int
 
@@ -35,7 +23,7 @@ class Input(Protocol):
 
 @dataclass
 class ResultTally(Tally):
-    """The results so far, and the share of the input that was read for them."""
+    """Counts results, and knows the share of the input that was read for them."""
 
     texts: Input | None = None
     soon: ClassVar[float] = math.inf
@@ -53,7 +41,7 @@ class ResultTally(Tally):
 def with_progress(
     results: Iterable[T], texts: Input | None = None, unit: str = "line"
 ) -> Generator[T, None, None]:
-    """Pass the results on, each of them a unit, and show their progress."""
+    """Pass results on, and show how many there are so far."""
     tally = ResultTally("translating", unit, texts=texts)
     with show_tally(tally, sys.stderr):
         yield from tally.count(results)

@@ -1,8 +1,8 @@
-"""Collect the suggestions that a service has kept into a corpus, with which to train.
+"""Collect the suggestions that a service has kept into a corpus for training.
 
-    seq2seq suggestions FOLDER -o corrections.jsonl      FOLDER is that of seq2seq serve --keep-in
+    seq2seq suggestions FOLDER -o corrections.jsonl      for seq2seq serve --keep-in FOLDER
 
-Of several suggestions for one text, the last one is taken. White space is made single spaces.
+Of several suggestions for one text, the last one is used. White space becomes single spaces.
 """
 
 from collections import Counter
@@ -20,16 +20,16 @@ from seq2seq.serving.storage import SUGGESTIONS, Record, Storage
 HELP = "collect the suggestions that a service has kept into a corpus"
 KEYS = ("text", "translation")
 
-Rows = list[tuple[str, str, int]]  # text, translation, and how many suggestions there were
+Rows = list[tuple[str, str, int]]  # text, translation, and number of suggestions
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuggestionsOptions:
     """The options of `seq2seq suggestions`."""
 
-    folder: InputPath = argument("that of serve --keep-in", "FOLDER")
+    folder: InputPath = argument("the folder of serve --keep-in", "FOLDER")
     output: Path = value("a .jsonl or .tsv file", "FILE", "-o", required=True)
-    languages: str | None = value("source and target, if there are several pairs", "DE-EN")
+    languages: str | None = value("language pair, if there are several", "DE-EN")
 
 
 def run(options: SuggestionsOptions) -> int:
@@ -38,7 +38,7 @@ def run(options: SuggestionsOptions) -> int:
         raise ConfigError(f"-o {output} should end with .jsonl or .tsv: -o corrections.jsonl")
     check_written(output, *inputs_of(options))
     if not (folder / SUGGESTIONS.name).is_dir():
-        raise ConfigError(f"{folder} has no suggestions: give that of serve --keep-in FOLDER")
+        raise ConfigError(f"{folder} has no suggestions: give the folder of serve --keep-in FOLDER")
     records = sorted(Storage(folder).list_all(SUGGESTIONS), key=lambda each: each.created_at)
     pair = choose_pair(records, options.languages)
     rows = collect(record for record in records if pair_of_languages(record) == pair)
@@ -56,13 +56,13 @@ def pair_of_languages(record: Record) -> str:
 
 
 def choose_pair(records: Iterable[Record], given: str | None) -> str:
-    """The languages that are given, or else the only ones. Raises: ConfigError if that is none."""
+    """The languages given, or else the only pair. Raises: ConfigError if there is no such pair."""
     counts = Counter(map(pair_of_languages, records))
     named = (pair for pair in counts if not given or pair.lower() == given.lower())
     pair = next(named, "")
     if pair not in counts or (not given and len(counts) > 1):
         known = ", ".join(f"--languages {pair} ({n:,})" for pair, n in counts.items())
-        raise ConfigError(f"suggestions for one pair of languages make a corpus: {known or 'none'}")
+        raise ConfigError(f"a corpus is for one pair of languages. Choose from: {known or 'none'}")
     return pair
 
 
@@ -78,7 +78,7 @@ def collect(records: Iterable[Record]) -> Rows:
 
 
 def format_rows(rows: Rows, source: str, target: str, suffix: str) -> str:
-    """The content of a corpus, as `seq2seq.data.text.formats` reads it."""
+    """The content of a corpus file, in a format that `seq2seq.data.text.formats` reads."""
     columns = (source, target, "count")
     head = [] if suffix == ".jsonl" else [columns]
     return "".join(f"{format_row(suffix, columns, row)}\n" for row in (*head, *rows))

@@ -1,16 +1,16 @@
-"""Translate the texts given, or stdin line by line to stdout.
+"""Translate the given texts, or stdin line by line to stdout.
 
-One line is written per line read. It is empty for an empty line, and for one that cannot be
-translated, which also sets the exit code to 1. Messages go to stderr.
+Each line that is read gives one line of output. It is empty for an empty line, and for a line that
+cannot be translated, which also sets the exit code to 1. Messages go to stderr.
 
     seq2seq translate PATH < source.txt > out.txt
     seq2seq translate PATH "Ein Hund." --prefix "One" --nbest 3     line, score and text
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
     seq2seq translate PATH --json-input            {"text": ..., "must": [["house", "houses"]], ...}
-    seq2seq translate PATH --document < page.txt   sentence by sentence, with all between them kept
+    seq2seq translate PATH --document < page.txt   translates sentences, keeps everything else
     seq2seq translate PATH --document a.docx -o b.docx    also txt, md, html, srt, vtt, ...
 
-All files of a folder: seq2seq translate-files --help
+For all files of a folder: seq2seq translate-files --help
 """
 
 import sys
@@ -19,53 +19,50 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import cast
 
+from seq2seq.base.environment import delay_interrupts
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.text_stream import Readable
 from seq2seq.cli import status
 from seq2seq.cli.files import STDIN, check_input, check_written, inputs_of, warn_of_files
-from seq2seq.cli.lines import InputLines, as_utf8, write_line
-from seq2seq.cli.models import Opened, choose_shortlist, open_engine
+from seq2seq.cli.lines import InputLines, as_utf8
+from seq2seq.cli.models import Opened, open_engine
 from seq2seq.cli.requests import TranslateOptions, format_of, put_best_first, request_of
 
 HELP = "translate texts, or stdin to stdout"
 
 
 def run(options: TranslateOptions) -> int:
-    from seq2seq.cli.documents import check_documents, translate_documents  # imports every format
+    from seq2seq.cli.documents import check_documents, translate_documents  # imports all formats
 
     document = check_documents(options)
     check_streams(options, document)
-    texts = (
-        [] if document else [as_utf8(text, f"text {n}") for n, text in enumerate(options.texts, 1)]
-    )
+    given = [] if document else options.texts
+    texts = [as_utf8(text, f"text {n}") for n, text in enumerate(given, 1)]
     warn_of_files(texts, f"To translate its content: seq2seq translate {options.path} -i FILE")
-    shortlist = choose_shortlist(options.path, options.engine.shortlist)
-    opened = open_engine(
-        options.path, options, shortlist, options.nbest, keeps_placeholders=options.document
-    )
+    opened = open_engine(options.path, options, options.nbest, keeps_placeholders=options.document)
     if options.document:
         code = translate_documents(options, opened, document or texts)
     else:
         code = translate_lines(options, opened, texts)
     if options.engine.stats:
-        status.print_stats(opened.engine)
+        opened.print_stats()
     return code
 
 
 def check_streams(options: TranslateOptions, document: Path | None) -> None:
-    """Raises: ConfigError if there is not one thing to read, or it would be overwritten."""
+    """Raises: ConfigError unless there is one input, and the output does not overwrite it."""
     if document is None and options.input:
         if options.texts:
             raise ConfigError("give texts or --input, not both")
         check_input(options.input)
-    elif not (options.texts or document or sys.stdin):  # after `<&-`
+    elif not (options.texts or document or sys.stdin):  # closed by `<&-`
         raise ConfigError("there is nothing to translate: standard input is closed: add -i FILE")
     stdin = [] if options.input or options.texts else [STDIN]
     check_written(options.output, *inputs_of(options), document, *stdin)
 
 
 def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[str]) -> int:
-    """Write the translation of each line as soon as it is there. Returns: the exit code."""
+    """Write the translation of each line as soon as it is found. Returns: the exit code."""
     from seq2seq.translation.problems import warn_of_problems
 
     texts = opened.text_engine(options.max_source)
@@ -75,7 +72,7 @@ def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[s
         lines = None
         if options.input:
             file = stack.enter_context(options.input.open("rb"))
-            lines = InputLines(file, str(options.input))
+            lines = InputLines(file, str(file.name))
         elif not given:
             lines = InputLines(cast(Readable, sys.stdin.buffer))
         requests = (
@@ -83,18 +80,19 @@ def translate_lines(options: TranslateOptions, opened: Opened, given: Sequence[s
             for line_no, text in enumerate(lines or given, start=1)
         )
         ended = texts.translate(requests, ready=lines.ready if lines else lambda: True)
-        # Where each line asks for something of its own, the others are translated all the same.
+        # With --json-input, a line that is refused does not stop the others.
         ended = stack.enter_context(closing(warn_of_problems(ended, lenient=options.json_input)))
         output = sys.stdout
         if options.output:
-            opened_file = options.output.open("w", encoding="utf-8", newline="\n")
-            output = stack.enter_context(opened_file)
-        # No progress where the translations themselves appear on a terminal.
+            output = stack.enter_context(options.output.open("w", encoding="utf-8", newline="\n"))
+        # Translations that appear on a terminal show the progress themselves.
         if lines and not (options.quiet or sys.stderr is None or output.isatty()):
             ended = stack.enter_context(closing(status.with_progress(ended, lines)))
         for line_no, request in enumerate(ended, start=1):
             failed = failed or request.is_flawed
-            put_best_first(request.result.translations, options.requirements.mbr)
-            for line in formatted(line_no, request):
-                write_line(line, output)
+            put_best_first(request.result, options.requirements.mbr)
+            text = formatted(line_no, request)
+            with delay_interrupts():  # so that Ctrl-C leaves whole lines
+                output.write(text)
+                output.flush()  # the reader may be waiting for it
     return int(failed)

@@ -1,13 +1,13 @@
-"""Translate the lines of all files in a folder; on many machines, and again after a kill.
+"""Translate the lines of all files in a folder, on one or many machines; resumes after a kill.
 
     seq2seq translate-files PATH IN OUT                on one machine; joins the results at the end
-    seq2seq translate-files PATH IN OUT --shard 3/8    on the third of eight
-    seq2seq translate-files PATH IN OUT --merge        when all have ended
+    seq2seq translate-files PATH IN OUT --shard 3/8    on the third of eight machines
+    seq2seq translate-files PATH IN OUT --merge        joins the results of all machines
     seq2seq translate-files PATH IN OUT --ray auto     on all cores of a Ray cluster
 
-The files are cut into shards. Each is written whole or not at all, compressed with a checksum, so a
-command that was killed is typed again and does what is missing. The name of a shard is the number
-of its first line with a hash of its lines: where a file has changed, its shards are missing.
+The files are cut into shards, and each shard is written whole or not at all, compressed and with a
+checksum. So type a command that was killed again, and it translates what is missing. The name of a
+shard contains a hash of its lines: if a file has changed, its changed shards are translated again.
 """
 
 import gzip
@@ -18,8 +18,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ from seq2seq.cli.files import InputPath, check_apart, check_written, inputs_of
 from seq2seq.cli.models import Opened, choose_shortlist, open_engine
 from seq2seq.cli.options import argument, flag, value
 from seq2seq.cli.requests import LineOptions, format_of, put_best_first, request_of
-from seq2seq.cli.shards import LINES, SHARDS, InputFiles, Lines, Shard, files_below
+from seq2seq.cli.shards import LINES, SHARDS, Block, InputFiles, Shard, files_below
 from seq2seq.data.text.lines import check_parallel
 from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
 
@@ -40,12 +39,13 @@ if TYPE_CHECKING:
     from seq2seq.translation.request import TranslationRequest
 
 HELP = "translate all files of a folder, on one or many machines"
-Part = tuple[int, int]  # which, of how many
-NAMED = 5  # shards in a message
+Part = tuple[int, int]  # its number, and the number of parts
+Done = tuple[Shard, bool]  # a shard that is written, and True if a line of it failed
+NAMED = 5  # maximum number of names in a message
 
 
 class IncompleteError(Exception):
-    """A file of which shards are missing."""
+    """Some shards of a file are missing."""
 
 
 def parse_part(text: str) -> Part:
@@ -61,29 +61,29 @@ class TranslateFilesOptions(LineOptions):
 
     folder: InputPath = argument("the folder of the files to translate, plain or .gz", "IN")
     output_dir: Path = argument("the folder for the translations", "OUT")
-    shard: Part | None = value("part I of N (that of a Slurm array)", "I/N", type=parse_part)
+    shard: Part | None = value("part I of N (default: as Slurm says)", "I/N", type=parse_part)
     shard_lines: int | None = value(f"lines of a shard ({LINES})", "N")
     ray: str | None = value("on all cores of a Ray cluster: auto, local, or HOST:PORT", "ADDRESS")
-    nearest: InputPath | None = value("take what is nearest to these references", "FOLDER")
-    merge: bool = flag("check that all is there, and join it")
+    nearest: InputPath | None = value("choose translations nearest to these", "FOLDER")
+    merge: bool = flag("check that all shards are complete, and join them")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.nearest and self.requirements.mbr:
-            raise ConfigError("--nearest and --mbr choose in two ways: leave one out")
+            raise ConfigError("--nearest and --mbr both choose translations: leave one out")
         if self.ray and self.engine.workers is not None:
             raise ConfigError("--ray takes all cores of its cluster: leave --workers out")
 
     @property
     def ledger(self) -> Path:
-        """The file beside the folder of translations that says how they were made."""
+        """The file beside the output folder that records how the translations were made."""
         return Path(f"{self.output_dir.resolve()}.json")
 
     @property
     def part(self) -> Part:
-        """The part of this machine: that of the task of a Slurm array; all, where there is none.
+        """The part of this machine: that of --shard or of a task of a Slurm array, or else all.
 
-        Raises: ConfigError for an array with gaps.
+        Raises: ConfigError if the task numbers of the array have gaps.
         """
         if self.shard or "SLURM_ARRAY_TASK_ID" not in os.environ:
             return self.shard or (1, 1)
@@ -93,9 +93,7 @@ class TranslateFilesOptions(LineOptions):
         )
         part = (number - first) // step + 1
         if part > count:
-            raise ConfigError(
-                f"task {number} is not one of {count} without gaps: sbatch --array=1-{count}"
-            )
+            raise ConfigError(f"number the {count} tasks without gaps: sbatch --array=1-{count}")
         return part, count
 
 
@@ -103,36 +101,36 @@ def run(options: TranslateFilesOptions) -> int:
     check_folders(options)
     if options.merge:
         return merge(options, find_files(options))
-    shortlist = choose_shortlist(options.path, options.engine.shortlist)
-    open_model = partial(open_files_engine, options, shortlist)
+    found = choose_shortlist(options.path, options.engine.shortlist)
+    options = replace(options, engine=replace(options.engine, shortlist=InputPath(found or "none")))
     if options.ray:
         from seq2seq.cli.ray_cluster import translate_on_ray
 
-        return translate_on_ray(options, shortlist, open_model)
-    opened = open_model()
-    shards.record_options(options, shortlist)
+        return translate_on_ray(options)
+    opened = open_files_engine(options)
+    shards.record_options(options)
     files = find_files(options)
     bar = None if options.quiet or sys.stderr is None else files
     wanted = missing_shards(options, files)
     code = finish(options, files, translate_shards(wanted, options, opened, bar))
     if options.engine.stats:
-        status.print_stats(opened.engine)
+        opened.print_stats()
     return code
 
 
 def check_folders(options: TranslateFilesOptions) -> None:
-    """Raises: ConfigError for folders that cannot be read or written; DataError for a file that is
-    not text.
+    """Raises: ConfigError if a folder cannot be read or written; DataError if a file is not
+    text.
     """
     folder, output = options.folder, options.output_dir
-    from seq2seq.cli.documents import check_lines_of_text  # imports every format
+    from seq2seq.cli.documents import check_lines_of_text  # imports all formats
 
     if not folder.is_dir():
         wrong = "is a file: give its folder" if folder.exists() else "there is no such folder"
         raise ConfigError(f"{folder}: {wrong}")
     source, target = folder.resolve(), output.resolve()
     if source == target or source in target.parents or target in source.parents:
-        raise ConfigError(f"the folders {folder} and {output} should be apart")
+        raise ConfigError(f"the folders {folder} and {output} should not contain each other")
     begun = (output / SHARDS).is_dir()
     if output.exists() and not begun and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(f"{output} holds something else: give a new or empty folder")
@@ -142,7 +140,7 @@ def check_folders(options: TranslateFilesOptions) -> None:
     check_lines_of_text(files)
     read = inputs_of(options)
     if inside := [path for path in read if target in path.resolve().parents]:
-        raise ConfigError(f"{inside[0]} is read, and is in {output}: give another folder")
+        raise ConfigError(f"{inside[0]} is an input inside {output}: give another folder")
     outputs = (output / file.relative_to(folder) for file in files)
     check_apart(outputs, str(output), [*read, *files])
     check_written(options.ledger, *read, *files)
@@ -153,29 +151,26 @@ def check_folders(options: TranslateFilesOptions) -> None:
             check_parallel(file, options.nearest / file.relative_to(folder), "choosing by")
 
 
-def open_files_engine(options: TranslateFilesOptions, shortlist: Path | None) -> Opened:
-    """The model, with an engine for it. Raises: ConfigError as `open_engine`, and if there is only
-    one translation of which the nearest is to be taken.
+def open_files_engine(options: TranslateFilesOptions) -> Opened:
+    """Open the model and make its engine. Raises: ConfigError as in `open_engine`, and if --nearest
+    has only one translation to choose from.
     """
-    opened = open_engine(options.path, options, shortlist, options.nbest)
+    opened = open_engine(options.path, options, options.nbest)
     if options.nearest and opened.search.beams == 1:
         raise ConfigError("--nearest chooses among several: add --beam-size 8")
     return opened
 
 
 def find_files(options: TranslateFilesOptions) -> InputFiles:
-    """The files, cut into shards as those that are there already."""
+    """The input files, cut into shards in the same way as those that are translated."""
     known = shards.read_options(options.output_dir)
     nearest = options.nearest or known.get("nearest")
     lines = options.shard_lines or known.get("shard_lines", LINES)
-    references = Path(nearest) if nearest else None
-    return InputFiles(options.folder, options.output_dir, lines, references)
+    return InputFiles(options.folder, options.output_dir, lines, nearest and Path(nearest))
 
 
-def missing_shards(
-    options: TranslateFilesOptions, files: InputFiles
-) -> Iterator[tuple[Shard, Lines]]:
-    """The shards of this machine's part that are not there, and their lines."""
+def missing_shards(options: TranslateFilesOptions, files: InputFiles) -> Iterator[Block]:
+    """The shards of this machine's part that are missing, and their lines."""
     part, parts = options.part
     every = (each for file in files.files for each in files.shards(file))
     for index, (shard, block) in enumerate(every):
@@ -183,42 +178,37 @@ def missing_shards(
             yield shard, block
 
 
-def finish(
-    options: TranslateFilesOptions, files: InputFiles, results: Iterable[tuple[Shard, bool]]
-) -> int:
-    """Wait for the shards of this machine's part; join all if it does them all.
+def finish(options: TranslateFilesOptions, files: InputFiles, results: Iterable[Done]) -> int:
+    """Wait for the shards of this machine's part, and join them if there are no other parts.
 
     Args:
-        results: each shard, once it is written, and whether a line of it failed.
+        results: shards that are written, each with True if one of its lines failed.
 
-    Returns: the exit code. Raises: as `merge`.
+    Returns: the exit code. Raises: as in `merge`.
     """
-    lines, count, failed = 0, 0, False
-    for shard, one_failed in results:
-        lines, count, failed = lines + shard.lines, count + 1, failed or one_failed
-    done = f"{format_count(lines, 'line')} in {format_count(count, 'shard')}"
-    print(f"{done} translated", file=sys.stderr)
-    _, parts = options.part
-    if parts == 1:
+    ended = [(shard.lines, failed) for shard, failed in results]
+    lines = format_count(sum(count for count, _ in ended), "line")
+    print(f"{lines} in {format_count(len(ended), 'shard')} translated", file=sys.stderr)
+    if options.part[1] == 1:
         merge(options, files)
-    return int(failed)
+    return int(any(failed for _, failed in ended))
 
 
 def translate_shards(
-    wanted: Iterable[tuple[Shard, Lines]],
+    wanted: Iterable[Block],
     options: TranslateFilesOptions,
     opened: Opened,
     read: status.Input | None = None,
     **more: Any,
-) -> Iterator[tuple[Shard, bool]]:
+) -> Iterator[Done]:
     """Translate and write shards.
 
     Args:
         wanted: shards and their lines.
-        read: what the progress that is shown refers to; None = show none.
-        more: for `warn_of_problems`.
+        read: input whose progress is shown; None = show no progress.
+        more: arguments of `warn_of_problems`.
 
-    Yields: each shard, once it is written, and whether a line of it failed.
+    Yields: each shard when it is written, with True if one of its lines failed.
     """
     from seq2seq.translation.problems import warn_of_problems
 
@@ -229,7 +219,7 @@ def translate_shards(
             begun.append(shard)
             for line_no, line in enumerate(block, shard.first):
                 request = request_of(line, f"{shard.file}, line {line_no}", options)
-                # Random draws depend on the line, whatever was translated before.
+                # Samples depend on the number of the line alone.
                 request.draw_id = line_no - 1
                 yield request
 
@@ -239,29 +229,28 @@ def translate_shards(
         ended = status.with_progress(ended, read)
     formatted = format_of(options, opened.translator.target)
     for first in ended:
-        shard, text, failed = begun.popleft(), [], False
+        shard, text, failed = begun.popleft(), "", False
         of_shard = chain([first], islice(ended, shard.lines - 1))
         for line_no, request in enumerate(of_shard, shard.first):
             failed = failed or request.is_flawed
             reference = shard.references[line_no - shard.first] if shard.references else None
-            put_best_first(request.result.translations, options.requirements.mbr, reference)
-            text += [f"{line}\n" for line in formatted(line_no, request)]
+            put_best_first(request.result, options.requirements.mbr, reference)
+            text += formatted(line_no, request)
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:
-            output.write(gzip.compress("".join(text).encode(), mtime=0))
+            output.write(gzip.compress(text.encode(), mtime=0))
         yield shard, failed
 
 
 def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
-    """Check that all shards are there with all their lines, and join them to a file for each file;
-    gzip for gzip.
+    """Check that all shards are complete, and join those of each file to a file of the same name.
 
-    Returns: the exit code, 0. Raises: ConfigError for another model than that of the shards;
-        DataError that names what is missing; all other files are written.
+    Returns: the exit code, 0. Raises: ConfigError if the shards are from another model; DataError
+        if shards are missing (all other files are written).
     """
     folder, output_dir = options.folder, options.output_dir
     models = options.ensemble.paths(options.path)
-    if known := shards.read_options(output_dir):  # those of a model, which the ledger names
+    if known := shards.read_options(output_dir):  # the ledger will name their model
         shards.check_same_options(output_dir, {**known, "path": shards.hash_models(models)})
     warn_of_orphans(folder, output_dir)
     outputs = [output_dir / file.relative_to(folder) for file in files.files]
@@ -269,7 +258,7 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
     for file, path in zip(files.files, outputs, strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(IncompleteError), replacing(path) as output, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of lines: whoever translated them was told
+            warnings.simplefilter("ignore")  # the translating command has warned of these lines
             before = len(absent)
             for shard, _ in files.shards(file):
                 text = shards.read_shard(shard, several="nbest" in known)
@@ -286,16 +275,16 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
             f"{format_count(len(absent), 'shard')} missing or damaged: {name_some(absent, '; ')}. "
             "The same command without --merge translates them"
         )
-    entry = describe_provenance(
-        "translate", files.read_files, outputs, models=list(map(str, models)), options=known
-    )
+    nearest = [files.references / f.relative_to(folder) for f in files.files if files.references]
+    read, named = [*files.files, *nearest], list(map(str, models))
+    entry = describe_provenance("translate", read, outputs, models=named, options=known)
     write_provenance(options.ledger, entry)
     print(f"{format_count(len(outputs), 'file')} joined in {output_dir}", file=sys.stderr)
     return 0
 
 
 def warn_of_orphans(folder: Path, output: Path) -> None:
-    """Warn of files that were joined once, and whose source is gone."""
+    """Warn of output files whose input file does not exist any more."""
     paths = sorted(files_below(output))
     orphans = [str(p) for p in paths if not (folder / p.relative_to(output)).is_file()]
     if orphans:
@@ -307,5 +296,5 @@ def warn_of_orphans(folder: Path, output: Path) -> None:
 
 
 def name_some(names: list[str], separator: str) -> str:
-    """The first names of a list that may be long."""
+    """The first names of a list, which may be long."""
     return separator.join(names[:NAMED]) + ", ..." * (len(names) > NAMED)

@@ -85,7 +85,7 @@ class DataOptions:
             )
         if self.groups == "sentences" and not self.sentence_separator:
             raise ConfigError(
-                "data.groups=sentences needs to know what ends one: data.sentence_separator=."
+                "data.groups=sentences needs a mark that ends them: data.sentence_separator=."
             )
         if self.groups != "sentences" and self.sentence_separator is not None:
             raise ConfigError(

@@ -57,9 +57,13 @@ WHERE_TO_GET = {
 
 
 class Prepared(NamedTuple):
-    """The data of a run; `report` describes it in a few sentences, `ledger` in full. `stages` holds
-    the weights of the training corpora by update, if they change; `word_links` the links between
-    the words of their rows, if these are augmented.
+    """The data of a run.
+
+    Attributes:
+        report: description of the data in a few sentences.
+        ledger: full description of the data.
+        stages: weights of the training corpora, if they change during training.
+        word_links: links between the words of training pairs, if these are augmented.
     """
 
     train: Corpus
@@ -77,15 +81,15 @@ def prepare(
     given: Tokenizers | None = None,
     link_files: LinkFiles = NO_LINKS,
 ) -> Prepared:
-    """Check the files, learn the tokenizers on the training text, encode both corpora.
+    """Check the files, learn the tokenizers from the training text, and encode both corpora.
 
-    Options are checked before any file is read, and every file, the test part included, before
-    anything is computed. Results of earlier runs from the same contents are reused.
+    Options are checked before any file is read, and all files, including the test part, are checked
+    before anything is computed. Results of earlier runs with the same contents are reused.
 
     Args:
         data: options of the data.
         tokenizer: `name`, an entry of TOKENIZERS, and its options.
-        given: tokenizers to use instead of learning them.
+        given: tokenizers to use; None = learn them.
         link_files: links between the words of the pairs, for guided alignment.
 
     Raises: ConfigError for an invalid option; DataError for a faulty file, with its name and line.
@@ -151,7 +155,10 @@ def prepare(
 
 
 def find_parts(data: DataOptions) -> dict[str, list[Component]]:
-    """The corpora of each part. Raises: ConfigError, and DataError for a missing file."""
+    """The corpora of each part.
+
+    Raises: ConfigError for an invalid option; DataError for a missing file.
+    """
     sides = str(data.source), str(data.target)
     specs = {"train": data.train, "valid": data.valid, "test": data.test}
     try:
@@ -175,7 +182,7 @@ def find_parts(data: DataOptions) -> dict[str, list[Component]]:
 
 
 def check_texts(components: Mapping[str, list[Component]], memo: FileMemo) -> None:
-    """Read each file in full. Raises: DataError for a faulty one."""
+    """Check all files by reading them in full. Raises: DataError if a file is faulty."""
     every = list(chain.from_iterable(components.values()))
     with show_progress("checking the text", "corpora", len(every)) as tally:
         for component in tally.count(every):
@@ -183,7 +190,7 @@ def check_texts(components: Mapping[str, list[Component]], memo: FileMemo) -> No
 
 
 def check_tags(components: Mapping[str, list[Component]], known: list[str]) -> None:
-    """Raises: ConfigError for a tag that no training corpus has."""
+    """Check that all tags occur in training. Raises: ConfigError for one that does not."""
     for part, of_part in components.items():
         for component in of_part:
             if component.tag is not None and component.tag not in known:
@@ -194,7 +201,10 @@ def check_tags(components: Mapping[str, list[Component]], known: list[str]) -> N
 
 
 def check_joint(recipe: Recipe | None, given: Tokenizers | None) -> None:
-    """Raises: ConfigError for two vocabularies if each side has text of both languages."""
+    """Check that there is one vocabulary, as needed if each side has text of both languages.
+
+    Raises: ConfigError if there are two.
+    """
     if given is not None:
         is_joint = given.source.to_json() == given.target.to_json()
     else:
@@ -213,8 +223,8 @@ def describe_sizes(tokenizers: Tokenizers) -> str:
 
 
 def sample_step(components: Sequence[Component], memo: FileMemo) -> int:
-    """The step n: tokenizers are learnt from every n-th pair of each corpus, from at most about
-    `MAX_PAIRS` pairs in all. n is 1 for smaller corpora.
+    """The number n such that learning tokenizers from every n-th pair of each corpus takes at most
+    about `MAX_PAIRS` pairs in all.
     """
     return -(-sum(component.text.check(memo) for component in components) // MAX_PAIRS)
 

@@ -1,4 +1,4 @@
-"""From a model to translations: searches, and the engine that runs them."""
+"""Decoding: searches for the best translations, and the engine that runs them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Beam search: the K best prefixes of each sentence, one token longer at every step."""
+"""Beam search: keep the K best prefixes of each translation, and extend them token by token."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MIN_COVERAGE = float(np.finfo(np.float32).eps)
 
 
 class Continuations(NamedTuple):
-    """R continuations of each sentence: the 2K best, best first, then greedy search's."""
+    """R candidate continuations of each sentence: the 2K best in order, then greedy search's."""
 
     values: Array  # (B, R) log-probabilities, -inf for the continuation of a dead beam
     beams: Array  # (B, R) the beam that is continued
@@ -28,8 +28,8 @@ class Continuations(NamedTuple):
     ended: Array  # (B, R) bool: True if it ends a hypothesis
 
     def best_open(self, K: int) -> "Continuations":
-        """The K best open continuations, (B, K). The output of greedy search replaces the last of
-        them if it is not among them.
+        """The K best open continuations, (B, K). If the output of greedy search is not among them,
+        it replaces the last one.
         """
         # A stable sort puts open continuations first, in order.
         places = self.ended[:, :-1].argsort(axis=1, kind="stable")[:, :K]
@@ -160,7 +160,7 @@ class BeamState(SearchState):
         decided = self._find_decided()
         at_limit = ~decided & (self.length >= self.limits)
         if np.count_nonzero(at_limit):
-            # Dead beams give no result. Beams of NaN, from a model that diverged, do.
+            # Dead beams give no result, but beams with a score of NaN, from a diverged model, do.
             beams = np.broadcast_to(np.arange(K), (B, K))
             self._finish(at_limit[:, None] & (self.total != -np.inf), beams, self.total)
         return StepChoice(parents, self.to_tensor(tokens.ravel()), decided | at_limit)
@@ -260,15 +260,16 @@ class BeamState(SearchState):
 
 @dataclass(frozen=True, kw_only=True)
 class Beam(BeamOptions, Search):
-    """K beams per sentence and 2K candidates per step, so that K remain even if K of them end.
+    """Beam search with K beams per sentence. Each step considers 2K candidates, so that K remain
+    even if K of them end.
 
     1. At first only beam 0 is live. A candidate's value is the log-probability of its beam plus its
        own; the 2K best of the sentence are considered.
     2. An eos among the first K gives a finished hypothesis of n tokens, eos included. Its score is
        log-probability / penalty(n), plus the coverage.
-    3. The K best other candidates continue; the output of greedy search replaces the last of them
-       if it is not among them. So no translation scores lower than the output of greedy search, if
-       greedy search ends.
+    3. The K best other candidates continue. If the output of greedy search is not among them, it
+       replaces the last one. Therefore no translation scores lower than the output of greedy
+       search, if greedy search ends.
     4. A sentence is done when patience * K hypotheses (rounded up) are finished and no open one
        can still win, or at its length limit, where live hypotheses finish as truncated. An open
        hypothesis can win if its score would be the best with an eos of probability 1 next; the
@@ -282,9 +283,9 @@ class Beam(BeamOptions, Search):
     the `length_penalty` a, and b = `coverage`, which adds b * sum_s log(min(sum_t weight_ts, 1))
     over source pieces s (eos is one) to a score, with the cross-attention weights of step t,
     averaged over heads (Wu et al. 2016). `patience`: Kasai et al. 2022, arXiv:2204.05424. With
-    `stopping="count"`, a sentence is done as soon as patience * K hypotheses are finished, whatever
-    is open, and no beam is kept for greedy search. If eos is probable early, this misses longer
-    and better translations.
+    `stopping="count"`, a sentence is done as soon as patience * K hypotheses are finished, even if
+    an open one could still win, and no beam is kept for greedy search. If eos is probable early,
+    this misses longer and better translations.
     """
 
     search_state: ClassVar[type[SearchState]] = BeamState
@@ -308,10 +309,10 @@ class Beam(BeamOptions, Search):
         return max(1, math.ceil(self.patience * self.beam_size))
 
     def penalty(self, n: Any, exponent: Any = None) -> Any:
-        """The divisor of a log-probability of n tokens, eos included.
+        """The number that the log-probability of n tokens, including eos, is divided by.
 
         Args:
-            n, exponent: numbers or arrays; an exponent of None is `length_penalty`.
+            n, exponent: numbers or arrays; exponent None = `length_penalty`.
         """
         base = n if self.penalty_form == "power" else (5 + n) / 6
         return base ** (self.length_penalty if exponent is None else exponent)

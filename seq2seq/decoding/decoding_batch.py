@@ -54,16 +54,16 @@ def decode(
 
 
 class DecodingBatch:
-    """The sentences that are being decoded, K hypotheses each: B * K rows of one batch.
+    """A batch of B sentences being decoded, with K hypotheses each, so B * K rows.
 
-    A sentence whose search is done is answered at once. Without pages its rows are dropped a little
-    later, when one sentence in eight is done.
+    A sentence is answered as soon as its search is done. Without pages, its rows are dropped a
+    little later, once one sentence in eight is done.
 
     Args:
         model: model in evaluation mode.
         search: rule that chooses the hypotheses.
-        pages: pool of pages that holds the cache; None = a dense cache, where no sentence can join
-            others that have started.
+        pages: pool of pages that holds the cache; None = a dense cache, in which no sentence can
+            join a batch that has started.
         stats: counters to which this batch adds its work.
 
     Attributes:

@@ -81,7 +81,9 @@ class DiverseState(BeamState):
         super().keep((sentences[:, None] * len(groups) + groups).flatten())
 
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
-        """As in `SearchState`, for all groups together, without duplicates."""
+        """The finished hypotheses of each sentence from all of its groups, best first, without
+        duplicates; see `SearchState`.
+        """
         G = self.search.groups
         results = []
         for first in (i * G for i in sentences):
@@ -94,7 +96,7 @@ class DiverseState(BeamState):
 
 
 def count_among(tokens: Array, others: Array) -> Array:
-    """The count of each token (B, ...) among the others (B, M) of its sentence, (B, ...)."""
+    """Count each token (B, ...) among the others (B, M) of its sentence. Returns: (B, ...)."""
     order = torch.from_numpy(np.sort(others, axis=1))
     flat = torch.from_numpy(np.ascontiguousarray(tokens).reshape(len(tokens), -1))
     counts = torch.searchsorted(order, flat, right=True) - torch.searchsorted(order, flat)
@@ -129,14 +131,14 @@ class DiverseBeam(GroupBeam):
        continues with it.
     2. Otherwise each group is a `Beam` of K / G, which ends on its own and has its own place for
        the output of greedy search, chosen with the penalties too. Scores contain no penalties.
-    3. A sentence is done when all its groups are; a group that is done chooses nothing any more.
+    3. A sentence is done when all its groups are done. A group that is done chooses no more tokens.
        The finished hypotheses of all groups are ranked together, without duplicates.
 
     K is `beam_size` and G `beam_groups`, a divisor of K. A group is done when patience * K / G
     hypotheses are finished. With one group this is `Beam`; with a penalty of 0 all groups find the
     same hypotheses.
 
-    Raises: ConfigError for a value out of range, and for groups of different sizes.
+    Raises: ConfigError for a value out of range, or if groups would have different sizes.
     """
 
     search_state = DiverseState
@@ -147,8 +149,8 @@ class DiverseBeam(GroupBeam):
             sizes = [n for n in range(1, self.beam_size + 1) if self.beam_size % n == 0]
             raise ConfigError(
                 f"beam_groups={self.beam_groups} should divide the {self.beam_size} beams "
-                f"into groups of one size: {', '.join(map(str, sizes))}, or another "
-                "beam_size=K"
+                f"into groups of equal size: {', '.join(map(str, sizes))}, or choose another "
+                "beam_size"
             )
 
     @property

@@ -23,7 +23,7 @@ from seq2seq.models import Seq2Seq
 
 # Default pool size in tokens: per hypothesis, and a minimum with room for one long sentence.
 TOKENS_PER_ROW, MIN_TOKENS = 128, 2**14
-DROPPED = "the engine dropped all its work when another caller met an error"
+DROPPED = "the engine dropped all requests after an error in the work of another caller"
 # Padded source pieces of the sentences that join in one step: more need memory but save no time.
 MAX_JOINING = 2**12
 
@@ -31,10 +31,7 @@ MAX_JOINING = 2**12
 def check_required(search: Search) -> None:
     """Check that a search can find required phrases. Raises: ConfigError if it cannot."""
     if not (isinstance(search, Beam) and search.beams > 1):
-        raise ConfigError(
-            "a translation that must contain something is found by a search of several beams: "
-            "beam_size=5"
-        )
+        raise ConfigError("required text needs a search with several beams: beam_size=5")
 
 
 class Engine(SentenceEngine):
@@ -52,15 +49,16 @@ class Engine(SentenceEngine):
 
     Args:
         model: model in evaluation mode.
-        search: search for requests without one of their own.
-        guide: function from a request's constraint to a guide; by default the constraint is one.
-        shortlist: target pieces that each source piece allows; None = any.
+        search: search for requests that specify none.
+        guide: function that makes a guide from a request's constraint; by default, the constraint
+            is used as the guide.
+        shortlist: target pieces that each source piece allows; None = all pieces.
         cache, rows, pages, page_size: see `EngineOptions`. A single sentence may exceed `rows`,
             and the paged cache has room for at least 16,384 tokens by default. A model that cannot
             merge (`Seq2Seq.can_merge`) is decoded with a dense cache.
 
     Attributes:
-        stats: counts of the work done so far.
+        stats: counters of the work done so far.
     """
 
     window = 2000
@@ -123,8 +121,8 @@ class Engine(SentenceEngine):
             if needed > self.pool.pages:
                 raise ConfigError(
                     f"a source of {S} pieces and {search.beams} hypotheses may need {needed} "
-                    f"pages, and there are {self.pool.pages}: raise decode.pages, use a smaller "
-                    "beam, or cut the text"
+                    f"pages, but there are only {self.pool.pages}: raise decode.pages, use a "
+                    "smaller beam, or split the text"
                 )
 
     def submit(self, requests: Sequence[SentenceRequest]) -> None:

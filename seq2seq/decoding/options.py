@@ -52,7 +52,7 @@ class SearchOptions:
             if most is not None and least > most:
                 raise ConfigError(
                     f"{lower}={least} should be at most {upper}={most}: "
-                    "otherwise no length is allowed for some translation"
+                    "otherwise some translations could have no length at all"
                 )
 
 
@@ -102,8 +102,9 @@ class SampleOptions(SearchOptions):
 
     samples: int = option(1, "translations of each source", "N", 1, 1000)
     temperature: float = option(
-        1.0, "below 1 favours probable pieces, above 1 rare ones", "T", 0.001, 1000
-    )
+        1.0, "below 1 favours probable pieces, above 1 rare ones", "T", 0.001, 1000,
+        instead="; for the most probable pieces use greedy search: --beam-size 1, or decode=greedy",
+    )  # fmt: skip
     top_k: int | None = option(
         None, "draw among this many of the best pieces only; null: all", "K", 1, ALL_TOKENS
     )

@@ -1,4 +1,4 @@
-"""Conversion of models for inference: to native steps, bfloat16 or int8."""
+"""Convert models for inference: to native steps, to bfloat16 or to int8."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -21,21 +21,24 @@ from seq2seq.models import Ensemble, Seq2Seq
 
 
 def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
-    """A copy of a model in a precision, for inference only; the model itself is not changed.
+    """A version of a model in some precision, for inference only. The given model is not changed.
+
+    - `float32`: the same values. On a CPU, the matrices of linear maps are copied into the fastest
+      layout, and other parameters are shared with the model. On other devices, the result is the
+      model itself.
+    - `bfloat16`: a second model with all parameters, activations and memories rounded to 8
+      significant bits. It takes half the memory; on a CPU, its linear maps take twice as much.
+    - `int8`: every `nn.Linear` (encoder, decoder, output) multiplies integers; see
+      `native.quantization`. Everything else stays in float32 and shares its parameters with the
+      model: embeddings (even if tied to the output matrix), norms, attention, and the cells of
+      RNNs, which contain no `nn.Linear`.
 
     Args:
         model: model on the device where it will be used, since the result must not be moved.
-        precision: `float32`: the same values. On a CPU the matrices of linear maps are copied into
-            the fastest layout, and all else is shared; on other devices the model itself.
-            `bfloat16`: all parameters, activations and memories rounded to 8 significant bits, in
-            half the bytes; a second model of half the size, on a CPU with its linear maps twice.
-            `int8`: every `nn.Linear` (encoder, decoder, output) multiplies integers; see
-            `native.quantization`. All else stays in float32 and shares its parameters with the
-            model: embeddings, even if tied to the output matrix, norms, attention, and the cells of
-            RNNs, which hold no `nn.Linear`.
+        precision: `float32`, `bfloat16` or `int8`.
 
-    Raises: ConfigError for an unknown precision, for int8 on any device but a CPU, and for int8
-        with a layer that has too many inputs.
+    Raises: ConfigError if the precision is unknown, or for int8 if the device is not a CPU or a
+        layer has too many inputs.
     """
     return PRECISIONS.find(precision)(model)
 
@@ -105,24 +108,24 @@ PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
 
 
 def is_native(model: Seq2Seq) -> bool:
-    """True if all steps of a converted model are native, so that other processes can get it."""
+    """True if all steps of a converted model are native; it can then be sent to other processes."""
     members = model.members if isinstance(model, Ensemble) else [model]
     return all(isinstance(member, NativeModel) for member in members)
 
 
 def describe_backend(model: Seq2Seq) -> str:
-    """A description of a converted model's backend: C, or torch and the reason."""
+    """Describe what computes a converted model: `C` (native code), or torch and the reason."""
     if is_native(model):
         return "C"
     parameter = next(model.parameters())
     if parameter.dtype != torch.float32 or not parameter.is_cpu:
-        return "torch: the C computes float32 and int8 on a CPU"
-    return f"torch: {native.unavailable_reason() or 'the C does not cover these attentions'}"
+        return "torch: the native decoder computes only float32 and int8, on a CPU"
+    return f"torch: {native.unavailable_reason() or 'no native code for these attentions'}"
 
 
 def to_column_major(linear: nn.Linear) -> nn.Linear:
-    """The same map with its matrix (O, K) stored by columns, which multiplies the few rows of a
-    decoding step up to 1.7 times as fast on a CPU.
+    """The same map with its matrix (O, K) stored by columns. On a CPU, this makes products with the
+    few rows of a decoding step up to 1.7 times as fast.
     """
     matrix = linear.weight.detach().t().contiguous().t()
     turned = copy.copy(linear)

@@ -1,5 +1,5 @@
-"""Requests: one object per sentence, passed from the caller to the engine, which also holds its
-status and its result.
+"""Requests: one object per sentence, which the caller passes to the engine, and which later holds
+the result.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,9 +34,9 @@ class Request:
     `dataclasses.replace(request)` makes a new request for the same work.
 
     Attributes:
-        id: number that is unique in this process; a copy in a worker process has the same.
-        status: state, set by the engine.
-        error: reason for a failure.
+        id: number that is unique in this process; a copy in a worker process has the same id.
+        status: state of the request, set by the engine.
+        error: reason for a failure; None if it has not failed.
     """
 
     id: int = field(default_factory=IDS.__next__, init=False)
@@ -50,7 +50,7 @@ class Request:
 
     @property
     def size(self) -> int:
-        """The number of characters in memory until it is submitted."""
+        """The number of characters that the request holds in memory before it is submitted."""
         return 0
 
 
@@ -65,10 +65,10 @@ class SentenceRequest(Request):
         constraint: constraint from which the engine makes a guide; None = no guide.
         draw_id: number that random draws depend on; None = the number of sentences submitted to its
             engine before.
-        owner: client that it belongs to, for a queue that serves clients in turn and knows its
-            type.
-        on_end: function called when it is done or has failed, within `SentenceEngine.advance`. It
-            should only record that.
+        owner: client that the request belongs to, for queues that serve clients in turn; only they
+            know its type.
+        on_end: function that `SentenceEngine.advance` calls when the request is done or has failed.
+            It should only record the event.
         hypotheses: results, best first; None until it is done.
     """
 

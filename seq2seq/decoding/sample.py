@@ -32,8 +32,8 @@ class SampleState(IndependentBeams):
         temperature, top_p, epsilon, min_p = (self.per_row(x)[:, None] for x in options)
         p = (logp.double() / temperature).softmax(-1)
         mass = p.cumsum(-1)
-        # top_p keeps the smallest set of best tokens with this mass: without its last token it has
-        # less. Each option keeps some number of the best; together they keep the smallest number.
+        # top_p keeps the smallest set of best tokens that has this mass, so the mass before its
+        # last token is less. Each option keeps a number of best tokens; the smallest number counts.
         mask = (mass - p < top_p) & (p >= epsilon.maximum(min_p * p[:, :1]))
         count = mask.sum(1, keepdim=True).clamp(min=1)
         beams = torch.arange(K, device=logp.device)

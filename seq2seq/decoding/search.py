@@ -80,10 +80,10 @@ class Search(SearchOptions):
 
     @cached_property
     def kind(self) -> Self:
-        """This search with the options of single sentences at their defaults. Sentences whose
-        searches are of one kind can share a batch.
+        """This search with all options that may differ between sentences reset to their defaults.
+        Sentences can share a batch if their searches have equal kinds.
         """
-        kind = copy(self)  # its options are checked already
+        kind = copy(self)  # the options are already checked
         for field in fields(self):
             if field.name in self.of_sentence:
                 object.__setattr__(kind, field.name, field.default)
@@ -144,10 +144,10 @@ class Search(SearchOptions):
 
 
 class SearchState:
-    """The live hypotheses of B sentences, K each, and the finished ones of each sentence.
+    """The K live hypotheses of each of B sentences, and the finished ones.
 
-    The first axis of every array among the attributes is the sentence, and sentences share nothing,
-    so they come and go independently, each with its own length.
+    The first axis of every array attribute is the sentence. Sentences share nothing, so they can be
+    added and removed independently, each with its own length.
 
     Attributes:
         search: kind of search.
@@ -402,7 +402,7 @@ def check_prefix(prefix: Sequence[int], max_length: int | None) -> None:
     if max_length is not None and len(prefix) >= max_length:
         raise ValueError(
             f"a prefix of {len(prefix)} tokens should have at most {max_length - 1}: this model "
-            f"writes {max_length}, the end included"
+            f"can write {max_length}, including the end symbol"
         )
 
 

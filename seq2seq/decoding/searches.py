@@ -1,4 +1,4 @@
-"""Searches and engines, built and checked from the options of a configuration."""
+"""Build searches and engines from the options of a configuration, which are checked first."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -52,7 +52,7 @@ def engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: options[name] for name in ENGINE_OPTIONS if name in options}
     workers = given.setdefault("workers", EngineOptions.workers)
     if workers != "auto" and (not isinstance(workers, int) or not 1 <= workers <= 10_000):
-        raise ConfigError(f"decode.workers={workers!r} should be auto, or 1 or more, up to 10,000")
+        raise ConfigError(f"decode.workers={workers!r} should be auto, or from 1 to 10,000")
     PRECISIONS.find(given.setdefault("precision", EngineOptions.precision))
     check_options(EngineOptions, given, "decode")
     return given
@@ -88,9 +88,9 @@ def choose_search(config: Mapping[str, Any], changed: Mapping[str, Any]) -> str:
 
 
 def check_coverage(search: Search, model: Seq2Seq) -> None:
-    """Check that a model has the attention weights that a search needs.
+    """Check that a model has the attention weights that a search needs for its coverage term.
 
-    Raises: ConfigError if it does not.
+    Raises: ConfigError if the model has no such weights.
     """
     if not isinstance(search, Beam) or not search.reads_weights:
         return

@@ -18,9 +18,9 @@ MAX_UNANSWERED = 2**16  # requests of a stream that wait for the first of them t
 class RequestEngine(ABC, Generic[R]):
     """Works on the requests of any number of callers, each of which reads its own results.
 
-    `translate` is for a file. A server submits a request whenever one arrives, calls `advance` as
-    long as the engine is `busy`, and `cancel` when a request is no longer wanted. The two ways may
-    be mixed, and several streams may be read in turn.
+    There are two ways to use an engine. For a file, call `translate`. A server submits each request
+    when it arrives, calls `advance` as long as the engine is `busy`, and calls `cancel` when a
+    request is no longer wanted. Both ways can be mixed, and several streams can be read in turn.
 
     Attributes:
         window: number of requests that `translate` reads and submits together.
@@ -122,9 +122,9 @@ class SentenceEngine(RequestEngine[SentenceRequest]):
     def check(self, request: SentenceRequest) -> None:
         """Check that a request can be answered.
 
-        Raises: ConfigError if its pages would not fit in the pool even if it were alone, and if its
-            search cannot find its required phrases; ValueError for a prefix that no translation can
-            begin with.
+        Raises: ConfigError if the request would not fit in the pool of pages even on its own, or if
+            its search cannot find required phrases; ValueError if no translation can begin with
+            its prefix.
         """
 
     def best_so_far(self, request: SentenceRequest) -> list[int]:
@@ -135,4 +135,4 @@ class SentenceEngine(RequestEngine[SentenceRequest]):
         """End the worker processes, if there are any."""
 
     def wake(self) -> None:
-        """Make an `advance` that waits for other processes return. For use from another thread."""
+        """Interrupt an `advance` that waits for other processes. Call this from another thread."""

@@ -31,7 +31,7 @@ from seq2seq.decoding.stats import Stats
 
 
 class Command(NamedTuple):
-    """A message to a worker, which receives copies of the requests with the same ids."""
+    """A message to a worker. The requests arrive as copies with the same ids."""
 
     submitted: Sequence[SentenceRequest] = ()
     cancelled: Sequence[SentenceRequest] = ()
@@ -42,7 +42,7 @@ class Reply(NamedTuple):
 
     answers: list[tuple[int, list[Hypothesis]]]  # ids of requests, and their hypotheses
     warnings: list[tuple[str, type[Warning]]]
-    stats: Stats  # all its work so far
+    stats: Stats  # counters of all its work so far
 
 
 class Died(Seq2SeqError):
@@ -53,8 +53,8 @@ class Worker:
     """The parent's handle of a process with an engine.
 
     Attributes:
-        unanswered: requests sent to it and not answered yet, by id.
-        suspect: id of the last request that it was given to decode alone.
+        unanswered: requests sent to the process but not answered yet, by id.
+        suspect: id of the last request that the process was given to decode alone.
     """
 
     def __init__(self, build: Callable[[], Engine]):
@@ -115,12 +115,14 @@ class Worker:
 
 
 def choose_context() -> ForkContext | ForkServerContext:
-    """The context that starts processes: by a fork of this one, which has imported torch and shares
-    its memory, or if this one has threads, which a fork would lack, by a server process that
-    imports torch once for all workers.
+    """Choose how to start processes.
 
-    Idle threads of native libraries do not count, since a worker computes with one thread. The
-    thread that shows progress does not count either.
+    A fork is best, as the workers then share the memory of this process, including torch. But a
+    fork has only one thread; if this process has more, workers are started by a server process,
+    which imports torch once for all of them.
+
+    Idle threads of native libraries do not count, since a worker computes with one thread. Nor does
+    the thread that shows progress.
     """
     here = threading.current_thread().name, progress.THREAD
     if all(thread.name in here for thread in threading.enumerate()):
@@ -136,8 +138,8 @@ def choose_context() -> ForkContext | ForkServerContext:
 
 def serve_engine(connection: Connection, build: Callable[[], Engine]) -> None:
     """Run a worker: build its engine, then carry out commands until the other side closes."""
-    gc.freeze()  # a collection would write to all objects that workers share, and so copy them
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # it ends workers
+    gc.freeze()  # a collection would write to the memory that workers share, which copies it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # SIGTERM is how workers are ended
     torch.set_num_threads(1)
     keep_memory()
     engine = build()
@@ -160,7 +162,7 @@ def receive_commands(connection: Connection, commands: "queue.SimpleQueue[Comman
 
 
 def work(engine: Engine, commands: "queue.SimpleQueue[Command | None]") -> Reply | Exception | None:
-    """Carry out commands until there are answers or an error. None = no more commands."""
+    """Carry out commands until there are answers or an error; return None if no more will come."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -187,9 +189,9 @@ def work(engine: Engine, commands: "queue.SimpleQueue[Command | None]") -> Reply
 class SharedFactory:
     """A function that builds an engine and shares one model between worker processes.
 
-    A forked process already has all that the function needs. For other processes the function is
-    saved once, when it is first pickled, to an anonymous file in memory. They map its tensors
-    copy-on-write. This works on Linux only.
+    A forked process already has everything that the function needs. For other processes, the
+    function is saved to an anonymous file in memory when it is first pickled, and they map its
+    tensors copy-on-write. This works on Linux only.
     """
 
     def __init__(self, build: Callable[[], Any]):
@@ -216,7 +218,7 @@ def call_shared(handle: Any) -> Any:
     """Load the function that another process saved, and call it."""
     file = handle.detach()
     try:
-        # It holds functions as well as tensors, and comes from the parent process alone.
+        # The file holds functions as well as tensors, but only the parent process can write it.
         build = torch.load(f"/proc/self/fd/{file}", mmap=True, weights_only=False)
     finally:
         os.close(file)

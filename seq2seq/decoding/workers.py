@@ -1,4 +1,4 @@
-"""Processes that translate in parallel, one thread each: the way to use several CPU cores.
+"""Translate with several processes in parallel, with one thread each, to use several CPU cores.
 
 The matrices of one decoding step are too small to split between threads, so sentences are split.
 """
@@ -24,23 +24,23 @@ DEATHS = 3  # deaths of workers with the same request, after which it fails
 class Workers(SentenceEngine):
     """Up to `count` engines, each in its own process, with the interface of one engine.
 
-    Processes are started when there is work for two, and stay until `close`. They are forked from
-    this process, or if it has other threads, which a fork would lack, from a server process that
-    takes about as long to start as importing torch. A program that uses `Workers` therefore keeps
-    its top-level code under `if __name__ == "__main__":`. Requests are dealt in turn, since all
-    take about the same time.
+    Processes are started once there is work for two, and run until `close`. They are usually forked
+    from this process. If it has several threads, which a fork would lose, they are forked from a
+    server process, which takes about as long to start as importing torch. A program that uses
+    `Workers` must therefore keep its top-level code under `if __name__ == "__main__":`. Requests
+    are dealt to the workers in turn, since all take about the same time.
 
-    When a process dies, its requests are queued again, and another process replaces it. A request
-    that was in two processes that died is then decoded alone, and fails if that process dies, too:
-    so the request that kills processes is found.
+    When a process dies, it is replaced, and its requests are queued again. If two processes have
+    died with the same request, it is decoded alone, and fails if that process dies, too. In this
+    way, a request that kills processes is identified.
 
     Args:
         engine: local engine, used when starting processes is not worth it.
         build: function that makes an engine in each process; it must be picklable.
         count: maximum number of processes.
-        min_requests: requests per process that make starting it worthwhile.
+        min_requests: number of requests per process that makes starting it worthwhile.
 
-    `advance` raises whatever an engine raises; then all processes end, and all requests fail.
+    `advance` raises the exceptions of the engines; all processes then end, and all requests fail.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Workers(SentenceEngine):
 
     @property
     def active_rows(self) -> int:
-        """Hypotheses that are decoded now, or wait in a worker."""
+        """The number of hypotheses that are decoded now, or wait in a worker."""
         given = sum(len(worker.unanswered) for worker in list(self._workers))
         return self.engine.active_rows + given * self.engine.search.beams
 
@@ -158,12 +158,12 @@ class Workers(SentenceEngine):
                 self._suspects.append(request)
             else:
                 del self._deaths[request.id]
-                request.fail(Seq2SeqError(f"given up, since it ended {DEATHS} of them: {error}"))
+                request.fail(Seq2SeqError(f"given up after {DEATHS} attempts: {error}"))
                 self._failed.append(request)
 
     def _deal(self) -> None:
-        """Give each worker as many requests as it may have, or all of them to the local engine if
-        they are too few for starting processes.
+        """Give each worker as many requests as it may have; or, if there are too few to start
+        processes, give all of them to the local engine.
         """
         wanted = min(self.count, len(self._backlog) // self.min_requests)
         if self._deaths:  # a request that killed a worker must not kill this process
@@ -201,7 +201,11 @@ class Workers(SentenceEngine):
                 self._workers.append(Worker(build))
 
     def _receive(self, wait_for_one: bool) -> list[SentenceRequest]:
-        """The requests that workers have finished, after waiting for the first if asked to."""
+        """The requests that workers have finished.
+
+        Args:
+            wait_for_one: True to wait until a worker has finished at least one.
+        """
         at_work = {worker.connection: worker for worker in self._workers if worker.unanswered}
         done: list[SentenceRequest] = []
         if not at_work:

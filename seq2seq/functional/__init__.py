@@ -8,8 +8,8 @@ Letters, here and everywhere:
     V vocabulary   L layers
 
 Queries are (B, H, T, D), keys (B, G, S, D), values (B, G, S, M); query head h reads key head h //
-(H / G). A mask is always bool and always means True = real token, may attend. A query that may
-attend to nothing gets zeros: output, weights and gradients.
+(H / G). A mask is always bool, and True always means a real token that may be attended to. A query
+that may attend to nothing gets zeros: output, weights and gradients.
 """
 
 from seq2seq.functional.dropout import dropout

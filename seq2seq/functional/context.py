@@ -1,8 +1,8 @@
-"""Means over rows, prefixes and groups of tokens, how they change keys or queries (context
-attention), and the words and sentences that tokens are grouped by.
+"""Context attention: means over rows, prefixes and groups of tokens, their effect on keys or
+queries, and the words and sentences by which tokens are grouped.
 
-Means and sums are in float32 at least, whatever the states are in. The mean over no real token is
-zero, and so are its gradients.
+Means and sums are in float32 at least, whatever the type of the states. If there is no real token
+to average, the mean is zero, and so are its gradients.
 """
 
 from typing import NamedTuple
@@ -15,10 +15,10 @@ from seq2seq.functional.softmax import upcast
 
 
 class PrefixSums(NamedTuple):
-    """The parts of a mean over a prefix: all that a decoder remembers of it."""
+    """The sum and count behind a mean over a prefix: all that a decoder remembers of it."""
 
     total: Tensor  # (N, E)
-    tokens: Tensor  # (N, 1), count of the real ones
+    tokens: Tensor  # (N, 1), number of real tokens
 
 
 def modulate(x: Tensor, c: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ def modulate(x: Tensor, c: Tensor) -> Tensor:
 
 
 def gate(x: Tensor, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """(1 - l) x + l c, a mixture with the context, l = sigmoid(x . a + c . b) for each head.
+    """Mix x with its context: (1 - l) x + l c, where l = sigmoid(x . a + c . b) for each head.
 
     Args:
         x: queries or keys, (N, T, heads, D).   c: their context, (N, T or 1, heads, D).
@@ -42,10 +42,10 @@ def gate(x: Tensor, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def row_means(x: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The mean over the real tokens of each row.
+    """Mean over the real tokens of each row.
 
     Args:
-        x: (N, S, E).   mask: (N, S), True = real; None = all are.
+        x: (N, S, E).   mask: (N, S), True = real; None = all are real.
 
     Returns: (N, 1, E).
     """
@@ -56,11 +56,11 @@ def row_means(x: Tensor, mask: Tensor | None = None) -> Tensor:
 def prefix_means(
     x: Tensor, mask: Tensor | None = None, before: PrefixSums | None = None
 ) -> tuple[Tensor, PrefixSums]:
-    """For each token the mean over the real ones up to itself: what a decoder may know.
+    """Mean over the real tokens up to and including each token: all that a decoder may know.
 
     Args:
-        x: (N, S, E).   mask: (N, S), True = real; None = all are.
-        before: sums over the earlier tokens; None = there are none.
+        x: (N, S, E).   mask: (N, S), True = real; None = all are real.
+        before: sums over the earlier tokens; None if there are no earlier tokens.
 
     Returns: means (N, S, E), and the sums after the last token.
     """
@@ -74,26 +74,26 @@ def prefix_means(
 def group_means(
     x: Tensor, groups: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
-    """For each token the mean over the real members of its group.
+    """Mean, for each token, over the real tokens of its group.
 
     Args:
-        x: (N, S, E).   mask: (N, S), True = real; None = all are.
-        groups: (N, S), integers; tokens of a row with the same id are one group, wherever they
-            stand.
-        causal: whether the mean is over members up to the token itself only.
+        x: (N, S, E).   mask: (N, S), True = real; None = all are real.
+        groups: group ids (N, S), integers; all tokens of a row with the same id form one group,
+            even if they are not adjacent.
+        causal: True to include only the members up to the token itself.
 
     Returns: (N, S, E).
     """
     check("N S E, N S", x=x, groups=groups)
     values, real = summands(x, mask)
-    # Sorted by group, each in order of position, the members of a group are an interval.
+    # After a stable sort by group, the members of a group are adjacent and in order of position.
     sorted_groups, order = groups.sort(dim=1, stable=True)
     ends, starts = intervals(sorted_groups)
     if causal:
         ends = torch.arange(1, groups.shape[1] + 1, device=x.device).expand_as(groups)
     members = torch.cat((values, real), dim=-1).gather(1, expand_index(order, x.shape[-1] + 1))
-    # A sum over an interval is a difference of two prefix sums. In float64, since a word's sum may
-    # be small beside the prefix.
+    # A sum over an interval is a difference of two prefix sums. float64 is needed because the sum
+    # of a word may be small compared with the sum of the prefix.
     sums = torch.nn.functional.pad(members.double().cumsum(1), (0, 0, 1, 0))
     width = sums.shape[-1]
     sums = sums.gather(1, expand_index(ends, width)) - sums.gather(1, expand_index(starts, width))
@@ -102,39 +102,38 @@ def group_means(
 
 
 def intervals(groups: Tensor) -> tuple[Tensor, Tensor]:
-    """For ascending ids (N, S): the end (exclusive) and the start of the run that each is in."""
+    """End (exclusive) and start of the run of equal ids around each entry of sorted ids (N, S)."""
     starts = torch.searchsorted(groups, groups, side="left")
     return torch.searchsorted(groups, groups, side="right"), starts
 
 
 def expand_index(index: Tensor, width: int) -> Tensor:
-    """Indices (N, S), expanded for `gather` on vectors: (N, S, width)."""
+    """Expand indices (N, S) to (N, S, width), to `gather` whole vectors."""
     return index[..., None].expand(-1, -1, width)
 
 
 def summands(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The tokens in float32 at least, zero where the mask is False; and ones and zeros (N, S, 1)
-    that count them.
+    """The tokens in float32 at least, zero where the mask is False; and the mask as numbers
+    (N, S, 1), whose sum counts the real tokens.
     """
     wide = upcast(x)
     if mask is None:
         return wide, wide.new_ones(*x.shape[:2], 1)
-    # Not a product with the mask: padding may hold infinities.
+    # Multiplying by the mask would give NaN where padding holds infinities.
     return wide.masked_fill(~mask[..., None], 0), mask[..., None].to(wide.dtype)
 
 
 def token_groups(ids: Tensor, marks: Tensor) -> Tensor:
-    """The index of the word, and if known of the sentence, that each token is in.
+    """Index of the word that each token is in, and of its sentence if `marks` has sentence ends.
 
-    A word starts at a piece that begins one, or that follows the end of one. A sentence includes
-    all pieces that end it, so that three dots in a row end one sentence.
+    A word starts at a piece that begins a word, or that follows the last piece of a word. A
+    sentence includes all pieces that end it, so that three dots in a row end one sentence.
 
     Args:
-        ids: (B, S).
-        marks: (V, 2 or 3) bool, for each id: does it begin a word; does it end a word; does it end
-            a sentence.
+        ids: token ids (B, S).
+        marks: flags of each id, (V, 2 or 3) bool: begins a word; ends a word; ends a sentence.
 
-    Returns: (B, S, 1 or 2), counted from 0 or 1, ascending along a row.
+    Returns: indices (B, S, 1 or 2), starting at 0 or 1 and ascending along a row.
     """
     begins, closes, *ends = marks[ids].unbind(-1)
     levels = [begins | shift_right(closes)]
@@ -143,5 +142,5 @@ def token_groups(ids: Tensor, marks: Tensor) -> Tensor:
 
 
 def shift_right(x: Tensor) -> Tensor:
-    """The left neighbour of each entry, (B, S) bool; False for the first."""
+    """Shift (B, S) bool one place to the right; the first entry of a row becomes False."""
     return torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1]), dim=1)

@@ -1,4 +1,4 @@
-"""Dropout whose random numbers are cheap on a CPU, or the same everywhere."""
+"""Dropout with random numbers that are cheap on a CPU, or the same on every device."""
 
 import torch
 from torch import Tensor
@@ -6,16 +6,17 @@ from torch.nn.functional import dropout as torch_dropout
 
 LEVELS = 2**16  # probabilities are multiples of 1 / LEVELS on a CPU
 
-# Two odd factors after which each bit of the input changes each of the output half of the time:
-# Wellons, "Prospecting for hash functions", 2018. As numbers of 32 bits with a sign.
+# Two odd factors of a hash in which every input bit flips every output bit half of the time:
+# Wellons, "Prospecting for hash functions", 2018. Written as signed 32-bit numbers.
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B - 2**32
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability p and divide the others by 1 - p; p = 0 returns x itself.
 
-    torch's CPU generator is serial, and torch's dropout draws once per element: the largest single
-    cost of a small model's update. Here 16 bits decide, so that one draw serves four elements.
+    torch's CPU generator is serial, and torch's dropout draws a number for every element, which is
+    the largest single cost in the update of a small model. Here 16 bits decide for each element, so
+    that one draw of 64 bits serves four elements.
 
     Args:
         x: any shape.
@@ -31,10 +32,10 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
 
 def keep_factors(like: Tensor, p: float) -> Tensor:
-    """The factors of dropout: 0 with probability p, else 1 / (1 - p).
+    """Dropout factors: 0 with probability p, else 1 / (1 - p).
 
     Args:
-        like: a tensor of the shape, dtype and device of the factors.
+        like: tensor with the shape, dtype and device that the factors should have.
         p: 0 <= p < 1, rounded to a multiple of 2^-16.
     """
     dropped = min(round(p * LEVELS), LEVELS - 1)
@@ -45,16 +46,16 @@ def keep_factors(like: Tensor, p: float) -> Tensor:
 
 
 def keep_factors_at(seed: int, rows: Tensor, columns: Tensor, p: float, like: Tensor) -> Tensor:
-    """The factors of dropout for a part of a large matrix, which depend on the seed and on the
-    place in the matrix alone: any part can be computed again, by any kernel, on any device.
+    """Dropout factors for a part of a large matrix.
 
-    A hash of the seed, the row and the column decides, as in `seq2seq.functional.triton.tiles`.
+    A factor depends only on the seed, the row and the column, through a hash: any kernel on any
+    device can compute any part again. `seq2seq.functional.triton.tiles` has the same hash.
 
     Args:
         seed: number below 2^62.
-        rows: the numbers of rows, (..., T).   columns: those of columns, (S,).
+        rows: row numbers, (..., T).   columns: column numbers, (S,).
         p: 0 <= p < 1, rounded to a multiple of 2^-32.
-        like: a tensor of the dtype of the factors.
+        like: tensor with the dtype that the factors should have.
 
     Returns: (..., T, S), 0 with probability p, else 1 / (1 - p).
     """
@@ -62,23 +63,23 @@ def keep_factors_at(seed: int, rows: Tensor, columns: Tensor, p: float, like: Te
     x = scramble(rows + row_seed)[..., None] ^ scramble(columns + column_seed)
     x.mul_(FIRST)
     x.bitwise_xor_(shift(x, 15)).mul_(SECOND)
-    # Only the high bits count in a comparison, and they depend on all others.
+    # The comparison depends mostly on the high bits, and these depend on all the others.
     keep = torch.ge(x, keep_threshold(p), out=torch.empty_like(x, dtype=like.dtype))
     return keep.mul_(1 / (1 - p))
 
 
 def divide(seed: int) -> tuple[int, int]:
-    """A seed below 2^62 as two below 2^31, of rows and of columns."""
+    """Split a seed below 2^62 into two seeds below 2^31, one for rows and one for columns."""
     return seed % 2**31, seed >> 31
 
 
 def keep_threshold(p: float) -> int:
-    """The lowest of the numbers of 32 bits, with a sign, that are not dropped."""
+    """Lowest signed 32-bit hash at which an element is kept."""
     return round(p * 2**32) - 2**31
 
 
 def scramble(x: Tensor) -> Tensor:
-    """A hash of the low 32 bits of integers, as int32; products are modulo 2^32."""
+    """Hash the low 32 bits of integers to int32; products are modulo 2^32."""
     x = x.to(torch.int32)
     x = (x ^ shift(x, 16)) * FIRST
     x = (x ^ shift(x, 15)) * SECOND
@@ -86,5 +87,5 @@ def scramble(x: Tensor) -> Tensor:
 
 
 def shift(x: Tensor, bits: int) -> Tensor:
-    """int32 shifted to the right, filled with zeros."""
+    """Shift int32 numbers to the right, filling with zeros."""
     return (x >> bits).bitwise_and_(2 ** (32 - bits) - 1)

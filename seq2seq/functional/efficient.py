@@ -1,5 +1,5 @@
-"""Efficient attention: two softmaxes, one over the width of a query, one over the positions of the
-keys.
+"""Efficient attention: one softmax over the channels of each query, and one over the positions of
+the keys.
 """
 
 import torch
@@ -10,7 +10,7 @@ from seq2seq.functional.softmax import masked_softmax, upcast
 
 
 def position_softmax(k: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax of each of the D channels of keys over the positions, 0 where masked.
+    """Softmax over the positions for each of the D channels of the keys; 0 where masked.
 
     Args:
         k: (B, H, S, D).
@@ -24,7 +24,7 @@ def position_softmax(k: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def efficient_context(k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    """softmax over positions(K)^T V: the mean value that each channel of the keys attends to.
+    """softmax over positions(K)^T V: the weighted mean of the values for each channel of the keys.
 
     Args:
         k: (B, H, S, D).   v: (B, H, S, M).
@@ -53,8 +53,9 @@ def efficient_attention(q: Tensor, context: Tensor) -> Tensor:
 
 
 def efficient_weights(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The weights a_ij = sum over channels of both softmaxes, written out: for display, not
-    for computing.
+    """The full weights a_ij = sum over channels of the product of both softmaxes.
+
+    They are meant for display; `efficient_attention` does not need them.
 
     Args:
         q: (B, H, T, D).   k: (B, H, S, D).

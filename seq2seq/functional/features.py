@@ -1,9 +1,10 @@
-"""Feature maps: phi(q) . phi(k) as the weight of a key, so that keys can be summed before any query
-is known. elu + 1 is that of linear attention; FAVOR+ draws random features whose products estimate
-the kernel of softmax attention, E[phi(q) . phi(k)] = exp(q . k / sqrt(D)) (Choromanski et al. 2020,
-arXiv:2009.14794).
+"""Feature maps: functions phi such that phi(q) . phi(k) is the weight of a key.
 
-Letters beside those of the package: F features; x' = x / D^(1/4).
+With such weights the keys can be summed before any query is known. Linear attention uses elu + 1.
+FAVOR+ draws random features whose products estimate the kernel of softmax attention,
+E[phi(q) . phi(k)] = exp(q . k / sqrt(D)) (Choromanski et al. 2020, arXiv:2009.14794).
+
+Additional letters: F features; x' = x / D^(1/4).
 """
 
 import math
@@ -19,9 +20,9 @@ from seq2seq.functional.softmax import upcast
 
 
 class Features(NamedTuple):
-    """phi of keys, which is values * exp(level): a level keeps exponentials in range.
+    """phi of keys, stored as values * exp(level) so that exponentials do not overflow.
 
-    Levels are constants to the gradient, since they cancel in the output.
+    Gradients treat levels as constants, since they cancel in the output.
     """
 
     values: Tensor  # (B, H, S, F), >= 0, float32 at least
@@ -29,12 +30,12 @@ class Features(NamedTuple):
 
 
 class FeatureMap(NamedTuple):
-    """phi, of queries and of keys.
+    """The functions that compute phi for queries and for keys.
 
-    `queries` takes (B, H, T, D), and may leave out a factor of each query, which cancels. `keys`
-    takes (B, H, S, D), a mask (B, S) with True = real token or None, and the level (B, H, 1) of the
-    earlier keys or None; its values are zero where masked. `eps` is added to denominators, against
-    0 / 0.
+    `queries` takes (B, H, T, D); it may omit a common factor of each query, which cancels in the
+    output. `keys` takes (B, H, S, D), a mask (B, S) with True = real token or None, and the level
+    (B, H, 1) of the earlier keys or None; its values are zero where masked. `eps` is added to
+    denominators to avoid 0 / 0.
     """
 
     queries: Callable[[Tensor], Tensor]
@@ -52,14 +53,14 @@ def elu_features(x: Tensor) -> Tensor:
     Source: Katharopoulos et al. 2020, arXiv:2006.16236.
     """
     x = upcast(x)
-    # Both branches are differentiated: the exponential that is not taken must not overflow.
+    # Both branches are differentiated, so the exponential must not overflow even where x > 0.
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
 
 
 def keys_without_level(
     phi: Callable[[Tensor], Tensor], k: Tensor, mask: Tensor | None, before: Tensor | None
 ) -> Features:
-    """The features of keys by a function whose values need no level, that of the queries."""
+    """Features of keys by the same function as for queries, whose values need no level."""
     return Features(fill_masked(phi(k), mask, 0.0))
 
 
@@ -70,20 +71,20 @@ def fill_masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
 
 ELU = FeatureMap(elu_features, partial(keys_without_level, elu_features))
 
-# The `eps` of FAVOR+. A denominator of features at their level may be small, where no large feature
-# of a query meets one of a key, and still be exact: 1e-6 would show.
+# The `eps` of FAVOR+. Where no large feature of a query meets a large feature of a key, the
+# denominator is small but still exact: adding 1e-6 would change the result.
 GUARD = 1e-20
 
 
 def default_features(width: int) -> int:
-    """At least D ln D features, in whole blocks of D."""
+    """Default number of features: D ln D, rounded up to a multiple of D."""
     return width * max(1, math.ceil(math.log(width)))
 
 
 def orthogonal_features(count: int, width: int) -> Tensor:
-    """Directions w_1 ... w_F, each N(0, I), orthogonal to each other within blocks of D.
+    """Random directions w_1 ... w_F, each N(0, I), orthogonal to each other within blocks of D.
 
-    Drawn from torch's default generator, on torch's default device.
+    They are drawn from torch's default generator, on torch's default device.
 
     Args:
         count: F.   width: D.
@@ -92,11 +93,11 @@ def orthogonal_features(count: int, width: int) -> Tensor:
     """
     blocks = math.ceil(count / width)
     q, r = torch.linalg.qr(torch.randn(blocks, width, width))
-    # The signs of a QR decomposition are a convention, not random: without this its columns are not
-    # uniform directions, and the estimate of the kernel is biased.
+    # The signs of a QR decomposition are a convention, not random. Without this correction its
+    # columns are not uniform directions, and the estimate of the kernel is biased.
     sign = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)
     directions = (q * sign[:, None]).transpose(-2, -1).flatten(0, 1)[:count]
-    # Rows of an orthogonal matrix have length 1, a Gaussian vector has a random length.
+    # The rows of an orthogonal matrix have length 1; give them the random length of Gaussians.
     return torch.mul(directions, torch.randn(count, width).norm(dim=-1, keepdim=True))
 
 
@@ -117,9 +118,8 @@ def log_features(x: Tensor, w: Tensor) -> Tensor:
 def favor_map(w: Tensor) -> FeatureMap:
     """phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F).
 
-    A query is divided by its largest feature. The level of a key is the largest logarithm of all
-    keys up to it. So the level at which a key enters a sum depends neither on later keys nor on
-    padding.
+    Each query is divided by its largest feature. The level of a key is the largest log feature of
+    all keys up to it, so that it depends neither on later keys nor on padding.
 
     Args:
         w: (F, D), from `orthogonal_features`.
@@ -131,9 +131,9 @@ def favor_map(w: Tensor) -> FeatureMap:
         return (logs - logs.detach().amax(-1, keepdim=True)).exp() * scale
 
     def keys(k: Tensor, mask: Tensor | None, before: Tensor | None) -> Features:
-        # Masked before the exponential, which may overflow at padding.
+        # Mask before the exponential, which may overflow at padding.
         logs = fill_masked(log_features(k, w), mask, -torch.inf)
-        # Finite where there is no key yet, since -inf - -inf is NaN.
+        # Keep the level finite where there is no key yet, since -inf - -inf is NaN.
         largest = logs.detach().amax(-1).clamp(min=torch.finfo(logs.dtype).min)
         if before is not None:
             largest = torch.maximum(largest, before)
@@ -144,7 +144,7 @@ def favor_map(w: Tensor) -> FeatureMap:
 
 
 def relu_map(w: Tensor) -> FeatureMap:
-    """phi(x)_m = max(0, w_m . x') + 1e-3, the kernel that the paper calls generalised attention.
+    """phi(x)_m = max(0, w_m . x') + 1e-3, called generalised attention in the Performer paper.
 
     Args:
         w: (F, D), from `orthogonal_features`.

@@ -1,8 +1,8 @@
-"""Flash attention: the softmax of scores that are never all in memory, in plain PyTorch.
+"""Flash attention in plain PyTorch: softmax attention that never holds all scores in memory.
 
-For dot products `fused_attention` computes the same in one torch kernel, faster. This version also
-avoids T x S memory where that kernel cannot: with dropout, with a bias that learns, and with a
-score that has a hidden layer.
+For dot products `fused_attention` computes the same faster, in one torch kernel. This version also
+avoids T x S memory where that kernel cannot: with dropout, with a learnt bias, and with a score
+that has a hidden layer.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,12 @@ from seq2seq.functional.softmax import upcast
 from seq2seq.functional.tile_scores import AdditiveScore, DotScore, TileScore
 from seq2seq.functional.tiles import Tiles, TileSize, Tiling, take_sentences
 
-# The fastest sizes measured on a CPU, for few heads and for many.
+# The fastest sizes measured on a CPU, with few heads as well as with many.
 BLOCK_Q, BLOCK_K = 128, 512
-# Of a hidden layer, what stays in a core's second cache; and what keeps other devices busy.
+# Elements of a hidden layer that fit into the L2 cache of a CPU core (CACHED), and enough elements
+# to keep other devices busy (CHUNK).
 ADDITIVE_BLOCK_Q, CACHED, CHUNK = 32, 2**19, 2**24
-# A smaller hidden layer is faster written out and kept for the gradient.
+# If the hidden layer has at most this many elements, it is faster to keep it for the gradient.
 FEW_ELEMENTS = 2**22
 
 
@@ -41,21 +42,22 @@ def flash_attention(
 ) -> Tensor:
     """softmax(scale q k^T + bias) v, one tile of scores at a time, forward and backward.
 
-    What is kept for the gradient grows with T + S, not with T S. Sums run in float32 at least.
+    The memory kept for the gradient grows with T + S, not with T S. Sums are in float32 at least.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
         scale: factor of the scores; 1 / sqrt(D) for scaled dot products.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
         bias: terms added to the scores, broadcastable to (B, H, T, S); it may need a gradient.
-        causal: the queries are the last T of S positions, and each reads itself and what is before
-            it.
+        causal: True if the queries are the last T of S positions, and each reads only itself and
+            earlier positions.
         dropout: probability of dropping a weight; pass 0 outside training.
         block_q: queries of a tile.   block_k: keys of a tile.
-        kernels: other code for the same formulas, which cuts tiles of its own; None = torch.
+        kernels: another implementation of the same formulas, which ignores these sizes of tiles;
+            None = torch.
 
-    Returns: (B, H, T, M), zeros for a query that may attend to nothing. It can be differentiated
-        once.
+    Returns: (B, H, T, M), zeros for a query that may attend to nothing. The result can be
+        differentiated only once.
     Raises: ValueError if shapes disagree, G does not divide H, or a block is empty.
     Source: Dao et al. 2022, arXiv:2205.14135; Milakov, Gimelshein 2018, arXiv:1805.02867.
     """
@@ -84,17 +86,17 @@ def flash_additive_attention(
 ) -> Tensor:
     """softmax_j(u . tanh(wq_i + wk_j) + bias) v, one tile of the hidden layer at a time.
 
-    Neither T x S x A nor T x S numbers are ever held, forward or backward; what is kept for the
-    gradient grows with T + S. Sums run in float32 at least.
+    Neither T x S x A nor T x S numbers are ever held, forward or backward; the memory kept for the
+    gradient grows with T + S. Sums are in float32 at least.
 
     Args:
         wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
         v: (B, G, S, M), G divides H.
-        mask, bias, causal, dropout, kernels: arguments of `flash_attention`.
-        max_elements: elements of the hidden layer in a tile of one query and key or more; None
-            takes the fastest.
+        mask, bias, causal, dropout, kernels: same as in `flash_attention`.
+        max_elements: most elements of the hidden layer in a tile (a tile has at least one query and
+            one key); None = the fastest number.
 
-    Returns and raises: as `flash_attention`.
+    Returns and raises: same as `flash_attention`.
     Source: Bahdanau et al. 2015, arXiv:1409.0473; Dao et al. 2022, arXiv:2205.14135.
     """
     sizes = check("B H T A, B H S A, H A, B G S M", wq=wq, wk=wk, u=u, v=v)
@@ -110,34 +112,34 @@ def flash_additive_attention(
 
 
 def use_flash_additive(wq: Tensor, wk: Tensor) -> bool:
-    """True if `flash_additive_attention` is the fastest for these (B, H, T, A) and (B, H, S, A).
+    """True if `flash_additive_attention` is fastest for wq (B, H, T, A) and wk (B, H, S, A).
 
-    Measured on CPUs only. A single query, as in a step of an RNN, has a hidden layer no larger than
-    the keys: computing it again costs more than reading it.
+    This was measured on CPUs only. A single query, as in a step of an RNN, has a hidden layer no
+    larger than the keys: reading it costs less than computing it again.
     """
     T = wq.shape[2]
     return wq.device.type == "cpu" and T > 1 and T * wk.numel() > FEW_ELEMENTS
 
 
 def draw_seed(dropout: float) -> int:
-    """The seed of the dropout, from torch's generator, whose seed so reproduces everything."""
+    """Draw the seed of the dropout from torch's generator, so that `manual_seed` fixes it too."""
     return int(torch.randint(2**62, ())) if dropout > 0 else 0
 
 
 class FlashInputs(NamedTuple):
-    """The inputs of attention, of one type; with u the score is additive, else a dot product."""
+    """Inputs of attention, all of one type. With u the score is additive, else a dot product."""
 
     tiling: Tiling
     q: Tensor
     k: Tensor
     v: Tensor
     u: Tensor | None
-    bias: Tensor | None  # with four axes, as the mask
+    bias: Tensor | None  # four axes, like the mask
     mask: Tensor | None
 
 
 class FlashSlopes(NamedTuple):
-    """The gradients of the inputs; those of u and of the bias are in the type of sums."""
+    """Gradients of the inputs; those of u and the bias are in the wider type used for sums."""
 
     q: Tensor
     k: Tensor
@@ -149,14 +151,14 @@ class FlashSlopes(NamedTuple):
 class FlashKernels(NamedTuple):
     """The two functions that compute attention and its gradient."""
 
-    # out (B, H, T, M), and lse (B, H, T, 1) in the type of sums
+    # Returns out (B, H, T, M), and lse (B, H, T, 1) in the type of sums.
     attend: Callable[[FlashInputs], tuple[Tensor, Tensor]]
-    # from out, lse and the gradient of out; a learnt bias gets a gradient
+    # Takes out, lse and the gradient of out, and True if the bias needs a gradient.
     differentiate: Callable[[FlashInputs, Outputs, bool], FlashSlopes]
 
 
 def attend_in_tiles(given: FlashInputs, kernels: FlashKernels) -> Tensor:
-    """Attention by `kernels` from inputs of any types and any broadcastable bias and mask."""
+    """Attention by `kernels`, for inputs of mixed types and any broadcastable bias and mask."""
     tiling, q, k, v, u, bias, mask = given
     shape = (*q.shape[:3], k.shape[2])
     mask, bias = with_four_axes("mask", mask, shape), with_four_axes("bias", bias, shape)
@@ -167,7 +169,7 @@ def attend_in_tiles(given: FlashInputs, kernels: FlashKernels) -> Tensor:
 
 
 class Flash(torch.autograd.Function):
-    """Attention whose gradient computes the weights again, from the inputs, out and lse alone."""
+    """Attention whose gradient recomputes the weights from the inputs, `out` and `lse`."""
 
     @staticmethod
     def forward(ctx: Any, kernels: FlashKernels, tiling: Tiling, *tensors: Any) -> Tensor:
@@ -195,7 +197,7 @@ class Flash(torch.autograd.Function):
 
 
 def attend_by_tiles(given: FlashInputs) -> tuple[Tensor, Tensor]:
-    """`online_softmax` of some sentences at a time."""
+    """Attention by `online_softmax`, a few sentences at a time."""
     tiling, q, k, v, u, _, _ = given
     out = q.new_empty(*q.shape[:3], v.shape[3])
     lse = upcast(q.new_empty(0)).new_empty(*q.shape[:3], 1)
@@ -231,12 +233,12 @@ TILES = FlashKernels(attend_by_tiles, differentiate_by_tiles)
 
 
 def score_of(scale: float, u: Tensor | None, du: Tensor | None, dtype: torch.dtype) -> TileScore:
-    """The dot product, or with u an additive score, whose gradient is added to du."""
+    """A dot product if u is None, else an additive score that adds the gradient of u to `du`."""
     return DotScore(scale) if u is None else AdditiveScore(u.to(dtype), du)
 
 
 def fold_inputs(score: TileScore, q: Tensor, k: Tensor, v: Tensor) -> Inputs:
-    """Inputs (B, heads, ...) with the query heads beside the key head that they read."""
+    """Reshape inputs (B, heads, ...) so that query heads are grouped by the key head they read."""
     G = k.shape[1]
     return Inputs(score, fold(q, G), fold(k, G)[:, 0], fold(v, v.shape[1])[:, 0])
 
@@ -250,7 +252,7 @@ def tiles_of(part: slice, given: FlashInputs) -> Tiles:
 
 
 def with_four_axes(name: str, x: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
-    """A bias or mask with four axes. Raises: ValueError if it does not broadcast to `shape`."""
+    """Give a bias or mask four axes. Raises: ValueError if it does not broadcast to `shape`."""
     if x is None:
         return None
     if x.dim() > 4 or any(

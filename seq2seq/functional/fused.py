@@ -1,4 +1,4 @@
-"""Dot-product attention through torch's fused kernel, with that kernel's traps handled."""
+"""Dot-product attention through torch's fused kernel, working around its pitfalls."""
 
 from contextlib import nullcontext
 
@@ -25,19 +25,18 @@ def fused_attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """softmax(scale q k^T + bias) v in one kernel that never returns the weights, and usually never
-    holds them.
+    """softmax(scale q k^T + bias) v in one kernel, which usually never holds the full weights.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
         scale: factor of the scores; 1 / sqrt(D) for scaled dot products.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
-        bias: terms added to the scores, broadcastable to (B, H, T, S). On a CPU, a bias that needs
-            a gradient falls back to a kernel that holds T x S weights.
-        causal: the queries are the last T of S positions, and each reads itself and what is before
-            it.
-        dropout: probability of dropping a weight; pass 0 outside training. On a CPU, a value above
-            0 falls back to a kernel that holds T x S weights.
+        bias: terms added to the scores, broadcastable to (B, H, T, S). On a CPU, torch handles a
+            bias that needs a gradient with a kernel that holds T x S weights.
+        causal: True if the queries are the last T of S positions, and each reads only itself and
+            earlier positions.
+        dropout: probability of dropping a weight; pass 0 outside training. On a CPU, torch handles
+            a value above 0 with a kernel that holds T x S weights.
 
     Returns: (B, H, T, M), zeros for a query that may attend to nothing.
     Raises: ValueError if shapes disagree, or G does not divide H.
@@ -45,8 +44,8 @@ def fused_attention(
     """
     sizes = check("B H T D, B G S D, B G S M", q=q, k=k, v=v)
     T, S = sizes["T"], sizes["S"]
-    # The kernel's own `is_causal` aligns the first query with the first key, so it is right for T =
-    # S only; and it excludes a mask. A single last query sees everything.
+    # The kernel's own `is_causal` aligns the first query with the first key, so it is right only if
+    # T = S; and it cannot be combined with a mask. A single query, the last, sees all keys.
     square = causal and T == S and mask is None and bias is None
     if causal and T > 1 and not square:
         mask = intersect_masks(mask, causal_mask(T, S, S - T, device=q.device))
@@ -55,16 +54,16 @@ def fused_attention(
     dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)
     inner = dtype
     if device == "cpu" and torch.is_grad_enabled() and q.requires_grad:
-        # The CPU kernel's backward pass in bfloat16 is up to 20 times slower than in float32 at the
-        # lengths of sentences, and slower at any length.
+        # At the lengths of sentences, the backward pass of the CPU kernel in bfloat16 is up to 20
+        # times slower than in float32, and it is slower at any length.
         inner = torch.promote_types(dtype, torch.float32)
     if bias is not None:
-        # The kernel takes one mask: numbers to add, where -inf gives no weight.
+        # The kernel takes a single mask. With a bias it holds numbers to add; -inf hides a key.
         bias = bias.to(inner).view((1,) * (4 - bias.dim()) + bias.shape)
         mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
     D, M = sizes["D"], sizes["M"]
     if D != M:
-        # On a CPU, two different widths fall back to a kernel that holds T x S weights.
+        # On a CPU, torch handles different widths with a kernel that holds T x S weights.
         q, k, v = (pad(x, (0, max(D, M) - x.shape[-1])) for x in (q, k, v))
     grouped = sizes["G"] != sizes["H"]
     if device == "cuda" and grouped and mask is not None:

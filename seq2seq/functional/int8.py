@@ -1,26 +1,27 @@
-"""Rounding to integers of -127 ... 127, each row with a scale of its own: x ~ integers * scale."""
+"""Rounding to integers from -127 to 127, with a scale for each row: x ~ integers * scale."""
 
 import torch
 from torch import Tensor
 
 LEVELS = 127
-TINY = torch.tensor(1e-30)  # the scale of a row of zeros: its inverse is still a finite float32
-SCALE_BITS = 17  # of the scales of a matrix: with the 7 of an integer, the 24 of a float32
+TINY = torch.tensor(1e-30)  # the scale of a row of zeros; its inverse is still a finite float32
+SCALE_BITS = 17  # bits of a matrix's scales: with the 7 of an integer they fit the 24 of a float32
 
 
 def quantize_rows(x: Tensor, scale: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Each row rounded to 255 levels, without gradients: x (R, K) -> integers (R, K) int8, scales
-    (R, 1) float32.
+    """Round each row to 255 levels, without gradients.
 
     Args:
-        scale: scale of all rows; what is beyond 127 of it is cut. 0: each row has its own, the
-            largest magnitude / 127, and |x - integers * scale| <= scale / 2 up to rounding.
+        x: (R, K).
+        scale: scale of all rows; values beyond 127 times the scale are clipped. 0: each row has its
+            own scale, its largest magnitude / 127, and |x - integers * scale| <= scale / 2 up to
+            rounding.
 
-    The scale of a row with an infinity or a NaN is not finite, and neither is any result of that
-    row.
+    Returns: integers (R, K) int8, and scales (R, 1) float32. If a row has an infinity or a NaN, its
+        scale is not finite, and neither is anything computed from it.
     """
     x = x.detach().float()
-    buffer = x.abs()  # written again: a second buffer of this size would not fit into the cache
+    buffer = x.abs()  # reused below: a second buffer of this size would not fit into the cache
     if scale:
         scales = buffer.mul_(0).sum(-1, keepdim=True) + scale
     else:
@@ -30,11 +31,12 @@ def quantize_rows(x: Tensor, scale: float = 0.0) -> tuple[Tensor, Tensor]:
 
 
 def quantize_matrix(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """As `quantize_rows`, with scales of 17 bits: weight (..., O, K) -> integers int8, scale
-    (..., O, 1) float32.
+    """Like `quantize_rows`, for a weight (..., O, K), with scales that are rounded to 17 bits.
 
-    Their products with the integers are exact, so `integers * scale` rounded again gives the same
-    integers and scales, to the bit.
+    The products `integers * scale` are therefore exact in float32, and quantizing them again gives
+    the same integers and scales, bit for bit.
+
+    Returns: integers int8 in the shape of the weight, and scales (..., O, 1) float32.
     """
     weight = weight.detach().float()
     buffer = weight.abs()

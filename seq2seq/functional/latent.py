@@ -1,7 +1,7 @@
-"""Latent attention: keys and values are linear maps of one narrow vector a token.
+"""Latent attention: keys and values are linear maps of one narrow vector per token.
 
-Letters beside the common ones: C width of the latent, Dn of the part of a head that no position
-turns, Dr of the part that is turned, D = Dn + Dr.
+Additional letters: C width of the latent; Dn width of the part of a head that is not rotated by
+positions, Dr of the part that is, D = Dn + Dr.
 """
 
 import torch
@@ -16,9 +16,9 @@ from seq2seq.functional.softmax import causal_mask, explicit_attention, intersec
 
 
 def rms_norm(x: Tensor, gain: Tensor, eps: float = 1e-6) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * gain over the last axis, in float32 at least.
+    """x / sqrt(mean(x^2) + eps) * gain over the last axis, computed in float32 at least.
 
-    Returns: in the shape and type of `x`.
+    Returns: a tensor in the shape and type of `x`.
     Source: Zhang and Sennrich 2019, arXiv:1910.07467.
     """
     wide = upcast(x)
@@ -39,25 +39,27 @@ def latent_attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention to keys [Wk_h c_j; r_j] and values Wv_h c_j, where only [c_j; r_j] was kept.
+    """Attention to keys [Wk_h c_j; r_j] and values Wv_h c_j, computed from the latents [c_j; r_j].
 
         expanded: e_ij = q_i . [Wk c_j; r_j] / sqrt(D)               out_i = sum_j a_ij Wv c_j
         absorbed: e_ij = [Wk^T qn_i; qr_i] . [c_j; r_j] / sqrt(D)    out_i = Wv sum_j a_ij c_j
 
-    Both are one formula. Expanded makes the keys and values of every head; absorbed moves their
-    maps to the query and to the output, so that all heads read the same latents.
+    Both forms give the same result. The expanded form makes the keys and values of every head; the
+    absorbed form applies Wk to the query and Wv to the output, so that all heads read the same
+    latents.
 
     Args:
         q: [qn; qr], (B, H, T, Dn + Dr).
         latent: [c; r], (B, 1, S, C + Dr); r is the part of the key that all heads share.
         wk: (H, Dn, C).   wv: (H, M, C).
-        absorbed: form to compute; see `absorbing_is_cheaper`.
-        fused: whether to compute the expanded form by `fused_attention`, and the absorbed form by
-            `decode_attention` for a few queries. For many queries the absorbed form always writes
-            its weights out: with one key head that is a single product for all queries.
+        absorbed: True for the absorbed form; see `absorbing_is_cheaper`.
+        fused: True to compute the expanded form by `fused_attention`, and the absorbed form by
+            `decode_attention` if there are few queries. With many queries the absorbed form always
+            holds its weights: with one key head they are a single product for all queries.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
         bias: terms added to the scores, broadcastable to (B, H, T, S).
-        causal: the queries are the last T of S positions.
+        causal: True if the queries are the last T of S positions, and each reads only itself and
+            earlier positions.
         dropout: probability of dropping a weight; pass 0 outside training.
 
     Returns: out (B, H, T, M), and the weights before dropout (B, H, T, S), None if fused.
@@ -96,16 +98,16 @@ def latent_attention(
 
 
 def absorb(q: Tensor, wk: Tensor) -> Tensor:
-    """The query [qn; qr] of a key as the query [Wk^T qn; qr] of its latent: (B, H, T, C + Dr)."""
+    """Turn the query [qn; qr] into a query of the latents, [Wk^T qn; qr]: (B, H, T, C + Dr)."""
     still, turned = q.tensor_split([wk.shape[1]], dim=-1)
     return torch.cat((torch.einsum("bhtn,hnc->bhtc", still, wk), turned), dim=-1)
 
 
 def expand(latent: Tensor, wk: Tensor, wv: Tensor) -> tuple[Tensor, Tensor]:
-    """Every head's keys [Wk c; r], (B, H, S, Dn + Dr), and values Wv c, (B, H, S, M)."""
+    """Make every head's keys [Wk c; r], (B, H, S, Dn + Dr), and values Wv c, (B, H, S, M)."""
     H = wk.shape[0]
     c, shared = latent.tensor_split([wk.shape[2]], dim=-1)
-    # One product for all heads each.
+    # One product for the keys of all heads, and one for the values.
     k, v = (
         linear(c[:, 0], weight.flatten(0, 1)).unflatten(-1, (H, -1)).transpose(1, 2)
         for weight in (wk, wv)
@@ -118,9 +120,10 @@ def expand(latent: Tensor, wk: Tensor, wv: Tensor) -> tuple[Tensor, Tensor]:
 def absorbing_is_cheaper(T: int, S: int, C: int, widths: int) -> bool:
     """True if the absorbed form takes fewer multiplications, and no more memory.
 
-    A head expanded makes S (Dn + M) C for keys and values, then T S (Dn + M) to read them; absorbed
-    T (Dn + M) C for queries and outputs, then 2 T S C. The cost of Dr is left out.
-    Absorbed holds T S weights where expanded holds S (Dn + M) keys and values.
+    Per head, the expanded form takes S (Dn + M) C multiplications to make keys and values, and
+    T S (Dn + M) to read them. The absorbed form takes T (Dn + M) C for queries and outputs, and
+    2 T S C to read the latents. The cost of Dr is left out. The absorbed form holds T S weights
+    where the expanded form holds S (Dn + M) keys and values.
 
     Args:
         widths: Dn + M.

@@ -1,10 +1,9 @@
-"""Linear attention: the softmax replaced by a product of features.
+"""Linear attention: the softmax is replaced by a product of features.
 
     out_i = phi(q_i)^T S / (phi(q_i)^T z + eps),   S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
-Letters beside those of the package: F features, C tokens of a chunk. Features, sums and
-denominators are float32 at least, also under autocast. Source of all: Katharopoulos et al. 2020,
-arXiv:2006.16236.
+Additional letters: F features, C tokens of a chunk. Features, sums and denominators are float32 at
+least, also under autocast. Source: Katharopoulos et al. 2020, arXiv:2006.16236.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,24 +18,24 @@ from seq2seq.functional.scores import run_checkpointed
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import upcast
 
-# Tokens whose weights are written out at once in the causal form, so that the weights of a chunk
-# (C x C) and the sums before it (F x M) have about the same size.
+# Tokens of a chunk, whose weights the causal form holds at once. With this number the weights of a
+# chunk (C x C) and the sums before it (F x M) have about the same size.
 CHUNK = 64
-# Tokens whose features are held at once. In training, longer sequences recompute theirs for the
-# gradient: features take most of the memory, and memory that is not soon reused costs more time
-# than recomputation.
+# Tokens whose features are held at once. For longer sequences, training recomputes the features for
+# the gradient: they would take most of the memory, and memory that is not soon reused costs more
+# time than the recomputation.
 SEGMENT = 1024
 
 
 class Sums(NamedTuple):
-    """The sums over keys that a query reads: S and z, which are total * exp(level)."""
+    """The sums S and z over keys that a query reads, stored as total * exp(level)."""
 
     total: Tensor  # (B, H, F, M + 1): S, and z as its last column
     level: Tensor | None = None  # (B, H, 1); None = 0
 
 
 def key_sums(phi: FeatureMap, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Sums:
-    """S and z over all keys.
+    """The sums S and z over all keys.
 
     Args:
         phi: the feature map.
@@ -85,16 +84,16 @@ def causal_linear_attention(
     mask: Tensor | None = None,
     before: Sums | None = None,
 ) -> tuple[Tensor, Sums]:
-    """The outputs of T queries that each see the keys up to their own; `before` has the sums over
-    earlier tokens.
+    """The outputs of T queries, each of which sees the keys up to its own position.
 
-    So it is the form of training and, with the sums it returned last, the step of decoding.
+    In training it is called once for all tokens; a step of decoding passes the sums that the
+    previous step returned.
 
     Args:
         phi: the feature map.
         q, k: (B, H, T, D).   v: (B, H, T, M).
         mask: mask of the keys, (B, T), True = real token.
-        before: sums over the earlier tokens; None = there are none.
+        before: sums over the earlier tokens; None if there are no earlier tokens.
 
     Returns: (B, H, T, M), float32 at least; and the sums including these tokens.
     """
@@ -117,14 +116,15 @@ def causal_linear_attention(
 def linear_weights(
     phi: FeatureMap, q: Tensor, k: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
-    """The weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps), written out: for display,
-    not for computing.
+    """The full weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps).
+
+    They are meant for display; computing the outputs does not need them.
 
     Args:
         phi: the feature map.
         q: (B, H, T, D).   k: (B, H, S, D).
         mask: mask of the keys, (B, S), True = real token.
-        causal: T = S, and a query sees the keys up to its own.
+        causal: True if T = S and each query sees the keys up to its own position.
 
     Returns: (B, H, T, S), float32 at least.
     """
@@ -140,7 +140,7 @@ def linear_weights(
 
 
 def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
-    """Sums with the keys of one more segment: k (B, H, S, F), v (B, H, S, M)."""
+    """The sums `before` plus those of one more segment: k (B, H, S, F), v (B, H, S, M)."""
     end = None if k.level is None else k.level[:, :, -1:]
     with torch.autocast(v.device.type, enabled=False):
         total = rescale(k.values, k.level, end).transpose(-2, -1) @ append_ones(v)
@@ -152,18 +152,19 @@ def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
 def causal_segment(
     q: Tensor, k: Features, v: Tensor, before: Sums | None, eps: float
 ) -> tuple[Tensor, Sums]:
-    """`causal_linear_attention` of one segment, whose features fit in memory.
+    """`causal_linear_attention` for one segment, whose features fit in memory.
 
-    Weights are written out inside chunks; earlier chunks are read from sums. The result is the same
-    for any chunk size.
+    The weights inside a chunk are computed; earlier chunks are read through their sums. The result
+    is the same for any chunk size.
 
     Args:
-        q, k: (B, H, T, F); keys not below the level of `before`.   v: (B, H, T, M).
+        q, k: features (B, H, T, F); no level of a key is below the level of `before`.
+        v: (B, H, T, M).
     """
     T = v.shape[2]
     C = min(CHUNK, T)
     queries, keys, values = (split_chunks(x, C) for x in (q, k.values, append_ones(v)))
-    level = start = end = None  # of every key; before and at the end of every chunk
+    level = start = end = None  # levels of every key, before every chunk and at its end
     if k.level is not None:
         level = split_chunks(k.level[..., None], C, mode="replicate").squeeze(-1)  # (B, H, n, C)
         end = level[..., -1:]
@@ -190,7 +191,7 @@ def causal_products(q: Tensor, k: Tensor, level: Tensor | None) -> Tensor:
     products = q @ k.transpose(-2, -1)
     if level is None:
         return products.tril()
-    # Not from keys at the level of the chunk's end: a large key would wipe out the earlier ones.
+    # If all keys were at the level of the chunk's end, a large key would underflow earlier ones.
     gap = level[..., None, :] - level[..., None]
     past = torch.ones_like(gap, dtype=torch.bool).tril()
     return products * gap.masked_fill(~past, -torch.inf).exp()
@@ -210,7 +211,7 @@ def prefix_sums(
     """
     total = sums.new_zeros(sums.shape[:2] + sums.shape[3:]) if first is None else first
     past = []
-    # Unbound, not indexed: the gradient of an index is as large as all chunks.
+    # `unbind` instead of indices: the gradient of each index would be as large as all chunks.
     for chunk, added in enumerate(sums.unbind(2)):
         past.append(total)
         if start is not None and end is not None:
@@ -220,17 +221,17 @@ def prefix_sums(
 
 
 def rescale(x: Tensor, at: Tensor | None, to: Tensor | None) -> Tensor:
-    """x (..., T, F) moved from levels `at` (..., T) `to` levels that are not below them."""
+    """Change the levels of x (..., T, F) from `at` (..., T) to `to`, which must not be lower."""
     return x if at is None or to is None else x * (at - to).exp()[..., None]
 
 
 def normalize(seen: Tensor, eps: float) -> Tensor:
-    """Sums over their denominator, the last column: (..., T, M + 1) -> (..., T, M)."""
+    """Divide sums by their denominator, the last column: (..., T, M + 1) -> (..., T, M)."""
     return seen[..., :-1] / (seen[..., -1] + eps)[..., None]
 
 
 def append_ones(v: Tensor) -> Tensor:
-    """(..., S, M) -> (..., S, M + 1): a column of ones sums the keys beside the values."""
+    """Append a column of ones, which sums the keys: (..., S, M) -> (..., S, M + 1)."""
     v = upcast(v)
     return torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
 
@@ -240,20 +241,20 @@ def level_of(sums: Sums | None) -> Tensor | None:
 
 
 def split_chunks(x: Tensor, size: int, mode: str = "constant") -> Tensor:
-    """(B, H, T, F) -> (B, H, n, size, F), padded with zeros or, `replicate`, the last token."""
+    """(B, H, T, F) -> (B, H, n, size, F), padded with zeros, or by `replicate` the last token."""
     missing = -x.shape[2] % size
     padded = pad(x, (0, 0, 0, missing), mode) if missing else x
     return torch.unflatten(padded, 2, (-1, size))
 
 
 def segments(*tensors: Tensor, mask: Tensor | None = None) -> Iterator[tuple[Any, ...]]:
-    """Tensors (B, H, T, width) and a mask (B, T) or None, SEGMENT tokens at a time."""
+    """Split tensors (B, H, T, width) and a mask (B, T) or None into segments of SEGMENT tokens."""
     parts = [x.split(SEGMENT, dim=2) for x in tensors]
     masks = [None] * len(parts[0]) if mask is None else mask.split(SEGMENT, dim=1)
-    # The gradient of a split is assembled once, that of each slice at full size.
+    # `split` instead of slices: the gradient of each slice would have the full size.
     return zip(*parts, masks, strict=True)
 
 
 def compute_segment(function: Callable[..., Any], tokens: int, *inputs: Any) -> Any:
-    """function(*inputs), recomputed for the gradient if there are further segments."""
+    """function(*inputs), recomputed for the gradient if there is more than one segment."""
     return function(*inputs) if tokens <= SEGMENT else run_checkpointed(function, *inputs)

@@ -1,7 +1,7 @@
-"""Attention to nearby keys: page-local and windowed, without a T x S tensor.
+"""Attention to nearby keys, page-local and windowed, without a T x S tensor.
 
-Queries are cut into blocks, and each block reads one stretch of keys around it, so that scores are
-(B, H, blocks, Q, W) with a fixed Q and W: time and memory grow with T, not with T S.
+Queries are cut into blocks, and each block reads a fixed number of keys around it. Scores are
+(B, H, blocks, Q, W) with fixed Q and W, so that time and memory grow with T, not with T S.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import masked_softmax, upcast
 
-# What is added to scores, from the distance j - i of key j and query i: (C, Q, W) -> (C, H, Q, W).
+# Terms to add to scores, computed from the distances j - i: (C, Q, W) -> (C, H, Q, W).
 Bias = Callable[[Tensor], Tensor | None]
 
-# A block of windowed queries is at least this long: small products are inefficient.
+# Least number of queries in a block of windowed attention: small products are inefficient.
 MIN_BLOCK = 32
 
 
 class Keys(NamedTuple):
-    """Keys with their values, at positions start, start + 1, ..."""
+    """Keys and values of the tokens at positions start, start + 1, ..."""
 
     k: Tensor  # (B, H, S, D)
     v: Tensor  # (B, H, S, M)
@@ -35,19 +35,19 @@ class SoftmaxOptions(NamedTuple):
     """Options of the softmax over the keys that a query reads."""
 
     scale: float  # factor of the scores
-    bias: Bias | None = None  # added to them
+    bias: Bias | None = None  # terms added to the scores
     dropout: float = 0.0  # probability of dropping a weight; 0 outside training
     need_weights: bool = False  # also return the weights before dropout: T x S numbers
 
 
 class Blocks(NamedTuple):
-    """A division of T queries, the last of S positions, into C blocks, and the keys of each block.
+    """Division of T queries, the last of S positions, into C blocks, and the keys of each block.
 
-    Block c has the queries c Q ... (c + 1) Q - 1, and reads W keys: its own positions, `back`
-    before them and `ahead` after them.
+    Block c has the queries c Q ... (c + 1) Q - 1, and reads W keys: those at its own positions, at
+    `back` positions before them and at `ahead` positions after them.
     """
 
-    size: int  # Q
+    size: int  # Q, queries of a block
     back: int
     ahead: int
 
@@ -63,24 +63,25 @@ class Blocks(NamedTuple):
         return pad(x, (0, 0, front, after)).unfold(2, width, self.size)
 
     def visible(self, keys: Keys, queries: int, causal: bool) -> Tensor:
-        """A mask of the keys that exist, are not padding and, if `causal`, are not after the query:
-        (B, 1, C, 1 or Q, W).
+        """Mask of the keys that a query may read: (B, 1, C, 1 or Q, W).
+
+        A key must exist and not be padding and, if `causal`, must not come after the query.
         """
         real = self.keys(key_mask(keys)[:, None, :, None], queries)
         return real & (self.distance(real.device) <= 0) if causal else real
 
     def query_positions(self, start: int, queries: int, device: torch.device) -> Tensor:
-        """The positions of queries, the first at `start`: (C, Q, 1)."""
+        """Positions of the queries, of which the first is at `start`: (C, Q, 1)."""
         end = start + queries + -queries % self.size
         return torch.arange(start, end, device=device).view(-1, self.size, 1)
 
     def distance(self, device: torch.device) -> Tensor:
-        """j - i of key j and query i, the same in every block: (1, Q, W)."""
+        """Distances j - i from query i to key j, the same in every block: (1, Q, W)."""
         key = torch.arange(-self.back, self.size + self.ahead, device=device)
         return key - torch.arange(self.size, device=device)[None, :, None]
 
     def scatter(self, weights: Tensor, queries: int, keys: int) -> Tensor:
-        """The weights of blocks, (B, H, C, Q, W), as those of all keys, (B, H, T, S)."""
+        """Place the weights of blocks, (B, H, C, Q, W), in a full matrix, (B, H, T, S)."""
         *_, C, Q, W = weights.shape
         block = torch.arange(C, device=weights.device)[:, None, None]
         column = block * Q + torch.arange(W, device=weights.device)
@@ -90,7 +91,7 @@ class Blocks(NamedTuple):
         return pad(padded.flatten(2, 3)[:, :, :queries], (-front, -after))
 
     def _margins(self, queries: int, keys: int) -> tuple[int, int]:
-        """Zeros to add before and after the keys; negative: keys that no block reads."""
+        """Number of zeros to add before and after the keys; if negative, keys to remove."""
         return self.back - (keys - queries), self.ahead + -queries % self.size
 
 
@@ -104,26 +105,26 @@ def page_local_attention(
     form: Literal["joint", "per_page", "mean"] = "joint",
     causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Query i of page I = i // P reads the keys of the pages J with |I - J| <= radius.
+    """Attention of query i, in page I = i // P, to the keys of the pages J with |I - J| <= radius.
 
         joint     softmax over all visible keys at once
-        per_page  sum_J softmax_J(scale q_i K_J^T) V_J, each page normalised alone
-        mean      the same, divided by the number of pages with a visible key
+        per_page  sum_J softmax_J(scale q_i K_J^T) V_J, where each page is normalised separately
+        mean      as per_page, divided by the number of pages with a visible key
 
     Args:
         q: (B, H, T, D), at the last T positions of the keys.
-        keys: keys and values from any position on, including all that a query may read.
+        keys: keys and values; they may start at any position but include all that a query may read.
         how: options of the softmax; its bias is called with the distances within one block.
-        page: P, in tokens. Pages begin at multiples of P, wherever `keys` start.
-        radius: pages to each side.
-        causal: a query reads only itself and what stands before it.
+        page: P, in tokens. Pages begin at multiples of P, even if `keys` starts elsewhere.
+        radius: number of pages to read on each side.
+        causal: True if a query reads only itself and earlier positions.
 
     Returns: out (B, H, T, M), weights (B, H, T, start + S) or None.
     """
     sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
     T, S = sizes["T"], sizes["S"]
     end = keys.start + S
-    skipped = (end - T) % page  # tokens of the first query's page that stand before it
+    skipped = (end - T) % page  # earlier tokens in the page of the first query
     radius = min(radius, (end - 1) // page)
     if skipped + T <= page:  # a sentence of one page, or a decoding step
         blocks = Blocks(T, radius * page + skipped, page - skipped - T)
@@ -145,7 +146,7 @@ def page_local_attention(
 
 
 def softmax_by_page(scores: Tensor, visible: Tensor, page: int, form: str) -> Tensor:
-    """The weights of page-local attention: scores (..., Q, W), W whole pages; see there."""
+    """Weights of `page_local_attention` from scores (..., Q, W), where W is a number of pages."""
     if form == "joint":
         return masked_softmax(scores, visible)
     visible = visible.unflatten(-1, (-1, page))
@@ -159,18 +160,18 @@ def softmax_by_page(scores: Tensor, visible: Tensor, page: int, form: str) -> Te
 def window_attention(
     q: Tensor, keys: Keys, first: Keys, how: SoftmaxOptions, *, radius: int, causal: bool = False
 ) -> tuple[Tensor, Tensor | None]:
-    """One softmax for query i over the keys j with |i - j| <= radius and the global keys, each key
-    once.
+    """Attention of query i to the keys j with |i - j| <= radius and to the global keys.
+
+    There is one softmax over all of them, and a global key within the window counts once.
 
     Args:
         q: (B, H, T, D), at the last T positions of `keys`.
-        keys: keys and values from any position on, including all within the window of a query.
-        first: F global keys, at positions 0 ... F - 1, which may stand in `keys` too; F may
-            be 0.
-        how: its bias is called with the distances within one block, and from all queries to the
-            global keys.
-        radius: r, of the window, to each side.
-        causal: a query reads only itself and what stands before it.
+        keys: keys and values; they may start at any position but include the window of each query.
+        first: F global keys, at positions 0 ... F - 1, which may also be in `keys`; F may be 0.
+        how: options of the softmax; its bias is called with the distances within one block, and
+            with those from all queries to the global keys.
+        radius: r, number of keys in the window on each side.
+        causal: True if a query reads only itself and earlier positions.
 
     Returns: out (B, H, T, M), weights (B, H, T, start + S) or None.
     Source: Beltagy et al. 2020, arXiv:2004.05150.
@@ -204,11 +205,11 @@ def window_blocks(queries: int, keys: int, radius: int, causal: bool) -> Blocks:
     size = max(radius, MIN_BLOCK)
     if queries > size:
         return Blocks(size, radius, 0 if causal else radius)
-    return Blocks(queries, min(radius, keys - queries), 0)  # no key is after these
+    return Blocks(queries, min(radius, keys - queries), 0)  # no key comes after these queries
 
 
 def key_mask(keys: Keys) -> Tensor:
-    """The mask of keys, (B, S); all True if they have none."""
+    """The mask of the keys, (B, S); all True if `keys.mask` is None."""
     if keys.mask is not None:
         return keys.mask
     B, _, S, _ = keys.k.shape
@@ -216,14 +217,15 @@ def key_mask(keys: Keys) -> Tensor:
 
 
 def hide_first(first: int, keys: Keys) -> Keys:
-    """The keys without those at positions 0 ... first - 1."""
+    """Mask the keys at positions 0 ... first - 1."""
     place = keys.start + torch.arange(keys.k.shape[2], device=keys.k.device)
     return keys._replace(mask=key_mask(keys) & (place >= first))
 
 
 def add_bias(scores: Tensor, bias: Bias | None, distance: Tensor) -> Tensor:
-    """Scores (B, H, C, Q, W) in float32 at least, with the bias of their distances, (1, Q, W) or
-    (C, Q, W).
+    """Add the bias of the distances, (1, Q, W) or (C, Q, W), to scores (B, H, C, Q, W).
+
+    Returns: the sums, float32 at least.
     """
     scores = upcast(scores)
     added = None if bias is None else bias(distance)  # (1 or C, H, Q, W)

@@ -1,4 +1,4 @@
-"""Attention to a sequence that was compressed along its length: Linformer."""
+"""Compression of keys and values along their length, for Linformer."""
 
 import torch
 from torch import Tensor
@@ -7,14 +7,14 @@ from seq2seq.functional.shapes import check
 
 
 def project_length(x: Tensor, projection: Tensor, mask: Tensor | None = None) -> Tensor:
-    """R learnt mixtures of all positions: y_r = sum_s P_rs x_s over the real s.
+    """Compress S positions to R learnt mixtures: y_r = sum_s P_rs x_s over the real tokens s.
 
-    A masked position counts as zero and changes nothing; zeroing the input of the projection that
-    made x would leave its bias.
+    Padding is masked here, in x itself: if the input of the linear map that makes x were zeroed
+    instead, the bias of that map would remain.
 
     Args:
         x: keys or values, (B, G, S, D).
-        projection: P, (G, R, N), or (1, R, N) for all heads; of its N columns the first S are read.
+        projection: P, (G, R, N), or (1, R, N) for all heads. Only its first S columns are used.
         mask: bool, (B, S), True = real token; None = all are real.
 
     Returns: (B, G, R, D).
@@ -30,5 +30,5 @@ def project_length(x: Tensor, projection: Tensor, mask: Tensor | None = None) ->
         )
     if mask is not None:
         x = x.masked_fill(~mask[:, None, :, None], 0)
-    # One product a head over all sentences; a broadcast matmul would copy P for each of them.
+    # One product per head for all sentences; a broadcast matmul would copy P for each sentence.
     return torch.einsum("grs,bgsd->bgrd", projection[:, :, : sizes["S"]], x)

@@ -1,8 +1,8 @@
-"""LSH attention, among tokens whose queries hash to the same bucket: its definition, with T x T
-weights, and the same by sorting, in memory that grows with T.
+"""LSH attention, between tokens whose queries hash to the same bucket.
 
-Letters beside those of the package: R rounds of hashing, m tokens of a chunk, C chunks, W keys that
-a chunk reads (2 m, or 3 m where it also reads the chunk after it).
+There are two forms: one with T x T weights, which defines it, and one by sorting, whose memory
+grows with T. Additional letters: R rounds of hashing, m tokens of a chunk, C chunks, W keys that a
+chunk reads (2 m, or 3 m if it also reads the chunk after it).
 """
 
 import itertools
@@ -17,8 +17,8 @@ from seq2seq.functional.scores import dot
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import causal_mask, masked_softmax, upcast
 
-# Elements of keys and values that are laid out at once: 16 MiB of float32. Larger blocks are
-# allocated by the system and freed each time, which takes longer than computing with them.
+# Elements of keys and values that are gathered at once: 16 MiB of float32. Larger blocks would be
+# allocated and freed by the operating system each time, which takes longer than the computation.
 MAX_ELEMENTS = 2**22
 
 
@@ -32,14 +32,14 @@ def unit_vectors(x: Tensor) -> Tensor:
 
 @torch.no_grad()
 def hash_buckets(x: Tensor, rotations: Tensor) -> Tensor:
-    """The bucket of each vector: argmax [x R ; -x R], the random direction that it is nearest to.
+    """The bucket of each vector: argmax [x R ; -x R], the nearest of the random directions.
 
-    Vectors at a small angle share a bucket more often than others; their lengths do not matter. Of
-    equal maxima the first wins. It has no gradient.
+    The smaller the angle between two vectors, the more often they share a bucket; their lengths do
+    not matter. Of equal maxima the first wins. There is no gradient.
 
     Args:
         x: (B, H, T, D), hashed in float32 at least.
-        rotations: R, normally distributed, (R, H, D, buckets / 2).
+        rotations: normally distributed directions R, (R, H, D, buckets / 2).
 
     Returns: integers from 0 to buckets - 1, (B, H, R, T).
     Source: Andoni et al. 2015, arXiv:1509.02897; Kitaev et al. 2020, arXiv:2001.04451.
@@ -54,20 +54,21 @@ def hash_buckets(x: Tensor, rotations: Tensor) -> Tensor:
 def rounds_seen(
     buckets: Tensor, chunk: int, *, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
-    """The number of rounds in which each query sees each key: the definition, for small T.
+    """Number of rounds in which each query sees each key: the definition, for small T.
 
-    In a round the tokens of a bucket are in order of position, and every m of them are a chunk: a
-    token with c real tokens before it in its bucket is in chunk c // m. It sees the others of its
-    bucket in its chunk and the one before; with `causal` only earlier tokens, else also the chunk
-    after its own. It sees itself once if it sees no other token in any round, else not at all.
+    In each round the tokens of a bucket are put in order of position and cut into chunks of m: a
+    token with c real tokens before it in its bucket is in chunk c // m. It sees the other tokens of
+    its bucket that are in its own chunk or the one before. With `causal` it sees only the earlier
+    ones of these; otherwise it also sees the chunk after its own. A token sees itself, once, only
+    if it sees no other token in any round.
 
-    So a token's chunk follows from the tokens before it, and padding never counts.
+    The chunk of a token thus depends only on the tokens before it, and never on padding.
 
     Args:
         buckets: (B, H, R, T), from `hash_buckets`.
         chunk: m.
         mask: (B, T), True = real.
-        causal: no token sees a later one.
+        causal: True if no token sees a later one.
 
     Returns: integers, (B, H, T, T).
     """
@@ -97,8 +98,9 @@ def lsh_weights(
     bias: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """a_ij = n_ij e^(e_ij) / sum_j n_ij e^(e_ij), n the `rounds_seen`: the weights of
-    `lsh_attention`, whose arguments these are.
+    """Weights of `lsh_attention`, which has the same arguments.
+
+        a_ij = n_ij e^(e_ij) / sum_j n_ij e^(e_ij),   n from `rounds_seen`
 
     Returns: (B, H, T, T) in the type of `q`.
     """
@@ -112,21 +114,21 @@ def lsh_weights(
 
 
 class BucketLayout(NamedTuple):
-    """The tokens of a round sorted by bucket and position, each bucket in chunks of its own."""
+    """The tokens of a round, sorted by bucket and position; no chunk is shared by two buckets."""
 
-    tokens: Tensor  # (B, H, C, m): the token in each slot; T = none
-    slots: Tensor  # (B, H, T): the slot of each token, of the C m
-    joined: Tensor  # (B, H, C): whether the chunk before it holds the same bucket
-    alone: Tensor  # (B, H, T): whether the token sees only itself; undefined for padding
+    tokens: Tensor  # (B, H, C, m): the token in each slot; T = the slot is empty
+    slots: Tensor  # (B, H, T): the slot of each token, from 0 to C m - 1
+    joined: Tensor  # (B, H, C): True if the chunk before this one holds the same bucket
+    alone: Tensor  # (B, H, T): True if the token sees only itself; undefined for padding
 
 
 def sort_into_chunks(
     buckets: Tensor, num_buckets: int, chunk: int, mask: Tensor | None, causal: bool
 ) -> BucketLayout:
-    """Sort tokens by (bucket, position), buckets (B, H, T), and give every bucket whole chunks.
+    """Sort tokens by (bucket, position) and start every bucket (B, H, T) with a new chunk.
 
-    There are `max_chunks` chunks, so that no size depends on the hashes. Padding has a bucket after
-    all others, which no token reads.
+    There are always `max_chunks` chunks, so that no size depends on the hashes. Padding gets a
+    bucket of its own after all others, which no token reads.
     """
     T, device = buckets.shape[-1], buckets.device
     here = torch.arange(T, device=device).expand_as(buckets)
@@ -136,7 +138,7 @@ def sort_into_chunks(
         buckets, index = buckets.masked_fill(hidden, num_buckets), here.masked_fill(hidden, T)
     ordered, order = buckets.sort(dim=-1, stable=True)
     borders = torch.arange(num_buckets + 2, device=device).repeat(*buckets.shape[:-1], 1)
-    starts = torch.searchsorted(ordered, borders)  # of every bucket, and the end of the last
+    starts = torch.searchsorted(ordered, borders)  # start of every bucket, and end of the last one
     sizes = starts.diff()
     chunks = (sizes + chunk - 1) // chunk
     ends = chunks.cumsum(-1)
@@ -146,19 +148,19 @@ def sort_into_chunks(
     slots, alone = (torch.zeros_like(x).scatter(-1, order, x) for x in (slots, alone))
     C = max_chunks(T, num_buckets + (mask is not None), chunk)
     tokens = here.new_full((*buckets.shape[:-1], C * chunk), T).scatter(-1, slots, index)
-    # A bucket begins where the chunks of those before it end, and the first at 0.
+    # A bucket begins where the chunks of earlier buckets end; the first one begins at 0.
     begins = here.new_zeros((*buckets.shape[:-1], C + 1), dtype=torch.bool).scatter(-1, ends, True)
     begins[..., 0] = True
     return BucketLayout(tokens.unflatten(-1, (C, chunk)), slots, ~begins[..., :C], alone)
 
 
 def max_chunks(T: int, num_buckets: int, chunk: int) -> int:
-    """Chunks that T tokens in `num_buckets` buckets need at most: if each ends with one token."""
+    """Most chunks that T tokens in `num_buckets` buckets need: each bucket ends with one token."""
     return (T + num_buckets * (chunk - 1)) // chunk
 
 
 def count_scores(T: int, num_buckets: int, chunk: int, causal: bool) -> int:
-    """Scores that `lsh_attention` computes in a round, per head."""
+    """Number of scores that `lsh_attention` computes in a round, per head."""
     chunk = max(1, min(chunk, T))
     return max_chunks(T, num_buckets, chunk) * chunk * (2 if causal else 3) * chunk
 
@@ -176,31 +178,32 @@ def lsh_attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Softmax attention of every token to those that it sees by `rounds_seen`.
+    """Softmax attention of every token to the tokens that it sees, as defined by `rounds_seen`.
 
         out_i = sum_r e^(z_ir - z_i) sum_(j seen in round r) e^(e_ij - z_ir) v_j,
         z_ir = logsumexp_(j seen in round r) e_ij,   z_i = logsumexp_r z_ir
 
-    A key that is seen in two rounds counts twice. A token that sees no other gets its own value.
+    A key that is seen in two rounds counts twice. A token that sees no other token gets its own
+    value.
 
     Args:
         q, k: queries and keys of the same tokens, (B, H, T, D).   v: (B, H, T, M).
-        buckets: numbers below `num_buckets`, (B, H, R, T).
+        buckets: bucket numbers below `num_buckets`, (B, H, R, T).
         chunk: m.
         mask: (B, T), True = real.
-        bias: terms added to the scores of keys at the distances j - i = 1 - T ... T - 1,
+        bias: terms added to the scores, one for each distance j - i = 1 - T ... T - 1,
             (H, 2 T - 1).
-        causal: no token sees a later one.
+        causal: True if no token sees a later one.
         dropout: probability of dropping a weight; pass 0 outside training.
 
     Returns: (B, H, T, M), zeros for padding.
-    Source: Kitaev et al. 2020, arXiv:2001.04451, with chunks counted inside a bucket, and without
-    their division by the number of rounds in which a key is seen.
+    Source: Kitaev et al. 2020, arXiv:2001.04451, except that chunks are counted inside a bucket and
+    weights are not divided by the number of rounds in which a key is seen.
     """
     sizes = check("B H T D, B H T D, B H T M, B H R T", q=q, k=k, v=v, buckets=buckets)
     T = sizes["T"]
     chunk = max(1, min(chunk, T))  # a longer chunk holds the whole sentence
-    # One round at a time, so that queries, keys and values are copied for one round only.
+    # One round at a time, so that only one round's copies of queries, keys and values are held.
     layouts = [sort_into_chunks(one, num_buckets, chunk, mask, causal) for one in buckets.unbind(2)]
     answers = [attend_round(q, k, v, one, bias, causal, dropout) for one in layouts]
     alone = torch.stack([one.alone for one in layouts], dim=-1)  # (B, H, T, R)
@@ -221,9 +224,9 @@ def attend_round(
     causal: bool,
     dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    """The softmax attention of one round.
+    """Softmax attention of one round.
 
-    Returns: out (B, H, T, M), zeros for a token that sees no other, and z (B, H, T).
+    Returns: out (B, H, T, M), zeros for a token that sees no other, and the logsumexp z (B, H, T).
     """
     T, chunk = q.shape[2], layout.tokens.shape[-1]
     at = layout.tokens.flatten(2).clamp(max=T - 1)  # (B, H, C m); empty slots read the last token
@@ -244,15 +247,15 @@ def attend_round(
 
 
 def gather_tokens(x: Tensor, at: Tensor) -> Tensor:
-    """x (B, H, T, D) at the places (B, H, n) -> (B, H, n, D)."""
+    """Take the tokens of x (B, H, T, D) at indices (B, H, n): (B, H, n, D)."""
     B, H, T, D = x.shape
     rows = torch.arange(B * H, device=x.device).view(B, H, 1) * T + at
     return x.reshape(-1, D).index_select(0, rows.flatten()).view(*at.shape, D)
 
 
 def neighbour_chunks(x: Tensor, causal: bool) -> list[Tensor]:
-    """The chunks that each of the chunks (X, m, ...) reads: the one before, itself, and unless
-    `causal` the one after.
+    """The chunks that each chunk of x (X, m, ...) reads: the one before it, itself and, unless
+    `causal`, the one after it.
     """
     empty = torch.zeros_like(x[:1])
     before, after = torch.cat((empty, x[:-1])), torch.cat((x[1:], empty))
@@ -260,7 +263,7 @@ def neighbour_chunks(x: Tensor, causal: bool) -> list[Tensor]:
 
 
 def chunk_mask(layout: BucketLayout, causal: bool) -> Tensor:
-    """A mask of the W keys of its chunk that each slot sees, (B H C, m, W)."""
+    """Mask of the keys that each slot sees among the W keys of its chunk, (B H C, m, W)."""
     T, m = layout.slots.shape[-1], layout.tokens.shape[-1]
     taken = neighbour_chunks((layout.tokens < T).view(-1, m), causal)
     joined = layout.joined.view(-1, 1)
@@ -272,8 +275,13 @@ def chunk_mask(layout: BucketLayout, causal: bool) -> Tensor:
 
 
 def chunk_bias(bias: Tensor | None, at: Tensor, chunk: int, causal: bool) -> Tensor:
-    """The `bias` (H, 2 T - 1) of the distances from the tokens of each chunk to those it reads:
-    tokens (B, H, C m) -> (B H C, m, W), or zeros that broadcast.
+    """Bias of the scores between the tokens of each chunk and the tokens that it reads.
+
+    Args:
+        bias: terms for all distances, (H, 2 T - 1).
+        at: token in each slot, (B, H, C m).
+
+    Returns: (B H C, m, W), or zeros that broadcast to it if there is no bias.
     """
     B, H, _ = at.shape
     tokens = at.reshape(-1, chunk)

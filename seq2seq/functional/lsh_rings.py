@@ -1,7 +1,8 @@
-"""The memory of a decoder with hashed attention: the last two chunks of every bucket and round.
+"""Decoder memory of LSH attention: the last two chunks of every bucket in every round.
 
-Letters as in `lsh`. A token with c tokens before it in its bucket reads the last of them, from
-number (c // m - 1) m to c - 1: a ring of 2 m slots a bucket holds all that can still be read.
+The letters are those of `lsh`. A token with c tokens before it in its bucket reads the most recent
+of these, numbers (c // m - 1) m to c - 1. A ring of 2 m slots per bucket therefore holds all tokens
+that can still be read.
 """
 
 from typing import NamedTuple
@@ -15,25 +16,25 @@ from seq2seq.functional.softmax import explicit_attention
 
 
 class Rings(NamedTuple):
-    """The state of N rows, of a size that does not grow with the length."""
+    """The rings of N rows, whose size does not grow with the length."""
 
     keys: Tensor  # (N, H, R, buckets, 2 m, D)
     values: Tensor  # (N, H, R, buckets, 2 m, M)
     positions: Tensor  # (N, H, R, buckets, 2 m), integers
-    counts: Tensor  # (N, H, R, buckets), integers: tokens so far
+    counts: Tensor  # (N, H, R, buckets), integers: tokens written so far
 
 
 class Near(NamedTuple):
-    """The tokens near another one: the W = R 2 m slots of its buckets."""
+    """The contents of a token's buckets: W = R 2 m slots."""
 
     keys: Tensor  # (N, H, W, D)
     values: Tensor  # (N, H, W, M)
     positions: Tensor  # (N, H, W + 1), the token itself last
-    seen: Tensor  # (N, H, W): whether the slot holds a token of its chunk or the one before
+    seen: Tensor  # (N, H, W): True if the slot holds a token of its chunk or the one before
 
 
 def empty_rings(k: Tensor, v: Tensor, rounds: int, num_buckets: int, chunk: int) -> Rings:
-    """Rings that hold nothing yet, for keys (N, H, T, D) and values (N, H, T, M) like these."""
+    """Make empty rings for keys (N, H, T, D) and values (N, H, T, M) of these shapes and types."""
     size = (*k.shape[:2], rounds, num_buckets, 2 * chunk)
     positions = torch.zeros(size, dtype=torch.long, device=k.device)
     return Rings(
@@ -45,7 +46,7 @@ def empty_rings(k: Tensor, v: Tensor, rounds: int, num_buckets: int, chunk: int)
 
 
 def read_rings(rings: Rings, buckets: Tensor) -> Near:
-    """The tokens near the next one, whose buckets (N, H, R) are from `hash_buckets`."""
+    """Read the buckets (N, H, R) of the next token, which `hash_buckets` returned."""
     slots = rings.keys.shape[-2]
     chunk = slots // 2
     ring = ring_index(buckets, rings)
@@ -54,8 +55,8 @@ def read_rings(rings: Rings, buckets: Tensor) -> Near:
         for x in rings[:3]
     )
     count = rings.counts.gather(-1, buckets[..., None])  # (N, H, R, 1)
-    # The last token written to a slot is this far after the start of the current chunk, or 2 m less
-    # than that, before it.
+    # `turn` is the distance of a slot from the first slot of the current chunk, around the ring.
+    # The last token written to the slot has that place in this chunk, or one 2 m earlier.
     turn = (torch.arange(slots, device=buckets.device) - count // chunk * chunk) % slots
     seen = torch.where(turn < chunk, turn < count % chunk, count >= chunk)
     here = rings.counts[:, :, 0].sum(-1, keepdim=True)  # (N, H, 1)
@@ -68,7 +69,7 @@ def read_rings(rings: Rings, buckets: Tensor) -> Near:
 
 
 def write_rings(rings: Rings, k: Tensor, v: Tensor, buckets: Tensor) -> None:
-    """Put a token, k (N, H, D) and v (N, H, M), into its buckets (N, H, R), in place."""
+    """Write a token, k (N, H, D) and v (N, H, M), to its buckets (N, H, R), in place."""
     count = rings.counts.gather(-1, buckets[..., None])
     slots = rings.keys.shape[-2]
     slot = (ring_index(buckets, rings) * slots + count[..., 0] % slots).flatten()
@@ -80,7 +81,7 @@ def write_rings(rings: Rings, k: Tensor, v: Tensor, buckets: Tensor) -> None:
 
 
 def ring_index(buckets: Tensor, rings: Rings) -> Tensor:
-    """The flat indices of the rings of buckets (N, H, R), over all rows, heads and rounds."""
+    """Flat indices, over all rows, heads and rounds, of the rings of these buckets (N, H, R)."""
     first = torch.arange(buckets.numel(), device=buckets.device).view_as(buckets)
     return first * rings.counts.shape[-1] + buckets
 
@@ -88,8 +89,10 @@ def ring_index(buckets: Tensor, rings: Rings) -> Tensor:
 def attend_near(
     q: Tensor, v: Tensor, near: Near, *, bias: Tensor | None = None, dropout: float = 0.0
 ) -> Tensor:
-    """The attention of a token to what is near it: one softmax over all rounds, where a key seen in
-    two rounds counts twice; to itself if there is nothing.
+    """Attention of a token to the contents of its buckets.
+
+    There is one softmax over all rounds, in which a key seen in two rounds counts twice. A token
+    that sees no other gets its own value.
 
     Args:
         q: (N, H, D).   v: the token's value, (N, H, M).

@@ -1,4 +1,4 @@
-"""Luong's local attention: each query reads a window of the source around its centre."""
+"""Luong's local attention: each query reads a window of the source around a centre."""
 
 import torch
 from torch import Tensor
@@ -11,13 +11,14 @@ from seq2seq.functional.softmax import attend, intersect_masks, masked_softmax, 
 
 
 def predict_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tensor:
-    """p = S sigmoid(vp . tanh(Wp q)): the position in the source that a query predicts.
+    """The position in the source that each query predicts: p = S sigmoid(vp . tanh(Wp q)).
 
-    In float32 at least, also under autocast: bfloat16 cannot tell neighbours apart beyond 256.
+    It is computed in float32 at least, also under autocast: beyond 256, bfloat16 cannot tell
+    neighbouring positions apart.
 
     Args:
         q: (B, H, T, D).   wp: (H, A, D).   vp: (H, A).
-        lengths: S, real keys of each row, (B,).
+        lengths: number of real keys S of each row, (B,).
 
     Returns: (B, H, T), each in [0, S].
     Source: Luong et al. 2015, arXiv:1508.04025.
@@ -44,16 +45,16 @@ def local_attention(
         a_s = softmax of e_s over the visible keys of the window      (local-m)
         a_s = that times exp(-(s - p)^2 / (2 (radius / 2)^2))         (local-p: `gaussian`)
 
-    The product is not normalised again. As in the paper, both kinds read the window alone: the
-    softmax does not run over the whole row. The window is a mask and gives p no gradient; the
-    Gaussian does.
+    The product is not normalised again. As in the paper, the softmax of both kinds runs over the
+    window only. The window is a mask, which gives p no gradient; the Gaussian does.
 
     Args:
         scores: e, (B, H, T, S), from any function of `functional.scores`.
         v: (B, G, S, M), G divides H.
-        centres: p, broadcastable to (B, H, T); keys stand at 0 ... S - 1.
-        radius: D of the paper, at least 1.
-        gaussian: whether to multiply by the Gaussian, 1 at p and exp(-2) at the window's ends.
+        centres: p, broadcastable to (B, H, T); the keys are at positions 0 ... S - 1.
+        radius: D in the paper, at least 1.
+        gaussian: True to multiply by the Gaussian, which is 1 at p and exp(-2) at the window's
+            ends.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
         dropout: probability of dropping a weight; pass 0 outside training.
 

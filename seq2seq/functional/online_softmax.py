@@ -1,6 +1,6 @@
 """The online softmax: attention that reads every score once, tile by tile, and its gradient.
 
-It knows nothing of what a score is; see `tile_scores`.
+The score functions are in `tile_scores`.
 """
 
 from typing import NamedTuple
@@ -14,16 +14,16 @@ from seq2seq.functional.tiles import Tiles, take_tile
 
 
 class Inputs(NamedTuple):
-    """Queries, keys and values of N key heads, B times those of a sentence."""
+    """Queries, keys and values of the N key heads of all B sentences together."""
 
     score: TileScore
-    q: Tensor  # (N, n, T, D): the n query heads that share a key head stand side by side
+    q: Tensor  # (N, n, T, D): the n query heads that share a key head are next to each other
     k: Tensor  # (N, S, D)
-    v: Tensor  # (B * G, S, M); fewer heads than k if the keys of each query head are its own
+    v: Tensor  # (B * G, S, M); fewer heads than k if each query head has its own keys
 
 
 class Outputs(NamedTuple):
-    """Of the forward pass, as the gradient needs them: each (B * G, H / G, T, ...)."""
+    """Results of the forward pass that the gradient needs, each (B * G, H / G, T, ...)."""
 
     out: Tensor
     lse: Tensor  # log sum_j exp e_ij, of width 1
@@ -33,8 +33,8 @@ class Outputs(NamedTuple):
 def online_softmax(inputs: Inputs, tiles: Tiles) -> tuple[Tensor, Tensor]:
     """Softmax attention that reads every score once, in any order.
 
-    For the keys read so far it keeps their highest score m, l = sum_j exp(e_ij - m) and
-    acc = sum_j exp(e_ij - m) v_j. A higher m scales both by exp(m - m_new).
+    It keeps the highest score m of the keys read so far, and the sums l = sum_j exp(e_ij - m) and
+    acc = sum_j exp(e_ij - m) v_j. When m rises, both sums are multiplied by exp(m - m_new).
 
     Returns: out = acc / l, (B * G, H / G, T, M), and lse = m + log l, -inf for a query without any
         key, (B * G, H / G, T, 1).
@@ -61,7 +61,7 @@ def online_softmax(inputs: Inputs, tiles: Tiles) -> tuple[Tensor, Tensor]:
                 p.mul_(keep)
             acc.mul_(fade).baddbmm_(p, v[:, columns])
             m = m_new
-        # l is 0 without any key, and at least 1 with one: its highest score adds exp(0).
+        # l is 0 if there was no key, else at least 1: the highest score adds exp(0).
         out[:, :, rows] = acc.div_(l.clamp(min=1)).view_as(out[:, :, rows])
         lse[:, :, rows] = m.add_(l.log_()).view_as(lse[:, :, rows])
     return out, lse
@@ -76,9 +76,10 @@ def gradient(
         de_ij = p_ij (dout_i . v_j - delta_i)
 
     Args:
-        dbias: zeros in the shape of the bias, to which its gradient is added; None = it needs none.
+        dbias: zeros in the shape of the bias, to which its gradient is added; None if the bias
+            needs no gradient.
 
-    Returns: the gradients of q, k and v. Those of its parameters stay with the score.
+    Returns: the gradients of q, k and v. The score keeps the gradients of its own parameters.
     """
     score, q, k, v = inputs
     buffer, other_buffer = tiles.new_buffer(q, score.width), tiles.new_buffer(q, 1)
@@ -111,12 +112,13 @@ def gradient(
 
 
 def fold(x: Tensor, groups: int) -> Tensor:
-    """(B, H, T, W) -> (B * G, H / G, T, W), float32 at least: query heads beside their key head."""
+    """Group heads by their key head: (B, H, T, W) -> (B * G, H / G, T, W), float32 at least."""
     return upcast(x).reshape(x.shape[0] * groups, x.shape[1] // groups, *x.shape[2:])
 
 
 def take_rows(x: Tensor, rows: slice) -> Tensor:
-    """A block of queries, (B * G, H / G, T, W) -> (B * G, H / G * rows, W): the query heads of a
-    group become further queries of its key head.
+    """Take a block of queries: (B * G, H / G, T, W) -> (B * G, H / G * rows, W).
+
+    The query heads of a group become more queries of its key head.
     """
     return x[:, :, rows].flatten(1, 2)

@@ -1,6 +1,7 @@
-"""Weights without a softmax, from before attention: for demonstrations and comparisons.
+"""Weights from before attention, without a softmax, for demonstrations and comparisons.
 
-(B, H, T, S) each, for `functional.attend`; a masked key, and a query without keys, get 0.
+Each function returns weights (B, H, T, S) for `functional.attend`. Masked keys, and all keys of a
+query that sees none, get 0.
 """
 
 import torch
@@ -12,11 +13,11 @@ from seq2seq.functional.shapes import check
 def normalise(similarities: Tensor, mask: Tensor | None = None) -> Tensor:
     """Similarities divided by their sum: the weights of Nadaraya-Watson regression.
 
-    Those of exp(e) are softmax(e), so for the Gaussian kernel both normalisers agree. Scores that
-    may be negative have no such weights.
+    For similarities exp(e) the result is softmax(e), so that both agree for the Gaussian kernel.
+    Scores that may be negative cannot be normalised in this way.
 
     Args:
-        similarities: (B, H, T, S), none below 0.
+        similarities: (B, H, T, S), all at least 0.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
 
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
@@ -28,7 +29,7 @@ def normalise(similarities: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def uniform(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The same weight for every visible key: the mean, which depends on neither query nor key.
+    """The same weight for every visible key, whatever the query and the key.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, C).
@@ -39,15 +40,16 @@ def uniform(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def nearest(q: Tensor, k: Tensor, count: int, mask: Tensor | None = None) -> Tensor:
-    """1 / count for the `count` visible keys nearest to the query, 0 for others: the weights of
-    nearest-neighbour regression.
+    """Weights of nearest-neighbour regression: 1 / count for the `count` visible keys nearest to
+    the query, and 0 for all others.
 
-    Of keys equally near the earlier one is taken. A query that sees fewer takes all. Queries
-    and keys get no gradient: a small step changes no neighbour.
+    Of two keys at the same distance the earlier one is taken. A query that sees fewer keys takes
+    all of them. Queries and keys get no gradient, since a small change of either does not change
+    the neighbours.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.
-        count: neighbours, at least 1.
+        count: number of neighbours, at least 1.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
     """
     sizes = check("B H T D, B G S D", q=q, k=k)

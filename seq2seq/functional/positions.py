@@ -1,5 +1,5 @@
-"""The formulas of positions: rotary and sinusoidal embeddings, the biases of ALiBi and T5, and the
-scores of distances in Transformer-XL.
+"""Formulas of position schemes: rotary and sinusoidal embeddings, the biases of ALiBi and T5, and
+the distance scores of Transformer-XL.
 """
 
 import math
@@ -9,12 +9,13 @@ from torch import Tensor
 
 
 def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
-    """Turn the pair (x_i, x_{i + D/2}) by the angle p * base^(-2i/D), so that q . k depends on p_q
-    - p_k only.
+    """Rotate each pair (x_i, x_{i + D/2}) by the angle p * base^(-2i/D) at position p.
+
+    A product q . k then depends on p_q - p_k, not on the positions themselves.
 
     Args:
         x: (B, H, T, D), D even.
-        positions: (T,), or (B, T) where rows stand at different places.
+        positions: (T,), or (B, T) if rows are at different positions.
         base: ratio of the longest wavelength, 2 pi * base, to the shortest, 2 pi.
 
     Returns: (B, H, T, D) in the type of `x`; angles are float32 at least.
@@ -35,16 +36,16 @@ def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
 
 
 def sinusoid(positions: Tensor, dim: int, endpoint: bool = False) -> Tensor:
-    """A vector for each position: sin(p w_i) in the first half, cos(p w_i) in the second, w_i =
-    10000^(-2i/dim).
+    """A vector for each position p: sin(p w_i) in the first half, cos(p w_i) in the second, with
+    w_i = 10000^(-2i/dim).
 
     Args:
         positions: (...,) integers.
         dim: E; if it is odd, the last cosine is left out.
-        endpoint: w_i = 10000^(-2i/(dim - 2)) instead, whose last is 1/10000.
+        endpoint: True for w_i = 10000^(-2i/(dim - 2)) instead, so that the last w_i is 1/10000.
 
     Returns: (..., E), float32 (bfloat16 cannot tell position 256 from 257).
-    Source: Vaswani et al. 2017, arXiv:1706.03762, with the halves side by side instead of
+    Source: Vaswani et al. 2017, arXiv:1706.03762, with sines and cosines in two halves instead of
     interleaved.
     """
     half = torch.arange((dim + 1) // 2, device=positions.device, dtype=torch.float32)
@@ -53,11 +54,11 @@ def sinusoid(positions: Tensor, dim: int, endpoint: bool = False) -> Tensor:
 
 
 def distances(positions: Tensor, keys: int) -> Tensor:
-    """The distance of each key from its query, negative for a key before it.
+    """The distance from each query to each key, negative if the key comes first.
 
     Args:
         positions: positions of the queries, (T,) or (N, T).
-        keys: S; they stand at 0 ... S - 1.
+        keys: number of keys S, which are at positions 0 ... S - 1.
 
     Returns: j - i, (T, S) or (N, T, S).
     """
@@ -65,28 +66,28 @@ def distances(positions: Tensor, keys: int) -> Tensor:
 
 
 def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
-    """The slope of each head: 2^(-8h/H), h = 1 ... H.
+    """The ALiBi slope of each head: 2^(-8h/H), h = 1 ... H.
 
-    Where H is not a power of two, the slopes of the next lower power n come first, then every other
-    one of those for 2n, so that the new ones lie between the old.
+    If H is not a power of two, the slopes for the next lower power n come first, and then every
+    other slope for 2n, which lie between the slopes for n.
 
     Returns: (H,), float32.
     Source: Press et al. 2022, arXiv:2108.12409.
     """
     power = 2 ** (heads.bit_length() - 1)
-    # Made on the device: a Python list would be copied to the GPU each time.
+    # Computed on the device: a Python list would be copied to the GPU each time.
     head = torch.arange(heads, device=device)
     between = (2 * (head - power) + 1) / (2 * power)
     return torch.exp2(-8 * torch.where(head < power, (head + 1) / power, between))
 
 
 def alibi(distance: Tensor, heads: int) -> Tensor:
-    """-m_h |i - j|: a penalty in proportion to the distance, with a slope for each head.
+    """-m_h |i - j|: a penalty proportional to the distance, with a slope for each head.
 
     With a causal mask it is the paper's -m (i - j); without one it is symmetric.
 
     Args:
-        distance: j - i of key j and query i, (..., T, S); see `distances`.
+        distance: j - i from query i to key j, (..., T, S); see `distances`.
         heads: H.
 
     Returns: (..., H, T, S), float32.
@@ -97,33 +98,36 @@ def alibi(distance: Tensor, heads: int) -> Tensor:
 
 
 def distance_scores(q: Tensor, keys: Tensor, distance: Tensor) -> Tensor:
-    """The score of each query with the vector of each key's distance: q_i . r_{j - i}.
+    """The product of each query with the vector of the distance to each key: q_i . r_{j - i}.
 
-    A query meets a distance once, in one product with the vectors of all.
+    Each query is multiplied by the vectors of all distances, and the results are then gathered.
 
     Args:
         q: (N, H, T, D).
-        keys: r of the distances 1 - S, 2 - S, ...: (H, L, D). Those from L - S on share the last.
+        keys: vectors r of the distances 1 - S, 2 - S, ...: (H, L, D). All distances from L - S on
+            share the last vector.
         distance: j - i, between -S and S, (T, S) or (N, T, S).
 
     Returns: (N, H, T, S).
     Source: Dai et al. 2019, arXiv:1901.02860.
     """
-    # One product a head for all sentences: `@` would copy the keys for each.
+    # One product per head for all sentences: `@` would copy the keys for each sentence.
     scores = torch.einsum("nhtd,hld->nhtl", q, keys)
     index = (distance + distance.shape[-1] - 1).clamp(max=keys.shape[1] - 1).unsqueeze(-3)
     return scores.gather(-1, index.expand(*scores.shape[:-1], -1))
 
 
 def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:
-    """The class of a distance: near ones have a class each, far ones share wider and wider classes.
+    """The class of each distance: small distances each have their own class, and larger ones share
+    classes that become wider and wider.
 
-    With `both_sides`, keys at or before the query have the first half of the classes, keys after it
-    the second; without, a key after the query counts as distance 0.
+    With `both_sides`, keys at or before the query use the first half of the classes, and keys after
+    it the second half. Without it, a key after the query counts as distance 0.
 
     Args:
-        distance: j - i of key j and query i, integers of any shape.
+        distance: j - i from query i to key j, integers of any shape.
         starts: result of `bucket_starts`.
+        both_sides: True to distinguish keys before and after the query.
 
     Returns: classes from 0, in the shape of `distance`.
     Source: Raffel et al. 2020, arXiv:1910.10683.
@@ -135,12 +139,12 @@ def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:
 
 
 def bucket_starts(buckets: int, farthest: int) -> list[int]:
-    """The smallest distance of each class of one side but the first, whose smallest is 0.
+    """The smallest distance of each class on one side, except the first, which starts at 0.
 
-    Half of the classes are for single distances; the others grow geometrically up to `farthest`,
-    beyond which all is one class: with m single ones of n, class c > m begins where
-    m (farthest / m)^((c - m) / (n - m)) is reached. In integers, since a floating-point logarithm
-    may put a distance at a border on either side; it only says where to begin.
+    Half of the classes are for single distances. The others grow geometrically up to `farthest`,
+    beyond which there is only one class: if m of n classes are single, class c > m begins at
+    m (farthest / m)^((c - m) / (n - m)). Borders are found in integers, since floating point may
+    put a distance on the wrong side of a border; it only gives the start of the search.
     """
     single = buckets // 2
     starts = list(range(1, single + 1))

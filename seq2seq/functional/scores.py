@@ -1,6 +1,7 @@
 """Score functions e_ij = f(q_i, k_j): how well key j answers query i.
 
-Each takes its parameters as arguments, with a leading axis of heads, and returns (B, H, T, S).
+Each function takes its parameters as arguments, with a leading axis of heads, and returns
+(B, H, T, S).
 """
 
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from torch.utils.checkpoint import checkpoint
 from seq2seq.functional.shapes import check, check_head_groups
 from seq2seq.functional.softmax import upcast
 
-# Elements that a score with an axis beside T and S holds at once: 64 MiB of float32.
+# Most elements to hold at once for a score that needs another axis beside T and S: 64 MiB of
+# float32.
 MAX_ELEMENTS = 2**24
 
 
@@ -29,33 +31,33 @@ def dot(q: Tensor, k: Tensor, scale: float = 1.0) -> Tensor:
     """
     sizes = check("B H T D, B G S D", q=q, k=k)
     B, H, T, D, G = (sizes[letter] for letter in "BHTDG")
-    # -> (B, G, H / G * T, D): the query heads of a group are further queries of its key head
+    # -> (B, G, H / G * T, D): the query heads of a group count as more queries of its key head
     grouped = (q * scale).reshape(B, G, H // G * T, D)
     return (grouped @ k.transpose(-2, -1)).view(B, H, T, -1)
 
 
 def project_per_head(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A linear map for each head: (B, G, S, D) with W (H, A, D), b (H, A) -> (B, H, S, A), G
-    divides H.
+    """Apply a linear map for each head: x (B, G, S, D), weight (H, A, D), bias (H, A) ->
+    (B, H, S, A), where G divides H.
     """
     H, G = weight.shape[0], x.shape[1]
     check_head_groups(H, G)
     if G != H:
         x = x.repeat_interleave(H // G, dim=1)
-    # One product a head over all sentences; a broadcast matmul would copy the weights B times.
+    # One product per head for all sentences; a broadcast matmul would copy the weights B times.
     out = torch.einsum("bhsd,had->bhsa", x, weight)
     return out if bias is None else out + bias[:, None]
 
 
 def additive(wq: Tensor, wk: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS) -> Tensor:
-    """e = u . tanh(Wq q + Wk k + b), from the two projections already made.
+    """e = u . tanh(Wq q + Wk k + b), from the two projections Wq q and Wk k + b.
 
-    The projection of the keys (with b) does not depend on the query, so a decoder makes it once a
+    The projection of the keys does not depend on the query, so that a decoder computes it once per
     sentence.
 
     Args:
         wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
-        max_elements: limit of `score_in_chunks`; in all there are B H T S A.
+        max_elements: limit of `score_in_chunks`; the hidden layer has B H T S A elements.
 
     Returns: (B, H, T, S).
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
@@ -72,13 +74,13 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS
 def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) -> Tensor:
     """e = -w / 2 |q - k|^2, the logarithm of a Gaussian kernel of variance 1 / w around the query.
 
-    The difference itself is squared: |q|^2 + |k|^2 - 2 q . k loses all digits of a small distance
-    between two long vectors. |q|^2 is in the score of every key, so bfloat16 would have no digits
-    left to tell keys apart.
+    The difference itself is squared, because |q|^2 + |k|^2 - 2 q . k would lose all digits of a
+    small distance between two long vectors. The result is not in bfloat16, because the score of
+    every key includes |q|^2 and there would be no digits left to tell keys apart.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   w: (H,), above 0.
-        max_elements: limit of `score_in_chunks`; in all there are B H T S D.
+        max_elements: limit of `score_in_chunks`; the differences have B H T S D elements.
 
     Returns: (B, H, T, S), float32 at least.
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
@@ -95,10 +97,11 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) 
 
 
 def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
-    """-w / 2 |k|^2: with it, w q . k has the softmax of the Gaussian score, for |q|^2 cancels.
+    """The bias -w / 2 |k|^2 of each key, with which the dot product w q . k has the same softmax as
+    the `gaussian` score, since |q|^2 cancels.
 
-    So a kernel for dot products with a bias computes `gaussian`. The maximum is subtracted: it
-    cancels too, and a kernel in bfloat16 would round every bias to its precision.
+    A kernel for dot products with a bias can therefore compute it. The maximum is subtracted, which
+    cancels too: a kernel in bfloat16 would round a large bias too coarsely.
 
     Args:
         k: (B, G, S, D), G divides H.   w: (H,).
@@ -113,15 +116,15 @@ def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
 def score_in_chunks(
     score: Callable[[Tensor], Tensor], q: Tensor, each: int, max_elements: int = MAX_ELEMENTS
 ) -> Tensor:
-    """score(q), in chunks of queries that hold at most `max_elements` elements.
+    """score(q), computed in chunks of queries that hold at most `max_elements` elements.
 
-    A score with an axis beside T and S needs memory for all three. In training each chunk is
-    recomputed for its gradient, unless all queries fit in one.
+    It is for scores that need memory for another axis beside T and S. In training each chunk is
+    recomputed for its gradient, unless one chunk holds all queries.
 
     Args:
-        score: (B, H, T', D) -> (B, H, T', S), without randomness.
+        score: function (B, H, T', D) -> (B, H, T', S), without randomness.
         q: (B, H, T, D).
-        each: elements held for one query of one head.
+        each: number of elements held for one query of one head.
     """
     B, H, T, _ = q.shape
     rows = max(1, max_elements // max(1, B * H * each))
@@ -131,7 +134,7 @@ def score_in_chunks(
 
 
 def run_checkpointed(function: Callable[..., Any], *inputs: Any) -> Any:
-    """function(*inputs), without randomness; computed again for the gradient, if there is one."""
+    """function(*inputs), recomputed for the gradient if there is one. It must not be random."""
     if not torch.is_grad_enabled():
         return function(*inputs)
     return checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=False)

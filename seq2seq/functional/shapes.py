@@ -1,17 +1,16 @@
-"""Shape checks on entry to a function: documentation, check and error message in one line."""
+"""Shape checks at the start of a function, which also document the shapes."""
 
 from torch import Tensor
 
 
 def check(pattern: str, **tensors: Tensor) -> dict[str, int]:
-    """Compare tensors with named shapes and return the size of every letter.
+    """Check the shapes of tensors and return the size of every letter.
 
-    `check("B H T D, B G S D", q=q, k=k)` lists the expected shapes in the order of the
-    keywords.
+    `check("B H T D, B G S D", q=q, k=k)` lists the expected shapes in the order of the keywords.
 
     Returns: letter -> size.
-    Raises: ValueError naming the tensor, its shape and what was expected; also if there are heads H
-    and G, and G does not divide H.
+    Raises: ValueError if a tensor does not have the expected shape, or if there are letters H and G
+    and G does not divide H.
     """
     sizes: dict[str, int] = {}
     for (name, tensor), shape in zip(tensors.items(), pattern.split(","), strict=True):

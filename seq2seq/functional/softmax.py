@@ -1,5 +1,6 @@
-"""Softmax attention, written out: the reference that every faster path is tested against; with the
-float32 that it computes in and the causal masks that it obeys.
+"""Softmax attention with explicit weights: the reference that every faster path is tested against.
+
+Also the conversion to float32 that sums need, and causal masks.
 """
 
 import torch
@@ -17,10 +18,9 @@ def upcast(x: Tensor) -> Tensor:
 def masked_softmax(
     scores: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
 ) -> Tensor:
-    """Softmax over the last axis that gives a masked key, and every key of a query that sees none,
-    exactly 0.
+    """Softmax over the last axis with weight 0 for masked keys, also if all keys are masked.
 
-    The sum runs in float32 at least; a row that is masked everywhere has gradient 0, not NaN.
+    The sum is in float32 at least. If all keys of a query are masked, its gradient is 0, not NaN.
 
     Args:
         scores: (..., T, S).
@@ -34,14 +34,15 @@ def masked_softmax(
         wide = wide + bias.to(wide.dtype)
     if mask is None:
         return wide.softmax(-1).to(scores.dtype)
-    # The lowest finite number instead of -inf: a row of -inf has no softmax, and its gradient is
-    # NaN even where the result is replaced. The product with the mask then makes such a row zero.
+    # Fill with the lowest finite number instead of -inf: a row of -inf has no softmax, and its
+    # gradient would be NaN even if the result were replaced. The product with the mask makes such a
+    # row zero.
     wide = wide.masked_fill(~mask, torch.finfo(wide.dtype).min)
     return (wide.softmax(-1) * mask).to(scores.dtype)
 
 
 def attend(weights: Tensor, v: Tensor) -> Tensor:
-    """The weighted sums of values: (B, H, T, S) and (B, G, S, M) -> (B, H, T, M), in the type of v.
+    """Weighted sums of values: (B, H, T, S) and (B, G, S, M) -> (B, H, T, M), in the type of v.
 
     Weights may be of a wider type than v.
     """
@@ -59,7 +60,7 @@ def explicit_attention(
     bias: Tensor | None = None,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Attention from given scores: a_ij = softmax_j(e_ij), out_i = sum_j a_ij v_j.
+    """Attention from scores e: a_ij = softmax_j(e_ij), out_i = sum_j a_ij v_j.
 
     Args:
         scores: e, (B, H, T, S), from any function of `functional.scores`.
@@ -78,7 +79,7 @@ def explicit_attention(
 
 
 def intersect_masks(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """The intersection of two masks; None lets everything through."""
+    """The intersection of two masks; None hides nothing."""
     if mask is None or other is None:
         return other if mask is None else mask
     return mask & other
@@ -87,11 +88,11 @@ def intersect_masks(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
 def causal_mask(
     queries: int, keys: int, start: int = 0, *, device: torch.device | None = None
 ) -> Tensor:
-    """Query i, standing at position start + i, may read keys 0 ... start + i, itself included.
+    """Mask by which query i, at position start + i, may read the keys 0 ... start + i.
 
     Args:
-        queries: T.
-        keys: S.
+        queries: number of queries T.
+        keys: number of keys S.
         start: position of the first query.
 
     Returns: (T, S).
@@ -102,14 +103,14 @@ def causal_mask(
 
 
 def past_mask(positions: Tensor, queries: int, keys: int) -> Tensor:
-    """The last T of S tokens may read themselves and what stands before them.
+    """Mask by which the last T of S tokens may read themselves and all earlier tokens.
 
     Args:
-        positions: positions of the queries. (T,): all rows have the same length, and the last
-            query stands at the last key. (N, T): key j of a row is at position j; later keys do
-            not exist yet.
-        queries: T.
-        keys: S.
+        positions: positions of the queries. (T,): all rows have the same length, and the last query
+            is at the position of the last key. (N, T): key j of a row is at position j, and a query
+            may read the keys up to its own position.
+        queries: number of queries T.
+        keys: number of keys S.
 
     Returns: (T, S), or (N, 1, T, S).
     """

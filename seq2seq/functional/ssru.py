@@ -14,16 +14,16 @@ from seq2seq.functional.softmax import upcast
 
 
 def gated_means(x: Tensor, gate: Tensor, before: Tensor | None = None) -> Tensor:
-    """The state after each token: a running mean, whose gate says how much of the past stays.
+    """The state after each token: a running mean, whose gate is the share of the past that remains.
 
-    Two steps in a row are again one step, with the gate f_s f_t. So all states are made in log2(T)
-    rounds, in each of which a token takes in twice as many tokens before it (Hillis and Steele
-    1986). Gates are at most 1: nothing overflows, however long the sequence is.
+    Two consecutive steps can be combined into one, with the gate f_s f_t. All states are therefore
+    computed in log2(T) rounds, each of which doubles the number of tokens that a state covers
+    (Hillis and Steele 1986). Gates are at most 1, so that nothing overflows in a long sequence.
 
     Args:
         x: (N, T, E).
         gate: g, (N, T, E).
-        before: the state before the first token, (N, E); None = 0.
+        before: state before the first token, (N, E); None = 0.
 
     Returns: (N, T, E), float32 at least.
     """

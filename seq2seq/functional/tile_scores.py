@@ -1,4 +1,4 @@
-"""Score functions on one tile, with their gradients: what flash attention knows about a score."""
+"""Score functions for one tile of flash attention, with their gradients."""
 
 import math
 from typing import NamedTuple, Protocol
@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 class TilePair(NamedTuple):
-    """The queries and keys of a tile, or the gradients of both so far."""
+    """The queries and keys of a tile, or the gradients accumulated for them."""
 
-    q: Tensor  # (N, rows, D); of a dot product the query heads of a group are further rows
+    q: Tensor  # (N, rows, D); in a dot product the query heads of a group count as more rows
     k: Tensor  # (N, columns, D)
 
 
@@ -19,20 +19,24 @@ class TileScore(Protocol):
 
     @property
     def width(self) -> int:
-        """Numbers that it holds for each pair of a query and a key."""
+        """Number of buffer elements needed for each pair of a query and a key."""
 
     def compare(self, pair: TilePair, buffer: Tensor) -> Tensor:
-        """The scores of a tile, (N, rows, columns), with the help of a buffer of N * rows * columns
-        * width numbers.
+        """Compute the scores of a tile, (N, rows, columns).
+
+        Args:
+            pair: queries and keys of the tile.
+            buffer: working space of at least N * rows * columns * width elements.
         """
 
     def add_gradients(self, de: Tensor, pair: TilePair, buffer: Tensor, into: TilePair) -> None:
-        """Add to the gradients of queries and keys, and of its own parameters.
+        """Add this tile's part to the gradients of queries, keys and the score's own parameters.
 
         Args:
             de: gradient of the scores, (N, rows, columns).
-            buffer: buffer as `compare` left it for this tile; it may be overwritten.
-            into: gradients so far, of the same shapes as `pair`.
+            pair: queries and keys of the tile.
+            buffer: contents that `compare` left for this tile; they may be overwritten.
+            into: gradients to add to, with the same shapes as `pair`.
         """
 
 
@@ -57,25 +61,25 @@ class DotScore(NamedTuple):
 
 
 class AdditiveScore(NamedTuple):
-    """e = u . h with the hidden layer h_ij = tanh(q_i + k_j), which only ever exists for a tile.
+    """e = u . h with the hidden layer h_ij = tanh(q_i + k_j), which is only held for one tile.
 
     du = sum_ij de_ij h_ij,   dq_i = u * sum_j de_ij (1 - h_ij^2),   dk_j = u * sum_i ...
     """
 
     u: Tensor  # (H, A)
-    du: Tensor | None  # its gradient so far, if it is wanted
+    du: Tensor | None  # accumulated gradient of u; None if it is not needed
 
     @property
     def width(self) -> int:
         return self.u.shape[1]
 
     def hidden(self, pair: TilePair, buffer: Tensor) -> Tensor:
-        """The buffer as (N, rows, columns, A)."""
+        """A view of the buffer as (N, rows, columns, A)."""
         shape = *pair.q.shape[:2], pair.k.shape[1], self.width
         return buffer[: math.prod(shape)].view(shape)
 
     def vectors(self, N: int) -> Tensor:
-        """u for every head of every sentence, (N, A)."""
+        """u repeated for every head of every sentence, (N, A)."""
         H, A = self.u.shape
         return self.u.expand(N // H, H, A).reshape(N, A)
 

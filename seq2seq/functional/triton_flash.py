@@ -1,6 +1,6 @@
-"""Flash attention through kernels in Triton. Importing this module imports Triton.
+"""Flash attention by Triton kernels. Importing this module imports Triton.
 
-The formulas are those of `flash`, whose tiles give the same results, dropout included.
+The formulas are those of `flash`, which gives the same results, including dropout.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ from seq2seq.functional.triton.tiles import TileArguments, dropout_arguments, ti
 def attend_on_gpu(given: FlashInputs) -> tuple[Tensor, Tensor]:
     """Attention in one kernel.
 
-    Raises: ConfigError for tensors that are not on a GPU, unless Triton's interpreter was chosen.
+    Raises: ConfigError if the tensors are not on a GPU and Triton's interpreter is not in use.
     """
     tiling, q, k, v, u, _, _ = given
     check_tensor(q)
@@ -37,7 +37,7 @@ def attend_on_gpu(given: FlashInputs) -> tuple[Tensor, Tensor]:
 
 
 def differentiate_on_gpu(given: FlashInputs, outputs: Outputs, bias_learns: bool) -> FlashSlopes:
-    """Its gradient in two kernels, or three with a bias that learns."""
+    """The gradient of `attend_on_gpu` in two kernels, or three with a learnt bias."""
     tiling, q, k, v, u, bias, _ = given
     sizes, tiles = sizes_of(q, v, u is not None), tiles_in_kernels(given)
     score = score_arguments(tiling.scale, u)
@@ -48,7 +48,7 @@ def differentiate_on_gpu(given: FlashInputs, outputs: Outputs, bias_learns: bool
 
 
 def tiles_in_kernels(given: FlashInputs) -> TileArguments:
-    """The tiles of all scores."""
+    """The arguments by which a kernel finds and hides the tiles of all scores."""
     tiling, q, k, _, _, bias, mask = given
     p = tiling.dropout
     dropout = dropout_arguments(p, keep_threshold(p), divide(tiling.seed)) if p > 0 else None
@@ -56,6 +56,7 @@ def tiles_in_kernels(given: FlashInputs) -> TileArguments:
 
 
 KERNELS = FlashKernels(attend_on_gpu, differentiate_on_gpu)
-# The same functions in kernels; a hidden layer stays in registers. The size of tiles is ignored.
+# The functions of `flash` by Triton kernels, which keep a hidden layer in registers and ignore the
+# given sizes of tiles.
 triton_attention = partial(flash_attention, kernels=KERNELS)
 triton_additive_attention = partial(flash_additive_attention, kernels=KERNELS)

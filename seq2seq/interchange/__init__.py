@@ -1,1 +1,1 @@
-"""Models from and for other programs."""
+"""Import models from other programs, and export models for them."""

@@ -1,4 +1,4 @@
-"""A comparison of an exported model, in another program, with the original, in float32."""
+"""Compare an exported model, run by another program, with the original in float32."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,42 +12,42 @@ from seq2seq.decoding import build_search, decode
 from seq2seq.models import Seq2Seq
 
 BATCH = 32  # sentences
-ALIKE = 0.9  # share of the hypotheses that must be equal if all scores are
-CLOSE = 1e-3  # differences of scores, per token, that are due to rounding alone
-TIE = 1e-4  # differences between two hypotheses of which rounding may choose one or the other
+ALIKE = 0.9  # minimum share of equal hypotheses if all scores are equal
+CLOSE = 1e-3  # maximum difference of scores, per token, that rounding can explain
+TIE = 1e-4  # score difference below which rounding may decide between two hypotheses
 
 
 Rows = Sequence[list[int]]  # sources or targets as ids
 # The best hypothesis of each source, with eos if it has one, and its score: the mean
-# log-probability of its pieces without pad, bos and unk.
+# log-probability of its pieces, where pad, bos and unk have no probability.
 Scored = list[tuple[list[int], float]]
-# Another program with an exported model: sources, a number of beams, a limit of pieces.
+# Calls another program: takes sources, a number of beams, and the maximum number of pieces.
 Translate = Callable[[Rows, int, int], Scored]
 
 
 class Agreement(NamedTuple):
-    """The agreement of two programs that translated the same sentences with one search."""
+    """The agreement of two programs that translated the same sentences with the same search."""
 
     beams: int
     sentences: int
-    equal: int  # hypotheses that are equal in every piece, or equally good
-    difference: float  # the largest between the scores that both programs give one hypothesis
+    equal: int  # number of hypotheses that are equally good in both programs
+    difference: float  # largest difference between the programs' scores of the same hypothesis
 
     @property
     def same_function(self) -> bool:
-        """True if all scores are equal up to rounding, so that both compute one function."""
+        """True if all scores are equal up to rounding: both programs compute the same function."""
         return self.difference <= CLOSE
 
     @property
     def holds(self) -> bool:
-        """True if the hypotheses are equal too, except where rounding decided between good ones."""
+        """True if the hypotheses are equal too, apart from a few that rounding may have changed."""
         return self.same_function and self.equal >= ALIKE * self.sentences
 
     def __str__(self) -> str:
         search = "greedy" if self.beams == 1 else f"beam {self.beams}"
         return (
-            f"{search}: {self.equal} of {self.sentences} hypotheses equal, scores of one "
-            f"hypothesis differ by {self.difference:.1e} at most"
+            f"{search}: {self.equal} of {self.sentences} hypotheses are equal, scores of the same "
+            f"hypothesis differ by at most {self.difference:.1e}"
         )
 
 
@@ -55,7 +55,7 @@ def compare_translations(saved: Saved, translate: Translate, rows: Rows) -> list
     """Compare a model with its export in another program: greedy search, then five beams.
 
     Args:
-        translate: the other program.
+        translate: function that translates with the other program.
         rows: sources as ids, without eos.
     """
     model = saved.build()
@@ -63,7 +63,7 @@ def compare_translations(saved: Saved, translate: Translate, rows: Rows) -> list
 
 
 def compare_searches(model: Seq2Seq, translate: Translate, rows: Rows, beams: int) -> Agreement:
-    """Translate the same sources with a model and in another program, with one search."""
+    """Translate the same sources with a model and with another program, and compare the results."""
     limit = min(max(map(len, rows)) * 3 // 2 + 10, model.max_length or 256)
     equal, difference = 0, 0.0
     for first in range(0, len(rows), BATCH):
@@ -78,8 +78,10 @@ def compare_searches(model: Seq2Seq, translate: Translate, rows: Rows, beams: in
 
 
 def search_as_theirs(model: Seq2Seq, rows: Rows, beams: int, limit: int) -> list[list[int]]:
-    """The best hypotheses of our search, with eos if they have one. Like the other programs, it
-    stops by count, and ranks what the limit cut off by its score alone.
+    """The best hypotheses of a search that works like other programs' searches, with eos if ended.
+
+    The search stops after as many finished hypotheses as beams, and ranks hypotheses that the
+    limit cut off by score alone.
     """
     lengths = {"length_ratio": 0.0, "length_extra": limit}
     beam = {"name": "beam", "beam_size": beams, "length_penalty": 1.0, "stopping": "count"}
@@ -91,7 +93,7 @@ def search_as_theirs(model: Seq2Seq, rows: Rows, beams: int, limit: int) -> list
 
 @torch.no_grad()
 def score_targets(model: Seq2Seq, rows: Rows, targets: Rows) -> list[float]:
-    """The mean log-probability of the pieces of given targets, without pad, bos and unk."""
+    """The mean log-probability of each target's pieces, where pad, bos and unk are impossible."""
     source, target = pad_rows([[*row, EOS] for row in rows]), pad_rows([[BOS, *t] for t in targets])
     logits = model.logits(model(source, target[:, :-1]).hidden)
     logits[..., NEVER_GENERATED] = -torch.inf
@@ -100,7 +102,7 @@ def score_targets(model: Seq2Seq, rows: Rows, targets: Rows) -> list[float]:
 
 
 def random_rows(saved: Saved, count: int) -> list[list[int]]:
-    """Sources of random pieces, the same at every call."""
+    """Sources made of random pieces; every call returns the same ones."""
     generator = torch.Generator().manual_seed(1)
     longest = min(24, saved.config["data"]["max_length"] - 1)
     lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()

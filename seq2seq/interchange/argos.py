@@ -1,7 +1,7 @@
-"""Packages of Argos Translate and LibreTranslate: a model of CTranslate2 and SentencePiece pieces.
+"""Export packages for Argos Translate and LibreTranslate.
 
-An `.argosmodel` is a zip archive of one folder: `metadata.json`, `sentencepiece.model`, which cuts
-the source into pieces and joins those of the translation, and `model/` for CTranslate2.
+An `.argosmodel` file is a zip archive of one folder: `metadata.json`; `sentencepiece.model`, which
+cuts the source into pieces and joins the pieces of the translation; and `model/` for CTranslate2.
 """
 
 import json
@@ -17,14 +17,17 @@ from seq2seq.interchange import ctranslate2
 from seq2seq.interchange.agreement import Agreement, compare_translations
 from seq2seq.text.tokenization import piece_model, sentencepiece
 
-VERSION = "1.9"  # of the packages that this is written for
-STAMP = (2000, 1, 1, 0, 0, 0)  # of all files, so that the same model gives the same bytes
+VERSION = "1.9"  # version of Argos Translate whose packages are written
+STAMP = (2000, 1, 1, 0, 0, 0)  # date of all files, so that the same model gives the same bytes
 
 
 def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
-    """Write a package, and compare its model with ours on sources, ids without eos.
+    """Write a package, and compare its model with the original.
 
-    Raises: ConfigError if it cannot be expressed; nothing is written then.
+    Args:
+        rows: sources for the comparison, as ids without eos.
+
+    Raises: ConfigError if Argos Translate cannot run the model; nothing is written then.
     """
     if saved.source is not saved.target:
         raise ConfigError(
@@ -40,7 +43,7 @@ def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
         "argos_version": VERSION,
         "type": "translate",
         "from_code": source,
-        "from_name": source,  # for want of another
+        "from_name": source,  # no other name is known
         "to_code": target,
         "to_name": target,
     }
@@ -56,7 +59,7 @@ def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
 
 
 def write_archive(folder: Path, name: str, path: Path) -> None:
-    """Write a zip archive of a folder, which has another name inside it."""
+    """Write a zip archive of a folder, which is called `name` inside it."""
     with replacing(path) as target, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(each for each in folder.rglob("*") if each.is_file()):
             inside = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}", STAMP)

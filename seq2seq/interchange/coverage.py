@@ -1,4 +1,4 @@
-"""Models that another program cannot compute: what it lacks, and what to train with instead."""
+"""Check whether another program can run a model: what it lacks, and what to train with instead."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,27 +13,28 @@ from seq2seq.models import Seq2Seq
 from seq2seq.models.layers.layer import FeedForward
 from seq2seq.models.transformer import Transformer
 
-FALLBACK = "`seq2seq translate` computes every model"
+FALLBACK = "`seq2seq translate` can use every model"
 
 
 def check_exportable(
     model: Seq2Seq, program: str, list_gaps: Callable[[Transformer], list[str]]
 ) -> Transformer:
-    """Narrow a model to a Transformer that another program can compute.
+    """Check that another program can compute a model, and return the model.
 
     Args:
-        list_gaps: function that returns a reason for every part that the program lacks.
+        program: name of the program, for messages.
+        list_gaps: function that returns a message for every part that the program lacks.
 
-    Raises: ConfigError with all reasons.
+    Raises: ConfigError listing everything that the program cannot compute.
     """
     if not isinstance(model, Transformer):
         raise ConfigError(
-            f"{program} has no recurrent models, and this is one ({type(model).__name__}). "
+            f"{program} has no recurrent models such as this one ({type(model).__name__}). "
             f"Train with model=transformer to export it; {FALLBACK}"
         )
     gaps = list_gaps(model)
     if model.unpositioned is not None:
-        gaps.append("it has no tokens outside the order. Train with model.unpositioned=null")
+        gaps.append("it has no tokens without positions. Train with model.unpositioned=null")
     if gaps:
         lines = "\n".join(f"  {gap}" for gap in dict.fromkeys(gaps))
         raise ConfigError(f"{program} cannot compute this model:\n{lines}\n{FALLBACK}")
@@ -43,12 +44,12 @@ def check_exportable(
 def list_attention_gaps(
     model: Transformer, find_gap: Callable[[Any], str | None], mechanisms: str
 ) -> list[str]:
-    """A reason for every attention that a program lacks, and one if the attentions of the encoder
-    or of the decoder differ in their number of heads.
+    """A message for every attention that a program cannot compute, and for every stack (encoder or
+    decoder) whose attentions differ in their number of heads.
 
     Args:
-        find_gap: function that names what the program lacks of an attention, if anything.
-        mechanisms: mechanisms to train with instead, as typed.
+        find_gap: function that names the part of an attention that the program lacks, if any.
+        mechanisms: names of the mechanisms to train with instead.
     """
     gaps = []
     for stack in (model.encoder, model.decoder):
@@ -60,15 +61,17 @@ def list_attention_gaps(
         heads = sorted({each.num_heads for each in attentions if isinstance(each, MultiHead)})
         if len(heads) > 1:
             gaps.append(
-                f"num_heads={heads[0]} beside num_heads={heads[1]}: it has one number of heads for "
-                "self- and cross-attention of the decoder. Train with equal ones"
+                f"num_heads={heads[0]} and num_heads={heads[1]}: it needs the same number of heads "
+                "in self- and cross-attention of the decoder. Train with equal numbers"
             )
     return gaps
 
 
 def find_attention_gap(attention: Attention[Any]) -> str | None:
-    """The part of an attention that only ours have: all others have multi-head attention alone."""
-    # A subclass computes something else.
+    """The part of an attention that other programs lack, as they have only standard multi-head
+    attention; None if they can compute it.
+    """
+    # Subclasses are excluded, since they compute something else.
     if type(attention) is not MultiHead:
         return f"attention like {type(attention).__name__}"
     if type(attention.score) not in (Dot, ScaledDot):
@@ -79,14 +82,14 @@ def find_attention_gap(attention: Attention[Any]) -> str | None:
 
 
 def activation_name(feed: FeedForward) -> str:
-    """The activation of a feed-forward layer, as other programs call it."""
+    """The name of a feed-forward layer's activation in other programs."""
     name = feed.activation.__name__
     return "swish" if name == "silu" else name
 
 
 def maps_and_norms(model: Transformer) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Every linear map and layer norm outside the embeddings: its name, its weight, and its bias,
-    zeros where it has none.
+    """The name, weight and bias of every linear map and layer norm outside the embeddings, with
+    zeros for a missing bias.
     """
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.LayerNorm) and not name.startswith("embeddings"):

@@ -1,8 +1,8 @@
-"""Transformers for CTranslate2: which models it can compute, and their export to a folder.
+"""Export Transformers to folders for CTranslate2.
 
-The folder holds `model.bin`, `config.json` and the vocabularies, which CTranslate2 reads; and
-`source_tokenizer.json` and `target_tokenizer.json` of the `tokenizers` library, which turn text
-into pieces and back, since CTranslate2 takes and returns pieces.
+The folder holds `model.bin`, `config.json` and the vocabularies, which CTranslate2 reads. Since
+CTranslate2 takes and returns pieces, the folder also holds `source_tokenizer.json` and
+`target_tokenizer.json`, with which the `tokenizers` library converts text into pieces and back.
 """
 
 from pathlib import Path
@@ -23,9 +23,9 @@ from seq2seq.interchange.agreement import Rows, Scored
 from seq2seq.models.layers.positions import POSITIONS, PositionScheme, Rotary, T5Bias
 from seq2seq.models.transformer import DecoderLayer, Transformer
 
-TABLE_ROWS = 4096  # rows of the table of a position scheme without a maximum length
+TABLE_ROWS = 4096  # rows of a table of positions if the scheme has no maximum length
 VOCABULARY_MAP = "vmap.txt"
-NEVER = -1e4  # a logit that no softmax notices, and that float16 can hold
+NEVER = -1e4  # a logit with no probability that float16 can represent
 
 
 def export(
@@ -33,16 +33,16 @@ def export(
 ) -> None:
     """Write a model, its vocabularies and its tokenizers.
 
-    CTranslate2 then translates as the model's searches do: pad, bos and unk, which no text
-    contains, cannot be chosen, and eos is added to each source.
+    CTranslate2 then translates like the original: pad, bos and unk are never generated, and eos is
+    added to each source.
 
     Args:
-        names: Pieces of both vocabularies, for a program that segments text by itself; no
-            tokenizers are written then.
-        precision: Type of the weights: `float32`, or another of CTranslate2's.
+        names: pieces of both vocabularies, for a program that segments text itself; no tokenizers
+            are written then.
+        precision: type of the weights: `float32`, or another type that CTranslate2 knows.
 
-    Raises: ConfigError if CTranslate2 is not installed or cannot compute the model, ValueError if
-        the vocabularies are not those of the model.
+    Raises: ConfigError if CTranslate2 is not installed or cannot compute the model; ValueError if
+        the vocabularies do not fit the model.
     """
     ct2 = import_library("ctranslate2")
     model = coverage.check_exportable(saved.build(), "CTranslate2", list_ctranslate2_gaps)
@@ -59,8 +59,9 @@ def export(
 
 
 def write_vocabulary_map(saved: Saved, folder: Path, lists: Shortlist) -> None:
-    """Write a shortlist beside an exported model, which CTranslate2 uses with `use_vmap=True`.
-    Pieces whose names contain white space are left out, since the format separates by spaces.
+    """Write a shortlist beside an exported model; CTranslate2 uses it with `use_vmap=True`.
+
+    Pieces that contain white space are left out, since the format uses spaces as separators.
     """
     source, target = saved.source.symbols(), saved.target.symbols()
     names = ["" if len(name.split()) != 1 else name for name in target]
@@ -72,7 +73,11 @@ def write_vocabulary_map(saved: Saved, folder: Path, lists: Shortlist) -> None:
 
 
 class CTranslate2:
-    """An exported folder in CTranslate2; `names` as in `export`."""
+    """An exported model, run by CTranslate2.
+
+    Args:
+        names: argument of `export`.
+    """
 
     def __init__(self, saved: Saved, folder: Path, names: list[str] | None = None):
         self.source = names or saved.source.symbols()
@@ -82,7 +87,7 @@ class CTranslate2:
         self.engine: Any = ct2.Translator(str(folder), device="cpu", compute_type="float32")
 
     def translate(self, batch: Rows, beams: int, limit: int) -> Scored:
-        """Translate as `agreement.Translate` says."""
+        """Translate a batch; see `agreement.Translate`."""
         results = self.engine.translate_batch(
             [[self.source[i] for i in row] for row in batch],
             beam_size=beams,
@@ -90,7 +95,7 @@ class CTranslate2:
             min_decoding_length=0,
             max_decoding_length=limit,
             max_input_length=0,
-            # Otherwise the length that divides a score does not count eos.
+            # Otherwise the score is divided by a length that does not count eos.
             return_end_token=True,
             return_scores=True,
         )
@@ -98,7 +103,7 @@ class CTranslate2:
 
 
 def list_ctranslate2_gaps(model: Transformer) -> list[str]:
-    """A reason for every part of a model that CTranslate2 lacks."""
+    """A message for every part of a model that CTranslate2 lacks."""
     gaps = coverage.list_attention_gaps(model, coverage.find_attention_gap, "mha, gqa or mqa")
     scheme = type(model.encoder_position)
     name = next((name for name, each in POSITIONS.items() if each is scheme), scheme.__name__)
@@ -121,7 +126,7 @@ def model_spec(specs: Any, model: Transformer) -> Any:
         "relative_attention_bias": isinstance(model.encoder_position, T5Bias),
     }
     if isinstance(model.encoder_position, Rotary):
-        shared["rotary_dim"] = 0  # all of a head
+        shared["rotary_dim"] = 0  # 0 means the whole head
     heads = [stack[0].attention.num_heads for stack in (model.encoder, model.decoder)]
     spec = specs.TransformerSpec(
         specs.TransformerEncoderSpec(len(model.encoder), heads[0], **shared),
@@ -143,7 +148,7 @@ def model_spec(specs: Any, model: Transformer) -> Any:
 
 
 def set_stack(specs: Any, spec: Any, model: Transformer, side: str) -> None:
-    """Fill in the encoder or the decoder: its positions, layers and last norm."""
+    """Fill in the description of the encoder or the decoder: positions, layers and final norm."""
     layers, norm = getattr(model, side), getattr(model, f"{side}_norm")
     position: PositionScheme = getattr(model, f"{side}_position")
     spec.scale_embeddings = model.embeddings.scale != 1.0
@@ -168,7 +173,11 @@ def set_stack(specs: Any, spec: Any, model: Transformer, side: str) -> None:
 def attention_spec(
     specs: Any, attention: Any, norm: nn.Module, position: PositionScheme | None
 ) -> Any:
-    """One attention of a layer and its norm; `position` is the scheme that acts inside it."""
+    """The description of one attention of a layer and its norm.
+
+    Args:
+        position: position scheme that acts inside the attention; None for cross-attention.
+    """
     rotary = {}
     if isinstance(position, Rotary):
         rotary = {"rotary_dim": 0, "rotary_interleave": False, "rotary_base": position.base}
@@ -185,7 +194,7 @@ def attention_spec(
         spec.relative_attention_max_distance = np.int32(position.max_distance)
     spec.queries_scale = np.float32(attention.score.scale)
     set_norm(spec.layer_norm, norm)
-    # Maps of the same input are joined: of x in self-attention, of the source in cross-attention.
+    # Maps of the same input are joined: all three in self-attention, k and v in cross-attention.
     q, k, v, out = attention.q, attention.k, attention.v, attention.out
     inputs = [(q, k, v)] if len(spec.linear) == 2 else [(q,), (k, v)]
     for linear, maps in zip(spec.linear, [*inputs, (out,)], strict=True):

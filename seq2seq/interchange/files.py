@@ -1,4 +1,4 @@
-"""Files of other programs, which may hold anything: read with limits, and never run."""
+"""Read files of other programs safely: with limits on their sizes, and without running any code."""
 
 import json
 import pickletools
@@ -14,17 +14,17 @@ from seq2seq.base.errors import DataError
 from seq2seq.base.plugins import import_library
 from seq2seq.data.corpus.cache import sha256_of
 
-TEXT = 2**26  # bytes of a description or a vocabulary
-WEIGHTS = 2**36  # bytes of all weights
-SMALL = 2**16  # elements that need no look
-MAGIC = 0x1950A86A20F9469CFC6C  # of files that torch wrote before version 1.6, with torch.save
+TEXT = 2**26  # maximum size of a description or a vocabulary in bytes
+WEIGHTS = 2**36  # maximum size of all weights in bytes
+SMALL = 2**16  # numbers of elements up to this are always harmless
+MAGIC = 0x1950A86A20F9469CFC6C  # magic number of torch.save before version 1.6
 
 
 class Folder:
-    """A folder whose files are read, and no others.
+    """A folder that gives access only to files inside it.
 
     Attributes:
-        read: name -> SHA-256 of each file that was opened.
+        read: SHA-256 of each file that was opened, by name.
     """
 
     def __init__(self, path: Path):
@@ -37,19 +37,22 @@ class Folder:
         return (self.path / name).is_file()
 
     def find(self, name: str, largest: int = TEXT) -> Path:
-        """A file. Raises: DataError if it is missing, too large, or a link out of the folder."""
+        """The path of a file in the folder.
+
+        Raises: DataError if the file is missing, too large, or a link to a place outside.
+        """
         path = self.path / name
         if not path.is_file():
             raise DataError(f"{path} is missing, or not a file")
         if not path.resolve().is_relative_to(self.path.resolve()):
-            raise DataError(f"{path} is a link out of its folder: copy what is meant (cp -rL)")
+            raise DataError(f"{path} is a link to another folder: put a copy there (cp -rL)")
         if (size := path.stat().st_size) > largest:
             raise DataError(f"{path} has {size:,} bytes; expected {largest:,} or less")
         self.read[name] = sha256_of(path)
         return path
 
     def json(self, name: str) -> dict[str, Any]:
-        """The object in a JSON file. Raises: DataError."""
+        """The object in a JSON file. Raises: DataError if the file holds no JSON object."""
         path = self.find(name)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -61,8 +64,9 @@ class Folder:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file. Raises: DataError if it is not a safetensors file, ConfigError if the
-    package is not installed.
+    """The tensors of a safetensors file, by name.
+
+    Raises: DataError if it is not a safetensors file; ConfigError if the package is not installed.
     """
     import_library("safetensors")
     from safetensors import SafetensorError
@@ -75,7 +79,10 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_torch_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file that torch wrote. Raises: DataError if there is anything else in it."""
+    """The tensors of a file that torch wrote, by name.
+
+    Raises: DataError if the file is damaged or contains anything other than named tensors.
+    """
     is_zip = zipfile.is_zipfile(path)
     try:
         if is_zip:
@@ -90,8 +97,8 @@ def read_torch_tensors(path: Path) -> dict[str, Tensor]:
     # For a damaged file torch raises almost anything.
     except Exception as error:
         raise DataError(
-            f"{path} is not a file of weights alone: it is damaged, or holds code, which is never "
-            f"run ({type(error).__name__})"
+            f"{path} is damaged, or holds more than weights, such as code, which is never run "
+            f"({type(error).__name__})"
         ) from error
     if not isinstance(content, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) and is_stored(value)
@@ -102,32 +109,40 @@ def read_torch_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def is_stored(value: Tensor) -> bool:
-    """True if the file holds all elements of a tensor; strides of zero announce any number."""
+    """True if the file stores all elements of a tensor; a tensor with a stride of zero may claim to
+    have any number of elements.
+    """
     if value.layout is not torch.strided or value.is_meta:
         return False
     return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
 def check_sizes(entries: list[zipfile.ZipInfo], path: Path) -> None:
-    """Raises: DataError for an archive that is much larger when it is unpacked."""
+    """Check that an archive does not grow too much when it is unpacked.
+
+    Raises: DataError if the unpacked size is out of proportion.
+    """
     size = sum(entry.file_size for entry in entries)
     if size > min(20 * path.stat().st_size, WEIGHTS):
-        raise DataError(f"{path} holds {size:,} bytes in {path.stat().st_size:,}: not weights")
+        raise DataError(f"{path} is not a file of weights: unpacked, it has {size:,} bytes")
 
 
 def check_numbers(file: BinaryIO, size: int) -> None:
-    """Look at the pickles in a file that torch wrote before version 1.6, without obeying them.
+    """Inspect the pickles in a file by torch before version 1.6, without unpickling them.
 
-    Raises: DataError for a number that no tensor of the file can have as its size.
+    Raises: DataError if a number is too large to be the size of a tensor in this file.
     """
     for _ in range(4):  # magic number, version, system, content; keys and numbers follow
         for _, value, _ in pickletools.genops(file):
             if isinstance(value, int) and value > max(size, SMALL) and value != MAGIC:
-                raise DataError(f"{file.name} announces {value:,} elements in {size:,} bytes")
+                raise DataError(f"{file.name} claims to have {value:,} elements in {size:,} bytes")
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a NumPy archive. Raises: DataError if it is damaged, or holds objects."""
+    """The arrays of a NumPy archive, by name.
+
+    Raises: DataError if the archive is damaged or holds pickled objects.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             check_sizes(archive.infolist(), path)

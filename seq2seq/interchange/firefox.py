@@ -1,8 +1,8 @@
-"""Folders for the engines that translate in Firefox: Marian's binary model in 8 bits, SentencePiece
-vocabularies, a shortlist, and the settings of the engine.
+"""Export models to folders for the translation engines of Firefox: a binary Marian model in 8 bits,
+SentencePiece vocabularies, a shortlist, and the engine's settings.
 
-Ids are in the order of Firefox's vocabularies: `</s>`, `<unk>`, the pieces. Rows are added until
-there are a multiple of 8, which the products of the engines need; no text has their pieces.
+Ids are in the order of Firefox's vocabularies: `</s>`, `<unk>`, then the pieces. The engines need
+vocabulary sizes that are multiples of 8, so unused pieces fill up the vocabulary.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ from seq2seq.text.tokenization import piece_model, sentencepiece
 from seq2seq.text.tokenization.piece_model import CONTROL, UNKNOWN, UNUSED, Piece
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
-DEPTH, WIDTH = 64, 8  # the inputs and the outputs of a product are multiples of these
+DEPTH, WIDTH = 64, 8  # numbers of inputs and outputs of a matrix product are multiples of these
 FILES = files("seq2seq.interchange")
 OPTIONS = FILES.joinpath("firefox_options.txt").read_text(encoding="utf-8")
 SETTINGS = FILES.joinpath("firefox_settings.txt").read_text(encoding="utf-8")
@@ -43,11 +43,11 @@ def export(saved: Saved, folder: Path, rows: Rows, lists: Shortlist | None) -> A
     """Write a model, its vocabularies, its shortlist and the settings.
 
     Args:
-        rows: sources as ids without eos, by which the inputs of products are scaled.
-        lists: shortlist of the run, if there is one.
+        rows: sources as ids without eos, for calibrating the inputs of matrix products.
+        lists: shortlist of the run, if it has one.
 
-    Returns: the agreement of the model with its weights of 8 bits, as they were written.
-    Raises: ConfigError naming all that cannot be expressed; nothing is written then.
+    Returns: the agreement of the original with the exported 8-bit model.
+    Raises: ConfigError listing everything that the engine cannot compute; nothing is written then.
     """
     model = coverage.check_exportable(
         saved.build(),
@@ -75,7 +75,7 @@ def export(saved: Saved, folder: Path, rows: Rows, lists: Shortlist | None) -> A
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     imported = read_marian(folder / names[0], [folder / name for name in names[1:]], (None, None))
-    quantized = imported.to_saved().build()  # with our ids, and those that were added
+    quantized = imported.to_saved().build()  # with our ids, then the unused ones
 
     def translate(batch: Rows, beams: int, limit: int) -> Scored:
         targets = agreement.search_as_theirs(quantized, batch, beams, limit)
@@ -85,29 +85,29 @@ def export(saved: Saved, folder: Path, rows: Rows, lists: Shortlist | None) -> A
 
 
 def list_firefox_gaps(model: Transformer) -> list[str]:
-    """A reason for every part of a model that Firefox's engines lack."""
+    """A message for every part of a model that Firefox's engines lack."""
     first, embeddings = model.encoder[0], model.embeddings
     gaps = coverage.list_attention_gaps(model, find_firefox_gap, "mha, or decoder_attn=ssru")
     position, norm, feed = model.encoder_position, first.around_feed.norm, first.feed
     heads = {each.num_heads for each in model.attentions if not isinstance(each, SSRU)}
     needed = {
-        "num_heads: it has one number of heads. Train with equal ones": len(heads) < 2,
-        "positions: it has sinusoids up to 10,000 alone. Train with position=sinusoidal "
+        "num_heads: they should all be equal. Train with equal ones": len(heads) < 2,
+        "positions: it has only Marian's sinusoids. Train with position=sinusoidal "
         "position.endpoint=true": isinstance(position, Sinusoidal) and position.endpoint,
-        f"norms: it has layer norms alone: model.norm=layernorm model.norm_eps={EPS}": (
+        f"norms: it has only layer norms. Train with model.norm=layernorm model.norm_eps={EPS}": (
             isinstance(norm, nn.LayerNorm) and norm.eps == EPS
         ),
-        "feed-forward: it has relu alone: model.activation=relu": (
+        "feed-forward: it has only relu. Train with model.activation=relu": (
             feed.gate is None and coverage.activation_name(feed) == "relu"
         ),
-        "output: it has the matrix of the target's embeddings: model.tie=all or target": (
+        "output: it uses the matrix of the target embeddings. Train with model.tie=all or target": (
             embeddings.output.weight is embeddings.target.weight
         ),
-        "embeddings: it multiplies them: model.scale=true": embeddings.scale != 1.0,
-        "decoder: it begins with a zero vector. Train with model.zero_start=true": (
+        "embeddings: it always scales them. Train with model.scale=true": embeddings.scale != 1.0,
+        "decoder: it always begins with a zero vector. Train with model.zero_start=true": (
             not embeddings.target.weight[BOS].any()
         ),
-        f"widths: its products have multiples of {DEPTH} inputs: model.dim, model.ffn_dim": (
+        f"widths: they must be multiples of {DEPTH}. Train with other model.dim, model.ffn_dim": (
             embeddings.dim % DEPTH == 0 and feed.up.out_features % DEPTH == 0
         ),
     }
@@ -115,11 +115,11 @@ def list_firefox_gaps(model: Transformer) -> list[str]:
 
 
 def list_text_gaps(saved: Saved) -> list[str]:
-    """A reason for every part of the text of a model that Firefox's engines lack."""
+    """A message for every tag or tokenizer of a model that Firefox's engines cannot handle."""
     gaps = []
     if saved.config["data"].get("both_directions"):
         gaps.append(
-            "tags: it has none, which tell this model the direction. Train one direction, with "
+            "tags: it has none, but they tell this model the direction. Train one direction, with "
             "data.both_directions=false"
         )
     for tokenizer in (saved.source, saved.target):
@@ -136,7 +136,10 @@ def find_firefox_gap(attention: Any) -> str | None:
 
 
 def build_piece_model(tokenizer: Tokenizer) -> piece_model.PieceModel:
-    """The vocabulary in Marian's order. Raises: ConfigError if SentencePiece has no such pieces."""
+    """The vocabulary in Marian's order.
+
+    Raises: ConfigError if SentencePiece cannot represent the tokenizer.
+    """
     model = sentencepiece.piece_model_of(tokenizer)
     symbols = [Piece(NAMES[EOS], 0.0, CONTROL), Piece(NAMES[UNK], 0.0, UNKNOWN)]
     pieces = [*symbols, *model.pieces[3:]]  # without <unk>, <s>, </s>
@@ -145,15 +148,15 @@ def build_piece_model(tokenizer: Tokenizer) -> piece_model.PieceModel:
 
 
 def reorder(table: Tensor, added: float) -> np.ndarray:
-    """The rows of a table over a vocabulary in Marian's order, padded with rows of `added`."""
+    """The rows of a vocabulary's table in Marian's order, padded with rows filled with `added`."""
     rows = table.detach()[[EOS, UNK, *range(len(NAMES), len(table))]].float().numpy()
     shape = (-len(rows) % WIDTH, *rows.shape[1:])
     return np.concatenate((rows, np.full(shape, added, rows.dtype)))
 
 
 def order_lists(lists: Shortlist, target_size: int) -> list[np.ndarray]:
-    """The lists with Marian's ids. Pieces that may occur in any translation are on the list of
-    `</s>`, which every source has.
+    """The shortlist with Marian's ids. Pieces allowed in every translation are on the list of
+    `</s>`, which every source contains.
     """
     size = len(lists.offsets) - 2
     places = np.zeros(target_size, np.int64)
@@ -164,7 +167,7 @@ def order_lists(lists: Shortlist, target_size: int) -> list[np.ndarray]:
 
 
 def build_items(saved: Saved, model: Transformer, rows: Rows) -> Iterator[marian_binary.BinaryItem]:
-    """The items of the model, sorted by name as Marian has them."""
+    """The items of the model file, sorted by name as in Marian."""
     weights = marian_weights(saved.config, model)
     maxima = {
         candidate_names(saved.config, f"{name}.weight")[0]: largest
@@ -179,7 +182,7 @@ def build_items(saved: Saved, model: Transformer, rows: Rows) -> Iterator[marian
         yield store(name, weight)
     for name, largest in sorted(maxima.items()):
         multiplier = np.array([LARGEST / (largest or LARGEST)])
-        if EMBEDDING in name:  # in both ways in which engines look for that of the output
+        if EMBEDDING in name:  # the output's multiplier; engines look for it in two ways
             yield marian_binary.of_floats(f"none{INPUT_MULTIPLIER}", multiplier)
             yield marian_binary.quantize(f"{name}{INPUT_MULTIPLIER}", multiplier)
         else:
@@ -188,7 +191,7 @@ def build_items(saved: Saved, model: Transformer, rows: Rows) -> Iterator[marian
 
 
 def marian_weights(config: Mapping[str, Any], model: Transformer) -> dict[str, np.ndarray]:
-    """The parameters under Marian's names: matrices of maps (K, N), vectors (1, N)."""
+    """The parameters by Marian's names: matrices of linear maps (K, N), vectors (1, N)."""
     named: dict[str, np.ndarray] = {}
     embeddings = model.embeddings
     bias = embeddings.output.bias.detach().clone()
@@ -209,7 +212,7 @@ def marian_weights(config: Mapping[str, Any], model: Transformer) -> dict[str, n
 
 
 def describe_architecture(model: Transformer, saved: Saved) -> str:
-    """The options that describe this model, one per line."""
+    """Marian's options that describe this model, one per line."""
     first, embeddings = model.encoder[0], model.embeddings
     pre = first.around_feed.pre
     [(before, after, top)] = [key for key, order in ORDERS.items() if (order == "pre") == pre]

@@ -1,4 +1,4 @@
-"""Hugging Face's Marian and Pegasus folders: their names for our parameters, and their import."""
+"""Import Marian folders of Hugging Face; also their names for our parameters."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -29,13 +29,13 @@ PARTS = {
     "v": "v_proj",
     "out": "out_proj",
 }
-BIAS = "final_logits_bias"  # of the output
-# Options that models of this kind could have, and none has.
+BIAS = "final_logits_bias"  # the output bias
+# Options that no known model of this kind uses.
 ABSENT = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 
 
 def huggingface_name(ours: str) -> str:
-    """Their name of a parameter of a layer or of the last norms: `encoder.0.feed.up.bias` ->
+    """Hugging Face's name for a parameter of a layer or a final norm: `encoder.0.feed.up.bias` ->
     `model.encoder.layers.0.fc1.bias`.
     """
     stack, _, rest = ours.partition(".")
@@ -48,7 +48,12 @@ def huggingface_name(ours: str) -> str:
 
 
 def list_huggingface_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
-    """The names that a parameter of the described model may have."""
+    """The names that a parameter may have in a Hugging Face folder.
+
+    Args:
+        nodes: configuration of the model.
+        ours: our name for the parameter.
+    """
     tie = nodes["model"]["tie"]
     part, _, kind = ours.removeprefix("embeddings.").partition(".")
     own = {side: f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")}
@@ -64,7 +69,13 @@ def list_huggingface_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
 
 
 def read_folder(path: Path, languages: tuple[str | None, str | None]) -> ImportedModel:
-    """Read the folder of a Marian model. Raises: DataError naming the file and what is wrong."""
+    """Read the folder of a Marian model.
+
+    Args:
+        languages: source and target language; None = as in the folder.
+
+    Raises: DataError naming the file and what is wrong with it.
+    """
     folder, where = Folder(path), f"{path}/config.json"
     names = ["config.json", "generation_config.json", "tokenizer_config.json"]
     configs = {name: folder.json(name) for name in names if name in folder or name == names[0]}
@@ -91,7 +102,7 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
 
 
 def read_vocabularies(folder: Folder) -> list[SideVocabulary]:
-    """The vocabularies of source and target; their ids are equal if they share a file."""
+    """The vocabularies of source and target, whose ids are equal if they share a file."""
     names = ["vocab.json", "target_vocab.json" if "target_vocab.json" in folder else "vocab.json"]
     sides = []
     for side, name in zip(("source", "target"), names, strict=True):
@@ -102,7 +113,7 @@ def read_vocabularies(folder: Folder) -> list[SideVocabulary]:
 
 
 def convert_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The nodes of our configuration that say the same as theirs."""
+    """Convert a Hugging Face configuration into the nodes of ours."""
     for name in ABSENT:
         if config.get(name):
             raise DataError(f"{where}: {name}={shorten(config[name])} is not supported")
@@ -136,43 +147,43 @@ def convert_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def read_weights(folder: Folder) -> dict[str, Tensor]:
-    """Every tensor, the bias of the output as a vector."""
+    """All tensors of the model by name, with the output bias as a vector."""
     readers = {"model.safetensors": read_safetensors, "pytorch_model.bin": read_torch_tensors}
     for name, read in readers.items():
         if name in folder:
             tensors = read(folder.find(name, WEIGHTS))
             return {n: x.flatten() if n == BIAS else x for n, x in tensors.items()}
     raise DataError(
-        f"{folder.path} has neither model.safetensors nor pytorch_model.bin; weights in several "
-        "files are not read"
+        f"{folder.path} has neither model.safetensors nor pytorch_model.bin; weights that are "
+        "split into several files cannot be read"
     )
 
 
 def without_positions(tensors: dict[str, Tensor], where: str) -> dict[str, Tensor]:
-    """The tensors without the tables of positions, which are computed here.
+    """Remove the tables of positions, which this program computes itself.
 
-    Raises: DataError for a table that does not hold the sinusoids.
+    Raises: DataError if a table does not hold the usual sinusoids.
     """
     for name in [name for name in tensors if name.endswith(".embed_positions.weight")]:
         table = tensors.pop(name)
         usual = sinusoid(torch.arange(len(table)), table.shape[-1])
-        # In float16 they are 5e-4 off.
+        # In float16 the error is up to 5e-4.
         if table.shape != usual.shape or (table.float() - usual).abs().max() > 1e-3:
-            raise DataError(f"{where}: {name} holds other positions than the sinusoids")
+            raise DataError(f"{where}: the positions in {name} should be the usual sinusoids")
     return tensors
 
 
 def find_start_ids(
     sides: Sequence[SideVocabulary], configs: Mapping[str, Mapping[str, Any]], where: str
 ) -> list[int]:
-    """The ids of `<pad>` in source and target; with the latter the decoder begins.
+    """The ids of `<pad>` in the source and target vocabularies. The decoder begins with the latter.
 
     Args:
         sides: vocabularies of source and target.
-        configs: contents of config.json and of those beside it, by name.
+        configs: contents of config.json and the other configuration files, by file name.
         where: folder, for messages.
 
-    Raises: DataError if a configuration gives another id to one of the symbols.
+    Raises: DataError if a configuration file and the vocabulary disagree on the id of a symbol.
     """
     config, target = configs["config.json"], sides[1].ids
     starts = []

@@ -1,10 +1,11 @@
-"""Transformers as folders of Hugging Face: Marian for post-norm, Pegasus for pre-norm.
+"""Export Transformers to folders of Hugging Face: post-norm models as Marian, pre-norm models as
+Pegasus.
 
-The folder holds `config.json`, `generation_config.json`, `model.safetensors`, the tokenizer of the
-source as `tokenizer.json` and that of the target as `target_tokenizer.json`. Ids are in the order
-of Marian: `</s>`, `<unk>`, the pieces, `<pad>`. Their decoder begins with `<pad>`, so our `<s>` has
-that name there. Our `<pad>` is their `<s>`: no search chooses it, but it has a share of the
-probability, without which beams would be ranked in another way.
+The folder holds `config.json`, `generation_config.json`, `model.safetensors`, and the tokenizers of
+the source (`tokenizer.json`) and of the target (`target_tokenizer.json`). Ids are in Marian's
+order: `</s>`, `<unk>`, the pieces, `<pad>`. Since Marian's decoder begins with `<pad>`, our `<s>`
+is called `<pad>` there. Our `<pad>` becomes `<s>`: no search chooses it, but it is kept, since it
+has a share of the probability and leaving it out would change the ranking of beams.
 """
 
 import json
@@ -27,11 +28,14 @@ from seq2seq.models.layers.positions import Sinusoidal
 from seq2seq.models.transformer import Transformer
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
-POSITIONS = 512  # of the longest sentence, at least
+POSITIONS = 512  # minimum length of the longest sentence
 
 
 def export(saved: Saved, folder: Path) -> None:
-    """Write a model and its tokenizers. Raises: ConfigError naming all that cannot be expressed."""
+    """Write a model and its tokenizers.
+
+    Raises: ConfigError listing everything that the library cannot compute.
+    """
     save_file = import_library("safetensors.torch").save_file
     model = coverage.check_exportable(saved.build(), "Hugging Face's library", list_marian_gaps)
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +56,7 @@ def export(saved: Saved, folder: Path) -> None:
         "unk_token": NAMES[UNK],
         "pad_token": NAMES[PAD],
         "model_max_length": longest,
-        "split_special_tokens": True,  # "<s>" in a sentence is text
+        "split_special_tokens": True,  # "<s>" inside a sentence is ordinary text
         "clean_up_tokenization_spaces": False,
     }
     contents = {
@@ -68,18 +72,18 @@ def export(saved: Saved, folder: Path) -> None:
 
 
 def list_marian_gaps(model: Transformer) -> list[str]:
-    """A reason for every part of a model that Marian and Pegasus lack."""
+    """A message for every part of a model that Marian and Pegasus lack."""
     first, embeddings = model.encoder[0], model.embeddings
     gaps = coverage.list_attention_gaps(model, find_marian_gap, "mha")
     position, norm = model.encoder_position, first.around_feed.norm
     if not isinstance(position, Sinusoidal) or position.endpoint:
-        gaps.append("positions: it has sinusoids alone. Train with position=sinusoidal")
+        gaps.append("positions: it has only sinusoids. Train with position=sinusoidal")
     if not isinstance(norm, nn.LayerNorm) or norm.eps != 1e-5:
-        gaps.append("norms: it has layer norms with 1e-5 alone: model.norm=layernorm")
+        gaps.append("norms: it has only layer norms with 1e-5. Train with model.norm=layernorm")
     if first.feed.gate is not None:
         gaps.append("feed-forward: it has no gates. Train with model.activation=silu")
     if first.around_feed.pre and embeddings.source.weight is not embeddings.output.weight:
-        gaps.append("embeddings: with pre-norm they share one matrix there: model.tie=all")
+        gaps.append("embeddings: with pre-norm it has one matrix for all. Train with model.tie=all")
     return gaps
 
 
@@ -98,13 +102,15 @@ def is_joint(model: Transformer) -> bool:
 
 
 def is_merged(model: Transformer) -> bool:
-    """True if `<pad>` and `<s>` have one embedding, as in an imported model."""
+    """True if `<pad>` and `<s>` have the same embedding, as in an imported model."""
     weight = model.embeddings.target.weight
     return torch.equal(weight[PAD], weight[BOS])
 
 
 def our_ids(model: Transformer, size: int) -> list[int]:
-    """Our ids in the order of the library: symbols first with two vocabularies, last with one."""
+    """Our ids in the library's order: `<pad>` and `<s>` come last if there is one vocabulary, and
+    before the pieces if there are two.
+    """
     symbols, rest = [BOS] if is_merged(model) else [PAD, BOS], list(range(len(NAMES), size))
     return [EOS, UNK, *rest, *symbols] if is_joint(model) else [EOS, UNK, *symbols, *rest]
 
@@ -116,7 +122,7 @@ def their_ids(model: Transformer, size: int) -> Tensor:
 
 
 def symbol_ids(model: Transformer) -> dict[str, Any]:
-    """The ids of the symbols, for both configurations."""
+    """The ids of the symbols, for both configuration files."""
     start = our_ids(model, model.embeddings.target.num_embeddings).index(BOS)
     ids = {"pad_token_id": start, "decoder_start_token_id": start, "eos_token_id": 0}
     return {**ids, "bos_token_id": None, "forced_eos_token_id": None}
@@ -139,7 +145,7 @@ def build_config(model: Transformer, longest: int) -> dict[str, Any]:
         "tie_word_embeddings": embeddings.output.weight is embeddings.target.weight,
         **symbol_ids(model),
     }
-    if pre:  # as in published folders; CTranslate2's converter asks for them
+    if pre:  # as in published folders; CTranslate2's converter needs these
         described |= {"normalize_before": True, "normalize_embedding": False}
     else:
         described["decoder_vocab_size"] = embeddings.target.num_embeddings - merged
@@ -155,8 +161,10 @@ def build_config(model: Transformer, longest: int) -> dict[str, Any]:
 
 
 def rename_weights(model: Transformer, longest: int) -> Iterator[tuple[str, Tensor]]:
-    """Our parameters under the names of the library. Pegasus computes its table of positions, and
-    yet reports one that is missing, so it is among them.
+    """Our parameters under the library's names.
+
+    Pegasus computes its table of positions itself, but complains if the file has none, so the
+    table is included.
     """
     embeddings = model.embeddings
     if is_joint(model):
@@ -179,12 +187,14 @@ def rename_weights(model: Transformer, longest: int) -> Iterator[tuple[str, Tens
 
 
 def reorder_rows(model: Transformer, table: Tensor) -> Tensor:
-    """The rows of a table over a vocabulary, in the order of `our_ids`."""
+    """The rows of a vocabulary's table, in the order of `our_ids`."""
     return table.detach()[our_ids(model, len(table))].contiguous()
 
 
 def renumber_tokenizer(tokenizer: Tokenizer, network: Transformer) -> dict[str, Any]:
-    """A tokenizer that numbers pieces in the order of `our_ids` and puts `</s>` after a text."""
+    """A copy of a tokenizer that numbers pieces in the order of `our_ids` and ends every text in
+    `</s>`.
+    """
     content: dict[str, Any] = json.loads(tokenizer.to_json())
     names, model = tokenizer.symbols(), content["model"]
     names[PAD], names[BOS] = names[BOS], names[PAD]
@@ -211,7 +221,10 @@ def renumber_tokenizer(tokenizer: Tokenizer, network: Transformer) -> dict[str, 
 
 
 class HuggingFace:
-    """An exported folder in the library. Raises: ConfigError if that is not installed."""
+    """An exported model, run by the `transformers` library.
+
+    Raises: ConfigError if the library is not installed.
+    """
 
     def __init__(self, saved: Saved, folder: Path):
         transformers = import_library("transformers")
@@ -224,7 +237,7 @@ class HuggingFace:
 
     @torch.no_grad()
     def translate(self, batch: Rows, beams: int, limit: int) -> Scored:
-        """Translate as `agreement.Translate` says."""
+        """Translate a batch; see `agreement.Translate`."""
         ours = pad_rows([[*row, EOS] for row in batch])
         source, mask = self.places[0][ours], ours != PAD
         found = self.model.generate(

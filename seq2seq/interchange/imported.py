@@ -1,4 +1,4 @@
-"""A model of another program in our terms, which is written as a run like any other."""
+"""Convert models of other programs into ours, and write them as runs."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,18 +17,18 @@ from seq2seq.models import Seq2Seq, build_model
 from seq2seq.text.tokenization import piece_model, sentencepiece
 from seq2seq.text.tokenization.tokenizer import TAG, Tokenizer
 
-NEVER = -1e4  # a logit that no softmax notices
-# Our activations by their names elsewhere.
+NEVER = -1e4  # a logit with no probability
+# Our names of activations, by the names that other programs use.
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
 
 class VocabularyMap(NamedTuple):
-    """The rows of another program's tables of embeddings that make up ours.
+    """A map from our vocabulary to that of another program, for converting embeddings.
 
     Attributes:
-        ids: id in their vocabulary of each of our pieces; the four symbols come first.
+        ids: the other program's id for each of our pieces; the four symbols come first.
         names: our pieces, without the four symbols.
-        missing: number of pieces at the end that have no id of their own there.
+        missing: number of pieces at the end for which the other program has no id.
     """
 
     ids: list[int]
@@ -37,11 +37,11 @@ class VocabularyMap(NamedTuple):
 
     @property
     def their_size(self) -> int:
-        """The size of their vocabulary."""
+        """The size of the other program's vocabulary."""
         return max(self.ids) + 1
 
     def extend(self, more: list[str]) -> "VocabularyMap":
-        """The map with more pieces, which have no id of their own: each is read as `<unk>`."""
+        """The map with additional pieces that the other program lacks; each is read as `<unk>`."""
         unknown = [self.ids[UNK]] * len(more)
         return VocabularyMap([*self.ids, *unknown], [*self.names, *more], self.missing + len(more))
 
@@ -50,16 +50,16 @@ class SideVocabulary(NamedTuple):
     """The vocabulary of the source or of the target."""
 
     model: piece_model.PieceModel
-    data: bytes  # of the model
-    ids: Mapping[str, int]  # of the pieces
+    data: bytes  # the file of the model
+    ids: Mapping[str, int]  # the other program's id of each piece
 
     def map_rows(self, start: int) -> VocabularyMap:
-        """Map our pieces to the ids of the other program.
+        """Map our pieces to the other program's ids.
 
-        A piece of the SentencePiece model that has no number is read as the unknown symbol is.
+        A piece of the SentencePiece model that has no id is read as `<unk>`.
 
         Args:
-            start: id there of `<pad>` and of `<s>`, which the decoder reads first.
+            start: the other program's id for our `<pad>` and `<s>`; its decoder begins with it.
         """
         symbols = [start, start, self.ids[NAMES[EOS]], self.ids[NAMES[UNK]]]
         rest = sorted((i, name) for name, i in self.ids.items() if i not in symbols)
@@ -69,21 +69,21 @@ class SideVocabulary(NamedTuple):
 
 
 class ImportedModel(NamedTuple):
-    """A model of another program in our terms."""
+    """A model of another program, converted into ours."""
 
     config: dict[str, Any]
     source: Tokenizer
     target: Tokenizer
     weights: dict[str, Tensor]
-    files: dict[str, str]  # name -> SHA-256
-    piece_models: list[bytes]  # of the sides, as SentencePiece reads them
-    maps: list[VocabularyMap]  # of the sides
+    files: dict[str, str]  # SHA-256 of each imported file, by name
+    piece_models: list[bytes]  # files for SentencePiece, of source and target
+    maps: list[VocabularyMap]  # of source and target
 
     def write(self, folder: Path) -> Seq2Seq:
-        """Write a run, and return its model.
+        """Write the model as a run, and return it.
 
-        Raises: CheckpointError if description and weights do not fit together, or it cannot be
-            written.
+        Raises: CheckpointError if configuration and weights do not fit together, or if the file
+            cannot be written.
         """
         model = self.to_saved().build()
         described = {**self.config, "imported": self.files}
@@ -98,16 +98,16 @@ class ImportedModel(NamedTuple):
 
 
 class Tensors(NamedTuple):
-    """The tensors of a file by their names there."""
+    """The tensors of a file, by the other program's names."""
 
     where: str
     named: Mapping[str, Tensor]
 
     def take(self, names: Sequence[str], shape: Sequence[int]) -> Tensor:
-        """The first of `names` that is present, in float32.
+        """The tensor that has one of these names, in float32.
 
-        Raises: DataError if it has another shape, is not finite, or differs under another of the
-            names.
+        Raises: DataError if there is no such tensor, if its shape differs or its values are not
+            finite, or if tensors under several of the names are not equal.
         """
         present = [name for name in names if name in self.named]
         if not present:
@@ -115,13 +115,13 @@ class Tensors(NamedTuple):
         first, *others = (self.named[name] for name in present)
         if tuple(first.shape) != tuple(shape) or not first.is_floating_point():
             raise DataError(
-                f"{self.where}: {present[0]} is {tuple(first.shape)} of {first.dtype}; the "
-                f"description and the vocabulary ask for {tuple(shape)}"
+                f"{self.where}: {present[0]} is {tuple(first.shape)} of {first.dtype}; according "
+                f"to description and vocabulary it should be {tuple(shape)} of floats"
             )
         for name, other in zip(present[1:], others, strict=True):
             if not torch.equal(first, other):
                 raise DataError(
-                    f"{self.where}: {name} and {present[0]} should be equal: one is read"
+                    f"{self.where}: {name} and {present[0]} should be equal: they are one parameter"
                 )
         found = first.detach().to(torch.float32)
         if not found.isfinite().all():
@@ -137,20 +137,20 @@ def assemble(
     their_names: Callable[[str], list[str]],
     files: dict[str, str],
 ) -> ImportedModel:
-    """A model from its description, its vocabularies and its weights.
+    """Convert a model, given its configuration, its vocabularies and its weights.
 
     Args:
         config: nodes of our configuration.
-        sides: vocabularies of source and target, one object if they share one.
-        starts: their ids for `<pad>` and `<s>`, see `SideVocabulary.map_rows`.
-        tensors: weights of theirs, shaped as ours.
-        their_names: function that returns the names that a parameter of ours may have there.
-        files: name -> SHA-256 of all that was read.
+        sides: vocabularies of source and target; the same object twice if they share one.
+        starts: ids for `<pad>` and `<s>` in source and target, see `SideVocabulary.map_rows`.
+        tensors: the other program's weights, in our shapes.
+        their_names: function that returns the names that a parameter may have in the other program.
+        files: SHA-256 of each file that was read, by name.
 
-    Raises: DataError naming what is wrong.
+    Raises: DataError saying what is wrong with the files.
     """
     maps = [side.map_rows(start) for side, start in zip(sides, starts, strict=True)]
-    if sides[0].ids == sides[1].ids:  # each side has the pieces of the other, too
+    if sides[0].ids == sides[1].ids:  # a shared vocabulary: each side gets the other's pieces too
         both = maps[0].extend([n for n in maps[1].names if n not in set(maps[0].names)])
         maps = [both, both]
     source = build_side_tokenizer(sides[0], maps[0])
@@ -166,9 +166,9 @@ def build_state_dict(
     tensors: Tensors,
     their_names: Callable[[str], list[str]],
 ) -> dict[str, Tensor]:
-    """Every parameter of the described model.
+    """Our parameters of the model, by name.
 
-    Raises: DataError naming tensors that are missing, damaged, or of no parameter.
+    Raises: DataError naming tensors that are missing, damaged, or not used by any parameter.
     """
     with torch.device("meta"):  # names and shapes need no memory
         model = build_model(nodes, len(maps[0].ids), len(maps[1].ids))
@@ -187,8 +187,8 @@ def build_state_dict(
         weights[name] = found
     if unread:
         raise DataError(
-            f"{tensors.where}: nothing reads {len(unread)} of the tensors, such as "
-            f"{', '.join(sorted(unread)[:3])}: the description is of a smaller or another model"
+            f"{tensors.where}: {len(unread)} tensor(s) are not used, such as "
+            f"{', '.join(sorted(unread)[:3])}: the description is that of a different model"
         )
     return weights
 
@@ -201,7 +201,7 @@ def build_model_nodes(
     Args:
         heads: numbers of heads of encoder and decoder.
         endpoint: option of `Sinusoidal`.
-        model: options that differ from those of conf/model/transformer.yaml.
+        model: options of the model, as in conf/model/transformer.yaml.
     """
     shared = {
         "name": "multihead",
@@ -231,7 +231,7 @@ def build_model_nodes(
 def build_other_nodes(
     languages: Sequence[str | None], max_length: int, beams: int, penalty: Any
 ) -> dict[str, Any]:
-    """The nodes `decode` and `data`. Raises: DataError for a penalty that is no number."""
+    """The nodes `decode` and `data`. Raises: DataError if the length penalty is not a number."""
     if not isinstance(penalty, int | float):
         raise DataError(f"length_penalty={shorten(penalty)} should be a number")
     beam = {"name": "beam", "beam_size": beams, "length_penalty": float(penalty)}
@@ -244,7 +244,13 @@ def build_other_nodes(
 def read_integer(
     config: Mapping[str, Any], name: str, at: str, low: int, high: int, default: int | None = None
 ) -> int:
-    """A whole number of a description. Raises: DataError for anything else, or out of range."""
+    """A whole number from another program's configuration.
+
+    Args:
+        at: file, for messages.
+
+    Raises: DataError if the value is not a whole number from `low` to `high`.
+    """
     value = default if config.get(name) is None else config[name]
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise DataError(
@@ -254,36 +260,40 @@ def read_integer(
 
 
 def shorten(value: Any) -> str:
-    """A value of a description in a message; lists of lists may be endless."""
+    """A value as text for a message; only the type of a list or mapping, which may be long."""
     plain = isinstance(value, str | int | float | None)
     return f"{value!r:.60}" if plain else f"a {type(value).__name__}"
 
 
 def build_side_tokenizer(side: SideVocabulary, rows: VocabularyMap) -> Tokenizer:
-    """The tokenizer of a side. Codes of languages, `>>fr<<`, are tags: `<tag fr>`."""
+    """The tokenizer of the source or target. Language codes such as `>>fr<<` become tags: `<tag
+    fr>`.
+    """
     codes = [name for name in rows.names if re.fullmatch(r">>[^<>]+<<", name)]
     tags = {name: TAG.format(name[2:-2]) for name in codes}
     return sentencepiece.build_tokenizer(side.model, rows.names, tags)
 
 
 def check_numbering(ids: Mapping[str, Any], where: str) -> Mapping[str, int]:
-    """The ids. Raises: DataError unless they are 0, 1, 2, ..., and include those of `</s>` and
-    `<unk>`.
+    """Check the ids of a vocabulary, and return them.
+
+    Raises: DataError unless the ids are 0, 1, 2, ..., and `</s>` and `<unk>` are present.
     """
     values = sorted(i for i in ids.values() if type(i) is int)
     if values != list(range(len(ids))):
-        raise DataError(f"{where} should give each piece one of the ids from 0 on")
+        raise DataError(f"{where} should number its pieces 0, 1, 2, ... without gaps")
     if lacking := [NAMES[symbol] for symbol in (EOS, UNK) if NAMES[symbol] not in ids]:
         raise DataError(f"{where} has no {' and no '.join(lacking)}")
     return ids
 
 
 def read_yaml_ids(folder: Folder, name: str) -> Mapping[str, int]:
-    """The ids in a `vocab.yml` of Marian: a line `piece: id` for each piece.
+    """The ids in a `vocab.yml` of Marian, which has a line `piece: id` for each piece.
 
-    A piece is what is written, whatever it means in YAML (`no`, `~` and `1` are pieces).
+    A piece is always taken literally, even if YAML gives it another meaning (`no`, `~` and `1` are
+    pieces).
 
-    Raises: DataError for anything else, and for a piece that has two ids.
+    Raises: DataError if the file has another format, or if a piece has two ids.
     """
     import yaml  # type: ignore[import-untyped]
 
@@ -300,7 +310,7 @@ def read_yaml_ids(folder: Folder, name: str) -> Mapping[str, int]:
     for key, value in root.value:
         line = f"{path}:{key.start_mark.line + 1}"
         if not isinstance(key, yaml.ScalarNode) or not re.fullmatch("[0-9]{1,9}", str(value.value)):
-            raise DataError(f"{line}: expected `piece: id`, and a whole number as id")
+            raise DataError(f"{line}: expected `piece: id`, with a whole number as id")
         if key.value in ids:
             raise DataError(f"{line}: {key.value!r:.60} has an id already, {ids[key.value]}")
         ids[key.value] = int(value.value)

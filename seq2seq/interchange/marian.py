@@ -1,6 +1,6 @@
-"""Models of Marian, `.npz` or `.bin`: arrays by name, and a description in YAML among them.
+"""Import models of Marian (`.npz` or `.bin`): named arrays, one of which is a description in YAML.
 
-With a recurrent unit in the decoder (SSRU) they are the family that Firefox translates with.
+Models with a recurrent unit in the decoder (SSRU) are the kind that Firefox translates with.
 Junczys-Dowmunt et al. 2018, arXiv:1804.00344.
 """
 
@@ -24,7 +24,7 @@ from seq2seq.interchange.marian_options import convert_options
 from seq2seq.text.tokenization import piece_model
 
 DESCRIPTION = "special:model.yml"
-SMALL = 2**16  # bytes of a description; usual ones have 5,000
+SMALL = 2**16  # maximum size of a description in bytes; usual ones have 5,000
 OUTPUT = "decoder_ff_logit_out"
 SUBLAYERS = {"attention": "self", "cross": "context", "feed": "ffn"}
 
@@ -32,10 +32,14 @@ SUBLAYERS = {"attention": "self", "cross": "context", "feed": "ffn"}
 def read_marian(
     path: Path, vocabularies: Sequence[Path], languages: tuple[str | None, str | None]
 ) -> ImportedModel:
-    """Read a model and its vocabularies: SentencePiece models, one for both sides or one for each,
-    and for those whose pieces are numbered elsewhere (OPUS-MT) one or two `vocab.yml`.
+    """Read a model and its vocabularies.
 
-    Raises: DataError naming what is wrong, or not supported.
+    Args:
+        vocabularies: one SentencePiece model for both sides or one for each; if the pieces are
+            numbered in other files (OPUS-MT), also one or two `vocab.yml`.
+        languages: source and target language; None if unknown.
+
+    Raises: DataError naming everything that is wrong or not supported.
     """
     folder = Folder(path.parent)
     where = f"{path}: {DESCRIPTION}"
@@ -46,20 +50,22 @@ def read_marian(
     sizes = [len(side.ids) for side in sides]
     nodes = convert_options(config, sizes, languages, where)
     tensors = imported.Tensors(str(path), convert_weights(arrays, path))
-    # They have neither pad nor a start symbol: the decoder begins with zeros, which stand behind
-    # the last row.
+    # Marian has neither a pad nor a start symbol: the decoder begins with zeros, which
+    # `convert_weights` adds after the last row.
     names = partial(candidate_names, nodes)
     return imported.assemble(nodes, sides, sizes, tensors, names, folder.read | files)
 
 
 def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary], dict[str, str]]:
-    """Source and target, one object if they share one; and the SHA-256 of each file."""
+    """The vocabularies of source and target, the same object twice if they share one; and the
+    SHA-256 of each file.
+    """
     numbered = [path for path in paths if path.suffix in (".yml", ".yaml")]
     pieces = [path for path in paths if path not in numbered]
     if len(pieces) not in (1, 2) or len(numbered) not in (0, 1, len(pieces)):
         raise DataError(
-            f"{len(pieces)} SentencePiece vocabularies and {len(numbered)} of YAML: expected one, "
-            "or source and target: --vocab source.spm target.spm vocab.yml"
+            f"{len(pieces)} SentencePiece models and {len(numbered)} YAML files: expected one or "
+            "two models, and at most as many YAML files: --vocab source.spm target.spm vocab.yml"
         )
     files: dict[str, str] = {}
     sides = []
@@ -67,7 +73,7 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary
         folder = Folder(path.parent)
         data = folder.find(path.name, TEXT).read_bytes()
         model = piece_model.read_piece_model(path)
-        # The places of pieces are their ids, unless a file numbers them.
+        # A piece's index is its id, unless a file gives it another.
         names = [
             NAMES[UNK] if kind == piece_model.UNKNOWN else text for text, _, kind in model.pieces
         ]
@@ -83,7 +89,10 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary
 
 
 def read_description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, Any]:
-    """The options of the training. Raises: DataError for anything but plain values."""
+    """The options that the model was trained with.
+
+    Raises: DataError if the description is missing or contains more than plain values.
+    """
     import yaml  # type: ignore[import-untyped]
 
     if DESCRIPTION not in arrays or arrays[DESCRIPTION].nbytes > SMALL:
@@ -98,7 +107,7 @@ def read_description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, 
 
 
 def candidate_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
-    """The names that a parameter may have: `decoder.0.cross.q.weight` ->
+    """The names that a parameter may have in Marian: `decoder.0.cross.q.weight` ->
     `decoder_l1_context_Wq`.
     """
     stack, _, rest = ours.partition(".")
@@ -126,10 +135,10 @@ def candidate_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
 
 
 def convert_weights(arrays: Mapping[str, np.ndarray], path: Path) -> dict[str, Tensor]:
-    """The weights as we have them: maps from inputs to outputs, vectors of one dimension, and in
-    matrices over a vocabulary one more row, of zeros, with which the decoder begins.
+    """Convert the arrays into our shapes: linear maps are transposed, and vectors get a single
+    dimension. Tables over a vocabulary get one more row, of zeros, with which the decoder begins.
 
-    Raises: DataError naming an array that is no matrix of floats.
+    Raises: DataError if an array is not a matrix of floats.
     """
     weights = {}
     for name, array in arrays.items():

@@ -1,14 +1,14 @@
-"""Binary models of Marian: named arrays, of which matrices may be quantised to 8 bits.
+"""Read and write binary models of Marian: named arrays whose matrices may be quantised to 8 bits.
 
     u64 1, the version; u64 N, the number of items
     N times u64 bytes of the name, u64 type, u64 dimensions, u64 bytes of the data
     N names, each ended by a zero byte; N shapes of int32; u64 P, then P bytes of padding
     N times data, which may be padded, too
 
-All numbers are little-endian. An array of the type INTGEMM8 is stored as int8 with one float32
-behind it, the multiplier that made the integers: value = integer / multiplier. A matrix (K, N) of
-this type is stored as its transpose, except those of embeddings. `NAME_QuantMultA` is the
-multiplier of what is multiplied by the matrix `NAME`. Firefox ships such files.
+All numbers are little-endian. An array of type INTGEMM8 is stored as int8 values followed by one
+float32, the multiplier: value = integer / multiplier. A matrix (K, N) of this type is stored
+transposed, unless it is an embedding. `NAME_QuantMultA` is the multiplier for the inputs of the
+matrix `NAME`. Firefox ships such files.
 
 Source: src/common/binary.cpp and src/tensors/cpu/expression_graph_packable.h of Marian.
 """
@@ -23,19 +23,19 @@ import numpy as np
 
 from seq2seq.base.errors import DataError
 
-BINARY = (1).to_bytes(8, "little")  # the first bytes: the version
-FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # types
+BINARY = (1).to_bytes(8, "little")  # the version, with which the file begins
+FLOAT32, INT8, INTGEMM8 = 0x0404, 0x0101, 0x4101  # codes of types
 ITEM_BYTES = {FLOAT32: 4, INT8: 1, INTGEMM8: 1}
-EMBEDDING = "Wemb"  # in the names of matrices that are not transposed
+EMBEDDING = "Wemb"  # part of the names of matrices that are not transposed
 INPUT_MULTIPLIER = "_QuantMultA"
 ALIGNMENT = 256  # bytes
-LARGEST = 127  # of the integers
-LONGEST_NAME, DIMENSIONS = 256, 4  # usual ones: 30 bytes, 2
+LARGEST = 127  # largest integer
+LONGEST_NAME, DIMENSIONS = 256, 4  # limits; usual values are 30 bytes and 2 dimensions
 SMALLEST, LARGEST_MULTIPLIER = 1e-30, 1e30
 
 
 class BinaryItem(NamedTuple):
-    """An array as it is stored."""
+    """An array as stored in a file."""
 
     name: str
     kind: int
@@ -48,22 +48,22 @@ class BinaryItem(NamedTuple):
 
 
 class Reader:
-    """The bytes of a file, from the first to the last."""
+    """Reads the bytes of a file in order."""
 
     def __init__(self, path: Path):
         self.path, self.at = path, 0
         self.content = memoryview(path.read_bytes())
 
     def take(self, size: int, what: str) -> memoryview:
-        """The next bytes. Raises: DataError if the file has fewer."""
+        """The next `size` bytes. Raises: DataError if the file has fewer."""
         left = len(self.content) - self.at
         if size > left:
-            raise DataError(f"{self.path}: {what} should have {size:,} bytes, and {left:,} follow")
+            raise DataError(f"{self.path}: {what} should have {size:,} bytes, but has {left:,}")
         self.at += size
         return self.content[self.at - size : self.at]
 
     def numbers(self, count: int, what: str) -> tuple[int, ...]:
-        """The next u64. Raises: DataError if the file has fewer."""
+        """The next `count` numbers of type u64. Raises: DataError if the file has fewer."""
         return struct.unpack(f"<{count}Q", self.take(8 * count, what))
 
 
@@ -73,9 +73,9 @@ def is_binary(path: Path) -> bool:
 
 
 def read_binary(path: Path) -> dict[str, np.ndarray]:
-    """The arrays, in float32 and not transposed, and the bytes of the description.
+    """The arrays of a file by name, in float32 and not transposed; the description as int8.
 
-    Raises: DataError naming what is damaged, or of an unknown type.
+    Raises: DataError if an item is damaged or has an unknown type.
     """
     arrays: dict[str, np.ndarray] = {}
     for item in read_items(path):
@@ -86,11 +86,11 @@ def read_binary(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_items(path: Path) -> list[BinaryItem]:
-    """The items of a file. Raises: DataError if it is damaged."""
+    """The items of a file. Raises: DataError if the file is damaged."""
     reader = Reader(path)
     version, count = reader.numbers(2, "the version and the number of items")
     if version != 1:
-        raise DataError(f"{path} is of the version {version}; expected 1: no model of Marian")
+        raise DataError(f"{path} is not a model of Marian: its version is {version}, expected 1")
     entries = reader.take(32 * count, f"the headers of {count:,} items")
     headers = list(struct.iter_unpack("<4Q", entries))
     names = [decode_name(reader.take(size, "a name"), path) for size, *_ in headers]
@@ -106,20 +106,20 @@ def read_items(path: Path) -> list[BinaryItem]:
     for name, shape, (_, kind, _, size) in zip(names, shapes, headers, strict=True):
         items.append(BinaryItem(name, kind, shape, bytes(reader.take(size, name))))
     if left := len(reader.content) - reader.at:
-        raise DataError(f"{path}: {left:,} bytes follow the last item: it is damaged")
+        raise DataError(f"{path} is damaged: {left:,} bytes follow the last item")
     return items
 
 
 def decode_name(name: memoryview, path: Path) -> str:
-    """A name without the zero byte behind it. Raises: DataError for anything else."""
+    """A name without its final zero byte. Raises: DataError if the bytes are not a valid name."""
     text, end = bytes(name[:-1]), bytes(name[-1:])
     if end != b"\0" or not 0 < len(text) < LONGEST_NAME or not text.isascii() or b"\0" in text:
-        raise DataError(f"{path}: {text[:30]!r} is no name of an item: it is damaged")
+        raise DataError(f"{path} is damaged: {text[:30]!r} is not the name of an item")
     return text.decode("ascii")
 
 
 def to_array(item: BinaryItem, path: Path) -> np.ndarray:
-    """An item as it was before it was quantised. Raises: DataError if it is damaged."""
+    """The array of an item, dequantised. Raises: DataError if the item is damaged."""
     if item.kind not in ITEM_BYTES:
         raise DataError(
             f"{path}: {item.name} is of the type {item.kind:#06x}, which may be packed for one "
@@ -148,7 +148,7 @@ def to_array(item: BinaryItem, path: Path) -> np.ndarray:
 
 
 def quantize(name: str, array: np.ndarray) -> BinaryItem:
-    """An item of 8 bits: the largest magnitude becomes 127, as marian-conv does it."""
+    """An item in 8 bits, in which the largest magnitude becomes 127, as with marian-conv."""
     multiplier = np.float32(LARGEST / (float(np.abs(array).max()) or LARGEST))
     integers = np.rint(array * multiplier).clip(-LARGEST, LARGEST).astype(np.int8)
     item = BinaryItem(name, INTGEMM8, array.shape, b"")
@@ -161,13 +161,13 @@ def of_floats(name: str, array: np.ndarray) -> BinaryItem:
 
 
 def describe(name: str, text: str) -> BinaryItem:
-    """An item of text, such as the description of a model."""
+    """An item that holds text, such as the description of a model."""
     data = text.encode() + b"\0"
     return BinaryItem(name, INT8, (len(data),), data)
 
 
 def serialize_items(items: Iterable[BinaryItem]) -> bytes:
-    """The bytes of a file, as `read_items` reads them; data begin at multiples of 256."""
+    """The bytes of a file with these items, for `read_items`. Data begin at multiples of 256."""
     padded = [item._replace(data=item.data + bytes(-len(item.data) % ALIGNMENT)) for item in items]
     parts = [BINARY, struct.pack("<Q", len(padded))]
     for name, kind, shape, data in padded:

@@ -1,7 +1,8 @@
-"""The options in a model of Marian: those that are supported, and those that change nothing.
+"""Convert the options of Marian models.
 
-All others are refused by name, since an option that nobody reads may change the model. The names
-are those of Marian's src/common/config_parser.cpp, to version 1.12.
+Every option is either supported, or known to have no effect, or refused by name, since ignoring an
+unknown option might change the model. The names are from Marian's src/common/config_parser.cpp, up
+to version 1.12.
 """
 
 from collections.abc import Mapping
@@ -12,15 +13,15 @@ from seq2seq.base.errors import DataError
 from seq2seq.interchange import imported
 from seq2seq.interchange.imported import read_integer, shorten
 
-EPS = 1e-6  # of its norms
-# Options that are supported if they are off.
+EPS = 1e-6  # epsilon of Marian's norms
+# Options that are supported only if they are off.
 OFF = """
 alibi best-deep input-join-fields layer-normalization output-omit-bias right-left
 transformer-alibi-shift transformer-alibi-trainable transformer-disable-position-embeddings
 transformer-no-affine transformer-no-bias transformer-no-projection transformer-pool
 transformer-rnn-projection transformer-train-position-embeddings transformer-train-positions ulr"""
 EITHER = "tied-embeddings tied-embeddings-all tied-embeddings-src"  # on or off
-# Options of which only these values are supported; the first is what is meant without the option.
+# Options of which only these values are supported; the first is the default.
 ONLY: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(OFF.split(), (False,)),
     "type": ("transformer",),
@@ -45,11 +46,11 @@ ONLY: dict[str, tuple[Any, ...]] = {
 }
 NUMBERS = "beam-size dec-depth dim-emb dim-vocabs enc-depth normalize transformer-dim-ffn"
 ORDER = [f"transformer-{name}" for name in ("preprocess", "postprocess", "postprocess-top")]
-# What is around a sub-layer: the values of these three without dropout.
+# The norm order for each combination of values of these three options, without dropout.
 ORDERS = {("", "an", ""): "post", ("n", "a", "n"): "pre"}
 READ = {*ONLY, *NUMBERS.split(), *ORDER, "dec-cell", "transformer-heads"}
 
-# Options that change nothing in such a model.
+# Options that have no effect on models of this kind.
 TEXT = files("seq2seq.interchange").joinpath("marian_options.txt").read_text(encoding="utf-8")
 NOTHING = frozenset(line for line in TEXT.splitlines() if line and not line.startswith("#"))
 
@@ -60,15 +61,15 @@ def convert_options(
     languages: tuple[str | None, str | None],
     where: str,
 ) -> dict[str, Any]:
-    """The nodes of our configuration that say the same as their options.
+    """Convert Marian's options into the nodes of our configuration.
 
     Args:
         config: options that are not null.
-        sizes: sizes of the vocabularies of source and target.
+        sizes: sizes of the source and target vocabularies.
         languages: source and target language, if known.
         where: file, for messages.
 
-    Raises: DataError naming every option that is not supported, or not known.
+    Raises: DataError naming every option that is unknown or not supported.
     """
     if wrong := find_wrong_options(config, sizes):
         raise DataError(f"{where}: not supported: {'; '.join(wrong)}")
@@ -98,9 +99,7 @@ def convert_options(
 
 
 def find_wrong_options(config: Mapping[Any, Any], sizes: list[int]) -> list[str]:
-    """A remark about each option whose value is not supported, or that is not among those of Marian
-    that are read here or known to change nothing in such a model.
-    """
+    """A message for each option that is unknown, or whose value is not supported."""
     wrong = [
         f"{name if isinstance(name, str) else shorten(name):.60}={shorten(value)} is not known"
         for name, value in config.items()
@@ -125,11 +124,11 @@ def find_wrong_options(config: Mapping[Any, Any], sizes: list[int]) -> list[str]
 
 
 def find_norm_order(config: Mapping[str, Any]) -> str | None:
-    """The order of norms, or None for one that is not supported."""
+    """The order of norms, `pre` or `post`; None if the options describe another one."""
     given = [config.get(name, value) for name, value in zip(ORDER, ("", "dan", ""), strict=True)]
     if not all(isinstance(each, str) for each in given):
         return None
-    before, after, top = (each.replace("d", "") for each in given)  # dropout is of training
+    before, after, top = (each.replace("d", "") for each in given)  # without dropout
     return ORDERS.get((before, after, top))
 
 

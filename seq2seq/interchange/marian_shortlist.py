@@ -1,11 +1,12 @@
-"""Binary shortlists of Marian, `lex.50.50.deen.s2t.bin`, which Firefox ships beside a model.
+"""Read and write binary shortlists of Marian (`lex.50.50.deen.s2t.bin`), as shipped with Firefox.
 
     u64 magic number, checksum of all that follows, F, longest list, N, M
-    N u64: where the list of each source id begins, then the end of the last one
-    M u32: the target ids of the lists, ascending in each
+    N u64: offset of each source id's list, then the end of the last list
+    M u32: target ids of the lists, ascending within each list
 
-The ids below F may stand in any translation. Where both languages share a vocabulary, a source
-piece may stand in its own. Marian makes one list for a batch, and fills it up to a multiple of 8.
+Ids below F are allowed in every translation. If both languages share a vocabulary, the pieces of a
+source are allowed in its translation. Marian joins the lists of a batch, and fills the result up to
+a multiple of 8.
 
 Source: src/data/shortlist.cpp of Marian.
 """
@@ -29,29 +30,29 @@ Array = NDArray[Any]
 
 
 def read_marian_shortlist(path: Path, maps: Sequence[VocabularyMap]) -> Shortlist:
-    """A shortlist over our ids.
+    """Read a shortlist, and convert it to our ids.
 
     Args:
-        maps: maps of source and target, one object if they share a vocabulary.
+        maps: maps of source and target; the same object twice if they share a vocabulary.
 
-    Raises: DataError for a file that is damaged, or of another vocabulary.
+    Raises: DataError if the file is damaged or belongs to another vocabulary.
     """
     frequent, offsets, ids = read_lists(path)
     source, target = np.array(maps[0].ids), np.array(maps[1].ids)
-    V, sizes = len(source), [side.their_size - 1 for side in maps]  # the last one is of no piece
+    V, sizes = len(source), [side.their_size - 1 for side in maps]  # the last id is no piece
     if len(offsets) > sizes[0] + 1 or ids.max(initial=0) >= sizes[1]:
         raise DataError(
-            f"{path} lists target pieces to {ids.max(initial=0):,} for {len(offsets) - 1:,} source "
-            f"pieces, and the model has {sizes[1]:,} and {sizes[0]:,}: it is of another vocabulary"
+            f"{path} belongs to another vocabulary: it lists ids up to {ids.max(initial=0):,} for "
+            f"{len(offsets) - 1:,} source pieces; the model has {sizes[1]:,} and {sizes[0]:,}"
         )
-    # Files may end before the last pieces, which have no list then. Nor have `<pad>`, `<s>`, and
-    # pieces that are none of the model's: all are read from behind the end.
+    # Three kinds of pieces have no list: the last ones, if the file ends early; `<pad>` and `<s>`;
+    # and pieces that the model lacks. All of them get an empty list after the end.
     source[V - maps[0].missing :] = sizes[0]
     offsets = np.append(offsets, np.full(sizes[0] + 2 - len(offsets), len(ids)))
     counts = offsets[source + 1] - offsets[source]
     starts = np.repeat(offsets[source] - np.cumsum(counts) + counts, counts)
     rows, theirs = np.repeat(np.arange(V), counts), ids[starts + np.arange(counts.sum())]
-    rows[rows == EOS] = V  # every source has it
+    rows[rows == EOS] = V  # every source has eos, so its list is allowed everywhere
     anywhere = np.arange(min(frequent, sizes[1]))
     listed = [(rows, theirs), (np.full_like(anywhere, V), anywhere)]
     if maps[0] is maps[1]:
@@ -64,18 +65,18 @@ def read_marian_shortlist(path: Path, maps: Sequence[VocabularyMap]) -> Shortlis
 
 
 def read_lists(path: Path) -> tuple[int, Array, Array]:
-    """F, where lists begin, and their ids. Raises: DataError if the file is damaged."""
+    """F, the offsets of the lists, and their ids. Raises: DataError if the file is damaged."""
     content = path.read_bytes()
     if len(content) < HEADER.size or content[:8] != MAGIC.to_bytes(8, "little"):
         raise DataError(
-            f"{path} is no binary shortlist of Marian. One of text (lex.s2t.gz) is for: seq2seq "
-            f"shortlist RUN --lexicon {path}"
+            f"{path} is not a binary shortlist of Marian. If it is text (lex.s2t.gz), type: "
+            f"seq2seq shortlist RUN --lexicon {path}"
         )
     _, checksum, frequent, _, lists, length = HEADER.unpack_from(content)
     if not lists or len(content) != HEADER.size + 8 * lists + 4 * length:
-        raise DataError(f"{path} is damaged: it has another size than its header says")
+        raise DataError(f"{path} is damaged: its size is not what its header says")
     if checksum != hash_words(content[16:]):
-        raise DataError(f"{path} is damaged: its checksum is of other content. Copy it again")
+        raise DataError(f"{path} is damaged: its checksum does not match. Copy it again")
     offsets = np.frombuffer(content, "<u8", lists, HEADER.size)
     ids = np.frombuffer(content, "<u4", length, HEADER.size + 8 * lists)
     if offsets[0] or offsets[-1] != length or (offsets[1:] < offsets[:-1]).any():
@@ -84,7 +85,12 @@ def read_lists(path: Path) -> tuple[int, Array, Array]:
 
 
 def serialize_lists(lists: Sequence[Array], frequent: int) -> bytes:
-    """The bytes of a file: target ids of each source id, and how many may stand anywhere."""
+    """The bytes of a file.
+
+    Args:
+        lists: target ids for each source id.
+        frequent: number of ids that are allowed in every translation, F.
+    """
     offsets = np.cumsum([0, *map(len, lists)]).astype("<u8").tobytes()
     ids = np.concatenate(lists).astype("<u4").tobytes()
     longest = max(map(len, lists))
@@ -94,7 +100,7 @@ def serialize_lists(lists: Sequence[Array], frequent: int) -> bytes:
 
 
 def hash_words(content: bytes) -> int:
-    """Marian's checksum, of whole words of 64 bits: what is left at the end does not count."""
+    """Marian's checksum of the 64-bit words; an incomplete word at the end is ignored."""
     seed, mask = 0, 2**64 - 1
     for (word,) in struct.iter_unpack("<Q", content[: len(content) // 8 * 8]):
         seed ^= (word + 0x9E3779B9 + (seed << 6) + (seed >> 2)) & mask

@@ -1,1 +1,1 @@
-"""The quality of translations: scores, significance tests, and checks of the text itself."""
+"""Measure the quality of translations: scores, significance tests, and checks of the texts."""

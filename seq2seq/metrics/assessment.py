@@ -1,5 +1,7 @@
-"""All scores of a system's translations of a test set, also by the length of the source, which the
-score of a corpus hides. That idea is from compare-mt, Neubig et al. 2019, arXiv:1903.07926.
+"""Score a system's translations of a test set, as a whole and by source length.
+
+A corpus score hides how quality depends on length. The idea of showing it is from compare-mt,
+Neubig et al. 2019, arXiv:1903.07926.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +14,11 @@ from seq2seq.metrics.registry import MetricKind, References, build_metrics
 from seq2seq.metrics.scores import CorpusScore, corpus_scores
 from seq2seq.text.languages import is_spaceless
 
-LENGTHS = (0, 11, 21, 31, 41, 51)  # where each bucket begins
+LENGTHS = (0, 11, 21, 31, 41, 51)  # smallest length in each bucket
 
 
 class LengthBucket(NamedTuple):
-    """The score of the sentences whose source has from `low` to `high` words."""
+    """The score of the sentences whose source has `low` to `high` words (or characters)."""
 
     low: int
     high: int | None  # None: no limit
@@ -25,17 +27,17 @@ class LengthBucket(NamedTuple):
 
     @property
     def range(self) -> str:
-        """Its lengths as text: `11-20`, or `51+`."""
+        """The range of lengths as text: `11-20`, or `51+`."""
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """The scores of one system, and where they come from."""
+    """The scores of one system, in all and by source length."""
 
     scores: list[CorpusScore]
     length_unit: str
-    lengths: list[LengthBucket]  # the first of the scores
+    lengths: list[LengthBucket]  # the first of the scores, by source length
 
 
 @dataclass
@@ -44,10 +46,10 @@ class Assessor:
 
     Args:
         source: source sentences.
-        references: references of the sentences; the first one must exist for each.
+        references: references of the sentences; every sentence needs at least one.
         kinds: scores to compute.
         languages: languages of source and target; None if unknown.
-        resamples: number of resamples for the intervals; 0 for none.
+        resamples: number of bootstrap resamples for the intervals; 0 = no intervals.
     """
 
     source: Sequence[str]
@@ -55,7 +57,7 @@ class Assessor:
     kinds: Sequence[MetricKind]
     languages: tuple[str | None, str | None]
     resamples: int = 0
-    metrics: Mapping[str, Metric] = field(init=False)  # by their labels
+    metrics: Mapping[str, Metric] = field(init=False)  # by label
 
     def __post_init__(self) -> None:
         self.metrics = build_metrics(self.kinds, self.references, self.languages[1])
@@ -67,13 +69,13 @@ class Assessor:
         return Assessment(scores, length_unit(language), lengths)
 
     def _first(self, hypotheses: list[str], references: References) -> float:
-        """The first of the scores, for some of the sentences."""
+        """The value of the first score for some of the sentences."""
         metrics = build_metrics(self.kinds[:1], references, self.languages[1])
         return corpus_scores(hypotheses, metrics)[0].value
 
 
 def length_unit(language: str | None) -> str:
-    """The unit in which sources of this language are measured."""
+    """The unit in which the lengths of sources in this language are counted."""
     return "characters" if is_spaceless(language) else "words"
 
 
@@ -84,11 +86,11 @@ def score_by_length(
     score: Callable[[list[str], References], float],
     language: str | None = None,
 ) -> list[LengthBucket]:
-    """A score for the sentences of each range of source lengths that occurs.
+    """Score the sentences in each bucket of source lengths; empty buckets are left out.
 
     Args:
-        score: function of hypotheses and references.
-        language: language of the source; characters are counted where no spaces separate words.
+        score: function from hypotheses and references to a score.
+        language: source language; lengths are in characters if it has no spaces between words.
     """
     spaceless = is_spaceless(language)
     lengths = [len("".join(s.split())) if spaceless else len(s.split()) for s in source]

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: of many translations of a sentence, the one that resembles all others most.
+"""Minimum Bayes risk: choose, of many translations of a sentence, the one most similar to all.
 
 Sources: Kumar and Byrne 2004 (N04-1022); Eikema and Aziz 2020 (2020.coling-main.398).
 """
@@ -20,7 +20,7 @@ BLOCK = 1 << 22  # elements of the largest matrix of n-grams
 class Decision(NamedTuple):
     """The decision of minimum Bayes risk for one sentence."""
 
-    best: int  # index of the hypothesis with the highest expected chrF; of equal ones, the first
+    best: int  # index of the hypothesis with the highest expected chrF; the first one in a tie
     expected: list[float]  # the expected chrF of each hypothesis, 0 to 100
 
 
@@ -28,7 +28,7 @@ def minimum_bayes_risk(hypotheses: Sequence[str]) -> Decision:
     """The hypothesis with the highest mean chrF against all hypotheses, itself included.
 
     Args:
-        hypotheses: translations of one sentence; one that occurs n times weighs n.
+        hypotheses: translations of one sentence; one that occurs n times counts n times.
 
     Raises: ValueError if there are no hypotheses.
     """
@@ -39,16 +39,17 @@ def minimum_bayes_risk(hypotheses: Sequence[str]) -> Decision:
     means = pairwise_chrf(list(counts)) @ weights
     by_text = dict(zip(counts, means.tolist(), strict=True))
     expected = [by_text[text] for text in hypotheses]
-    # Rounded: sums in another order may differ in the last digits.
+    # Rounded, because the order of summation may change the last digits.
     best = max(range(len(expected)), key=lambda i: round(expected[i], 9))
     return Decision(best, expected)
 
 
 def pairwise_chrf(texts: Sequence[str]) -> Tensor:
-    """sacreBLEU's sentence chrF of each text against each: row = hypothesis, column = reference;
-    (U, U), 0 to 100.
+    """sacreBLEU's sentence chrF of every text against every other, 0 to 100.
 
-    Means are over the orders of which both texts have n-grams.
+    Precision and recall are averaged over the n-gram orders that occur in both texts.
+
+    Returns: (U, U), a row for each hypothesis, a column for each reference.
     Source: Popovic 2015 (W15-3049).
     """
     precision = recall = orders = torch.zeros((), dtype=torch.float64)
@@ -64,8 +65,8 @@ def pairwise_chrf(texts: Sequence[str]) -> Tensor:
 
 
 def count_overlaps(texts: Sequence[str], orders: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """For n from 1 to `orders`: how many n-grams each text has, (U,), and how many of them any two
-    have in common, (U, U); float64.
+    """For each n from 1 to `orders`, yield the number of n-grams in each text, (U,), and the number
+    that each two texts have in common, (U, U); both float64.
     """
     U, numbers = len(texts), dict[str, int]()
     symbols = np.array([numbers.setdefault(s, len(numbers)) for t in texts for s in t], np.int64)
@@ -75,7 +76,8 @@ def count_overlaps(texts: Sequence[str], orders: int) -> Iterator[tuple[Tensor, 
     grams = np.zeros_like(owners)  # a number for the n-gram that begins here
     for n in range(1, orders + 1):
         at = (left >= n).nonzero()[0]
-        # Equal n-grams side by side, and among them those of one text; below P^2 U for P symbols.
+        # Sorting these keys puts equal n-grams side by side, and within them those of one text.
+        # For P symbols in all, a key is below P^2 U.
         keys = (grams[at] * len(numbers) + symbols[at + n - 1]) * U + owners[at]
         places = keys.argsort()
         keys, at, index = keys[places], at[places], np.arange(len(at))
@@ -89,15 +91,18 @@ def count_overlaps(texts: Sequence[str], orders: int) -> Iterator[tuple[Tensor, 
 
 
 def count_matches(owners: Array, grams: Array, occurrences: Array, U: int) -> Tensor:
-    """Count the n-grams that each two of U texts share, from those of all: (M,) each -> (U, U).
+    """Count the n-grams that each two of U texts share, (U, U).
 
-    The k-th occurrence of an n-gram in a text is a feature. Two texts share as many occurrences as
-    both have, which is the smaller of their counts, so a product of matrices of zeros and ones
-    counts all pairs.
+    The k-th occurrence of an n-gram in a text is a feature. The number of occurrences that two
+    texts share is the smaller of their counts, which is the number of features that they share. A
+    product of matrices of zeros and ones therefore counts all pairs at once.
+
+    Args:
+        owners, grams, occurrences: text, number and occurrence k of each of the M n-grams, (M,).
     """
     features = grams * (len(grams) + 1) + occurrences
     _, columns, counts = np.unique(features, return_inverse=True, return_counts=True)
-    several = counts > 1  # most occur in one text only, and only the diagonal sees them
+    several = counts > 1  # the others occur in one text only, and affect only the diagonal
     of_several = several[columns]
     common = torch.from_numpy(np.bincount(owners[~of_several], minlength=U)).double().diag()
     owners, columns = owners[of_several], (several.cumsum() - 1)[columns[of_several]]
@@ -106,6 +111,6 @@ def count_matches(owners: Array, grams: Array, occurrences: Array, U: int) -> Te
         inside = (columns >= start) & (columns < start + width)
         has = np.zeros((U, min(width, total - start)), np.float32)
         has[owners[inside], columns[inside] - start] = 1
-        # By torch, whose number of threads is ours to set.
+        # Computed by torch, whose number of threads we control.
         common += torch.from_numpy(has) @ torch.from_numpy(has).T
     return common

@@ -1,6 +1,7 @@
-"""The metrics by name, each a `Metric` of sacreBLEU; exact match and symbol error rate are ours.
+"""The metrics by name.
 
-So bootstrap intervals, paired tests and signatures work for all of them.
+All metrics, including our exact match and symbol error rate, are `Metric` objects of sacreBLEU, so
+its bootstrap intervals, paired tests and signatures work for all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +17,11 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.plugins import PluginTable
 from seq2seq.text.languages import is_spaceless, read_language
 
-ORDER = 4  # the longest n-gram that BLEU counts
+ORDER = 4  # length of the longest n-grams that BLEU counts
 
-# All references of a corpus: the first of each sentence, then the second of each, and so on; None
-# where a sentence has no further one, which sacreBLEU allows and its types do not say.
+# All references of a corpus: the first reference of every sentence, then the second of every
+# sentence, and so on; None if a sentence has no such reference. sacreBLEU allows None, although its
+# types do not.
 References = Sequence[Sequence[str | None]]
 Streams = Sequence[Sequence[str]]
 
@@ -27,27 +29,27 @@ Streams = Sequence[Sequence[str]]
 class MetricKind(NamedTuple):
     """A score that a user can ask for."""
 
-    label: str  # its name in what is printed
-    build: Callable[[Streams, str | None], Metric]  # from references and the target language
+    label: str  # name in the output
+    build: Callable[[Streams, str | None], Metric]  # takes references and the target language
 
 
 def build_bleu(
     language: str | None = None, references: Streams | None = None, tokenize: str | None = None
 ) -> BLEU:
-    """BLEU with the tokenizer that suits the language: sacreBLEU's `zh` for Chinese characters,
-    `char` for other languages that put no spaces between words, else 13a.
+    """BLEU with a suitable tokenizer for the language: sacreBLEU's `zh` for Chinese characters,
+    `char` for other languages without spaces between words, otherwise 13a.
 
     Args:
-        tokenize: name of a tokenizer of sacreBLEU to use instead of the language's.
+        tokenize: sacreBLEU's name of a tokenizer to use instead.
     """
     tokenizer = BLEU.TOKENIZER_DEFAULT
     if read_language(language).script in ("Hans", "Hant", "Hani"):
         tokenizer = "zh"
     elif is_spaceless(language):
-        # 13a would take a whole clause for one word, and sacreBLEU's tokenizers for these languages
+        # 13a would treat a whole clause as one word, and sacreBLEU's tokenizers for these languages
         # need a dictionary or a model that is installed separately.
         tokenizer = "char"
-    # `force` silences the advice to detokenise: `seq2seq.metrics.text_checks` gives better.
+    # `force` silences the advice to detokenise, as `seq2seq.metrics.text_checks` gives better.
     return BLEU(
         tokenize=tokenize or tokenizer, max_ngram_order=ORDER, force=True, references=references
     )
@@ -79,7 +81,7 @@ DEFAULT = ("bleu", "chrf", "ter")
 def build_metrics(
     kinds: Sequence[MetricKind], references: References, language: str | None = None
 ) -> dict[str, Metric]:
-    """The metrics by their labels, with what they need of the references computed once.
+    """Build metrics by their labels, which compute statistics of the references only once.
 
     Args:
         language: target language; see `build_bleu`.
@@ -89,9 +91,9 @@ def build_metrics(
 
 
 def find_metrics(names: Sequence[str]) -> list[MetricKind]:
-    """The scores of these names, in their order.
+    """The metrics with these names, in the same order.
 
-    Raises: ConfigError for an unknown name, one that is given twice, and as `PluginTable.find`.
+    Raises: ConfigError if a name is unknown or occurs twice, and as `PluginTable.find`.
     """
     unknown = [name for name in names if name not in METRICS]
     plugins = METRICS.list_names() - {*METRICS} if unknown else set()
@@ -110,7 +112,7 @@ def find_metrics(names: Sequence[str]) -> list[MetricKind]:
 
 
 class SymbolSignature(Signature):
-    """Says which units are compared."""
+    """A signature that includes the unit of comparison."""
 
     def __init__(self, args: dict[str, Any]):
         super().__init__(args)
@@ -119,16 +121,16 @@ class SymbolSignature(Signature):
 
 
 class SymbolMetric(Metric):
-    """Base class: each sentence is compared with its nearest reference."""
+    """Base class of metrics that compare each sentence with its nearest reference."""
 
     _SIGNATURE_TYPE = SymbolSignature
     label: str
     unit: str
 
     def __init__(self, references: Sequence[Sequence[str]]):
-        initialize: Callable[[], None] = super().__init__  # it has no types
+        initialize: Callable[[], None] = super().__init__  # sacreBLEU's constructor is untyped
         initialize()
-        self.unit = type(self).unit  # where the signature looks for it
+        self.unit = type(self).unit  # the signature reads this attribute
         self._ref_cache = self._cache_references(references)
 
     def _preprocess_segment(self, sent: str) -> str:
@@ -142,13 +144,13 @@ class SymbolMetric(Metric):
 
     def _compute_score_from_stats(self, stats: list[Any]) -> Score:
         part, whole = stats
-        if not whole:  # no symbol in any reference: all output is wrong
+        if not whole:  # the references are empty, so any output is wrong
             return Score(self.label, 100.0 if part else 0.0)
         return Score(self.label, 100 * float(part) / float(whole))
 
 
 class ExactMatch(SymbolMetric):
-    """The percentage of outputs that equal a reference, white space aside."""
+    """The percentage of outputs that equal a reference, ignoring differences in white space."""
 
     label = "exact"
     unit = "line"
@@ -160,7 +162,8 @@ class ExactMatch(SymbolMetric):
 class SymbolErrorRate(SymbolMetric):
     """Insertions, deletions and substitutions per 100 symbols of the references.
 
-    Of several references the first with the fewest edits counts. More than 100 is possible.
+    If there are several references, the one with the fewest edits counts, and the first one in a
+    tie. The rate can exceed 100.
     """
 
     label = "SER"
@@ -173,7 +176,7 @@ class SymbolErrorRate(SymbolMetric):
 
 
 def count_edits(hypothesis: str, reference: str) -> int:
-    """The fewest insertions, deletions and substitutions of symbols between two texts."""
+    """The smallest number of insertions, deletions and substitutions that make the texts equal."""
     length = len(reference.split())
     if not length:
         return len(hypothesis.split())

@@ -1,4 +1,4 @@
-"""Corpus scores with confidence intervals, and tests between systems."""
+"""Corpus scores with confidence intervals, and significance tests between systems."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.metrics.registry import DEFAULT, build_metrics, find_metrics
 
 RESAMPLES = 1000  # as in `sacrebleu --confidence`
-# sacreBLEU holds the statistics of all resamples at once: 0.7 GB for this many sentences.
+# sacreBLEU keeps the statistics of all resamples in memory: 0.7 GB for this many sentences.
 MANY = 10_000
 TESTS = {"bootstrap": "bs", "randomization": "ar"}  # sacreBLEU's names for the tests
 
@@ -19,19 +19,19 @@ TESTS = {"bootstrap": "bs", "randomization": "ar"}  # sacreBLEU's names for the 
 class Interval(NamedTuple):
     """The 95% bootstrap interval of a score: mean +- half_width.
 
-    As in `sacrebleu --confidence`, the mean is over the resamples, not the score itself. A single
-    sentence has none: each resample of it is that sentence.
+    As in `sacrebleu --confidence`, the mean is over the resamples; it is not the score itself. A
+    single sentence has no interval, since all its resamples are equal.
     """
 
     mean: float
     half_width: float
-    signature: str  # the score's, with the count of resamples and the seed
+    signature: str  # the score's signature with the number of resamples and the seed
 
 
 class CorpusScore(NamedTuple):
-    """A corpus score; sacreBLEU's signature says exactly how it was computed.
+    """A corpus score, with sacreBLEU's signature, which says exactly how it was computed.
 
-    BLEU and chrF are between 0 and 100, which is best. TER counts edits per 100 words of the
+    BLEU and chrF range from 0 to 100, the best value. TER counts edits per 100 words of the
     references: 0 is best, and bad translations may exceed 100.
     """
 
@@ -44,17 +44,17 @@ class CorpusScore(NamedTuple):
 def score_corpus(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str | None = None
 ) -> list[CorpusScore]:
-    """BLEU, chrF and TER, in this order, of a whole corpus.
+    """BLEU, chrF and TER of a whole corpus, in this order.
 
     Args:
-        hypotheses: one translation a sentence, detokenised.
-        references: the expected translations in the same order, detokenised.
-        language: the target language as a code (`de`, `zh`, `zh-Hans`). It chooses BLEU's
-            tokenizer: sacreBLEU's `zh` for Chinese, characters for other languages that put no
-            spaces between words, else 13a. TER counts Chinese characters one by one, also in
+        hypotheses: one translation per sentence, detokenised.
+        references: expected translations in the same order, detokenised.
+        language: code of the target language (`de`, `zh`, `zh-Hans`). It determines BLEU's
+            tokenizer: sacreBLEU's `zh` for Chinese, characters for other languages without spaces
+            between words, otherwise 13a. TER counts Chinese characters individually, also in
             Japanese, but not kana.
 
-    Raises: DataError if the counts differ or there is no sentence.
+    Raises: DataError if the numbers of sentences differ or there is no sentence.
     Source: Papineni et al. 2002 (P02-1040); Popovic 2015 (W15-3049); Snover et al. 2006
         (2006.amta-papers.25); Post 2018, arXiv:1804.08771.
     """
@@ -75,11 +75,11 @@ def corpus_scores(
     Args:
         hypotheses: one output for each sentence of the references.
         metrics: result of `build_metrics`.
-        resamples: test sets drawn with replacement for the interval; 0 for none. The seed is
-            sacreBLEU's, or SACREBLEU_SEED in the environment.
+        resamples: number of test sets drawn with replacement for the interval; 0 = no interval. The
+            seed is sacreBLEU's, or SACREBLEU_SEED in the environment.
 
     Raises: DataError if there is no sentence.
-    Source: Koehn 2004 (W04-3250) of the bootstrap.
+    Source of the bootstrap: Koehn 2004 (W04-3250).
     """
     if not hypotheses:
         raise DataError("there is no sentence to score: give at least one translation")
@@ -92,7 +92,7 @@ def corpus_scores(
             if len(hypotheses) > 1:
                 drawn = float(score._mean), float(score._ci)
                 interval = Interval(*drawn, str(metric.get_signature()))
-            # Left on the metric, these would appear in the signatures of other tests.
+            # Otherwise these would appear in the signatures of later tests with this metric.
             metric.n_bootstrap = metric.seed = None
         # Some of sacreBLEU's scores are NumPy scalars.
         scores.append(CorpusScore(label, float(score.score), signature, interval))
@@ -100,10 +100,10 @@ def corpus_scores(
 
 
 def sacrebleu_score(metric: Metric, hypotheses: Sequence[str], resamples: int) -> Any:
-    """sacreBLEU's score, also where some resamples score zero.
+    """sacreBLEU's score of a corpus, even if some resamples score zero.
 
-    There some of its scores are Python floats and others NumPy scalars, whose mean it cannot take
-    (TypeError); only then are all of them made floats.
+    In that case some of its scores are Python floats and others NumPy scalars, and its mean raises
+    TypeError; the scores are then computed again, all as floats.
     """
     try:
         return metric.corpus_score(hypotheses, None, n_bootstrap=resamples)
@@ -120,12 +120,12 @@ def sacrebleu_score(metric: Metric, hypotheses: Sequence[str], resamples: int) -
 
 
 def usual_resamples(sentences: int) -> int:
-    """The default number of resamples: 0 if they would fill the memory."""
+    """The default number of resamples; 0 for so many sentences that they would fill the memory."""
     return RESAMPLES if sentences <= MANY else 0
 
 
 def check_seed() -> None:
-    """Raises: ConfigError if the environment variable SACREBLEU_SEED is not a seed."""
+    """Check the environment variable SACREBLEU_SEED. Raises: ConfigError if it is not a seed."""
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if seed.lower() != "none" and not (seed.isascii() and seed.isdigit()):
         raise ConfigError(
@@ -135,15 +135,15 @@ def check_seed() -> None:
 
 
 class Compared(NamedTuple):
-    """A score of one system beside the baseline's."""
+    """A score of one system, compared with the baseline's."""
 
     value: float
-    p_value: float | None  # None for the baseline itself, and of one sentence
-    interval: Interval | None  # None with approximate randomisation, and of one sentence
+    p_value: float | None  # None for the baseline itself, or if there is only one sentence
+    interval: Interval | None  # None for approximate randomisation, or if there is one sentence
 
 
 class Comparison(NamedTuple):
-    """One score of all systems, compared with the first of them."""
+    """One score of all systems, compared with that of the first system."""
 
     signature: str
     trials: int
@@ -153,22 +153,23 @@ class Comparison(NamedTuple):
 def compare_systems(
     systems: Mapping[str, Sequence[str]], metrics: Mapping[str, Metric], test: str
 ) -> dict[str, Comparison]:
-    """Compare every system with the first, by every metric.
+    """Compare every system with the first one, by every metric.
 
     The p-value is the probability of a difference at least as large if both systems were equally
     good. It says nothing about the size of the difference.
 
     Args:
-        systems: outputs of each system by its name, all for the same sentences.
+        systems: outputs of each system for the same sentences, by name.
         metrics: result of `build_metrics`.
-        test: name of a test: `bootstrap`, or `randomization`, which assumes less and takes longer.
+        test: name of a test: `bootstrap`, or `randomization`, which assumes less but takes longer.
 
     Source: Koehn 2004 (W04-3250); Riezler and Maxwell 2005 (W05-0908).
     """
     comparisons = {}
     single = len(next(iter(systems.values()))) == 1
     for label, metric in metrics.items():
-        # One test per metric, each seeded alike: sacreBLEU keeps two kinds of BLEU under one name.
+        # One test per metric, all with the same seed, since sacreBLEU gives two kinds of BLEU the
+        # same name.
         paired = PairedTest(
             list(systems.items()), {label: metric}, references=None, test_type=TESTS[test]
         )
@@ -177,7 +178,7 @@ def compare_systems(
         signature = str(signatures[name])
         compared = []
         for result in scores[name]:
-            assert not isinstance(result, str)  # only the column of names holds text
+            assert not isinstance(result, str)  # only the column of names has strings
             interval = None
             if not single and result.mean is not None and result.ci is not None:
                 interval = Interval(float(result.mean), float(result.ci), signature)

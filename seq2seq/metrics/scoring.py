@@ -1,4 +1,4 @@
-"""Given translations in one pass, without a search: their pieces, scores and attention weights."""
+"""Score given translations in one pass, without a search; also their attention weights."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,13 +16,13 @@ from seq2seq.models import PassOptions, Seq2Seq
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 BATCH_PIECES = 4096  # padded pieces of the longer side in one batch
-ROWS = 256  # of one product with the vocabulary
+ROWS = 256  # positions in one product with the output matrix
 
 
 class Pair(NamedTuple):
-    """A source and its translation, as texts and as piece ids without begin and end.
+    """A source and its translation, as texts and as piece ids without bos and eos.
 
-    `refusal` says why a model cannot read them; None if it can.
+    `refusal` says why the model cannot read them; None if it can.
     """
 
     source: str
@@ -35,10 +35,11 @@ class Pair(NamedTuple):
 def read_pairs(
     texts: Iterable[tuple[str, str]], tokenizers: Tokenizers, limit: int, look_ahead: int
 ) -> Iterator[list[Pair]]:
-    """Pairs of texts in windows of at most `look_ahead`, read as they are needed.
+    """Yield pairs of texts in windows of at most `look_ahead` pairs, reading them as needed.
 
     Args:
-        limit: maximum pieces of either side, end included; an empty side is refused too.
+        limit: maximum number of pieces on either side, including eos. Longer pairs, and pairs with
+            an empty side, are marked as refused.
     """
     clean = ((clean_line(source), clean_line(target)) for source, target in texts)
     for window in windows(clean, look_ahead, lambda pair: len(pair[0]) + len(pair[1])):
@@ -60,21 +61,21 @@ def refusal(texts: tuple[str, str], ids: tuple[list[int], list[int]], limit: int
 
 
 def clean_line(text: str) -> str:
-    """A text as tokenizers and training read it: without its line ending, without byte order marks,
-    and with U+FFFD for what UTF-8 cannot encode (invalid bytes of a command line).
+    """Clean a text as in training: remove its line ending and byte order marks, and replace what
+    UTF-8 cannot encode (invalid bytes from a command line) by U+FFFD.
     """
     whole = strip_line_end(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return without_marks(whole)
 
 
 class TranslationScore(NamedTuple):
-    """The probability that a model gives a translation.
+    """The probability that a model gives to a translation.
 
     Attributes:
-        log_probability: natural, summed over all pieces, end included; None for a pair that cannot
-            be scored.
-        tokens: each target piece, and the end `</s>`, with its log-probability.
-        reason: why the pair cannot be scored.
+        log_probability: sum of the natural log-probabilities of all pieces, including eos; None if
+            the pair cannot be scored.
+        tokens: target pieces, including the final `</s>`, with their log-probabilities.
+        reason: reason why the pair cannot be scored, if so.
     """
 
     log_probability: float | None
@@ -96,7 +97,7 @@ def log_probabilities(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
 
         log p(y_t | y_1 ... y_(t-1), x), t = 1 ... T + 1
 
-    Returns: for each pair, in order, (T + 1,) on the CPU; the last one is that of the end.
+    Returns: a tensor (T + 1,) on the CPU for each pair, in order; its last value is for eos.
     """
     results: dict[int, Tensor] = {}
     for batch, source, target in batches(model, pairs):
@@ -113,8 +114,9 @@ def log_probabilities(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
 def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
     """The weights of cross-attention when the model writes each target piece.
 
-    Returns: for each pair, in order, (L, H, T + 1, S + 1) on the CPU for L layers of H heads, T
-        target and S source pieces; the last row wrote the end, the last column is the source's end.
+    Returns: a tensor (L, H, T + 1, S + 1) on the CPU for each pair, in order, with L layers of H
+        heads, T target and S source pieces. The last row wrote eos; the last column is the source's
+        eos.
     """
     results: dict[int, Tensor] = {}
     for batch, source, target in batches(model, pairs):
@@ -127,8 +129,8 @@ def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
 
 
 def batches(model: Seq2Seq, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """Indices of pairs of similar lengths, and their padded ids: sources (B, S + 1) with the end,
-    targets (B, T + 2) with begin and end.
+    """Yield batches of pairs of similar lengths: the indices of the pairs, and their padded ids,
+    sources (B, S + 1) with eos and targets (B, T + 2) with bos and eos.
     """
     device = next(model.parameters()).device
     longest = [max(len(pair.source_ids), len(pair.target_ids)) + 1 for pair in pairs]

@@ -1,4 +1,4 @@
-"""The quality of each translation beside the model's confidence in it."""
+"""The quality of single translations, and the model's confidence in them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,12 +7,12 @@ from sacrebleu.metrics.chrf import CHRF
 
 
 class SentenceQuality(NamedTuple):
-    """A translation of a sentence of a test set.
+    """A translation of one sentence of a test set, with its quality.
 
     Attributes:
-        line_no: its line, from 1.
-        confidence: the geometric mean of the probabilities of its pieces, 0 to 1; None for an empty
-            one.
+        line_no: line number in the test set, from 1.
+        confidence: geometric mean of the probabilities of its pieces, 0 to 1; None for an empty
+            translation.
         quality: sentence chrF, 0 to 100.
     """
 
@@ -35,7 +35,7 @@ def sentence_quality(hypotheses: Sequence[str], references: Sequence[str]) -> li
 
 
 def nearest_to(hypotheses: Sequence[str], reference: str) -> int:
-    """The index of the hypothesis with the highest chrF; of equal ones, the first."""
+    """The index of the hypothesis with the highest chrF; the first one in a tie."""
     scores = sentence_quality(hypotheses, [reference] * len(hypotheses))
     return scores.index(max(scores))
 
@@ -43,8 +43,8 @@ def nearest_to(hypotheses: Sequence[str], reference: str) -> int:
 def extremes(
     judged: Sequence[SentenceQuality], count: int
 ) -> tuple[list[SentenceQuality], list[SentenceQuality]]:
-    """The worst and the best sentences, none of which is in both lists; among equals, the longer
-    come first.
+    """The worst and the best sentences, up to `count` each. No sentence is in both lists; in a tie,
+    longer sentences come first.
     """
     ranked = sorted(judged, key=lambda j: (j.quality, -len(j.reference)))
     count = min(count, len(ranked) // 2)

@@ -147,7 +147,7 @@ def normalize_weights(weights: Sequence[float] | None, count: int) -> tuple[floa
     for weight in given:
         if not 1e-6 <= weight <= 1e6:
             raise ConfigError(
-                f"the weight {weight} of a model should be between 0.000001 and 1,000,000: leave "
-                "out a model that is to have none"
+                f"the weight {weight} of a model should be between 0.000001 and 1,000,000. If a "
+                "model should not count, leave it out"
             )
     return tuple(weight / sum(given) for weight in given)

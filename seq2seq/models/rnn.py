@@ -45,8 +45,8 @@ class Recurrent(Seq2Seq):
 
     roles = frozenset({Role.CROSS})
     absent_options: ClassVar[dict[str, str]] = {
-        "activation_dropout": "a recurrent model has no feed-forward networks. model.dropout is "
-        "between its layers",
+        "activation_dropout": "a recurrent model has no feed-forward networks. Use model.dropout, "
+        "which applies between its layers",
         "unpositioned": "a recurrent model reads its source in order, and has no positions",
     }
 
@@ -69,7 +69,7 @@ class Recurrent(Seq2Seq):
             )
         if position.encoder.hook is not None:
             raise ConfigError(
-                "an RNN takes no positions, recurrence gives the order: position=none"
+                "an RNN takes no positions, since recurrence gives the order: type position=none"
             )
         self.embeddings = embeddings
         self.dropout = Dropout(dropout)

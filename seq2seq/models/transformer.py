@@ -147,12 +147,12 @@ def check_unpositioned(pattern: str, scheme: PositionScheme, attention: nn.Modul
         why = "has no positions" if scheme.hook is None else "measures distances along the row"
         raise ConfigError(
             f"{typed} takes tokens out of the order, but this position scheme {why}: "
-            "position=sinusoidal, learned or rope"
+            "type position=sinusoidal, learned or rope"
         )
     if scheme.hook == "rotate" and type(attention) is not MultiHead:
         raise ConfigError(
-            f"{typed} needs rotations by any position, which encoder self-attention like "
-            f"{type(attention).__name__} does not have: encoder_attn=mha, or position=sinusoidal"
+            f"{typed} needs rotations by any position, which {type(attention).__name__} in the "
+            "encoder cannot do: type attn@encoder_attn=mha, or position=sinusoidal"
         )
 
 

@@ -1,1 +1,1 @@
-"""Pictures and pages: attention maps, learning curves, reports."""
+"""Pictures and HTML pages: attention maps, learning curves and reports."""

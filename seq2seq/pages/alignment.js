@@ -1,7 +1,7 @@
 "use strict";
-// The alignment viewer. Its data is what seq2seq/pages/page.py wrote: for each pair the words, the
-// weights as bytes (255 is a weight of 1), and for each map its links as a Pharaoh line. Links are
-// not computed again here, so that a page cannot disagree with the command.
+// The alignment viewer. seq2seq/pages/page.py writes its data: for each pair the words, the weights as
+// bytes (255 is a weight of 1), and the links of each map as a Pharaoh line. Links are not computed
+// here, so that the page cannot disagree with the command.
 (() => {
   const root = document.querySelector(".alignment");
   const data = JSON.parse(document.getElementById("data").textContent).alignments;
@@ -16,7 +16,7 @@
   const table = root.querySelector(".map");
   const [shifts, layers, heads] = data.shape;
 
-  let pair; // what is shown
+  let pair; // the pair that is shown
   let map; // map[j][i]: the weight of source word i for target word j; the last i is the end
   let links; // "i-j"
   let held = null; // the word under the pointer or in focus: {side, index}
@@ -39,7 +39,7 @@
   }
 
   function offerAll() {
-    // By characters, so as not to split a surrogate pair.
+    // Count characters, so that no surrogate pair is split.
     const shorten = (text) => ([...text].length > 90 ? `${[...text].slice(0, 89).join("")}…` : text);
     const titles = data.pairs.map((p, n) => `${n + 1}. ${shorten(p.source.join(" "))}`);
     const ordinals = (count) => Array.from({ length: count }, (_, n) => `${n + 1} of ${count}`);
@@ -133,7 +133,7 @@
         paths.push(drawCurve(path(from[i], to[j], box, columns), weight, i, j, link));
       }),
     );
-    // Links last, on top of the others.
+    // Draw links last, on top of the others.
     paths.sort((a, b) => a.classList.contains("link") - b.classList.contains("link"));
     curves.replaceChildren(...paths);
   }
@@ -159,7 +159,7 @@
     return curve;
   }
 
-  // Two lines where both fit into the window, else two columns of any length.
+  // Show two lines if both fit into the window, else two columns of any length.
   function arrange() {
     const map = controls.view.value === "map";
     stage.classList.toggle("lines", !map);
@@ -182,7 +182,7 @@
     controls.next.disabled = controls.pair.selectedIndex === data.pairs.length - 1;
     drawWords();
     arrange();
-    // A large map in a hidden view would only cost time.
+    // Drawing a large map that is hidden would waste time.
     if (controls.view.value === "map") drawMap();
     else table.replaceChildren();
     const first = words()[0];
@@ -198,7 +198,7 @@
   };
   const touches = (i, j) => held && Number(held.side === "source" ? i : j) === held.index;
 
-  // The words of the other side, with their weights and links to the held one.
+  // The words on the other side, with their weights and links to the held word.
   function partners() {
     if (!held) return [];
     const fromSource = held.side === "source";
@@ -261,7 +261,7 @@
   });
   stage.addEventListener("focusout", () => hold(null));
 
-  // Along a line by the keys of its direction; across to the linked word, else to that of most weight.
+  // Arrow keys along a line move in it; those across move to the linked word, or to the heaviest one.
   stage.addEventListener("keydown", (event) => {
     if (!held) return;
     const across = stage.classList.contains("columns");

@@ -1,4 +1,4 @@
-"""Small charts as inline SVG, coloured by the page's style; and the learning curves of a run."""
+"""Small charts as inline SVG, coloured by the style of the page, and learning curves of runs."""
 
 import csv
 import math
@@ -15,19 +15,19 @@ from seq2seq.pages.labels import to_label
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 46, 76, 26, 40
-HUES, NAMES = 8, 12  # of lines before dashes begin; lines that a chart has room to name
-NAME = 11  # characters of such a name
+HUES, NAMES = 8, 12  # colours before lines get dashes; lines that a chart has room to name
+NAME = 11  # longest such name in characters
 
 PARTS = ("train", "valid")
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
-# Metrics whose highest or lowest value is the best; of others, such as a command's, none is marked.
+# Metrics with the best value at the top or the bottom; for others, none is marked as best.
 RISING, FALLING = ("bleu", "chrf", "exact"), ("loss", "align_loss", "ser", "truncated")
 
 Point = tuple[float, float]
 
 
 class Series(NamedTuple):
-    """A line of a chart; `best` is a point to mark on it."""
+    """A line in a chart; `best` is a point to mark on it."""
 
     name: str
     points: Sequence[Point]
@@ -35,7 +35,7 @@ class Series(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """The ticks of both axes; the outer ones bound the chart."""
+    """The ticks of both axes; the first and the last are the edges of the chart."""
 
     x: Sequence[float]
     y: Sequence[float]
@@ -48,7 +48,7 @@ class Axes(NamedTuple):
 
 
 def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str:
-    """Lines from 0 to `until`, with their names at the right unless there are too many."""
+    """A chart of lines from 0 to `until`, named at the right unless there are too many."""
     points = [point for each in series for point in each.points]
     axes = Axes(round_ticks([0.0, until]), round_ticks([p[1] for p in points]))
     drawn = draw_rules_and_ticks(axes)
@@ -77,7 +77,7 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str
 
 
 def series_class(n: int) -> str:
-    """The classes of a line: its hue, and its dashes where the hues have been used."""
+    """The CSS classes of a line: its hue, and its dashes once all hues are used."""
     dashes = f" d{n // HUES}" if n >= HUES else ""
     return f"s{n % HUES}{dashes}"
 
@@ -91,7 +91,7 @@ def round_ticks(values: Sequence[float]) -> list[float]:
 
 
 def spread_apart(heights: Sequence[float], gap: float = 14) -> list[float]:
-    """Heights of names, moved up where they would overlap; below are the labels of the axis."""
+    """Heights of names, moved up where they would overlap (the axis labels are below)."""
     placed = list(heights)
     order = sorted(range(len(placed)), key=lambda n: placed[n], reverse=True)
     for below, above in pairwise(order):
@@ -115,7 +115,7 @@ def draw_label(x: float, y: float, text: str, kind: str) -> str:
 
 
 def learning_curves(rows: Sequence[Mapping[str, str]]) -> str:
-    """A chart for each metric, training and validation in one; the best validation is marked."""
+    """A chart of training and validation for each metric, with the best validation marked."""
     columns = (name.partition("/") for name in {name for row in rows for name in row})
     names = sorted({name for part, _, name in columns if part in PARTS}, key=metric_rank)
     charts, until = [], max((update for update, _ in column_points(rows, "step")), default=0.0)
@@ -139,10 +139,11 @@ def learning_curves(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def read_rows(folder: Path) -> list[dict[str, str]]:
-    """The rows of a run's metrics.csv, after those of the runs that it resumed.
+    """The rows of a run's metrics.csv, preceded by those of the runs that it continues.
 
-    Those were renamed when it began: metrics-1.csv is the oldest. A new run in the same folder
-    starts no later than the one before it, whose rows are then ignored.
+    The files of earlier runs were renamed when a later one started; metrics-1.csv is the oldest. A
+    run that starts no later than the one before it is a new run in the same folder, and earlier
+    rows are ignored.
 
     Raises: OSError, UnicodeDecodeError or csv.Error if metrics.csv cannot be read.
     """
@@ -159,17 +160,17 @@ def read_rows(folder: Path) -> list[dict[str, str]]:
 
 def read_csv(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
-        # Only a damaged file has cells without a column; they get a name, as all do.
+        # Only a damaged file has cells beyond its columns; `restkey` keeps all keys strings.
         return list(csv.DictReader(file, restkey="more"))
 
 
 def first_update(rows: Sequence[Mapping[str, str]]) -> float:
-    """The update of the first of some rows; infinite if there is none."""
+    """The first update in some rows; infinity if there is none."""
     return next((update for update, _ in column_points(rows, "step")), math.inf)
 
 
 def column_points(rows: Sequence[Mapping[str, str]], column: str) -> list[Point]:
-    """(update, value) of all finite values of a column; updates count from 1, steps from 0."""
+    """The finite values of a column as (update, value); updates count from 1, steps from 0."""
     finite = []
     for row in rows:
         try:
@@ -182,5 +183,5 @@ def column_points(rows: Sequence[Mapping[str, str]], column: str) -> list[Point]
 
 
 def metric_rank(name: str) -> tuple[int, str]:
-    """The loss first, the speed last."""
+    """Sort key of a metric: the loss first, the speed last."""
     return {"loss": 0, "tokens_per_second": 2}.get(name, 1), name

@@ -1,27 +1,26 @@
-"""Words as labels of a picture: visible, short, and in fonts that have their characters."""
+"""Words as labels in a picture: visible, short, and in fonts that have their characters."""
 
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from matplotlib.font_manager import FontProperties, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
 
 from seq2seq.base.errors import escape
 
-LABEL = 24  # characters of the longest label
+LABEL = 24  # longest label in characters
 DEFAULT = "DejaVu Sans"
 
-# The beginnings of Unicode names that Debian's fonts-noto-cjk covers.
+# Beginnings of the Unicode names of characters in Debian's fonts-noto-cjk.
 CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "HALFWIDTH", "IDEOGRAPHIC")
 PICTOGRAPHS = range(0x1F000, 0x20000)
 
 
 def to_label(text: str, limit: int = LABEL) -> str:
-    """A text as a label: escapes for what cannot be seen (`\\n`), an ellipsis for a long middle."""
+    """A text as a label: invisible characters escaped (`\\n`), the middle cut if it is long."""
     shown = escape(text)
     if len(shown) <= limit:
         return shown
@@ -29,23 +28,18 @@ def to_label(text: str, limit: int = LABEL) -> str:
     return shown[: limit - 1 - tail] + "…" + shown[-tail:]
 
 
-class Fonts(NamedTuple):
-    """Font families in the order of lookup, and the characters that none of them has."""
-
-    families: list[str]
-    missing: list[str]
-
-
-def choose_fonts(text: str) -> Fonts:
-    """A few installed fonts that draw `text`: matplotlib's default, then those that add most to it.
+def choose_fonts(text: str) -> tuple[list[str], list[str]]:
+    """A few installed fonts that together draw `text`, beginning with matplotlib's default.
 
     Fonts that were installed after matplotlib made its list of fonts are added to that list.
+
+    Returns: font families in the order to try them, and characters that none of them has.
     """
     families = [DEFAULT]
     missing = {c for c in text if not c.isspace()}
     missing -= drawable_characters(font_file(DEFAULT), missing)
     if not missing:
-        return Fonts(families, [])
+        return families, []
     list_new_fonts()
     covered: dict[str, set[str]] = defaultdict(set)
     for entry in fontManager.ttflist:
@@ -53,20 +47,20 @@ def choose_fonts(text: str) -> Fonts:
         if not entry.name.startswith("Last Resort"):
             covered[entry.name] |= drawable_characters(entry.fname, missing)
     while missing and covered:
-        # The name breaks ties, so that the choice is the same on every run.
+        # Names break ties, so that every run makes the same choice.
         best = max(sorted(covered), key=lambda name: len(covered[name] & missing))
         if not covered.pop(best) & missing:
             break
-        # The family may have a glyph in another face (bold) than the one that will be used.
+        # The family may have a character only in a face that is not used here, such as bold.
         drawn = drawable_characters(font_file(best), missing)
         if drawn:
             families.append(best)
             missing -= drawn
-    return Fonts(families, sorted(missing))
+    return families, sorted(missing)
 
 
 def missing_font_advice(missing: list[str]) -> str:
-    """A message about characters that no font has: which they are, what to install."""
+    """A message that says which characters no font has, and what to install."""
     shown = ", ".join(f"{c} (U+{ord(c):04X})" for c in missing[:10])
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     packages = " ".join(sorted({font_package(c) for c in missing}))
@@ -77,7 +71,7 @@ def missing_font_advice(missing: list[str]) -> str:
 
 
 def begins_at_the_right(words: Iterable[str]) -> bool:
-    """Does a sentence run from right to left? Its first letter that has a direction decides, as in
+    """True if a sentence runs from right to left. Its first letter with a direction decides, as in
     a browser (UAX 9, rule P2).
     """
     kinds = map(unicodedata.bidirectional, chain.from_iterable(words))
@@ -100,13 +94,13 @@ def list_new_fonts() -> None:
         if Path(file) not in known:
             try:
                 fontManager.addfont(file)
-            # FreeType's errors for files that it cannot read; they are skipped.
+            # FreeType cannot read the file: skip it.
             except (RuntimeError, OSError):
                 continue
 
 
 def drawable_characters(file: str, characters: set[str]) -> set[str]:
-    """The characters that a font file can draw; none if it holds only bitmaps (coloured emoji)."""
+    """The characters that a font file can draw; none if it only has bitmaps (coloured emoji)."""
     try:
         font = FT2Font(file)
     except (RuntimeError, OSError):

@@ -1,8 +1,8 @@
-"""HTML pages in one file each, for any browser without a network; and the page of alignments.
+"""HTML pages, each a single file that any browser shows without a network; the alignment page.
 
-The files of `pages/` and the data become one file. Whatever a text holds is shown as text: data
-is in a script element as JSON without `<`, and the page's content security policy tells the
-browser to load nothing, and to run only the script that was hashed here.
+A page combines files of `pages/` and data. Texts in the data can never act as markup or code: the
+data is in a script element, as JSON without `<`, and the page's content security policy makes the
+browser load nothing, and run only the script whose hash is computed here.
 """
 
 import base64
@@ -23,18 +23,18 @@ from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError
 from seq2seq.pages.labels import to_label
 
-LONGEST = 60  # characters of a word
+LONGEST = 60  # longest word in characters
 
 
 def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> None:
-    """Write a page that shows alignments, in which one chooses the pair, layer, head and reading.
+    """Write a page of alignments that lets the reader choose the pair, layer, head and shift.
 
-    Weights are written in steps of 1/255; links as `alignment.links` finds them for every reading,
-    layer and head, and for that of `choice` as all of it says.
+    Weights are written in steps of 1/255. Links are those of `Alignment.links` for every shift,
+    layer and head; for the map in `choice`, also with its threshold.
 
     Args:
-        alignments: one or more, by one model.
-        choice: what is shown first.
+        alignments: One or more alignments by the same model.
+        choice: Map that is shown first.
 
     Raises: ConfigError if the file cannot be written.
     """
@@ -47,7 +47,7 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
 
 
 def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str, Any]:
-    """The data of one or more alignments for `pages/alignment.js`, in plain values."""
+    """The data that `pages/alignment.js` needs of one or more alignments, in plain values."""
     return {
         "choice": {"shift": choice.shift, "layer": choice.layer, "head": choice.head},
         "shape": list(alignments[0].weights.shape[:3]),
@@ -61,9 +61,9 @@ def build_page(
     """A whole HTML document.
 
     Args:
-        title, body: HTML, with its text escaped.
-        data: what the scripts find in the element `data`.
-        styles, scripts: files of `pages/`.
+        title, body: HTML whose texts are already escaped.
+        data: Values for the scripts, which find them in the element `data`.
+        styles, scripts: Files of `pages/`.
     """
     style = "\n".join(read_part(name) for name in styles)
     script = "\n".join(read_part(name) for name in scripts)
@@ -72,7 +72,7 @@ def build_page(
         f"script-src '{policy_hash(script)}'"
     )
     parts = {"policy": policy, "title": title, "body": body, "style": style, "script": script}
-    # ASCII only, without the characters by which an HTML parser leaves a script element.
+    # ASCII only, without the characters that could end a script element.
     plain = json.dumps(data, separators=(",", ":"))
     for character in "<>&":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
@@ -85,7 +85,7 @@ def read_part(name: str) -> str:
 
 
 def write_file(path: Path, content: bytes, what: str) -> None:
-    """Write a file, and its folder if need be. Raises: ConfigError if that is impossible."""
+    """Write a file, and make its folder. Raises: ConfigError if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
@@ -95,8 +95,8 @@ def write_file(path: Path, content: bytes, what: str) -> None:
 
 
 def pair_data(alignment: Alignment, choice: Choice) -> dict[str, Any]:
-    """The words, the weights as bytes, and the links of each map: by reading, layer and head, the
-    mean over heads first.
+    """The words, the weights as bytes, and the links of each map. Maps are ordered by shift, layer
+    and head, with the mean over heads before the heads.
     """
     shifts, layers, heads = alignment.weights.shape[:3]
     maps = product(range(shifts), range(layers), (None, *range(heads)))

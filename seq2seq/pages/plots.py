@@ -1,4 +1,4 @@
-"""Pictures of attention: source along the top, target down the side, dark for large weights."""
+"""Pictures of attention: source along the top, target down the side, large weights dark."""
 
 import io
 import math
@@ -20,46 +20,46 @@ from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.pages.labels import begins_at_the_right, choose_fonts, missing_font_advice, to_label
 from seq2seq.pages.page import write_file
 
-# Without date and program name, the same weights give the same bytes.
+# Leave out the date and program name, so that equal weights give equal files.
 METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
-# One hue from white to ink. Equal steps of weight are equal steps of lightness (CIE L*).
+# One hue from white to dark. Equal steps of weight are equal steps of lightness (CIE L*).
 RAMP = LinearSegmentedColormap.from_list(
     "attention", ["#ffffff", "#c5daf3", "#8eb5e6", "#5e90d2", "#376cb4", "#1c498c", "#0b2a5c"]
 )
 INK, QUIET, RULE = "#1f2328", "#6e7781", "#e4e8ee"
 SETTINGS: dict[str, Any] = {
     "text.color": INK,
-    # Words stay words in vector pictures: they can be searched and copied.
+    # Keep words as text in vector pictures, so that they can be searched and copied.
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
     "svg.hashsalt": "attention",  # without it, identifiers in SVG are random
 }
 
-# Inches: largest side of all maps, largest cell of a single map and of one of several, gap between
+# Inches: longest side of the grid of maps, largest cell of a single map and of several, gap between
 # maps, width of the scale.
 PAGE, CELL, SMALL_CELL, GAP, BAR = 14.0, 0.42, 0.26, 0.42, 0.09
-# Points: the largest and the smallest label.
+# Font sizes in points: the largest and the smallest label.
 LARGE, SMALL = 10.5, 3.4
 
 
 def plot_alignment(
     weights: ArrayLike, source_words: Sequence[str], target_words: Sequence[str], *, path: Path
 ) -> None:
-    """Draw a map of attention: a row says where the model looked when it wrote that word.
+    """Draw an attention map; each row shows where the model looked when it wrote that word.
 
-    Words are drawn as they are, dollar signs and underscores too; control characters as escapes;
-    long words with an ellipsis in the middle. Characters that no installed font has are drawn as
-    boxes, with one warning that says what to install. Columns of a source in a right-to-left script
-    run from right to left.
+    Words are drawn literally, including dollar signs and underscores. Control characters are
+    escaped, and long words get an ellipsis in the middle. Characters that no installed font has are
+    drawn as boxes, with one warning that says what to install. The columns of a source in a
+    right-to-left script run from right to left.
 
     Args:
-        weights: (T, S), from 0 to 1, one row a target word; or (H, T, S), a map for each head, side
-            by side on one scale.
-        path: `.png`, `.svg` or `.pdf`; missing folders are made.
+        weights: Weights from 0 to 1: (T, S), one row per target word; or (H, T, S), one map per
+            head, drawn side by side on one scale.
+        path: File that ends in `.png`, `.svg` or `.pdf`; missing folders are made.
 
-    Raises: ConfigError for another suffix or if the file cannot be written; DataError without
-        words; ValueError if the weights do not fit the words or are not finite.
+    Raises: ConfigError if the suffix is another, or the file cannot be written; DataError if there
+        are no words; ValueError if the weights do not fit the words or are not finite.
     """
     grid = np.asarray(weights, dtype=float)
     check_shape(grid, (*grid.shape[:-2], len(target_words), len(source_words)))
@@ -72,7 +72,7 @@ def plot_alignment(
     picture = io.BytesIO()
     fonts = {"font.family": [*families, "sans-serif"], "font.sans-serif": families}
     with warnings.catch_warnings(), style.context(["default", SETTINGS | fonts]):
-        # Reported once, below.
+        # One warning below takes the place of these.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
         figure = draw_all(grid.reshape(-1, *grid.shape[-2:]), source, target, heads)
         figure.savefig(
@@ -89,8 +89,12 @@ def plot_alignment(
 
 
 def picture_format(path: Path, *others: str) -> str:
-    """`png`, `svg` or `pdf`, by the suffix. Raises: ConfigError for another, naming these and
-    `others`, which are not pictures.
+    """The format of a picture by its suffix: `png`, `svg` or `pdf`.
+
+    Args:
+        others: Other suffixes that the caller accepts, named in the error message.
+
+    Raises: ConfigError if the suffix is none of the three.
     """
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in METADATA:
@@ -105,13 +109,13 @@ def check_shape(grid: np.ndarray, expected: tuple[int, ...]) -> None:
     if 0 in expected:
         raise DataError("there is no alignment to draw: the source or the target has no words")
     if grid.shape != expected:
-        raise ValueError(f"weights have shape {grid.shape}; the words ask for {expected}")
+        raise ValueError(f"weights have shape {grid.shape}; the words need {expected}")
     if not np.isfinite(grid).all():
-        raise ValueError("weights hold values that are not finite")
+        raise ValueError("weights should be finite numbers")
 
 
 class MapLayout(NamedTuple):
-    """Positions of the maps in inches, font size in points; every `step`-th word gets a label."""
+    """Sizes of the maps in inches and of the font in points; every `step`-th word has a label."""
 
     columns: int
     rows: int
@@ -130,21 +134,21 @@ class MapLayout(NamedTuple):
             rows = math.ceil(heads / columns)
             return min(largest, PAGE / (columns * source), PAGE / (rows * target))
 
-        # The columns that leave most room for a cell; on ties, the squarest grid of maps.
+        # Choose the number of columns that gives the largest cells and, on ties, the squarest grid.
         square = math.sqrt(heads)
         columns = max(range(1, heads + 1), key=lambda c: (cell_in(c), -abs(c - square), c))
         rows, cell = math.ceil(heads / columns), cell_in(columns)
         fitting = cell * 72 * 0.62
-        # Where labels would be too small to read, only every second, third... word gets one.
+        # If labels would be too small to read, only every second, third, ... word gets one.
         font, step = min(max(fitting, SMALL), LARGE), math.ceil(SMALL / fitting)
         return cls(columns, rows, cell, cell * source, cell * target, font, step)
 
     def size(self) -> tuple[float, float]:
-        """Width and height of all maps and the gaps between them."""
+        """Width and height of all maps with the gaps between them."""
         return (self.columns * (self.width + GAP) - GAP, self.rows * (self.height + GAP) - GAP)
 
     def corner(self, head: int) -> tuple[float, float]:
-        """Left and lower edge of a map, from the lower left corner of the grid."""
+        """Left and lower edge of a map, measured from the lower left corner of the grid."""
         row, column = divmod(head, self.columns)
         return column * (self.width + GAP), (self.rows - 1 - row) * (self.height + GAP)
 
@@ -175,7 +179,7 @@ def place_axes(figure: Figure, left: float, bottom: float, width: float, height:
 
 
 def draw_map(axes: Axes, grid: np.ndarray, layout: MapLayout) -> None:
-    # Lines between cells help the eye along a row; between tiny cells they would hide the map.
+    # Lines between cells guide the eye along a row, but between tiny cells they would hide the map.
     line = min(0.8, layout.cell * 2)
     axes.pcolormesh(grid, cmap=RAMP, vmin=0, vmax=1, edgecolors=RULE, linewidth=line)
     axes.invert_yaxis()
@@ -189,7 +193,7 @@ def label_source(axes: Axes, words: Sequence[str], layout: MapLayout) -> None:
     labels = axes.get_xticklabels()
     widest = max(label.get_window_extent().width for label in labels) / axes.figure.dpi
     if widest > 0.9 * layout.cell * layout.step:
-        # Each word begins at its column.
+        # Slanted words begin at their columns.
         turn, side = (-60, "right") if axes.xaxis_inverted() else (60, "left")
         for label in labels:
             label.set(rotation=turn, ha=side, va="bottom", rotation_mode="anchor")
@@ -211,7 +215,7 @@ def draw_scale(figure: Figure, layout: MapLayout) -> None:
     axes.set(xticks=[], yticks=[0, 256])
     axes.set_yticklabels(["0", "1"])
     axes.tick_params("y", length=0, pad=3, labelsize=7, labelcolor=QUIET)
-    # Beside a shorter scale the caption would hide its labels.
+    # On a shorter scale the caption would cover the labels.
     if height > 1:
         axes.yaxis.set_label_position("right")
         axes.set_ylabel("attention", color=QUIET, fontsize=7, labelpad=-2)

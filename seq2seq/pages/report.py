@@ -1,7 +1,7 @@
-"""A run as one HTML page: how it learnt, how well it translates, where it fails, on what data.
+"""The report on a run: an HTML page with learning curves, scores, sentences, alignments and data.
 
-Each part is independent: without its input it says what is missing, and the others are shown. A
-cleaned corpus has a page, too: how much each rule left out, and examples.
+The parts are independent: if the input of one is missing, it says so, and the others are shown. The
+page about a cleaned corpus is written here, too: how much each rule left out, with examples.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from seq2seq.pages.charts import learning_curves
 from seq2seq.pages.labels import to_label
 from seq2seq.pages.page import build_page, read_part, write_file
 
-SHOWN = 8  # of the best sentences, and of the worst
-LONGEST = 1500  # characters of a sentence
+SHOWN = 8  # number of best sentences, and of worst sentences
+LONGEST = 1500  # longest sentence in characters
 COUNTS = ("Read", "Kept", "Empty", "Too long", "Twice", "In train")
 Examples = Sequence[tuple[int, tuple[str, str]]]
 T = TypeVar("T")
@@ -27,9 +27,11 @@ class Tested(NamedTuple):
     """The results on a test set.
 
     Attributes:
-        name: of its files.
-        total: count of its sentences; the first of them were translated.
-        cautions: what to know before these scores are compared with others.
+        name: Name of the test set, taken from its files.
+        total: Number of its sentences, of which the first were translated.
+        judged: Translated sentences with their quality.
+        assessment: Scores of the whole test set, and by length.
+        cautions: Notes on comparing these scores with others.
     """
 
     name: str
@@ -49,16 +51,17 @@ def write_report(
     alignments: Mapping[str, Any] | Seq2SeqError,
     ledger: str | Seq2SeqError,
 ) -> None:
-    """Write a report as a page for any browser, without a network.
+    """Write a report as a page that any browser shows without a network.
+
+    The last four arguments may each be an error, which explains why that part is missing.
 
     Args:
-        title: the name of the run.
-        figures: name and value of each figure at the top.
-        metrics: from `read_rows`; this and the following may be the error that says why a part is
-            not there.
-        tested: the results on a test set.
-        alignments: from `alignment_data`.
-        ledger: from `ledger_table`.
+        title: Name of the run.
+        figures: Name and value of each figure at the top.
+        metrics: Rows from `read_rows`.
+        tested: Results on a test set.
+        alignments: Result of `alignment_data`.
+        ledger: Result of `ledger_table`.
 
     Raises: ConfigError if the file cannot be written.
     """
@@ -81,7 +84,7 @@ def write_report(
 
 
 def to_html(raw: str) -> str:
-    """A text as HTML without markup, with escapes for invisible characters."""
+    """A text escaped for HTML, with visible escapes for invisible characters."""
     return escape(to_label(raw, LONGEST))
 
 
@@ -125,7 +128,7 @@ def scores_section(tested: Tested) -> str:
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int]) -> str:
-    """A table of cells in HTML; the columns `numbers` hold numbers."""
+    """An HTML table; columns whose index is in `numbers` hold numbers."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         kinds = (' class="number"' if n in numbers else "" for n in range(len(cells)))
@@ -149,9 +152,9 @@ def lengths_section(tested: Tested) -> str:
 def sentences_section(tested: Tested) -> str:
     worst, best = extremes(tested.judged, SHOWN)
     if not worst:
-        return '<p class="missing">Not available: it takes two sentences or more</p>'
+        return '<p class="missing">Not available: this needs at least two sentences</p>'
     return (
-        '<p class="note">By sentence chrF; of equal ones the longer first.</p>'
+        '<p class="note">Sorted by sentence chrF; if equal, longer sentences come first.</p>'
         f'<h3>Worst</h3><ul class="sentences">{"".join(map(sentence_item, worst))}</ul>'
         f'<h3>Best</h3><ul class="sentences">{"".join(map(sentence_item, best))}</ul>'
     )
@@ -169,14 +172,14 @@ def sentence_item(judged: SentenceQuality) -> str:
 
 
 def list_item(mark: str, texts: Iterable[tuple[str, str]]) -> str:
-    """Texts under their names, beside the HTML `mark`."""
+    """A list item: texts with their names, beside the HTML `mark`."""
     texts = ((to_html(name), to_html(text)) for name, text in texts)
     rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text}</dd>' for name, text in texts)
     return f'<li><div class="mark">{mark}</div><dl>{rows}</dl></li>'
 
 
 def ledger_table(ledger: Mapping[str, Any]) -> str:
-    """The content of data.json, one row per corpus. See docs/data.md."""
+    """A table of the content of data.json, with a row per corpus; see docs/data.md."""
     rows = [row for name, part in ledger["parts"].items() for row in corpus_rows(name, part)]
     head = ("", "Files", *COUNTS, "Unknown pieces")
     table = html_table(head, rows, numbers=range(2, len(head)))
@@ -194,7 +197,7 @@ def tokenizer_note(entry: Mapping[str, Any]) -> str:
 
 def corpus_rows(name: str, part: Mapping[str, Any]) -> Iterator[list[str]]:
     for index, corpus in enumerate(part["corpora"]):
-        # Both are counted over a whole part, and shown once.
+        # These two are counted for a whole part, and shown in its first row.
         whole = [part["duplicates"], part.get("in_train")] if index == 0 else ["", ""]
         title = ".".join(filter(None, (name, corpus["name"])))
         dropped = corpus["dropped"]
@@ -223,11 +226,12 @@ def file_list(files: list[Mapping[str, Any]]) -> str:
 def write_cleaning_page(
     path: Path, ledger: Mapping[str, Any], examples: Mapping[str, Examples]
 ) -> None:
-    """Write a page for any browser, without a network.
+    """Write the page about a cleaned corpus, which any browser shows without a network.
 
     Args:
-        ledger: of `seq2seq clean`.
-        examples: by rule, and of what was kept: the numbers of some pairs, and their texts.
+        ledger: Ledger of `seq2seq clean`.
+        examples: Some pairs that each rule left out, and some that were kept, as their numbers and
+            texts.
 
     Raises: ConfigError if the file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Access: the names of the server, the origins of other pages, proxies, and keys."""
+"""Access control: host names, origins of other sites, trusted proxies, and keys."""
 
 import codecs
 import hmac
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from seq2seq.base.errors import ConfigError
 from seq2seq.serving.errors import HTTPError
 
-# A name, which may end with a dot, or an address; then a port. No user, no path.
+# A host name, perhaps with a final dot, or an address; then an optional port. No user, no path.
 HOST = re.compile(r"([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])\.?(?::[0-9]{0,5})?")
 CONTENT_POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -33,11 +33,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True)
 class Access:
-    """From where requests are answered.
+    """The requests that are answered, by where they come from.
 
     Attributes:
-        hosts: Names of the server in the Host of a request, in lower case; None = any.
-        origins: Origins of other pages that may send requests from browsers; `*` means all.
+        hosts: Names of the server that a Host header may have, in lower case; None = any.
+        origins: Origins of other sites whose pages may send requests; `*` means all.
         proxies: Addresses and networks of proxies whose X-Forwarded-For is believed.
     """
 
@@ -47,9 +47,9 @@ class Access:
 
 
 def parse_hosts(names: Sequence[str]) -> frozenset[str]:
-    """The hosts that were typed, as `check_host` compares them.
+    """The host names that the operator typed, in the form that `check_host` compares.
 
-    Raises: ConfigError if one is more than a name or an address, such as one with a port.
+    Raises: ConfigError if one is not just a name or an address, for example if it has a port.
     """
     for name in names:
         match = HOST.fullmatch(name.lower())
@@ -62,9 +62,9 @@ def parse_hosts(names: Sequence[str]) -> frozenset[str]:
 
 
 def parse_proxies(texts: Sequence[str]) -> list[str]:
-    """The addresses and networks in a list of texts, separated by commas.
+    """The addresses and networks in a list of texts, each with commas between its entries.
 
-    Raises: ConfigError for anything else.
+    Raises: ConfigError if an entry is neither an address nor a network.
     """
     proxies = [each.strip() for text in texts for each in text.split(",")]
     for proxy in proxies:
@@ -79,17 +79,17 @@ def parse_proxies(texts: Sequence[str]) -> list[str]:
 
 
 class GuardMiddleware:
-    """Refuses requests by their heads, before the application sees them, and adds headers to all
-    answers that tell browsers what not to do with them.
+    """Refuses requests by their headers before the application sees them, and adds headers to all
+    responses that restrict what browsers do with them.
 
     Args:
-        max_requests: Requests that are answered at the same time; more are only answered if they
-            ask for the health of the server.
+        max_requests: Largest number of requests answered at the same time; beyond it, only requests
+            for the health of the server are answered.
     """
 
     def __init__(self, app: ASGIApp, access: Access, max_requests: int):
         self.app, self.access, self.max_requests = app, access, max_requests
-        self.requests = 0  # that are being answered
+        self.requests = 0  # being answered now
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
@@ -113,20 +113,20 @@ class GuardMiddleware:
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             check_origin(headers, self.access.origins)
         if self.requests > self.max_requests and not scope["path"].startswith("/health/"):
-            message = f"{self.max_requests:,} requests are being answered already"
+            message = f"the server is answering {self.max_requests:,} requests already"
             raise HTTPError(503, message, {"retry-after": "1", "connection": "close"})
 
 
 def check_host(headers: Headers, hosts: Collection[str] | None) -> None:
-    """Refuse a request that calls the server by a name that it does not have.
+    """Refuse a request that calls the server by a name that is not its own.
 
-    A page can make a browser believe that the name of its own server is this machine (DNS
-    rebinding), and then read what this server answers. The browser still sends that name.
+    A hostile page can make a browser take this machine for the page's own server (DNS rebinding),
+    and then read what this server answers. The browser still sends the other server's name.
 
     Args:
         hosts: Names of the server, in lower case; None = any.
 
-    Raises: HTTPError for another host, for none, and for more than one.
+    Raises: HTTPError if the request names another host, none, or several.
     """
     if hosts is None:
         return
@@ -136,19 +136,20 @@ def check_host(headers: Headers, hosts: Collection[str] | None) -> None:
         raise HTTPError(400, "the request should name the server, as in Host: localhost")
     if (host := match[1]) not in hosts:
         advice = f"use {sorted(hosts)[0]}, or start it with --allow-host {host[:200]}"
-        raise HTTPError(421, f"this server does not answer as {host[:200]}: {advice}")
+        raise HTTPError(421, f"{host[:200]} is not a name of this server: {advice}")
 
 
 def check_origin(headers: Headers, origins: Collection[str]) -> None:
-    """Refuse a request that a page of another site has made.
+    """Refuse a request made by a page of another site.
 
-    A browser sends forms of any page to any server, without asking. It says so in Sec-Fetch-Site
-    or, if it is old or does not trust the server, in Origin alone. Programs send neither.
+    A browser sends the forms of any page to any server without asking. It says which site the page
+    belongs to in Sec-Fetch-Site or, if it is old or does not trust the server, only in Origin.
+    Programs other than browsers send neither.
 
     Args:
-        origins: Origins whose pages may send requests; `*` means all.
+        origins: Origins of other sites whose pages may send requests; `*` means all.
 
-    Raises: HTTPError for a page of another origin than the server's own and these.
+    Raises: HTTPError if the page belongs neither to this server nor to one of these origins.
     """
     origin, site = headers.get("origin", ""), headers.get("sec-fetch-site", "")
     is_own = not origin or origin.partition("://")[2].lower() == headers.get("host", "").lower()
@@ -161,27 +162,27 @@ def check_origin(headers: Headers, origins: Collection[str]) -> None:
 
 
 def read_keys(path: Path) -> list[bytes]:
-    """The keys of a file, with white space between them.
+    """The keys in a file, which are separated by white space.
 
-    Raises: OSError if it cannot be read; ConfigError if it has none.
+    Raises: OSError if the file cannot be read; ConfigError if it has no keys.
     """
     keys = path.read_bytes().removeprefix(codecs.BOM_UTF8).split()
     if not keys:
-        raise ConfigError(f"{path} has no key: write one or more, a line for each")
+        raise ConfigError(f"{path} has no keys: write one on each line")
     return keys
 
 
 def authorize(keys: Collection[bytes] | None, key: str, request: Request) -> str:
-    """The client that a request comes from: its key, or its address if no key is needed.
+    """The client that sent a request: its key, or its address if no key is needed.
 
-    Raises: HTTPError if a key is needed and this one is unknown.
+    Raises: HTTPError if a key is needed and this one is not known.
     """
     if keys is None:
         return request.client.host if request.client else ""
-    # All are compared, so that the time does not say which is similar.
+    # Compare with all keys, so that the time taken does not reveal which one is similar.
     given = key.strip().encode("utf-8", "replace")
     matches = [hmac.compare_digest(given, known) for known in keys]
     if not any(matches):
-        others = "api_key or auth_key in the query or body, before a file and in its first 64 KiB"
-        raise HTTPError(403, f"a key is needed: Authorization: Bearer KEY; or {others}")
+        others = "api_key or auth_key in the query or body (its first 64 KiB, before any file)"
+        raise HTTPError(403, f"a key is needed: send Authorization: Bearer KEY, or {others}")
     return key.strip()

@@ -1,4 +1,4 @@
-"""Bodies of requests as they arrive, and the keys at their beginnings."""
+"""Bodies of requests as they arrive, and the keys at their beginning."""
 
 import asyncio
 import json
@@ -10,18 +10,18 @@ from starlette.requests import Request
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.validation import FORM, KEY_NAMES, PARTS, media_type, parse_form, parse_parts
 
-PREFIX = 2**16  # bytes in which the key of a body with a file must be
-ROOM = (2**24, 2**27)  # bytes of all bodies that are read, before and after the key is known
+PREFIX = 2**16  # bytes: the key of a body with a file must be among the first
+ROOM = (2**24, 2**27)  # bytes of all bodies being read, before and after the key is known
 JSON_KEY = re.compile(rb'"(?:%s)"\s*:\s*("(?:[^"\\]|\\.)*")' % "|".join(KEY_NAMES).encode())
 
 
 class Body:
-    """The body of a request, of which only what its methods need is read. Call `release` when the
-    body is no longer needed.
+    """The body of a request, read only as far as its methods need. Call `release` when the body is
+    no longer needed.
 
     Args:
-        seconds: Seconds from now on until all of it must have arrived.
-        used: Bytes that all requests hold now, before and after their keys are known.
+        seconds: Time from now by which the whole body must have arrived.
+        used: Bytes that all requests hold now: before their keys are known, and after.
     """
 
     def __init__(self, request: Request, seconds: float, used: list[int]):
@@ -32,19 +32,20 @@ class Body:
         self._chunks = request.stream()
 
     async def read_key(self, limit: int) -> str:
-        """The key in the first `limit` bytes, of which little more is read; empty = none.
+        """The key in the first `limit` bytes; empty if they have none. Little more is read.
 
-        Raises: HTTPError if they are too slow, or there is no room for them.
+        Raises: HTTPError if the bytes arrive too slowly, or there is no room for them.
         """
         while len(self._data) <= limit and (chunk := await self._next()):
             self._keep(chunk, known=False)
         return find_key_in(bytes(self._data[: limit + 1]), self.headers, limit)
 
     async def read(self, limit: int) -> bytes:
-        """The whole body. One that is too long is not kept, but read to its end, so that the client
-        gets to read the answer.
+        """The whole body. If it is too long, the rest is read but not kept, so that the client
+        finishes sending and reads the answer.
 
-        Raises: HTTPError if it is longer than `limit` or too slow, or there is no room for it.
+        Raises: HTTPError if the body is longer than `limit`, arrives too slowly, or there is no
+            room for it.
         """
         size = len(self._data)
         while chunk := await self._next():
@@ -52,18 +53,18 @@ class Body:
             if size <= limit:
                 self._keep(chunk, known=True)
         if size > limit:
-            raise HTTPError(413, f"the body has {size:,} bytes; at most {limit:,} are read")
+            raise HTTPError(413, f"the body has {size:,} bytes; at most {limit:,} are allowed")
         return bytes(self._data)
 
     def release(self) -> None:
-        """Forget the body, and make room for others."""
+        """Drop the body to make room for others."""
         self._data.clear()
         for known in (False, True):
             self._used[known] -= self._held[known]
         self._held = [0, 0]
 
     async def _next(self) -> bytes:
-        """The bytes that have arrived since; empty at the end."""
+        """The next bytes to arrive; empty at the end."""
         try:
             async with asyncio.timeout_at(self._late_at):
                 return await anext(self._chunks, b"")
@@ -81,14 +82,16 @@ class Body:
 
 
 def find_key(headers: Headers, query: bytes) -> str:
-    """The key in the head of a request: in Authorization, or else in the query; empty = none."""
+    """The key in the Authorization header of a request, or else in its query; empty if neither has
+    one.
+    """
     text = headers.get("authorization", "").encode("latin-1").decode("utf-8", "replace")
     return text.partition(" ")[2].strip() or find_key_in(query, Headers({"content-type": FORM}))
 
 
 def find_key_in(data: bytes, headers: Headers, limit: int = PREFIX) -> str:
-    """The key in a body, or in the first `limit` bytes of one that is longer, where it must be a
-    complete field; empty = none.
+    """The key in a body; empty if there is none. If the body has more than `limit` bytes, the key
+    must be a complete field among the first `limit`.
     """
     is_whole, data = len(data) <= limit, data[:limit]
     try:

@@ -1,4 +1,4 @@
-"""A request of a client, as its model sees it, and the wait for its answer."""
+"""A client's request as the model sees it, and the wait for its answer."""
 
 import asyncio
 import time
@@ -14,17 +14,17 @@ from seq2seq.translation.request import TranslationRequest
 
 @dataclass(eq=False)
 class ClientRequest:
-    """Sentences that a model translates for a client, and that are answered together.
+    """Sentences that a model translates for a client, and answers together.
 
     Attributes:
-        client: A key or an address; clients take turns.
-        sentences: Each sentence with its size in the queue, its pieces times the work they need.
-        pieces: Size in the queue of what is not answered yet.
-        translated: Number of sentences that are translated.
-        rows: Hypotheses of its sentences that the engine has.
-        accepted_at, started_at, ended_at: Seconds of `time.monotonic`; 0 = not yet. A request
-            starts when the engine gets its first sentence, and ends when it is answered or dropped.
-        answer: A future that ends when all sentences have; for the engine's thread.
+        client: Key or address of the client; clients take turns.
+        sentences: Sentences, each with its size in the queue: its pieces times the work per piece.
+        pieces: Size in the queue of the sentences not answered yet.
+        translated: Number of translated sentences.
+        rows: Number of hypotheses of its sentences in the engine.
+        accepted_at, started_at, ended_at: Times by `time.monotonic`; 0 = not yet. A request starts
+            when the engine gets its first sentence, and ends when it is answered or dropped.
+        answer: Future that is done when all sentences are; used by the engine's thread.
     """
 
     client: str
@@ -39,23 +39,24 @@ class ClientRequest:
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Seconds in the queue, and seconds since the engine got its first sentence."""
+        """Seconds in the queue, and seconds of translation since the engine got a sentence."""
         ended_at = self.ended_at or time.monotonic()
         started_at = self.started_at or ended_at
         return started_at - self.accepted_at, ended_at - started_at
 
     def finish(self, sentence: TranslationRequest) -> bool:
-        """Note that a sentence is translated. Returns: whether all of them are."""
+        """Count a sentence as translated. Returns: True if that was the last one."""
         self.translated += 1
-        if not sentence.links:  # there is more to do for it
+        if not sentence.links:  # else its words are still to be linked
             self.pieces -= self.sentences[sentence]
         return self.translated == len(self.sentences)
 
 
 async def wait_for_answer(answer: "asyncio.Future[Any]", receive: Receive, seconds: float) -> None:
-    """Wait for an answer, which is cancelled when the client disconnects or the time is over.
+    """Wait for an answer; cancel it if the client disconnects or the time is over.
 
-    Raises: ClientDisconnect or HTTPError in these cases, and whatever the answer raises.
+    Raises: ClientDisconnect if the client disconnects; HTTPError if the time is over; otherwise
+        whatever the answer raises.
     """
     disconnect = asyncio.ensure_future(wait_for_disconnect(receive))
     try:

@@ -1,4 +1,4 @@
-"""The OpenAPI description of the service: its own part, and one of each protocol."""
+"""The OpenAPI description of the service, merged from a common part and one part per protocol."""
 
 from functools import cache
 from pathlib import Path
@@ -9,30 +9,23 @@ import yaml  # type: ignore[import-untyped]
 from seq2seq.serving.validation import FORM
 
 FOLDER = Path(__file__).parent
-PARTS = ("v1", "libretranslate", "deepl")
+PROTOCOLS = ("protocols/v1", "protocols/libretranslate", "protocols/deepl")
 
 
 @cache
-def load_description() -> dict[str, Any]:
-    """The description as it is served."""
-    files = [FOLDER / "protocols" / name / "openapi.yaml" for name in PARTS]
-    description: dict[str, Any] = {}
-    for file in (FOLDER / "openapi.yaml", *files):
-        merge_into(description, yaml.safe_load(file.read_text(encoding="utf-8")))
+def load_description() -> Any:
+    """The whole description, as clients get it."""
+    files = (FOLDER / folder / "openapi.yaml" for folder in ("", *PROTOCOLS))
+    description, *parts = (yaml.safe_load(file.read_text(encoding="utf-8")) for file in files)
+    for part in parts:
+        description["paths"] |= part.pop("paths")
+        description["components"]["schemas"] |= part.pop("components")["schemas"]
+        description |= part
     return description
 
 
-def merge_into(whole: dict[str, Any], part: dict[str, Any]) -> None:
-    """Add the entries of a part; objects that both have are merged."""
-    for name, value in part.items():
-        if name in whole:
-            merge_into(whole[name], value)
-        else:
-            whole[name] = value
-
-
 class Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks."""
+    """Writes texts of several lines as block scalars."""
 
     def represent_text(self, text: str) -> yaml.Node:
         style = "|" if "\n" in text else None
@@ -51,13 +44,13 @@ def format_description() -> str:
 
 @cache
 def load_paths() -> Any:
-    """The paths of the description, with schemas in place of references to them."""
+    """The paths of the description, with each reference to a schema replaced by the schema."""
     description = load_description()
     return insert_schemas(description["paths"], description["components"]["schemas"])
 
 
 def insert_schemas(node: Any, schemas: Any) -> Any:
-    """A part of the description, with schemas in place of references to them."""
+    """A part of the description, with each reference to a schema replaced by the schema."""
     if isinstance(node, list):
         return [insert_schemas(each, schemas) for each in node]
     if not isinstance(node, dict):
@@ -67,8 +60,8 @@ def insert_schemas(node: Any, schemas: Any) -> Any:
 
 
 def describe_body(path: str, method: str) -> Any:
-    """The description of the body of a request. Without one, its query is described as an empty
-    form; None if neither is read.
+    """The description of the body of a request. If there is no body but a query, the query is
+    described as a form; None if there is neither.
     """
     operation = load_paths()[path][method.lower()]
     query = [each for each in operation.get("parameters", ()) if each["in"] == "query"]

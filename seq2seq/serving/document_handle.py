@@ -1,4 +1,4 @@
-"""A file that is read and written in a process of its own, as the service sees it."""
+"""The service's end of the process that reads and writes a file."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ log = logging.getLogger("seq2seq.serving")
 
 
 class DocumentHandle:
-    """Starts the process of a file when it is entered, and kills it when it is left.
+    """Context that starts the process for a file on entry, and kills it on exit.
 
     Args:
         name: Name of the file.
@@ -27,7 +27,7 @@ class DocumentHandle:
         self.name, self.data = name, data
 
     async def __aenter__(self) -> Self:
-        # Its modules are those of this process, and not what happens to be in the current folder.
+        # It imports the same modules as this process, not what happens to be in the current folder.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         command = sys.executable, "-P", "-m", "seq2seq.serving.document_process"
         self._process = await asyncio.create_subprocess_exec(
@@ -45,10 +45,10 @@ class DocumentHandle:
         await asyncio.shield(self._process.wait())
 
     async def ask(self, verb: str, **arguments: Any) -> Message:
-        """The answer to a message.
+        """Send a message, and return the answer.
 
-        Raises: HTTPError if the file cannot be read, or takes more time or memory than a file of
-            its size may.
+        Raises: HTTPError if the file cannot be read, or takes more time or memory than is allowed
+            for a file of its size.
         """
         self._pipe.write(pack_message({"verb": verb, **arguments}))
         entry, data = await self._receive(verb)
@@ -63,14 +63,14 @@ class DocumentHandle:
             head = (await self._answers.readline()).split()
             text = await self._answers.readexactly(int(head[0]))
             return json.loads(text), await self._answers.readexactly(int(head[1]))
-        except (IndexError, asyncio.IncompleteReadError):  # it has ended
+        except (IndexError, asyncio.IncompleteReadError):  # the process has ended
             code = await self._process.wait()
         seconds = WRITING if verb == "write" else PARSING
         limits = {
             -signal.SIGXCPU: f"more than {seconds} seconds of computing",
-            -signal.SIGKILL: "more memory than there is",
+            -signal.SIGKILL: "more memory than is available",
         }
         if code in limits:
-            raise HTTPError(413, f"{self.name} takes {limits[code]}: cut it into several files")
+            raise HTTPError(413, f"{self.name} needs {limits[code]}: split it into several files")
         log.error("the process of a document has ended with code %d", code)
         raise HTTPError(500, f"{self.name}: the process that reads it has ended unexpectedly")

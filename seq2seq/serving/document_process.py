@@ -1,13 +1,14 @@
 """The process that reads one file of a client, and writes it again with its translations.
 
-Files may be hostile, and parsing them is pure Python: here it takes time and memory from nobody
-else. The process has a low priority, so much memory as a file of its size may need, and so much
-computing time; the system ends it if it takes more. The service starts one for each document and
-kills it when nobody waits for the document any more. It imports neither torch nor a model.
+Files may be hostile, and parsing them is pure Python, so it happens in a process that takes no time
+or memory from anybody else. The process has a low priority, and limits on memory and computing time
+that suit the size of its file; the system ends it if it exceeds them. The service starts one for
+each document, and kills it when nobody waits for the document any more. It imports neither torch
+nor a model.
 
-Messages go through its standard input and output: a line with the lengths of the two parts that
-follow, a JSON object and bytes. The service sends `open`, then `next` with the translations of the
-sentences that it got, until no sentence is left, and then `write`.
+Messages go through its standard input and output. Each is a line with the lengths of the two parts
+that follow, a JSON object and bytes. The service sends `open`, then `next` with the translations of
+the sentences it got last, until no sentence is left, and then `write`.
 """
 
 import io
@@ -31,28 +32,28 @@ from seq2seq.text.documents.files.contents import Cutter
 from seq2seq.text.documents.files.formats import LONGEST, open_file
 from seq2seq.text.documents.placing import WordLinks
 
-PARSING, WRITING = 10, 60  # seconds of computing, at most
-# Bytes of memory, at most: some for each document, and some for each of its unpacked bytes. What
-# the service itself holds of a document comes on top.
+PARSING, WRITING = 10, 60  # seconds of computing allowed
+# Bytes of memory allowed: for any document, and for each of its unpacked bytes. The service itself
+# needs further memory for a document.
 MEMORY, MEMORY_PER_BYTE = 150 * 2**20, 50
-PORTION, PORTION_CHARACTERS = 8, 2000  # sentences, and their characters, that are sent at once
-SAMPLE = 2000  # characters by which a language is detected
+PORTION, PORTION_CHARACTERS = 8, 2000  # sentences sent at once, and their characters
+SAMPLE = 2000  # characters used to detect the language
 
 Message = tuple[dict[str, Any], bytes]
 
 
 def pack_message(entry: dict[str, Any], data: bytes = b"") -> bytes:
-    """A message as it is sent."""
+    """A message, encoded for the pipe."""
     text = json.dumps(entry).encode()
     return b"%d %d\n%s%s" % (len(text), len(data), text, data)
 
 
 class DocumentReader:
-    """Reads and writes a file; each message of the service calls one of its methods.
+    """Reads and writes a file; each message from the service calls one of its methods.
 
     Attributes:
-        contents: Contents of the file, once it is open.
-        translations: Translations of the sentences so far, each with the links of its words.
+        contents: Contents of the file; set by `open`.
+        translations: Translations received so far, each with the links between its words.
     """
 
     def __init__(self, name: str, data: bytes):
@@ -60,23 +61,23 @@ class DocumentReader:
         self.translations: list[tuple[str, WordLinks | None]] = []
 
     def sample(self) -> Message:
-        """A sample for detecting the language. Raises: DataError if the file cannot be read."""
+        """A sample to detect the language by. Raises: DataError if the file cannot be read."""
         documents = open_file(self.name, self.data, Cutter(None)).documents[:100]
         return {"sample": " ".join(" ".join(each.sentences) for each in documents)[:SAMPLE]}, b""
 
     def open(self, language: str, whole: bool) -> Message:
-        """Read the file; arguments as of `Cutter`. Raises: DataError if it cannot be read."""
+        """Read the file; arguments as for `Cutter`. Raises: DataError if it cannot be read."""
         self.contents = open_file(self.name, self.data, Cutter(language, whole))
         self._portions = portions_of(self.contents.documents)
         lengths = [len(each) for document in self.contents.documents for each in document.sentences]
         return {"characters": sum(lengths), "longest": max(lengths, default=0)}, b""
 
     def next(self, translations: list[tuple[str, Any]]) -> Message:
-        """The next sentences; none after the last.
+        """The next sentences; an empty list after the last.
 
         Args:
-            translations: Translations of the sentences that were sent before, with the fields of
-                `WordLinks`.
+            translations: Translations of the sentences that were sent before, each with the fields
+                of its `WordLinks`.
         """
         self.translations += [
             (text, links and parse_word_links(links)) for text, links in translations
@@ -84,7 +85,7 @@ class DocumentReader:
         return {"sentences": next(self._portions, [])}, b""
 
     def write(self, target: str) -> Message:
-        """The file with its translations. Raises: DataError if it cannot be written."""
+        """The translated file. Raises: DataError if it cannot be written."""
         given = iter(self.translations)
         texts = []
         for document in self.contents.documents:
@@ -95,7 +96,7 @@ class DocumentReader:
 
 
 def portions_of(documents: list[Document]) -> Iterator[list[dict[str, Any]]]:
-    """The sentences of documents, and the texts in them that are copied; None without tags."""
+    """The sentences of documents, with the texts to copy from each (None for one without tags)."""
     portion: list[dict[str, Any]] = []
     characters = 0
     for document in documents:
@@ -111,24 +112,24 @@ def portions_of(documents: list[Document]) -> Iterator[list[dict[str, Any]]]:
 
 
 def parse_word_links(fields: list[Any]) -> WordLinks:
-    """Links from the lists that JSON makes of them."""
+    """The links that were sent as JSON, which turns tuples into lists."""
     source, target, links, nearest = fields
     spans = [tuple(each) for each in source], [tuple(each) for each in target]
     return WordLinks(*spans, {tuple(each) for each in links}, nearest)
 
 
 def count_unpacked(data: bytes) -> int:
-    """The bytes of a file, or of those in an archive as far as they are read."""
+    """The bytes of a file, or of the files in an archive up to the limit of what is read."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
-    except Exception:  # the reader of its format will say what is wrong
+    except Exception:  # the reader of the format will say what is wrong
         size = 0
     return max(len(data), min(size, LONGEST))
 
 
 def limit_own_memory(data: bytes) -> None:
-    """Limit the memory of this process to what a file may need, where the system can do so."""
+    """Limit the memory of this process to what its file may need, where the system allows it."""
     with suppress(OSError, ValueError):
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         limit = taken + MEMORY + MEMORY_PER_BYTE * count_unpacked(data)
@@ -136,13 +137,13 @@ def limit_own_memory(data: bytes) -> None:
 
 
 def limit_seconds(seconds: int) -> None:
-    """Let the system end the process if it computes longer from now on."""
+    """Let the system end this process after that many more seconds of computing."""
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + seconds, hard))
 
 
 def answer(reader: DocumentReader, verb: str, arguments: dict[str, Any]) -> Message:
-    """The answer to a message, or what is wrong."""
+    """The answer to a message, or a description of the error."""
     try:
         limit_seconds(WRITING if verb == "write" else PARSING)
         message: Message = getattr(reader, verb)(**arguments)
@@ -150,11 +151,11 @@ def answer(reader: DocumentReader, verb: str, arguments: dict[str, Any]) -> Mess
     except DataError as error:
         problem = {"status": 400, "error": str(error)}
     except MemoryError:
-        much = f"{reader.name} takes more memory than a file of its size may"
-        problem = {"status": 413, "error": f"{much}: cut it into several files"}
-    except Exception as error:  # the text of an error may be the client's
+        much = f"{reader.name} needs more memory than a file of its size may use"
+        problem = {"status": 413, "error": f"{much}: split it into several files"}
+    except Exception as error:  # the message may contain the client's text
         bug = "\n".join([type(error).__name__, *traceback.format_tb(error.__traceback__)])
-        problem = {"status": 500, "error": "an error of the server: its log says where", "bug": bug}
+        problem = {"status": 500, "error": "an error in the server: see its log", "bug": bug}
     return problem, b""
 
 
@@ -168,12 +169,12 @@ def receive(stream: BinaryIO) -> Message | None:
 
 def main() -> None:
     """Answer messages until the service closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service decides when to end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service decides when this process ends
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
     stream = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever else is printed is no message
+    os.dup2(2, 1)  # whatever else is printed does not mix with the messages
     if first := receive(sys.stdin.buffer):
         limit_own_memory(first[1])
         reader = DocumentReader(first[0]["name"], first[1])

@@ -1,4 +1,4 @@
-"""The documents that are being translated: how many there may be, and whose turn it is."""
+"""The documents being translated: how many are allowed, and whose turn it is."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -10,35 +10,35 @@ from seq2seq.base.errors import format_count
 from seq2seq.serving.errors import HTTPError, retrieve_error
 from seq2seq.serving.event_loop import Value
 
-AT_ONCE = 4  # documents of a client
-TOGETHER = 32  # of all clients; from half of it on, a client may have one
+AT_ONCE = 4  # documents that a client may have
+TOGETHER = 32  # documents that all clients may have; beyond half of them, a client may have one
 
 
 class DocumentTurns:
-    """Counts the documents of each client, and lets one at a time be read or written.
+    """Counts the documents of each client, and lets one document at a time be read or written.
 
     Attributes:
         count: Number of documents of each client.
-        waiting: Number of its documents that wait to be read or written.
-        tasks: Tasks that work on documents.
-        records: Ids of documents that are being translated.
+        waiting: Number of documents of each client that wait to be read or written.
+        tasks: Tasks working on documents.
+        unsaved: Ids of documents that ended, but whose end could not be saved.
     """
 
     def __init__(self) -> None:
         self.count, self.waiting = Counter[str](), Counter[str]()
         self.tasks: set[asyncio.Task[Any]] = set()
-        self.records: set[str] = set()
+        self.unsaved: set[str] = set()
         self._one = asyncio.Lock()
         self._one_of_client: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def counts(self, client: str) -> dict[str, int]:
-        """Count a client's documents: in progress, and waiting to be read or written."""
+        """Numbers of a client's documents: being worked on, and waiting to be read or written."""
         waiting = self.waiting[client]
         return {"working": self.count[client] - waiting, "waiting": waiting}
 
     @contextmanager
     def admit(self, client: str) -> Iterator[None]:
-        """Count a document. Raises: HTTPError if there are too many."""
+        """Context that counts one more document. Raises: HTTPError if there are too many."""
         total, own = self.count.total(), self.count[client]
         limit = AT_ONCE if total < TOGETHER // 2 else 1
         if own >= limit or total >= TOGETHER:
@@ -58,8 +58,8 @@ class DocumentTurns:
 
     @asynccontextmanager
     async def turn(self, client: str) -> AsyncIterator[None]:
-        """Wait until this client's document may be read or written. Clients take turns, so that one
-        waits for at most one document of each other client.
+        """Wait until this client may have a document read or written. Clients take turns, so each
+        waits for at most one document of every other client.
         """
         self.waiting[client] += 1
         async with AsyncExitStack() as stack:
@@ -71,7 +71,7 @@ class DocumentTurns:
             yield
 
     def run(self, work: Coroutine[Any, Any, Value]) -> "asyncio.Task[Value]":
-        """Begin some work on a document, which `finish` waits for."""
+        """Start some work on a document, which `finish` will wait for."""
         task = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -79,13 +79,14 @@ class DocumentTurns:
         return task
 
     async def finish(self, seconds: float) -> int:
-        """Wait until all documents are finished, and cancel those that are not in time.
+        """Wait until all documents are finished; cancel those that are not finished in time.
 
-        Returns: how many were cancelled.
+        Returns: the number of cancelled documents.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self.tasks or self.count:  # one that was read has no task for a moment
+                # A document that has been read has no task for a moment.
+                while self.tasks or self.count:
                     await asyncio.sleep(0.02)
         late = list(self.tasks)
         for task in late:

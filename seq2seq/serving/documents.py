@@ -1,10 +1,10 @@
-"""Files of clients: translated a few sentences at a time, and kept until they expire."""
+"""Clients' files, translated a few sentences at a time and kept until they expire."""
 
 import asyncio
 import logging
 import secrets
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import PurePath
 from typing import Any
@@ -13,16 +13,16 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from seq2seq.base.errors import ConfigError
+from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.serving.client_request import ClientRequest, wait_for_answer
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.event_loop import Value, run_off_loop
 from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import detect
-from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.model_worker import ModelWorker, hold_open
 from seq2seq.serving.service import Service
-from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
+from seq2seq.serving.storage import DOCUMENTS, Record
 from seq2seq.serving.texts import foreign_text
 from seq2seq.serving.validation import AUTO, Entry, UploadedFile
 from seq2seq.translation.documents import links_of, request_sentence
@@ -30,25 +30,26 @@ from seq2seq.translation.request import Translation, TranslationRequest
 
 log = logging.getLogger("seq2seq.serving")
 
-OPENING = 300  # seconds in which a file must be read, also if others are read before
-SECONDS = 3600  # in which a document must be translated
+OPENING = 300  # seconds until a file must have been read, including the wait for its turn
+SECONDS = 3600  # until a document must be translated
 CHARACTERS = 10**6  # of a document
-MAX_PROBLEMS = 20  # of a document that its client is told
-STOPPED = "the server stopped: send it again"
-NOT_KEPT = "its translation cannot be kept: the server's log says why"
-LEFT = 499  # the status of what its client no longer waits for
+MAX_PROBLEMS = 20  # of a document that are reported to its client
+STOPPED = "the server stopped before the document was translated: send it again"
+NOT_KEPT = "the translation could not be saved: the server's log says why"
+LEFT = 499  # status of a document that its client no longer waits for
 
 
 class ClientDocument:
-    """A file of a client: it is opened, which is to read it and to keep a record of it, and then
-    finished, which is to translate it and to keep the translation.
+    """A client's file. `open` reads it and keeps a record of it; `finish` translates it and keeps
+    the translation.
 
     Attributes:
-        record, model, glossary: Its record, the model that translates it, and the client's terms;
-            once it is open.
-        turns: Context that ends its process and lets the client send the next document; once it is
-            open.
-        problems: Messages about its translation.
+        record, model, glossary: Record of the file, the model that translates it, and the client's
+            terms; set by `open`.
+        place, lock: Place of the record, and the file that locks it; set by `open`.
+        turns: Context that ends the file's process and lets the client send another document; set
+            by `open`.
+        problems: Messages about the translation.
     """
 
     def __init__(self, service: Service, client: str, file: UploadedFile):
@@ -57,16 +58,14 @@ class ClientDocument:
         self.problems: list[str] = []
 
     async def open(self, source: str, models: Sequence[ModelWorker], terms: Terms) -> None:
-        """Read the file, for the first of some models that translates its language."""
+        """Read the file, and choose the first of `models` that translates its language."""
         async with AsyncExitStack() as turns:
             turns.enter_context(self.service.documents.admit(self.client))
-            with ExitStack() as candidates:
-                for each in models:
-                    candidates.enter_context(each.serve_document())
+            with hold_open(models):
                 async with self.service.documents.turn(self.client):
                     await turns.enter_async_context(self.handle)
                     characters = await self.read(source, models)
-                turns.enter_context(self.model.serve_document())
+                turns.enter_context(hold_open([self.model]))
             size = 100 * len(terms)
             self.glossary = await run_off_loop(size, build_glossary, terms, self.model.source)
             facts = {
@@ -74,85 +73,79 @@ class ClientDocument:
                 "key": secrets.token_hex(32),
                 "characters": characters,
                 "status": "translating",
-                "server": await asyncio.to_thread(self.storage.server_id),
             }
             keep = self.storage.create
             self.record = await asyncio.to_thread(keep, DOCUMENTS, self.client, facts, b"")
-            self.service.documents.records.add(self.record.id)
+            self.place = DOCUMENTS, self.client, self.record.id
+            self.lock = await asyncio.to_thread(self.storage.lock, *self.place)
             self.service.characters += characters
             self.turns = turns.pop_all()
 
     async def read(self, source: str, models: Sequence[ModelWorker]) -> int:
-        """Let the process read the file. Returns: the number of its characters.
+        """Let the process read the file. Returns: the number of characters.
 
-        Raises: HTTPError for too many, and for a language that no model translates; others as for
+        Raises: HTTPError if there are too many, or no model translates the language; others as for
             `DocumentHandle.ask`.
         """
-        self.model = models[0]
+        name, self.model = self.handle.name, models[0]
         if source == AUTO:
             sample, _ = await self.handle.ask("sample")
             sources = [each.source for each in models]
             detected = await asyncio.to_thread(detect, sample["sample"], sources)
             matching = [each for each in models if each.source == detected.language]
             if not matching:
-                raise foreign_text(self.handle.name, detected, models)
+                raise foreign_text(name, detected, models)
             self.model = matching[0]
         whole = self.model.choice is not None
         facts, _ = await self.handle.ask("open", language=self.model.source, whole=whole)
         characters, longest = int(facts["characters"]), facts["longest"]
         if characters > CHARACTERS:
-            raise HTTPError(413, f"{characters:,} characters; a document may have {CHARACTERS:,}")
+            raise HTTPError(413, f"{name} has {characters:,} characters, more than {CHARACTERS:,}")
         if longest > (limit := self.service.limits.characters):
-            message = f"it has a sentence of {longest:,} characters; one may have {limit:,}"
+            message = f"{name} has a sentence of {longest:,} characters, more than {limit:,}"
             raise HTTPError(413, f"{message}: add full stops or line breaks")
         return characters
 
     async def finish(self) -> Record:
-        """Translate it, and keep the translation or the reason why there is none; nothing for a
-        client that has left. Raises: HTTPError if it cannot be translated or kept.
+        """Translate the file, and keep the translation, or the error if there was one; keep nothing
+        for a client that has left. Raises: HTTPError if it cannot be translated or kept.
         """
         try:
             return await explain_end(self.service, self.translate_and_keep())
         except HTTPError as error:
             facts = {**self.record.metadata, "status": "error", "message": str(error)}
-            with suppress(OSError, UnknownRecordError):  # then `find_record` knows that it failed
+            try:
                 if error.status == LEFT:
-                    place = DOCUMENTS, self.client, self.record.id
-                    await asyncio.to_thread(self.storage.delete, *place)
+                    await asyncio.to_thread(self.storage.delete, *self.place)
                 else:
                     await self.keep(facts, b"")
+            except (OSError, Seq2SeqError):
+                self.service.documents.unsaved.add(self.record.id)
             raise
         finally:
-            self.service.documents.records.discard(self.record.id)
+            self.lock.close()
 
     async def translate_and_keep(self) -> Record:
-        data = await self.translate()
-        facts = {**self.record.metadata, "status": "done"}
-        facts["problems"] = self.problems[:MAX_PROBLEMS]
-        try:
-            return await self.keep(facts, data)
-        except (OSError, ConfigError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            log.error("the translation of a document cannot be kept: %s", reason)
-            message = NOT_KEPT if isinstance(error, OSError) else str(error)
-            raise HTTPError(507, message) from error
-
-    async def keep(self, facts: dict[str, Any], data: bytes) -> Record:
-        """Replace what is kept of it. Raises: as `Storage.update`."""
-        place = DOCUMENTS, self.client, self.record.id
-        return await asyncio.to_thread(self.storage.update, *place, lambda _: (facts, data))
-
-    async def translate(self) -> bytes:
-        """The file with its translations."""
         async with self.turns, asyncio.timeout(SECONDS):
             await self.translate_portions()
             async with self.service.documents.turn(self.client):
                 written, data = await self.handle.ask("write", target=self.model.target)
-        self.problems += written["problems"]
-        return data
+        problems = [*self.problems, *written["problems"]][:MAX_PROBLEMS]
+        facts = {**self.record.metadata, "status": "done", "problems": problems}
+        try:
+            return await self.keep(facts, data)
+        except (OSError, ConfigError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            log.error("the translation of a document could not be saved: %s", reason)
+            message = NOT_KEPT if isinstance(error, OSError) else str(error)
+            raise HTTPError(507, message) from error
+
+    async def keep(self, facts: dict[str, Any], data: bytes) -> Record:
+        """Replace the content of the record; errors as for `Storage.update`."""
+        return await asyncio.to_thread(self.storage.update, *self.place, lambda _: (facts, data))
 
     async def translate_portions(self) -> None:
-        """Translate sentences a portion at a time, as soon as there is room for it."""
+        """Translate the sentences in portions, each as soon as there is room for it."""
         model, answers, numbers = self.model, list[Any](), count(1)
         while sentences := (await self.handle.ask("next", translations=answers))[0]["sentences"]:
             places = (f"sentence {number:,}" for number in numbers)
@@ -178,8 +171,8 @@ class ClientDocument:
             await asyncio.sleep(1)
 
     def answer(self, sentence: TranslationRequest) -> Any:
-        """The translation of a sentence, with the links of its words, as the process gets it. A
-        sentence without a translation stays as it is.
+        """The translation of a sentence with the links between its words, in the form that the
+        process reads. A sentence that could not be translated is left unchanged.
         """
         problems = sentence.result.problems
         self.problems += [each.at(sentence.place) for each in problems if each.kind != "parts"]
@@ -191,21 +184,21 @@ class ClientDocument:
 async def accept_document(
     service: Service, request: Request, entry: Entry, languages: tuple[str, str], terms: Terms = ()
 ) -> tuple[Record, "asyncio.Task[Record]"]:
-    """Begin to translate a file.
+    """Start to translate a file.
 
     Args:
-        entry: Fields of the request, with the file.
+        entry: Fields of the request, including the file.
         languages: Source and target, as for `Service.find_models`.
         terms: Terms with their translations.
 
-    Returns: its record, and the work on it, whose result is the record of the translation; cancel
-        it to drop the document.
-    Raises: HTTPError or DataError if that is not possible; ConfigError if nothing is kept;
-        ClientDisconnect if the client leaves before the file is read.
+    Returns: the record of the file, and a task whose result is the record of the translation;
+        cancelling the task drops the document.
+    Raises: HTTPError or DataError if the file cannot be translated; ConfigError if this server
+        keeps nothing; ClientDisconnect if the client leaves before the file is read.
     """
     models, file = service.find_models(*languages), entry.pop("file")
     if not isinstance(file, UploadedFile):
-        raise HTTPError(400, "file should be a part of a form that has a file name")
+        raise HTTPError(400, "file should be sent as a part of a multipart form, with a file name")
     document = ClientDocument(service, request.state.client, file)
     opening = explain_end(service, document.open(languages[0], models, terms))
     await wait_for_answer(service.documents.run(opening), request.receive, OPENING)
@@ -213,7 +206,7 @@ async def accept_document(
 
 
 async def explain_end(service: Service, work: Coroutine[Any, Any, Value]) -> Value:
-    """The result of work on a document. Raises: HTTPError if it fails, or is cancelled."""
+    """The result of work on a document. Raises: HTTPError if the work fails or is cancelled."""
     try:
         return await work
     except TimeoutError:
@@ -221,34 +214,35 @@ async def explain_end(service: Service, work: Coroutine[Any, Any, Value]) -> Val
     except asyncio.CancelledError:
         if service.draining:
             raise HTTPError(503, STOPPED) from None
-        raise HTTPError(LEFT, "its client has left") from None
+        raise HTTPError(LEFT, "the client has disconnected") from None
     except Exception as error:
         raise HTTPError.from_exception(error) from error
 
 
 async def find_record(service: Service, request: Request) -> Record:
-    """The document that the path of a request names. It has an error if the server that was to
-    translate it has ended.
+    """The document named in the path of a request. Its status is `error` if the server that should
+    have translated it has ended.
 
     Raises: UnknownRecordError if the client has no such document.
     """
-    storage, place = service.find_storage(), (DOCUMENTS, request.state.client)
-    for _ in range(2):  # it may have been finished while the server was looked for
-        record = await asyncio.to_thread(storage.read, *place, request.path_params["document_id"])
-        facts = record.metadata
-        if facts["status"] != "translating" or record.id in service.documents.records:
+    storage = service.find_storage()
+    place = DOCUMENTS, request.state.client, request.path_params["document_id"]
+    for _ in range(2):  # the document may have been finished while this looked for its lock
+        record = await asyncio.to_thread(storage.read, *place)
+        if record.metadata["status"] != "translating":
             return record
-        server = facts.get("server", "none")
-        if server != storage.own_id and await asyncio.to_thread(storage.is_running, server):
+        unsaved = record.id in service.documents.unsaved
+        if not unsaved and await asyncio.to_thread(storage.is_locked, *place):
             return record
-    message = NOT_KEPT if server == storage.own_id else STOPPED
-    return record._replace(metadata={**facts, "status": "error", "message": message})
+    facts = {"status": "error", "message": NOT_KEPT if unsaved else STOPPED}
+    return record._replace(metadata=record.metadata | facts)
 
 
 def send_document(record: Record) -> Response:
-    """The response that is a document. Raises: HTTPError if it is not translated."""
+    """The response with a translated document. Raises: HTTPError if it is not translated."""
     if record.metadata["status"] != "done":
-        raise HTTPError(503, record.metadata.get("message", "it is being translated"))
+        message = record.metadata.get("message", "the document is still being translated")
+        raise HTTPError(503, message)
     name = quote(record.metadata["name"], safe="")
     headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
     return Response(record.content, 200, headers, "application/octet-stream")

@@ -1,9 +1,9 @@
-"""The thread that works with an engine, while the front of the service waits for clients."""
+"""The thread that runs an engine, while the front of the service talks to clients."""
 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -18,45 +18,45 @@ log = logging.getLogger("seq2seq.serving")
 
 
 class EngineThread:
-    """Advances an engine, and between two steps does what the front asks for.
+    """Advances an engine, and carries out calls of the front between two steps.
 
-    The front is a thread with an event loop. An error is the answer to the requests that it belongs
-    to, and this thread goes on; if it cannot, it answers all of them with an error.
+    The front is a thread with an event loop. A request that fails is answered with its error, and
+    the thread goes on. If the thread itself fails, it answers all requests with an error.
 
         await thread.translate(request)
         result = await thread.compute(function, argument)
 
     Args:
-        engine: Engine that nobody else uses from now on.
-        sentences: The engine of its sentences, which may wait for other processes.
+        engine: Engine of texts; only this thread uses it from now on.
+        sentences: Engine of the sentences of these texts, which may wait for other processes.
         name: Name of the model.
 
     Attributes:
-        alive: Whether it is able to work.
+        alive: True while the thread accepts calls.
     """
 
     def __init__(self, engine: TextEngine, sentences: SentenceEngine, name: str):
         self.engine, self.sentences, self.name = engine, sentences, name
         self.alive = True
         self._end = (
-            "has stopped working, and the server's log says where: load it again (SIGHUP), or "
-            "start the server again"
+            "has stopped working (see the server's log): load it again with SIGHUP, or restart the "
+            "server"
         )
-        self._active: set[ClientRequest] = set()  # the engine has sentences of them
+        self._active: set[ClientRequest] = set()  # requests with sentences in the engine
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._results: set[asyncio.Future[Any]] = set()  # of calls, not known yet
+        self._results: set[asyncio.Future[Any]] = set()  # of the calls that are not done yet
         self._loop: asyncio.AbstractEventLoop
         self._thread = threading.Thread(target=self._run, name=f"engine of {name}", daemon=True)
 
-    # For the front.
+    # Methods for the front.
 
     def start(self) -> None:
-        """Start the thread, which reports its results to the running event loop."""
+        """Start the thread; it sends its results to the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     async def stop(self) -> None:
-        """Take no more calls, carry out all others, and wait until the thread has ended."""
+        """Accept no more calls, and wait until the thread has carried out the others and ended."""
         self.alive, self._end = False, "is no longer in use: send the request again"
         self._calls.put(None)
         if self._thread.ident is not None:
@@ -65,18 +65,18 @@ class EngineThread:
     def translate(self, request: ClientRequest) -> "asyncio.Future[None]":
         """Translate the sentences of a request; errors as for `compute`.
 
-        Returns: ends when all are translated, or with the error of the first that fails.
+        Returns: a future that is done when all are translated, or fails with the first error.
         """
         return self._call(self._translate, request)
 
     def cancel(self, request: ClientRequest) -> None:
-        """Drop the sentences of a request that are not translated yet; errors as for `compute`."""
+        """Drop the untranslated sentences of a request; errors as for `compute`."""
         self.compute(self._drop, request)
 
     def compute(self, work: Callable[..., Any], *given: Any) -> "asyncio.Future[Any]":
         """Call a function in this thread.
 
-        Returns: its result, or the error that it raises.
+        Returns: a future with the result of the function, or the error that it raises.
         Raises: HTTPError if the thread has ended.
         """
         return self._call(self._compute, work, *given)
@@ -96,9 +96,10 @@ class EngineThread:
         return result
 
     def _end_calls(self) -> None:
-        set_results([(result, self.crash_error()) for result in self._results])
+        for result in self._results:
+            set_result(result, self.crash_error())
 
-    # The thread itself.
+    # Methods of the thread itself.
 
     def _translate(self, answer: "asyncio.Future[None]", request: ClientRequest) -> None:
         request.answer = answer
@@ -116,7 +117,7 @@ class EngineThread:
                 value = work(*given)
             except Exception as error:
                 value = error
-            self._tell([(result, value)])
+            self._tell(result, value)
 
     def _run(self) -> None:
         try:
@@ -124,14 +125,14 @@ class EngineThread:
                 self._advance()
         except BaseException as error:
             self.alive = False
-            log.critical("the engine of %s has ended", self.name)
+            log.critical("the engine of %s has stopped", self.name)
             log_traceback(error)
             self._loop.call_soon_threadsafe(self._end_calls)
 
     def _carry_out_calls(self) -> bool:
-        """Carry out all calls; wait for one if the engine has nothing to do.
+        """Carry out all calls; if the engine has nothing to do, wait for one.
 
-        Returns: False at the end.
+        Returns: False if the thread should end.
         """
         while not (self.engine.busy and self._calls.empty()):
             call = self._calls.get()
@@ -142,30 +143,27 @@ class EngineThread:
 
     def _advance(self) -> None:
         try:
-            self._finish(self.engine.advance())
-        except Exception as error:  # such as lack of memory: the engine has dropped everything
+            for sentence in self.engine.advance():
+                self._finish(sentence)
+        except Exception as error:  # for example out of memory: the engine has dropped everything
             for request in list(self._active):
                 self._fail(request, error)
 
-    def _finish(self, ended: Sequence[TranslationRequest]) -> None:
-        """Answer the requests whose last sentences have ended."""
-        complete: list[ClientRequest] = []
-        for sentence in ended:
-            request: ClientRequest = sentence.owner
-            if request not in self._active:  # it was dropped
-                continue
-            if sentence.error:
-                self._fail(request, sentence.error)
-            elif request.finish(sentence):
-                complete.append(request)
-        if complete:
-            self._tell([(request.answer, None) for request in complete])
-            self._active.difference_update(complete)
+    def _finish(self, sentence: TranslationRequest) -> None:
+        """Answer the request of a sentence that has ended, if it failed or was the last one."""
+        request: ClientRequest = sentence.owner
+        if request not in self._active:  # the request was dropped
+            return
+        if sentence.error:
+            self._fail(request, sentence.error)
+        elif request.finish(sentence):
+            self._active.discard(request)
+            self._tell(request.answer, None)
 
     def _fail(self, request: ClientRequest, error: Exception) -> None:
         """Answer a request with an error."""
         self._drop(request)
-        self._tell([(request.answer, error)])
+        self._tell(request.answer, error)
 
     def _drop(self, request: ClientRequest) -> None:
         self._active.discard(request)
@@ -174,17 +172,16 @@ class EngineThread:
         except Exception as error:
             log_traceback(error)
 
-    def _tell(self, results: Sequence[tuple["asyncio.Future[Any]", Any]]) -> None:
-        """Let the front set the results, or errors, of futures."""
-        self._loop.call_soon_threadsafe(set_results, results)
+    def _tell(self, future: "asyncio.Future[Any]", result: Any) -> None:
+        """Let the front set the result or error of a future."""
+        self._loop.call_soon_threadsafe(set_result, future, result)
 
 
-def set_results(results: Sequence[tuple["asyncio.Future[Any]", Any]]) -> None:
-    """Set the results, or errors, of futures that still wait for them."""
-    for future, result in results:
-        if future.done():
-            continue
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+def set_result(future: "asyncio.Future[Any]", result: Any) -> None:
+    """Set the result or error of a future, unless it is done."""
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

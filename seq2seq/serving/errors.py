@@ -1,4 +1,4 @@
-"""Errors as responses: a status, and a message in JSON."""
+"""Errors as HTTP responses: a status, and a message in JSON."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger("seq2seq.serving")
 
 
 class HTTPError(Exception):
-    """A request that is answered with an error.
+    """An error that is the answer to a request.
 
     Args:
         headers: Headers of the response, in addition to the usual ones.
@@ -27,8 +27,8 @@ class HTTPError(Exception):
 
     @classmethod
     def from_exception(cls, error: Exception) -> "HTTPError":
-        """The error that a client is told. The log says where a bug of the server is, but not its
-        message, which may contain the client's text.
+        """The error to send to the client. For a bug in the server, the log gets its place in the
+        code, but not its message, which may contain the client's text.
         """
         match error:
             case HTTPError():
@@ -45,21 +45,21 @@ class HTTPError(Exception):
                 log.error("%s", error)
                 return cls(500, str(error))
         log_traceback(error)
-        return cls(500, "an error of the server: its log says where")
+        return cls(500, "an error in the server: see its log")
 
     def response(self) -> Response:
-        """The response; `message` is for clients of DeepL."""
+        """The response; `message` is for clients of DeepL's protocol."""
         content = {"error": str(self), "message": str(self)}
         return JSONResponse(content, self.status, self.headers)
 
 
 def retrieve_error(answer: "asyncio.Future[Any]") -> None:
-    """Keep asyncio from logging an error of an answer that nobody waits for any more."""
+    """Keep asyncio from logging the error of an answer that nobody waits for."""
     if not answer.cancelled():
         answer.exception()
 
 
 def log_traceback(error: BaseException) -> None:
-    """Log where an error was raised, but not its message, which may contain a client's text."""
+    """Log where an error was raised, without its message, which may contain a client's text."""
     places = "".join(traceback.format_tb(error.__traceback__))
     log.error("%s at\n%s", type(error).__name__, places)

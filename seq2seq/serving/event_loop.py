@@ -1,4 +1,4 @@
-"""The event loop that all clients share: slow work is kept off it, its delays are measured."""
+"""The event loop that all clients share: keeping slow work off it, and measuring its delays."""
 
 import asyncio
 import time
@@ -8,20 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-SMALL = 2000  # characters whose work, a millisecond or two, costs no more than a thread does
-TICK, TICKS = 0.1, 300  # seconds between two measurements of the delay; how many are remembered
+SMALL = 2000  # characters: work on them takes a millisecond or two, no more than a thread costs
+TICK, TICKS = 0.1, 300  # seconds between measurements of the delay; how many are kept
 
 Value = TypeVar("Value")
-threads = ThreadPoolExecutor(4, "requests")  # none of which waits for a disk
+threads = ThreadPoolExecutor(4, "requests")  # for computing: none waits for a disk
 
 
 async def run_off_loop(size: int, work: Callable[..., Value], *given: Any, **more: Any) -> Value:
-    """Call a function, in a thread if there is much to do.
+    """Call a function, in a thread if there is much work to do.
 
     Args:
         size: Characters that the function works on.
 
-    Returns: the value of the function.
+    Returns: the result of the function.
     Raises: whatever the function raises.
     """
     if size <= SMALL:
@@ -31,7 +31,7 @@ async def run_off_loop(size: int, work: Callable[..., Value], *given: Any, **mor
 
 
 def count_waiting_calls() -> dict[str, int]:
-    """Count the calls that wait for a thread, by the name of the pool, where that can be seen."""
+    """Numbers of calls that wait for a thread, by pool; 0 where Python does not show them."""
     default = getattr(asyncio.get_running_loop(), "_default_executor", None)
     pools = {"default": default, "requests": threads}
     queues = {name: getattr(pool, "_work_queue", None) for name, pool in pools.items()}
@@ -39,17 +39,17 @@ def count_waiting_calls() -> dict[str, int]:
 
 
 class Lag:
-    """The delay of the event loop, during which nobody is answered.
+    """Measures the delays of the event loop, during which nobody is answered.
 
     Attributes:
-        delays: Delays in seconds, of the last half minute.
+        delays: Delays of the last half minute, in seconds.
     """
 
     def __init__(self) -> None:
         self.delays = deque([0.0], maxlen=TICKS)
 
     async def measure(self) -> None:
-        """Measure until the task is cancelled."""
+        """Measure delays until the task is cancelled."""
         while True:
             due = time.monotonic() + TICK
             await asyncio.sleep(TICK)

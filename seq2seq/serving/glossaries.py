@@ -1,4 +1,4 @@
-"""Glossaries of clients: their entries, and the phrases that they ask of translations."""
+"""Clients' glossaries: their entries, and the phrases that they require of translations."""
 
 import csv
 import io
@@ -14,23 +14,24 @@ from seq2seq.serving.errors import HTTPError
 from seq2seq.text.languages import is_spaceless, language_code
 from seq2seq.translation.request import TranslationRequest
 
-MAX_ENTRIES = 10_000  # of a glossary
-MAX_LENGTH = 200  # characters of a term, and of its translation
+MAX_ENTRIES = 10_000  # that a glossary may have
+MAX_LENGTH = 200  # characters that a term or its translation may have
 COLUMNS = {"tsv": (2,), "csv": (2, 4)}
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
-Entries = Mapping[str, str]  # terms of the source, and their translations
-Terms = Sequence[tuple[str, str]]  # each with its translation; several of a term are alternatives
+Entries = Mapping[str, str]  # translation by source term
+# Pairs of a term and its translation; pairs with the same term are alternatives.
+Terms = Sequence[tuple[str, str]]
 
 
 def parse_entries(text: str, kind: str, pair: str) -> dict[str, str]:
-    """The entries of a text of lines.
+    """The entries in a text with one entry per line.
 
     Args:
-        kind: Either `tsv`, or `csv`, in which the codes of the languages may follow.
+        kind: Format of the lines: `tsv`, or `csv`, where the two language codes may follow.
         pair: Codes of the languages, such as `de-en`.
 
-    Raises: HTTPError that names a line without an entry, and for too many entries.
+    Raises: HTTPError if a line is not an entry (the message names the line), or there are too many.
     """
     plain: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     layout = plain if kind == "tsv" else {"strict": True}
@@ -50,11 +51,11 @@ def parse_entries(text: str, kind: str, pair: str) -> dict[str, str]:
             if "-".join(map(language_code, phrases[2:])) not in ("", pair):
                 raise HTTPError(400, f"line {number} of entries is for other languages than {pair}")
             if phrases[0] in entries:
-                raise HTTPError(400, f"line {number} of entries has the term of an earlier one")
+                raise HTTPError(400, f"line {number} of entries repeats an earlier term")
             entries[phrases[0]] = phrases[1]
             check_entry_count(entries)
     except csv.Error as error:
-        raise HTTPError(400, f"line {rows.line_num} of entries is no {kind}: {error}") from None
+        raise HTTPError(400, f"line {rows.line_num} of entries is not {kind}: {error}") from None
     if not entries:
         raise HTTPError(400, "entries is empty: write a term and its translation on each line")
     return entries
@@ -65,19 +66,19 @@ def is_phrase(text: str) -> bool:
 
 
 def check_entry_count(entries: Entries) -> None:
-    """Raises: HTTPError for too many entries."""
+    """Check the size of a glossary. Raises: HTTPError if it has too many entries."""
     if len(entries) > MAX_ENTRIES:
-        raise HTTPError(413, f"a glossary has more than {MAX_ENTRIES:,} entries; no more are kept")
+        raise HTTPError(413, f"a glossary may have at most {MAX_ENTRIES:,} entries")
 
 
 def format_entries(entries: Entries) -> str:
-    """The entries as tab-separated lines."""
+    """The entries as lines, each with a tab between the term and its translation."""
     return "\n".join(f"{term}\t{translation}" for term, translation in entries.items())
 
 
 def build_glossary(terms: Terms, language: str) -> Glossary:
-    """The glossary of some terms, each with a translation, for texts in a language. A term with
-    several is translated by one of them.
+    """A glossary for texts in a language. A term that has several translations is translated by one
+    of them.
     """
     phrases: dict[str, tuple[str, ...]] = {}
     for pair in terms:
@@ -87,14 +88,14 @@ def build_glossary(terms: Terms, language: str) -> Glossary:
 
 
 def require_phrases(sentences: Iterable[TranslationRequest], glossary: Glossary) -> None:
-    """Ask of each sentence to translate the terms that it has as a glossary says."""
+    """Require the translation of each sentence to follow the glossary."""
     for sentence in sentences:
         found = glossary.alternatives(sentence.text)
         sentence.must += first_groups(group for group in found if group not in sentence.must)
 
 
 def first_groups(groups: Iterable[tuple[str, ...]]) -> Groups:
-    """The first groups of phrases, each once: as many as a search looks for at once."""
+    """The first groups of phrases without duplicates, as many as a search can require at once."""
     first: list[tuple[str, ...]] = []
     room = MAX_CHARACTERS
     for group in dict.fromkeys(groups):

@@ -1,4 +1,4 @@
-"""English names of languages, and detection of the language of a text."""
+"""English names of languages, and language detection."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -22,23 +22,24 @@ LANGUAGES = (
     "ro Romanian, ru Russian, sk Slovak, sl Slovenian, sv Swedish, th Thai, tr Turkish, "
     "uk Ukrainian, vi Vietnamese, zh Chinese"
 )
-NAMES = dict(each.split() for each in LANGUAGES.split(", "))  # in English, by code
+NAMES = dict(each.split() for each in LANGUAGES.split(", "))  # English name by code
 VARIANTS = {"Hans": "simplified", "Hant": "traditional"}
-NO_DETECTOR = "languages are detected by py3langid: pip install 'seq2seq-attention-zoo[detect]'"
-FOREIGN_RATIO = 100  # how much more probable than the best candidate another language must be
-MAX_CHARACTERS = 1000  # that are read of a text to detect its language
+NO_DETECTOR = "detecting languages needs py3langid: pip install 'seq2seq-attention-zoo[detect]'"
+# A language that is no candidate is detected if it is so much more probable than the best one.
+FOREIGN_RATIO = 100
+MAX_CHARACTERS = 1000  # of a text that are read to detect its language
 TAG = re.compile("<[^<>]*>")
 
 
 class DetectedLanguage(NamedTuple):
-    """A language, and its probability among all that the detector knows; 0 = unknown."""
+    """A language, and its probability among all that the detector knows; 0 if unknown."""
 
     language: str
     confidence: float
 
 
 def english_name(code: str) -> str:
-    """The English name of a language, with its variant; the code itself if it is not known."""
+    """The English name of a language with its variant; the code itself if the name is unknown."""
     language = read_language(code)
     variant = language.tag.removeprefix(language.code).strip("-")
     name = NAMES.get(language.code, code)
@@ -46,27 +47,27 @@ def english_name(code: str) -> str:
 
 
 def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> DetectedLanguage:
-    """The most probable candidate; or another language if that is much more probable, which is not
-    the case for short or ambiguous texts.
+    """The language of a text: the most probable candidate, or another language if that is much more
+    probable, which never happens for short or ambiguous texts.
 
     Args:
         candidates: Codes of languages.
-        html: Whether the text has tags, which are ignored.
+        html: True if the text has tags, which are ignored.
 
-    Raises: ConfigError if there are several candidates and no detector is installed, or it knows
+    Raises: ConfigError if there are several candidates, and the detector is not installed or knows
         none of them.
     """
     detector = load_detector()
     text = TAG.sub(" ", text)[:MAX_CHARACTERS] if html else text[:MAX_CHARACTERS]
     found = detector.rank(text) if detector else []
-    # The labels of the detector have variants, too: each language counts by its most probable one.
+    # Some labels of the detector are variants; a language is as probable as its likeliest variant.
     probabilities = {language_code(label): value for label, value in reversed(found)}
-    probabilities.pop("zxx", None)  # no language
+    probabilities.pop("zxx", None)  # the code for "not a language"
     known = [code for code in candidates if language_code(code) in probabilities]
     if not known:
         if len(set(candidates)) == 1:
             return DetectedLanguage(candidates[0], 0.0)
-        unknown = f"the detector knows none of {', '.join(candidates)}: name the source"
+        unknown = f"the detector knows none of {', '.join(candidates)}: name the source language"
         raise ConfigError(unknown if detector else NO_DETECTOR)
     best = max(known, key=lambda code: (probabilities[language_code(code)], fits(text, code)))
     likely = max(probabilities, key=probabilities.__getitem__)
@@ -84,28 +85,28 @@ def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> Detec
 
 
 def fits(text: str, code: str) -> int:
-    """Are most letters of a text in the script of a language, 2, in one that is usual, 1, or 0?"""
+    """2 if most letters of a text are in the script of a language, 1 if in a usual one, else 0."""
     language, letters = read_language(code), sum(map(str.isalpha, text))
     scripts = scripts_of(f"{language.code}-{language.script}"), scripts_of(code)
     return sum(2 * len(letters_outside(each).findall(text)) <= letters for each in scripts)
 
 
 def chinese_script(text: str) -> str:
-    """`Hans` or `Hant`, by the characters that only one of them has; empty if these do not tell."""
+    """`Hans` or `Hant`, by the characters that only one of them has; empty if undecided."""
     chinese = re.sub("[^\u4e00-\u9fff]", "", text)
     simple, traditional = (len(chinese.encode(code, "ignore")) for code in ("gb2312", "big5"))
     return "" if simple == traditional else "Hans" if simple > traditional else "Hant"
 
 
 def check_detector(sources: Collection[str]) -> None:
-    """Load the detector. Raises: ConfigError if it is needed, and not installed."""
+    """Load the detector. Raises: ConfigError if it is needed but not installed."""
     if load_detector() is None and len(sources) > 1:
         raise ConfigError(NO_DETECTOR)
 
 
 @cache
 def load_detector() -> Any:
-    """The detector of languages; None if it is not installed."""
+    """The language detector; None if it is not installed."""
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:

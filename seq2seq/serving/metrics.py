@@ -12,26 +12,26 @@ from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import client_digest
 
-# Of each model: its gauges, and its counters since it was loaded.
+# For each model: gauges, and counters since it was loaded.
 GAUGES: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
-    "alive": ("1 if the engine can work, 0 if it has ended.", lambda m: m.thread.alive),
-    "queue_pieces": ("Of texts that are accepted and not answered.", lambda m: m.backlog.pieces),
-    "queue_seconds": ("Age of the oldest request that is not answered.", lambda m: m.backlog.age),
-    "rows": ("Hypotheses that are being decoded.", lambda m: m.sentences.active_rows),
+    "alive": ("1 if the engine works, 0 if it has stopped.", lambda m: m.thread.alive),
+    "queue_pieces": ("Pieces of texts not answered yet.", lambda m: m.backlog.pieces),
+    "queue_seconds": ("Age of the oldest request not answered yet.", lambda m: m.backlog.age),
+    "rows": ("Hypotheses being decoded.", lambda m: m.sentences.active_rows),
     "pages": ("Pages of the cache in use.", lambda m: m.sentences.pages),
 }
 COUNTERS: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
-    "sentences": ("Translated.", lambda m: m.sentences.stats.sentences),
+    "sentences": ("Sentences translated.", lambda m: m.sentences.stats.sentences),
     "tokens": ("Pieces of the best translations.", lambda m: m.sentences.stats.tokens),
-    "steps": ("Of the decoder.", lambda m: m.sentences.stats.steps),
-    "queue_wait_seconds": ("Of requests, before the engine had one.", lambda m: m.queue_seconds),
-    "decode_seconds": ("Of requests, after the engine had one.", lambda m: m.decode_seconds),
-    "preempted": ("Sentences that had to start again.", lambda m: m.sentences.stats.preempted),
+    "steps": ("Steps of the decoder.", lambda m: m.sentences.stats.steps),
+    "queue_wait_seconds": ("Time requests waited for an engine.", lambda m: m.queue_seconds),
+    "decode_seconds": ("Time requests spent in an engine.", lambda m: m.decode_seconds),
+    "preempted": ("Sentences that were restarted.", lambda m: m.sentences.stats.preempted),
 }
 REQUESTS = Counter("seq2seq_requests", "Requests answered.", ["path", "code"], registry=None)
 SECONDS = Histogram(
     "seq2seq_request_seconds",
-    "From a request's head to its answer's end.",
+    "Time from the headers of a request to the end of its answer.",
     ["path"],
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
     registry=None,
@@ -39,8 +39,8 @@ SECONDS = Histogram(
 
 
 class LoadCollector(Collector):
-    """Metrics of the engines, the documents, the threads and the event loop, read on request; no
-    engine is waited for.
+    """Metrics of the engines, documents, threads and event loop, read when they are asked for,
+    without waiting for an engine.
     """
 
     def __init__(self, service: Service):
@@ -59,13 +59,14 @@ class LoadCollector(Collector):
             arithmetic = {name: str(value) for name, value in model.arithmetic._asdict().items()}
             about.add_metric([model.name], arithmetic)
         yield about
-        text = "Of each client, by a digest of its key or address."
+        text = "Documents of each client, by a digest of its key or address."
         documents = GaugeMetricFamily("seq2seq_documents", text, labels=["client", "state"])
         for client in self.service.documents.count:
             for state, count in self.service.documents.counts(client).items():
                 documents.add_metric([client_digest(client)[:12], state], count)
         yield documents
-        calls = GaugeMetricFamily("seq2seq_pool_queue", "Calls without a thread.", labels=["pool"])
+        text = "Calls waiting for a thread."
+        calls = GaugeMetricFamily("seq2seq_pool_queue", text, labels=["pool"])
         for name, count in count_waiting_calls().items():
             calls.add_metric([name], count)
         yield calls
@@ -74,10 +75,10 @@ class LoadCollector(Collector):
 
 
 def build_registry(service: Service) -> CollectorRegistry:
-    """A registry with the metrics of requests, engines, the service and the process."""
+    """A registry with the metrics of the requests, engines, service and process."""
     disable_created_metrics()
     registry = CollectorRegistry()
-    ProcessCollector(registry=registry)  # among others, resident memory
+    ProcessCollector(registry=registry)  # includes resident memory
     for collector in (LoadCollector(service), REQUESTS, SECONDS):
         registry.register(collector)
     return registry

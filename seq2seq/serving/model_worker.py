@@ -1,11 +1,11 @@
-"""A model that serves: the sentences of all clients share its batches."""
+"""A model in service; the sentences of all clients share its batches."""
 
 import asyncio
 import logging
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from seq2seq.base.errors import format_count
+from seq2seq.data.text.windows import split_by_padding
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.constraints.placeholders import Placeholders
 from seq2seq.decoding.constraints.request import Rules
@@ -24,7 +25,6 @@ from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.queue import Backlog, QueuedEngine
-from seq2seq.serving.word_links import slices_to_align
 from seq2seq.text.documents.placeholders import PLACEHOLDERS
 from seq2seq.text.languages import read_language
 from seq2seq.translation.documents import add_alignments
@@ -33,19 +33,20 @@ from seq2seq.translation.translator import Translator
 
 log = logging.getLogger("seq2seq.serving")
 
-BEAMS = 5  # of a search for what a translation must contain, if the configured one is greedy
-SMALL = 512  # pieces of a request that is tried, however slow others were, if it is alone
+BEAMS = 5  # if a translation must contain something and the configured search is greedy
+MAX_PADDED = 128  # pieces, with padding, of the pairs aligned between two steps; or a single pair
+SMALL = 512  # pieces: a request up to this size is always tried if it is the only one
 
 
 class Arithmetic(NamedTuple):
-    """A model's way to compute; `str()` describes it in the log.
+    """The way in which a model computes; `str()` is the text for the log.
 
     Attributes:
-        precision: As for `Translator.engine`.
-        beam_size: Beams of requests that do not name their own number.
-        threads: Threads of all processes together.
+        precision: Precision, as for `Translator.engine`.
+        beam_size: Number of beams for requests that do not name one.
+        threads: Number of threads of all processes together.
         decoder: `c` or `torch`.
-        reason: Reason why it is torch; empty for C.
+        reason: Reason why the native decoder is not used; empty if it is.
     """
 
     precision: str
@@ -61,26 +62,26 @@ class Arithmetic(NamedTuple):
 
 
 class ModelWorker:
-    """A model, the requests that it has accepted, and the thread that works on them. Its methods
-    are for the front, a single thread with an event loop.
+    """A model, the requests it has accepted, and the thread that works on them. The methods are for
+    the front, a single thread with an event loop.
 
     Args:
         name: Name that clients use.
         path: Checkpoint, or folder of a run.
-        device: As for `Translator.load`.
+        device: Device, as for `Translator.load`.
         search: Options of the search; None = as configured.
         engine: Options of the engine.
 
     Attributes:
-        arithmetic: How it computes.
+        arithmetic: How the model computes.
         sentences, queue, engine: Engines of sentences, of sentences in a fair order, and of texts.
-        choice: Weights that link words; None if no weights do.
-        backlog: Requests that are accepted and not answered yet.
-        documents: Number of documents that need it until they are finished.
-        document_turn: Semaphore held while a portion of a document is translated. Many portions at
-            a time would make steps longer for those who wait for a sentence, and documents hardly
-            faster.
-        queue_seconds, decode_seconds: Times of all requests that were answered or dropped.
+        choice: Attention weights used to link words; None if the model has none that link words.
+        backlog: Requests that were accepted and are not answered yet.
+        holds: Number of contexts of `hold_open` that need the model.
+        document_turn: Semaphore held while a portion of a document is translated. With many
+            portions at once, each step would take longer for clients who wait for a sentence, and
+            documents would hardly get faster.
+        queue_seconds, decode_seconds: Total times of all requests that were answered or dropped.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class ModelWorker:
         data, configured = self.translator.config["data"], self.translator.config["decode"]
         self.source, self.target = (read_language(data[side]).tag for side in ("source", "target"))
         self.search = self.translator.search(**(search or {}))
-        self._searches = {self.search.beams: self.search}  # by beams
+        self._searches = {self.search.beams: self.search}  # by number of beams
         options = {"cache": "paged", "workers": 1, **(engine or {})}
         shortlist = find_shortlist(Path(path))
         if shortlist is not None:
@@ -113,10 +114,10 @@ class ModelWorker:
         self.labels = self.translator.target.texts()
         self.backlog = Backlog()
         self.queue_seconds = self.decode_seconds = 0.0
-        self.documents = 0
+        self.holds = 0
         self.document_turn = asyncio.Semaphore(self.sentences.count)
         self.thread = EngineThread(self.engine, self.sentences, name)
-        self._linking = asyncio.Lock()  # words are linked for one request at a time
+        self._linking = asyncio.Lock()  # held while words are linked, for one request at a time
         try:
             self._warm_up(path)
         except BaseException:
@@ -124,8 +125,8 @@ class ModelWorker:
             raise
 
     def _warm_up(self, path: str | Path) -> None:
-        """Translate and align something: the first translation allocates memory, and worker
-        processes start when there is work for two.
+        """Translate and align something, since the first translation allocates memory, and worker
+        processes start only when there is work for two.
         """
         request = ClientRequest("")
         texts = [TranslationRequest("a", owner=request) for _ in range(self.sentences.count)]
@@ -134,23 +135,14 @@ class ModelWorker:
         self.choice = self.translator.find_choice(path)
 
     async def close(self) -> None:
-        """End the thread when everything is answered, and no document needs it any more."""
-        while (self.backlog.requests or self.documents) and self.thread.alive:
+        """End the thread once everything is answered and nothing holds the model open."""
+        while (self.backlog.requests or self.holds) and self.thread.alive:
             await asyncio.sleep(0.05)
         await self.thread.stop()
         self.sentences.close()
 
-    @contextmanager
-    def serve_document(self) -> Iterator[None]:
-        """Keep the model open for a document, also when another model has replaced it."""
-        self.documents += 1
-        try:
-            yield
-        finally:
-            self.documents -= 1
-
     def add(self, request: ClientRequest, texts: Sequence[TranslationRequest], beams: int) -> None:
-        """Encode sentences and add them to a request, for a search with at least `beams` beams."""
+        """Encode sentences and add them to a request, to search with at least `beams` beams."""
         rows = self.engine.codec.encode([sentence.text for sentence in texts])
         for sentence, ids in zip(texts, rows, strict=True):
             search = self._search(sentence, beams)
@@ -168,19 +160,19 @@ class ModelWorker:
         return self._searches[beams]
 
     def check_room(self, request: ClientRequest, limit: int, seconds: float) -> None:
-        """Check that a request can be translated, has room in the queue, and time.
+        """Check that a request can be translated, has room in the queue, and would be in time.
 
         Args:
-            limit: Pieces that may wait.
-            seconds: Seconds until the answer must be there.
+            limit: Largest number of waiting pieces.
+            seconds: Time until the client needs the answer.
 
-        Raises: HTTPError otherwise.
+        Raises: HTTPError if the request cannot be accepted.
         """
         if not self.thread.alive:
             raise self.thread.crash_error()
         client, pieces = request.client, request.pieces
         if pieces <= SMALL and not self.backlog.requests:
-            return  # it is alone
+            return  # it is the only one
         if reason := self.backlog.refusal(client, pieces, limit):
             raise HTTPError(429, reason, {"retry-after": str(max(1, math.ceil(self.backlog.age)))})
         speed = self.queue.speed.pieces_per_second()
@@ -190,13 +182,16 @@ class ModelWorker:
         if needed > seconds:
             raise HTTPError(
                 429,
-                f"this takes about {needed:.0f} seconds, and should take {seconds:g} at most: give "
-                "it in smaller parts, allow more time (deadline), or try again later",
+                f"this would take about {needed:.0f} seconds, more than the {seconds:g} allowed: "
+                "send smaller parts, allow more time (deadline), or try again later",
                 {"retry-after": str(math.ceil(needed - seconds))},
             )
 
     def submit(self, request: ClientRequest) -> "asyncio.Future[None]":
-        """Accept a request. Returns: ends when it is answered; cancelling it drops the request."""
+        """Accept a request.
+
+        Returns: a future that is done when the request is answered; cancel it to drop the request.
+        """
         answer = self.thread.translate(request)
         if any(sentence.links for sentence in request.sentences):
             answer = asyncio.ensure_future(self._link_words(request, answer))
@@ -214,23 +209,46 @@ class ModelWorker:
             self.thread.cancel(request)
 
     async def _link_words(self, request: ClientRequest, answer: "asyncio.Future[None]") -> None:
-        """Wait until a request is translated, and link its words, a few between two steps. That
-        takes as long as several steps, and then the engine has as much time.
+        """Wait until a request is translated, and link its words a few at a time between two steps.
+        Linking a few takes as long as several steps; afterwards the engine gets as much time.
         """
         await answer
-        for portion in slices_to_align(request):
+        translations = (
+            (sentence, rank)
+            for sentence in request.sentences
+            for rank in range(len(sentence.result.translations[: sentence.links]))
+        )
+        for portion in split_by_padding(translations, longer_side, MAX_PADDED):
             async with self._linking:
                 started_at = time.monotonic()
-                align = self.translator.alignments
-                await self.thread.compute(add_alignments, portion, align)
+                await self.thread.compute(add_alignments, portion, self.translator.alignments)
                 if self.sentences.count == 1 and len(self.backlog.requests) > 1:
                     await asyncio.sleep(time.monotonic() - started_at)
 
     def best_so_far(self, sentences: Sequence[TranslationRequest]) -> "asyncio.Future[list[str]]":
-        """The best translations of some sentences, which may still change."""
+        """The best translations of some sentences so far; they may still change."""
 
         def best(sentence: TranslationRequest) -> str:
             found = sentence.result.translations
             return found[0].text if found else self.engine.best_so_far(sentence)
 
         return self.thread.compute(list, map(best, sentences))
+
+
+def longer_side(ranked: tuple[TranslationRequest, int]) -> int:
+    """Number of pieces of a sentence, or of one of its translations if that has more."""
+    sentence, rank = ranked
+    return max(len(sentence.ids or ()), len(sentence.result.translations[rank].ids))
+
+
+@contextmanager
+def hold_open(models: Iterable[ModelWorker]) -> Iterator[None]:
+    """Context that keeps models open, even if others replace them."""
+    held = list(models)
+    for model in held:
+        model.holds += 1
+    try:
+        yield
+    finally:
+        for model in held:
+            model.holds -= 1

@@ -1,4 +1,4 @@
-"""Waiting for an engine: how much may wait, whose turn it is, and how long it takes."""
+"""The queue for an engine: how much may wait, whose turn it is, and how long it takes."""
 
 import sys
 import time
@@ -10,17 +10,17 @@ from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.serving.client_request import ClientRequest
 
-QUANTUM = 64  # pieces that a client may start before it is the turn of the next: 2 or 3 sentences
-MEASURED = 2.0  # seconds of a full engine that are enough to judge its speed by
-REMEMBERED = 20.0  # seconds of a full engine after which older ones count half
-VALID = 60.0  # seconds after which a speed must be measured again
+QUANTUM = 64  # pieces that a client starts in its turn: 2 or 3 sentences
+MEASURED = 2.0  # seconds with a full engine that are enough to judge its speed
+REMEMBERED = 20.0  # seconds with a full engine after which older measurements count half
+VALID = 60.0  # seconds for which a measured speed is used
 
-QUEUE_FULL = "too much waits to be translated: try again a little later"
-CLIENT_QUEUE_FULL = "your other texts take all the room you may have: wait until they are done"
+QUEUE_FULL = "too many texts are waiting: try again a little later"
+CLIENT_QUEUE_FULL = "your other texts fill your share of the queue: wait until they are done"
 
 
 class Backlog:
-    """The requests that a model has accepted and not answered, oldest first."""
+    """The requests that a model has accepted and not yet answered, oldest first."""
 
     def __init__(self) -> None:
         self.requests: dict[ClientRequest, None] = {}
@@ -30,7 +30,7 @@ class Backlog:
         return sum(request.pieces for request in self.requests)
 
     def pieces_by_client(self, cap: int = sys.maxsize) -> Counter[str]:
-        """Pieces of each client, of each request at most `cap`."""
+        """Pieces of each client, counting at most `cap` for each request."""
         pieces: Counter[str] = Counter()
         for request in self.requests:
             pieces[request.client] += min(request.pieces, cap)
@@ -45,9 +45,9 @@ class Backlog:
     def refusal(self, client: str, pieces: int, limit: int) -> str:
         """The reason to refuse a request for lack of room; empty if there is room.
 
-        Together, all requests may have `limit` pieces. Of a request, half of that counts at most,
-        so that none is refused for its length alone; and of a client, so that its surplus does not
-        keep others out. A client has more than half only while nobody else waits.
+        All requests together may have `limit` pieces. A request counts as at most half of that, so
+        that none is refused only for its length. A client counts as at most half, too, so that its
+        surplus does not keep others out; it may exceed half only while nobody else waits.
         """
         half = limit // 2
         others = self.pieces_by_client(half)
@@ -58,9 +58,9 @@ class Backlog:
         return QUEUE_FULL if total > limit else ""
 
     def pieces_until(self, client: str, pieces: int) -> int:
-        """Pieces that are translated until a new request of so many is, if turns are taken: of each
-        request of the same client no more than its own, and of each other client no more than of
-        this one.
+        """Number of pieces to translate until a new request of `pieces` pieces is done. As requests
+        and clients take turns, each request of the same client counts with at most `pieces`, and
+        each other client with at most as many as this one.
         """
         own = pieces + self.pieces_by_client(pieces)[client]
         others = self.pieces_by_client()
@@ -69,13 +69,14 @@ class Backlog:
 
 
 class FairQueue:
-    """Sentences in an order in which nobody waits for all sentences of somebody else.
+    """Sentences in an order in which no client waits for all the sentences of another.
 
-    Clients take turns. In its turn a client starts `QUANTUM` pieces, or one sentence more (deficit
-    round robin); its surplus is taken from its next turns. The requests of one client take turns
-    too, sentence by sentence, and the sentences of a request stay in order. So between two turns of
-    a client, any other starts less than `QUANTUM` pieces and one sentence. All methods take
-    constant time, but for skipping a client with a long sentence for some turns.
+    Clients take turns by deficit round robin: in its turn, a client starts sentences until it has
+    started `QUANTUM` pieces, and any surplus is taken from its next turns. So between two turns of
+    a client, each other client starts fewer than `QUANTUM` pieces plus one sentence. The requests
+    of a client take turns, too, one sentence each, and the sentences of a request stay in order.
+    All methods take constant time, except that a client with a long sentence is skipped for some
+    turns.
     """
 
     def __init__(self) -> None:
@@ -87,14 +88,14 @@ class FairQueue:
         return bool(self._clients)
 
     def push(self, sentence: SentenceRequest) -> None:
-        """Put a sentence at the end of its request."""
+        """Add a sentence at the end of its request."""
         client = sentence.owner.client
         if client not in self._clients:
             self._clients[client], self._credits[client] = OrderedDict(), QUANTUM
         self._clients[client].setdefault(sentence.owner, {})[sentence] = None
 
     def remove(self, sentence: SentenceRequest) -> None:
-        """Take out a sentence, wherever it is."""
+        """Remove a sentence from any position."""
         request = sentence.owner
         requests = self._clients[request.client]
         del requests[request][sentence]
@@ -104,10 +105,10 @@ class FairQueue:
             del self._clients[request.client], self._credits[request.client]
 
     def pop(self, skipped: ClientRequest | None = None) -> SentenceRequest | None:
-        """Take out the next sentence; None if there is no other.
+        """Remove and return the next sentence; None if there is none.
 
         Args:
-            skipped: Request whose sentences stay.
+            skipped: Request whose sentences are left in the queue.
         """
         while self._clients:
             client, requests = next(iter(self._clients.items()))
@@ -134,23 +135,24 @@ class FairQueue:
 class Speed:
     """The speed of an engine when it is full.
 
-    A sentence that was one of N hypotheses for t seconds has used t / N of the engine's time. This
-    is known as soon as the first are done, and does not count what a batch leaves unused that only
-    few sentences wait for.
+    A hypothesis that was one of N in the engine for t seconds has used t / N of the engine's time.
+    This is known as soon as the first sentence is done, and does not count time that an almost
+    empty batch wastes.
     """
 
     def __init__(self, clock: Callable[[], float]):
         self._clock = clock
-        self._state = (0.0, 0.0, 0.0)  # pieces, the seconds that they took, when this was measured
+        # Pieces, the seconds they took, and the time of the last measurement.
+        self._state = (0.0, 0.0, 0.0)
 
     def measure(self, pieces: int, seconds: float) -> None:
-        """Add a sentence and the time that it used; with K hypotheses, its pieces count K times."""
+        """Add a sentence and the time it used; with K hypotheses, its pieces count K times."""
         before, taken, _ = self._state
         weight = 0.5 if taken > REMEMBERED else 1.0
         self._state = (weight * before + pieces, weight * taken + seconds, self._clock())
 
     def pieces_per_second(self) -> float | None:
-        """None if too little was measured lately. Any thread may ask."""
+        """The speed; None if too little was measured lately. Safe in any thread."""
         pieces, seconds, measured_at = self._state
         if seconds < MEASURED or self._clock() - measured_at > VALID:
             return None
@@ -162,19 +164,19 @@ class StartedSentence(NamedTuple):
 
     time: float
     beams: int  # hypotheses of the sentence
-    rows: int  # hypotheses of all sentences that the engine had then
+    rows: int  # hypotheses of all sentences in the engine at that time
 
 
 class QueuedEngine(SentenceEngine):
-    """Hands sentences on to an engine when it has room, those of all clients in turn.
+    """Hands sentences on to an engine when it has room, taking from all clients in turn.
 
-    The engine gets as many as it can decode at once, and an eighth more, which wait for the next
-    free rows. One request has at most three quarters of the rows; so if it is alone, the sentences
-    of the next one need not wait until some of its own are translated.
+    The engine gets as many sentences as it can decode at once, and an eighth more, which wait for
+    the next free rows. One request may have at most three quarters of the rows, so that the next
+    request can start at once even if the first one is long.
 
     Args:
-        engine: Engine without another caller.
-        clock: Time in seconds.
+        engine: Engine that nobody else calls.
+        clock: Function that returns the time in seconds.
 
     Attributes:
         speed: Speed of the engine.
@@ -186,9 +188,9 @@ class QueuedEngine(SentenceEngine):
         self.speed = Speed(clock)
         self._clock = clock
         self._queue = FairQueue()
-        self._started: dict[SentenceRequest, StartedSentence] = {}  # those that the engine has
-        self._rows = 0  # their hypotheses
-        self._widest: ClientRequest | None = None  # has all the rows that it may have
+        self._started: dict[SentenceRequest, StartedSentence] = {}  # sentences in the engine
+        self._rows = 0  # hypotheses of these
+        self._widest: ClientRequest | None = None  # request with as many rows as one may have
 
     @property
     def active_rows(self) -> int:
@@ -206,7 +208,7 @@ class QueuedEngine(SentenceEngine):
         self.engine.check(request)
 
     def submit(self, requests: Sequence[SentenceRequest]) -> None:
-        """Put sentences at the end of the queues of their owners, which are `ClientRequest`s."""
+        """Add sentences at the end of their requests; each `owner` is a `ClientRequest`."""
         for request in requests:
             self._queue.push(request)
 
@@ -228,7 +230,7 @@ class QueuedEngine(SentenceEngine):
         try:
             self._hand_over()
             ended = self.engine.advance()
-        except BaseException as error:  # all that the engine had has failed
+        except BaseException as error:  # all sentences in the engine have failed
             for request in list(self._started):
                 self._release(request)
             while waiting := self._queue.pop():
@@ -239,7 +241,7 @@ class QueuedEngine(SentenceEngine):
         return ended
 
     def _hand_over(self) -> None:
-        """Submit as many sentences as the engine has room for."""
+        """Submit as many waiting sentences as the engine has room for."""
         portion: list[tuple[SentenceRequest, int]] = []
         while self._rows < self.max_rows * 9 // 8 and (request := self._queue.pop(self._widest)):
             beams = request.search.beams if request.search else 1
@@ -255,7 +257,7 @@ class QueuedEngine(SentenceEngine):
             self.engine.submit([request for request, _ in portion])
 
     def _release(self, request: SentenceRequest) -> None:
-        """Free the rows of a sentence that the engine no longer has."""
+        """Free the rows of a sentence that has left the engine."""
         owner: ClientRequest = request.owner
         start = self._started.pop(request)
         self._rows -= start.beams

@@ -1,4 +1,4 @@
-"""The paths of the service, and the steps that all requests pass."""
+"""The paths of the service, and the steps that every request goes through."""
 
 import re
 from functools import partial
@@ -29,16 +29,16 @@ from seq2seq.serving.service import Routes, Service
 from seq2seq.serving.validation import read_entry
 
 PAGE = Path(__file__).parent / "page"  # its files are served as they are
-THEME = Path(pages.__file__).parent / "theme.css"  # that of the pages which commands write
+THEME = Path(pages.__file__).parent / "theme.css"  # shared with the pages that commands write
 
 
 async def live(service: Service, request: Request) -> Response:
-    """Answers as long as the process does."""
+    """Answer as long as the process runs."""
     return PlainTextResponse("alive\n")
 
 
 async def ready(service: Service, request: Request) -> Response:
-    """Answers with an error unless requests are accepted, and all models work."""
+    """Answer, with an error unless requests are accepted and all models work."""
     for model in service.find_models():
         if not model.thread.alive:
             raise model.thread.crash_error()
@@ -46,7 +46,7 @@ async def ready(service: Service, request: Request) -> Response:
 
 
 async def metrics(service: Service, request: Request) -> Response:
-    """Counts and times in the text format of Prometheus."""
+    """Metrics in the text format of Prometheus."""
     return PlainTextResponse(generate_latest(request.app.state.registry))
 
 
@@ -61,13 +61,13 @@ PATHS = {m: [each.split()[1] for each in ROUTES if each.startswith(m)] for m in 
 SERVED = tuple(dict.fromkeys(chain(*PATHS.values())))
 WITH_FILE = {"/translate_file", "/v2/document"}
 WITHOUT_KEY = {"/languages", "/frontend/settings", "/health/live", "/health/ready", "/metrics"}
-# Where clients of LibreTranslate send it as api_key, and old ones of DeepL as auth_key.
+# Clients of LibreTranslate send it there as api_key, and old clients of DeepL as auth_key.
 KEY_IN_BODY = {each for each in PATHS["POST"] if re.match("/(translate|detect|suggest|v2)", each)}
 KEEPING = {"/translate_file", "/suggest", "/v2/document", "/v2/glossaries", "/v3/glossaries"}
 
 
 def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: B008
-    """The application: the guard around CORS, around the routes."""
+    """The application: the routes, inside CORS if it is allowed, inside the guard."""
     files = {f"/{file.name}": file for file in (*PAGE.iterdir(), THEME)}
     files["/"] = files.pop("/index.html")
     routes = [Route(path, partial(send_file, file)) for path, file in files.items()]
@@ -89,15 +89,15 @@ async def send_file(file: Path, request: Request) -> Response:
 
 
 def send_description(request: Request) -> Response:
-    """The description of the service; Starlette calls this in a thread."""
+    """The OpenAPI description; Starlette calls this in a thread."""
     return Response(format_description(), media_type="application/yaml")
 
 
 async def handle(
     service: Service, path: str, handler: Any, description: Any, request: Request
 ) -> Response:
-    """The response of a handler, or of the error that it raises. Without a key, only the beginning
-    of the body is read, and only if the key may be there.
+    """The response of a handler, or to the error that it raises. If the client has not yet sent a
+    key that it needs, only the beginning of the body is read, where the key may be.
 
     Args:
         description: Description of the body; None = no body is read.
@@ -109,7 +109,7 @@ async def handle(
             key = find_key(request.headers, request.scope["query_string"])
             if service.keys is not None and description and not key and path in KEY_IN_BODY:
                 if path in KEEPING:
-                    service.find_storage()  # else nothing is read
+                    service.find_storage()  # raises before anything is read
                 room = 0 if path in WITH_FILE else limits.text
                 key = await body.read_key(PREFIX + room)
             request.state.client = authorize(service.keys, key, request)
@@ -128,7 +128,7 @@ async def handle(
 
 
 async def handle_http_exception(request: Request, error: Exception) -> Response:
-    """The response to a path or a method that does not exist."""
+    """The response to a request for a path or method that does not exist."""
     assert isinstance(error, HTTPException)
     message = error.detail
     if error.status_code == 404:

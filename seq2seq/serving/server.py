@@ -1,4 +1,4 @@
-"""The process of the service: it listens, logs requests, loads and reloads models, drains, ends."""
+"""The server process: it listens, logs requests, loads and reloads models, drains and ends."""
 
 import asyncio
 import logging
@@ -26,14 +26,14 @@ from seq2seq.serving.storage import client_digest
 log = logging.getLogger("seq2seq.serving")
 access_log = logging.getLogger("seq2seq.access")
 
-PATIENCE = 10  # seconds in which the head of a request must arrive
-EXPIRY = 60  # seconds between two removals of records that are too old
+PATIENCE = 10  # seconds within which the headers of a request must arrive
+EXPIRY = 60  # seconds between removals of expired records
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket at an address; port 0 means any that is free.
+    """A socket that listens at an address; port 0 means any free port.
 
-    Raises: ConfigError if this is not possible.
+    Raises: ConfigError if the address cannot be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -41,26 +41,26 @@ def open_socket(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         message = f"cannot listen at {host}, port {port}: {error}. Another port: --port 8001"
         raise ConfigError(message) from error
-    # asyncio sets TCP_NODELAY only if the socket names its protocol, and that one does not. Without
-    # it the second part of an answer waits 40 ms, until the client confirms the first.
+    # asyncio sets TCP_NODELAY only if the socket names its protocol, which this one does not.
+    # Without it, the second part of an answer waits 40 ms until the client confirms the first.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, bound.detach())
 
 
 class Server(uvicorn.Server):
-    """Loads the models when it listens; SIGHUP loads them again; the first SIGTERM or Ctrl-C
-    drains it, and the second ends it.
+    """Loads the models once it listens, and again on SIGHUP; drains on the first SIGTERM or Ctrl-C,
+    and ends at once on the second.
 
     Attributes:
-        failure: Error of the first load, which ends the server.
+        failure: Error that made the first load fail and ended the server.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service):
         super().__init__(config)
         self.service = service
         self.failure: Exception | None = None
-        self._tasks: set[asyncio.Task[None]] = set()  # a task without a reference may be collected
-        self._last_requests: dict[Any, Any] = {}  # by connection, when they were looked at
-        self._idle: set[Any] = set()  # connections without a request, when they were looked at
+        self._tasks: set[asyncio.Task[None]] = set()  # without a reference, a task may be collected
+        self._last_requests: dict[Any, Any] = {}  # by connection, at the last check
+        self._idle: set[Any] = set()  # connections without a request at the last check
         self._sees_connections = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -78,7 +78,7 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._run, self._drain)
 
     def _run(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a function beside everything else."""
+        """Run a function in the background."""
         task = asyncio.ensure_future(function())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
             await self.service.load()
         except Exception as error:
             if self.service.models:
-                log.error("not loaded, so the models are as they were: %s", error)
+                log.error("loading failed, so the old models stay in use: %s", error)
                 return
             self.failure = error
             self.should_exit = True
@@ -98,29 +98,29 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second."""
+        """Called by uvicorn ten times a second."""
         try:
             if self._sees_connections:
                 self._close_connections(counter % (10 * PATIENCE) == 0)
-        except AttributeError as error:  # what it reads of connections, uvicorn does not promise
+        except AttributeError as error:  # these attributes of connections are private to uvicorn
             self._sees_connections = False
             version = uvicorn.__version__
-            log.warning("connections without a request stay open: uvicorn %s: %s", version, error)
+            log.warning("idle connections can no longer be closed (uvicorn %s): %s", version, error)
         if self.service.storage and counter % (10 * EXPIRY) == 0:
             self._run(partial(asyncio.to_thread, self.service.storage.expire))
         return bool(await super().on_tick(counter))
 
     def _close_connections(self, late: bool) -> None:
-        """Close connections without a request, if there are more connections than may be open.
+        """Close idle connections if more are open than allowed.
 
         Args:
-            late: Whether to close also those from which no request, or only half of one, has come
-                since this was last true; those that wait for their next request stay open.
+            late: True to also close connections that have sent no request, or only part of one,
+                since the last call with True; those between two requests stay open.
         """
         connections: set[Any] = self.server_state.connections
         surplus = max(0, len(connections) - self.service.limits.connections)
         idle = [each for each in connections if not each.cycle or each.cycle.response_complete]
-        # A new one may be about to send its request: it has until the next call.
+        # A new connection may be about to send its request, so it has until the next call.
         closed = [each for each in idle if each in self._idle][:surplus]
         self._idle = set(idle)
         if late:
@@ -133,19 +133,16 @@ class Server(uvicorn.Server):
 
 
 class AccessMiddleware:
-    """Counts and logs the requests of an application. The log contains only existing paths, codes,
-    times, the load and a digest of the key: no text, no query, no ids.
+    """Counts and logs the requests to an application. The log contains only known paths, status
+    codes, times, the load and a digest of the key, but no texts, queries or ids.
     """
 
     def __init__(self, app: ASGIApp, service: Service):
         self.app, self.service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         started_at = time.perf_counter()
-        code = 499  # of a client that disconnects before the answer
+        code = 499  # if the client disconnects before the answer
 
         async def send_and_see(message: Message) -> None:
             nonlocal code
@@ -162,18 +159,15 @@ class AccessMiddleware:
             path = path if path in {*SERVED, "/"} else "other"
             REQUESTS.labels(path, code).inc()
             SECONDS.labels(path).observe(seconds)
-            client, load = (
-                (scope.get("client") or "-")[0],
-                self._describe_load(scope.get("state", {})),
-            )
-            what = f"{client} {scope['method']} {path} {code}"
+            load = self._describe_load(scope.get("state", {}))
+            what = f"{(scope.get('client') or '-')[0]} {scope['method']} {path} {code}"
             access_log.info("%s %.1f ms %s", what, 1000 * seconds, load)
 
     def _describe_load(self, state: Mapping[str, Any]) -> str:
-        """Part of a log line: the times of a request, and the load when it ended.
+        """The part of a log line about the load when a request ended, and the request's times.
 
         Args:
-            state: State of the request: its client and the parts of its work, if it got so far.
+            state: State of the request; has its client and its parts if it got that far.
         """
         lag, memory = 1000 * self.service.lag.seconds, resident_memory() / 2**20
         load = [f"pool={sum(count_waiting_calls().values())} lag={lag:.1f} memory={memory:.0f}"]
@@ -187,7 +181,7 @@ class AccessMiddleware:
 
 
 def resident_memory() -> int:
-    """Bytes of memory of this process; 0 where the system does not say."""
+    """Bytes of resident memory of this process; 0 if the system does not report them."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
     except OSError:
@@ -199,11 +193,11 @@ def build_server(
     access: Access = Access(),  # noqa: B008
     tls: tuple[Path | None, Path | None] = (None, None),
 ) -> Server:
-    """The server of a service.
+    """The server for a service.
 
     Args:
-        access: Where requests may come from.
-        tls: Certificate and its private key, for https.
+        access: Requests that are answered, by where they come from.
+        tls: Certificate and private key for https.
     """
     config = uvicorn.Config(
         AccessMiddleware(build_app(service, access), service),
@@ -215,7 +209,7 @@ def build_server(
         proxy_headers=bool(access.proxies),
         forwarded_allow_ips=list(access.proxies),
         timeout_keep_alive=75,  # longer than proxies keep theirs
-        timeout_graceful_shutdown=PATIENCE,  # for reading the last answers
+        timeout_graceful_shutdown=PATIENCE,  # so that clients can read the last answers
         ssl_certfile=tls[0],
         ssl_keyfile=tls[1],
     )
@@ -223,7 +217,7 @@ def build_server(
 
 
 def serve(server: Server, listening: socket.socket) -> None:
-    """Serve until a signal.
+    """Serve until a signal ends the server.
 
     Raises: Seq2SeqError if a model cannot be loaded at the start.
     """

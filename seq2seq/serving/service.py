@@ -1,4 +1,4 @@
-"""The service: its models, limits and keys; models are loaded, found and drained."""
+"""The service: its models, limits and keys, and how models are loaded, found and drained."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ from seq2seq.base.errors import ConfigError, format_count
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.document_turns import DocumentTurns
 from seq2seq.serving.errors import HTTPError
-from seq2seq.serving.event_loop import Lag, Value, run_off_loop
+from seq2seq.serving.event_loop import Lag
 from seq2seq.serving.languages import check_detector
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.storage import Storage
@@ -23,8 +23,8 @@ from seq2seq.text.languages import likeness, read_language
 
 GRACE = 8  # seconds: `docker stop` allows 10
 
-# By method and path: a handler gets the service, the request and, if it has any, its fields. The
-# value that it returns is sent as JSON, unless it is a response.
+# Handlers by method and path. A handler gets the service, the request and, if the description names
+# any, the fields of the request. It returns a response, or a value to be sent as JSON.
 Routes = dict[str, Callable[..., Awaitable[Any]]]
 
 log = logging.getLogger("seq2seq.serving")
@@ -36,18 +36,19 @@ class Service:
 
     Args:
         builders: Functions that load the models, by name.
+        limits: Limits on the requests of clients.
         keys: Keys, one of which every client must send; None = no key is needed.
-        keys_file: File from which each load but the first reads the keys again.
-        storage: Storage of what clients want to be kept; None = nothing is kept.
-        grace: Seconds for which documents may go on when the server drains.
+        keys_file: File from which every load but the first reads the keys again.
+        storage: Records that are kept for clients; None = nothing is kept.
+        grace: Seconds that documents have to finish when the server drains.
 
     Attributes:
-        models: Models in the order of the builders; empty while they are loaded.
-        draining: Whether new requests are refused.
+        models: Models in the order of the builders; empty until they are loaded.
+        draining: True if new requests are refused.
         characters: Number of characters translated since the start.
-        documents: Documents that are being translated.
-        lag: Delay of the event loop.
-        body_bytes: `used` of `Body`.
+        documents: Documents being translated.
+        lag: Delays of the event loop.
+        body_bytes: Argument `used` of each `Body`.
     """
 
     builders: Mapping[str, Callable[[], ModelWorker]]
@@ -65,18 +66,18 @@ class Service:
         self.lag = Lag()
         self.body_bytes = [0, 0]
         self._loading = asyncio.Lock()
-        self._preparing = 0  # requests that threads split or encode for a model
 
     async def load(self) -> None:
-        """Load all models, and then let them replace the old ones, which answer what they have
-        accepted. Raises: Seq2SeqError, and then no model has changed.
+        """Load all models and replace the old ones, which still answer what they have accepted.
+
+        Raises: Seq2SeqError if a model cannot be loaded; then no model has changed.
         """
         async with self._loading:
             if self.models and self.keys_file:
                 try:
                     self.keys = read_keys(self.keys_file)
                 except (OSError, ConfigError) as error:
-                    log.error("keys not read again, so they are as they were: %s", error)
+                    log.error("cannot read the keys again, so the old ones stay in use: %s", error)
             loaded = await self._build_models()
             if any(lacks_library(model.source) for model in loaded.values()):
                 log.warning(LIBRARY_ADVICE)
@@ -85,70 +86,50 @@ class Service:
                 model.thread.start()
                 pair = f"{model.source}-{model.target}"
                 log.info("ready: %s (%s), %s", model.name, pair, model.arithmetic)
-        await self._close(replaced)
-        # Later collections skip what stays: looking at it all takes a fifth of a second, in which
-        # nobody is answered.
+        await asyncio.gather(*(model.close() for model in replaced.values()))
+        # Let later collections skip the objects that stay: visiting them all takes a fifth of a
+        # second, during which nobody is answered.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        # Nor may it look at the thousands of translations of a large request again and again.
+        # Make full collections rare: each visits the thousands of translations of a large request.
         gc.set_threshold(*gc.get_threshold()[:2], 1000)
 
     async def _build_models(self) -> dict[str, ModelWorker]:
-        """Build all models, or else none."""
+        """Load all models; if one fails, close the others."""
         loaded: dict[str, ModelWorker] = {}
         try:
             for name, build in self.builders.items():
                 loaded[name] = await asyncio.to_thread(build)
             await asyncio.to_thread(check_detector, {model.source for model in loaded.values()})
         except BaseException:
-            for model in loaded.values():
-                await model.close()
+            await asyncio.gather(*(model.close() for model in loaded.values()))
             raise
         return loaded
 
     async def drain(self) -> None:
-        """Answer what was accepted, and refuse everything else. Documents that are not finished
-        within `grace` seconds end with an error.
+        """Answer what was accepted, and refuse new requests. Documents that are not finished within
+        `grace` seconds end with an error.
         """
         self.draining = True
         count, rest = len(self.documents.tasks), "accepted texts are answered, new ones are refused"
         what = f"{format_count(count, 'document')} in progress, which may take {self.grace:g} s"
         log.info("draining: %s (--grace); %s", what, rest)
         if late := await self.documents.finish(self.grace):
-            log.warning("%s not finished, and got an error", format_count(late, "document"))
-        await self._close(self.models)
-
-    async def _close(self, models: Mapping[str, ModelWorker]) -> None:
-        """Close models once they have answered everything, including requests in preparation."""
-        for _ in range(100):  # others go on sending requests to new models
-            if self._preparing:
-                await asyncio.sleep(0.01)
-        await asyncio.gather(*(model.close() for model in models.values()))
-
-    async def prepare(
-        self, size: int, work: Callable[..., Value], *given: Any, **more: Any
-    ) -> Value:
-        """Call a function that prepares a request for a model, which stays open until then;
-        arguments and errors as for `run_off_loop`.
-        """
-        self._preparing += 1
-        try:
-            return await run_off_loop(size, work, *given, **more)
-        finally:
-            self._preparing -= 1
+            log.warning("%s not finished: ended with an error", format_count(late, "document"))
+        await asyncio.gather(*(model.close() for model in self.models.values()))
 
     def find_storage(self) -> Storage:
-        """The storage. Raises: ConfigError if nothing is kept."""
+        """The storage. Raises: ConfigError if this server keeps nothing."""
         if self.storage is None:
             raise ConfigError(
-                "this server keeps nothing of its clients; to keep glossaries, suggestions and "
+                "this server keeps nothing for its clients; to keep glossaries, suggestions and "
                 "documents, start it with --keep-in FOLDER"
             )
         return self.storage
 
     def check_length(self, *texts: str) -> None:
-        """Raises: HTTPError for too many characters."""
+        """Check the length of texts. Raises: HTTPError if they are too long together."""
         length, limit = sum(map(len, texts)), self.limits.characters
         if length > limit:
             raise HTTPError(413, f"{length:,} characters; at most {limit:,} are translated at once")
@@ -156,15 +137,15 @@ class Service:
     def find_models(
         self, source: str = AUTO, target: str = "", name: str = ""
     ) -> list[ModelWorker]:
-        """The models for some languages, those for exactly these variants first. A language in
-        another script is another language.
+        """The models for a pair of languages, those for exactly these variants first. The same
+        language in another script does not count.
 
         Args:
-            source: A language, or `auto`.
-            target: A language; empty = any.
+            source: Language, or `auto`.
+            target: Language; empty = any.
             name: Name of the model; empty = any.
 
-        Raises: HTTPError if there is none, or if no request is accepted now.
+        Raises: HTTPError if there is no such model, or no requests are accepted now.
         """
         if self.draining:
             headers = {"retry-after": "5", "connection": "close"}
@@ -189,6 +170,6 @@ class Service:
         return matching
 
 
-@lru_cache(maxsize=256)  # each pair is logged once
+@lru_cache(maxsize=256)  # log each pair once
 def log_variant(wanted: str, offered: str) -> None:
     log.info("%s is answered by the model for %s", wanted, offered)

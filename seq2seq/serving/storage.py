@@ -1,13 +1,14 @@
-"""Records that the service keeps for its clients, all in one folder that the operator has named.
+"""Records that the service keeps for its clients, in a folder named by the operator.
 
-A record is bytes and a few facts about them, its metadata. It is of a kind, which bounds it: the
-glossaries and suggestions of clients, and documents that they upload and fetch later, which expire;
-whatever else is to be kept is a further kind in `KINDS`.
+A record is some bytes and a few facts about them, its metadata. Its kind sets its limits: there are
+the clients' glossaries and suggestions, and the documents that they upload and fetch later, which
+expire. To keep anything else, add a kind to `KINDS`.
 
-It is one file, KIND/CLIENT/ID, written whole: a line of JSON, then the bytes. CLIENT is a digest of
-the client and ID is random, so no name of a file comes from outside, and a client finds nothing but
-its own. Nothing is held in memory: several servers may share a folder. All methods read or write
-the disk, so call them outside of the event loop: `await asyncio.to_thread(storage.read, ...)`.
+A record is a file KIND/CLIENT/ID, written as a whole: a line of JSON, then the bytes. CLIENT is a
+digest of the client and ID is random, so no file name comes from outside, and clients find only
+their own records. Nothing is held in memory, so several servers may share a folder. All methods
+read or write the disk, so call them outside the event loop:
+`await asyncio.to_thread(storage.read, ...)`.
 """
 
 import fcntl
@@ -21,13 +22,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError
 
-CLIENTS = 1000  # whose records of a kind are kept
-SERVERS = "servers"  # the folder of what shows that a server runs
+CLIENTS = 1000  # that may have records of a kind
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -36,9 +36,10 @@ class Kind(NamedTuple):
 
     Attributes:
         name: Name of its folder, a plural.
-        records: Largest number for a client; the oldest with an error makes room for a new one.
+        records: Largest number of records for a client; the oldest record with an error makes room
+            for a new one.
         size: Largest size of a record in bytes.
-        seconds: Seconds without a change after which a record is removed; None = never.
+        seconds: Time in seconds after which an unchanged record is removed; None = never.
     """
 
     name: str
@@ -54,12 +55,12 @@ KINDS = (GLOSSARIES, SUGGESTIONS, DOCUMENTS)
 
 
 class Record(NamedTuple):
-    """Bytes that are kept under an id, and the facts about them.
+    """Bytes that are kept under an id, and facts about them.
 
     Attributes:
-        created_at: Seconds of `time.time`.
-        metadata: Facts about it, as values of JSON.
-        content: Its bytes; empty if only the metadata were read.
+        created_at: Time of creation, by `time.time`.
+        metadata: Facts about the content, as JSON values.
+        content: Bytes; empty if only the metadata was read.
     """
 
     id: str
@@ -68,11 +69,12 @@ class Record(NamedTuple):
     content: bytes = b""
 
 
-Change = Callable[[Record], tuple[dict[str, Any], bytes]]  # to other metadata and content
+# From a record to its new metadata and content.
+Change = Callable[[Record], tuple[dict[str, Any], bytes]]
 
 
 class UnknownRecordError(Seq2SeqError):
-    """A client has no record of this id."""
+    """The client has no record with this id."""
 
 
 class NoRoomError(ConfigError):
@@ -83,44 +85,14 @@ class Storage:
     """The records of all clients.
 
     Args:
-        folder: Folder, made for the server's own user alone if it does not exist.
-
-    Attributes:
-        own_id: Id of this server; empty before `server_id` is called.
+        folder: Folder of the records; if it does not exist, it is made, and readable only for the
+            server's own user.
     """
 
     def __init__(self, folder: Path):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self._lock = threading.Lock()
-        self.own_id = ""
-
-    def server_id(self) -> str:
-        """The id of this server among those that share the folder: the name of a file in it, which
-        is locked as long as this process lives, and made again if somebody has deleted it.
-
-        Raises: OSError if it cannot be written.
-        """
-        with self._lock:
-            self.own_id = self.own_id or str(uuid.uuid4())
-            path = self.folder / SERVERS / self.own_id
-            if not path.exists():
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-                descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)  # stays open
-                with suppress(OSError):  # a disk without locks
-                    fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return self.own_id
-
-    def is_running(self, server_id: str) -> bool:
-        """Does the server with this id run? True if the disk has no locks, since nobody knows."""
-        try:
-            with (self.folder / SERVERS / server_id).open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except OSError:  # its process holds the lock, or there are none
-            return True
-        return False
 
     def create(self, kind: Kind, client: str, metadata: dict[str, Any], content: bytes) -> Record:
         """Keep a new record. Raises: NoRoomError if there is no room for it."""
@@ -133,9 +105,10 @@ class Storage:
         return record
 
     def update(self, kind: Kind, client: str, record_id: str, change: Change) -> Record:
-        """Replace metadata and content by what a function makes of the record.
+        """Replace the metadata and content of a record by what `change` returns for it.
 
-        Raises: as `read`; ConfigError if it is too large; whatever the function raises.
+        Raises: ConfigError if the new record is too large; whatever `change` raises; others as for
+            `read`.
         """
         with self._lock:
             path = self._find(kind, client, record_id)
@@ -154,43 +127,53 @@ class Storage:
         with self._lock:
             remove_record(self._find(kind, client, record_id))
 
+    def lock(self, kind: Kind, client: str, record_id: str) -> BinaryIO:
+        """Lock a record, as long as this process lives and has the returned file open; errors as
+        for `read`. The record can still be read and updated.
+        """
+        file = self._find(kind, client, record_id).open("rb")
+        with suppress(OSError):  # the disk has no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        return file
+
+    def is_locked(self, kind: Kind, client: str, record_id: str) -> bool:
+        """True if a process has locked a record, or might have because the disk has no locks."""
+        try:
+            with self._find(kind, client, record_id).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
+
     def list_records(self, kind: Kind, client: str) -> list[Record]:
-        """The records of a client without their contents, oldest first."""
+        """A client's records without their content, oldest first."""
         paths = record_paths(self._folder(kind, client))
         records = [read_record(path, limit=0) for path in paths if not has_expired(kind, path)]
         return sorted(records, key=lambda record: record.created_at)
 
     def list_all(self, kind: Kind) -> Iterator[Record]:
-        """The records of all clients without their contents: for the operator."""
-        for folder in sorted(self.folder.glob(f"{kind.name}/*")):
-            for path in record_paths(folder):
-                yield read_record(path, limit=0)
+        """The records of all clients without their content, for the operator."""
+        for path in record_paths(self.folder / kind.name, "*/*"):
+            yield read_record(path, limit=0)
 
     def expire(self) -> None:
-        """Remove all records that are too old, and what servers left that ended long ago."""
-        if self.own_id:
-            self.server_id()
-        for path in record_paths(self.folder / SERVERS):
-            if has_expired(DOCUMENTS, path) and not self.is_running(path.name):
-                path.unlink(missing_ok=True)
+        """Remove expired records."""
         for kind in KINDS:
-            for folder in self.folder.glob(f"{kind.name}/*") if kind.seconds else ():
+            for path in record_paths(self.folder / kind.name, "*/*") if kind.seconds else ():
                 with self._lock:
-                    for path in record_paths(folder):
-                        if has_expired(kind, path):
-                            remove_record(path)
+                    if has_expired(kind, path):
+                        remove_record(path)
 
     def _check_room(self, kind: Kind, folder: Path) -> None:
         if not folder.is_dir():
             count = sum(1 for _ in self.folder.glob(f"{kind.name}/*"))
             if count >= CLIENTS:
-                raise NoRoomError(f"{kind.name} of {count:,} clients are kept already: no more are")
+                raise NoRoomError(f"no room: {kind.name} of {count:,} clients are kept already")
         elif len(os.listdir(folder)) >= kind.records:
             records = [read_record(path, limit=0) for path in record_paths(folder)]
             failed = [each for each in records if each.metadata.get("status") == "error"]
             if not failed:
-                what = f"{kind.records:,} {kind.name} already"
-                raise NoRoomError(f"you have {what}: no more are kept")
+                raise NoRoomError(f"no room: you have {kind.records:,} {kind.name} already")
             oldest = min(failed, key=lambda record: record.created_at)
             remove_record(folder / oldest.id)
 
@@ -200,25 +183,26 @@ class Storage:
     def _find(self, kind: Kind, client: str, record_id: str) -> Path:
         path = self._folder(kind, client) / record_id
         if not ID.fullmatch(record_id) or has_expired(kind, path):
-            raise UnknownRecordError(f"{record_id[:50]!r} is none of your {kind.name}")
+            raise UnknownRecordError(f"{record_id[:50]!r} is not one of your {kind.name}")
         return path
 
 
 def client_digest(client: str) -> str:
-    """The name of a client's folders, which does not reveal its key; logs and metrics have its
+    """A digest that names a client's folders without revealing its key; logs and metrics show the
     first 12 characters.
     """
     return hashlib.sha256(client.encode()).hexdigest()
 
 
-def record_paths(folder: Path) -> list[Path]:
-    """The records of a client, without those that are being written."""
-    names = os.listdir(folder) if folder.is_dir() else []
-    return [folder / name for name in sorted(names) if ID.fullmatch(name)]
+def record_paths(folder: Path, pattern: str = "*") -> list[Path]:
+    """The files of records in a client's folder, except those being written; with the pattern
+    `*/*`, those in the folder of a kind.
+    """
+    return sorted(path for path in folder.glob(pattern) if ID.fullmatch(path.name))
 
 
 def has_expired(kind: Kind, path: Path) -> bool:
-    """Is a record too old, or not there?"""
+    """True if a record is too old, or does not exist."""
     try:
         age = time.time() - path.stat().st_mtime
     except OSError:
@@ -229,7 +213,7 @@ def has_expired(kind: Kind, path: Path) -> bool:
 def read_record(path: Path, limit: int = -1) -> Record:
     """Read a record with the first `limit` bytes of its content; -1 = all.
 
-    Raises: DataError if the file is not a record; OSError if it cannot be read.
+    Raises: DataError if the file is not a record; OSError if the file cannot be read.
     """
     with path.open("rb") as file:
         try:
@@ -240,18 +224,18 @@ def read_record(path: Path, limit: int = -1) -> Record:
 
 
 def save_record(kind: Kind, path: Path, record: Record) -> None:
-    """Write a record. Raises: ConfigError if it is too large; OSError if it cannot be written."""
+    """Write a record. Raises: ConfigError if it is too large; OSError if writing fails."""
     head = {"created_at": record.created_at, "metadata": record.metadata}
     line = json.dumps(head, ensure_ascii=False).encode() + b"\n"
     size = len(line) + len(record.content)
     if size > kind.size:
-        raise ConfigError(f"this has {size:,} bytes; of {kind.name}, {kind.size:,} each are kept")
+        raise ConfigError(f"this has {size:,} bytes; {kind.name} may have {kind.size:,} bytes each")
     with replacing(path) as file:
         file.write(line + record.content)
 
 
 def remove_record(path: Path) -> None:
-    """Remove a record, and the folder of its client with the last one."""
+    """Remove a record, and the client's folder if this was the last one in it."""
     path.unlink(missing_ok=True)
     with suppress(OSError):  # not empty
         path.parent.rmdir()

@@ -1,4 +1,4 @@
-"""The texts of a request: split into sentences, translated by their models, and joined again."""
+"""The texts of a request: splitting them into sentences, translating these, joining the results."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -14,7 +14,7 @@ from seq2seq.serving.errors import HTTPError, retrieve_error
 from seq2seq.serving.event_loop import Value, run_off_loop
 from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
-from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.model_worker import ModelWorker, hold_open
 from seq2seq.serving.service import Service
 from seq2seq.serving.validation import AUTO
 from seq2seq.text.documents.document import Document, Split
@@ -23,7 +23,7 @@ from seq2seq.translation.documents import join_translations, requests_of
 from seq2seq.translation.request import Translation, TranslationRequest
 
 EMPTY = Translation("", 0.0, [EOS], (0.0,))
-USUAL_PROBLEMS = ("parts", "truncated")  # such sentences are translated all the same
+USUAL_PROBLEMS = ("parts", "truncated")  # problems of sentences that are translated nevertheless
 
 
 @dataclass
@@ -31,8 +31,11 @@ class ClientText:
     """A text of a client's request, and the translations of its sentences.
 
     Attributes:
-        detected: Its language, if the client did not name it.
-        refusal: The reason why it is answered unchanged, if no model translates its language.
+        model: Model that translates the text.
+        document: Text, split into sentences.
+        sentences: Requests for the translation of each sentence.
+        detected: Language of the text if the client did not name it; else None.
+        refusal: Error if no model translates the language, so that the text is left unchanged.
     """
 
     model: ModelWorker
@@ -43,12 +46,12 @@ class ClientText:
 
     @property
     def source(self) -> str:
-        """Its language."""
+        """The language of the text."""
         return self.detected.language if self.refusal and self.detected else self.model.source
 
     @property
     def problems(self) -> list[str]:
-        """Messages: the reason of the refusal, or what is wrong with translations of sentences."""
+        """Messages about the refusal, or about problems with the translations of sentences."""
         if self.refusal:
             return [str(self.refusal)]
         return [
@@ -60,20 +63,20 @@ class ClientText:
 
     @property
     def size(self) -> int:
-        """Characters of its sentences."""
+        """Number of characters of the sentences."""
         return sum(len(each.text) for each in self.sentences)
 
     def translations(self) -> list[list[Translation]]:
-        """The translations of each sentence: an empty one for a sentence without pieces."""
+        """The translations of each sentence; an empty one for a sentence without pieces."""
         return [each.result.translations or [EMPTY] for each in self.sentences]
 
     def translation(self, rank: int = 0) -> str:
-        """The text of the translations of a rank, or of the last one if a sentence has fewer."""
+        """The translated text, made of the translations of a rank, or of the last rank there is."""
         chosen = [each[min(rank, len(each) - 1)] for each in self.translations()]
         return join_translations(self.document, chosen, self.model.choice, self.model.target)
 
     def alternatives(self, count: int) -> list[str]:
-        """The texts of the next ranks, at most `count`, without duplicates."""
+        """The translated texts of the `count` ranks after the best, without duplicates."""
         ranks = range(1, min(count + 1, max(map(len, self.translations()), default=0)))
         return list(dict.fromkeys(map(self.translation, ranks)))
 
@@ -83,7 +86,8 @@ async def split_texts(
 ) -> list[ClientText]:
     """Split texts off the event loop; arguments and errors as for `split_now`."""
     size = sum(map(len, texts)) + 100 * len(more.get("terms", ()))
-    return await service.prepare(size, split_now, service, texts, *languages, **more)
+    with hold_open(service.models.values()):
+        return await run_off_loop(size, split_now, service, texts, *languages, **more)
 
 
 def split_now(
@@ -98,20 +102,20 @@ def split_now(
     terms: Terms = (),
     **wishes: Any,
 ) -> list[ClientText]:
-    """Split texts into sentences, each text for the first model that has its languages. A text in
-    a language that no model translates has no sentences and a refusal, if other texts have a model.
+    """Split texts into sentences, and choose for each text the first model that translates its
+    language. If no model does, but there is one for other texts, the text gets a refusal and no
+    sentences.
 
     Args:
-        source: A language, or `auto`.
-        target: A language; empty = any.
-        name: Name of the model; empty = any.
-        read, split: As for `Document.of`.
+        source: Language, or `auto`.
+        target: Language; empty = any.
+        name: Name of a model, which then translates texts in any language; empty = any model.
+        read, split: Reader of tags and way to split, as for `Document.of`.
         terms: Terms with their translations.
-        wishes: As for `requests_of`.
+        wishes: Requirements on the translations, as for `requests_of`.
 
-    Raises: HTTPError if there is no such model, for too many characters, and if no model translates
-        the language of any text, unless the model is named; ConfigError if a language cannot be
-        detected.
+    Raises: HTTPError if there is no such model, the texts have too many characters, or no text is
+        in a language that a model translates; ConfigError if a language cannot be detected.
     """
     service.check_length(*texts)
     models = service.find_models(source, target, name)
@@ -141,12 +145,12 @@ def split_now(
 
 
 def foreign_text(what: str, detected: DetectedLanguage, models: Sequence[ModelWorker]) -> HTTPError:
-    """The refusal of a text in a language that none of the models translates from."""
+    """The error for a text in a language from which none of the models translates."""
     supported = ", ".join(dict.fromkeys(each.source for each in models))
     return HTTPError(
         400,
-        f"{what} seems to be {english_name(detected.language)}, from which nothing is "
-        f"translated here. Supported: {supported}. If it is one of these, name the source language "
+        f"{what} seems to be {english_name(detected.language)}, which this server does not "
+        f"translate. Supported: {supported}. If it is one of these, name the source language "
         "instead of auto",
     )
 
@@ -155,19 +159,23 @@ async def submit_texts(
     service: Service,
     request: Request,
     texts: Sequence[ClientText],
+    write: Callable[[Sequence[ClientText]], Value],
     *,
+    ranks: int = 1,
     beams: int = 1,
     seconds: float | None = None,
-) -> Coroutine[Any, Any, None]:
-    """Accept a request, and begin to translate its texts.
+) -> Coroutine[Any, Any, Value]:
+    """Accept a request, and start to translate its texts.
 
     Args:
+        write: Function that makes the answer of the translated texts; called off the event loop.
+        ranks: Number of translations of each sentence in the answer.
         beams: Smallest number of beams.
-        seconds: Seconds until the answer must be there; None = the limit of the service.
+        seconds: Time until the client needs the answer; None = the limit of the service.
 
-    Returns: ends when all texts are translated, or with an error; cancels the request if the client
-        disconnects or the time is over.
-    Raises: HTTPError if there is no room, or too little time.
+    Returns: a coroutine that returns the answer; it cancels the request if the client disconnects
+        or the time is over.
+    Raises: HTTPError if there is no room or too little time.
     """
     seconds = seconds or service.limits.deadline
     size = sum(text.size for text in texts)
@@ -177,33 +185,17 @@ async def submit_texts(
         for text in texts:
             text.model.add(parts[text.model], text.sentences, beams)
 
-    await service.prepare(size, add_sentences)
+    with hold_open(parts):
+        await run_off_loop(size, add_sentences)
     for model, part in parts.items():
         model.check_room(part, service.limits.queue, seconds)
     service.characters += size
     request.state.parts = list(parts.values())
-    answer = asyncio.gather(*(m.submit(part) for m, part in parts.items() if part.sentences))
-    answer.add_done_callback(retrieve_error)
-    return wait_for_answer(answer, request.receive, seconds)
+    translated = asyncio.gather(*(m.submit(part) for m, part in parts.items() if part.sentences))
+    translated.add_done_callback(retrieve_error)
 
+    async def answer() -> Value:
+        await wait_for_answer(translated, request.receive, seconds)
+        return await run_off_loop(ranks * size, write, texts)
 
-async def answer_texts(
-    service: Service,
-    request: Request,
-    texts: Sequence[ClientText],
-    write: Callable[[Sequence[ClientText]], Value],
-    *,
-    ranks: int = 1,
-    **options: Any,
-) -> Value:
-    """Translate texts.
-
-    Args:
-        write: Writes the answer when all texts are translated; off the event loop.
-        ranks: Translations of each sentence that it writes.
-        options: As for `submit_texts`.
-
-    Returns: the answer.
-    """
-    await (await submit_texts(service, request, texts, **options))
-    return await run_off_loop(ranks * sum(text.size for text in texts), write, texts)
+    return answer()

@@ -1,4 +1,4 @@
-"""Requests: their limits, and their fields, validated against the description of the service."""
+"""Requests: their limits, and validation of their fields by the description of the service."""
 
 import codecs
 import json
@@ -17,15 +17,15 @@ from seq2seq.text.languages import language_code
 
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 PARTS = "multipart/form-data"
-BYTES = 12  # of a character, at most, as forms and JSON may write it
-MAX_FIELDS = 200  # of a form, and of a query
-MAX_BRACKETS = 2**16  # of a body of JSON: reading this many lists takes a tenth of a second
+BYTES = 12  # most bytes that forms or JSON need for a character
+MAX_FIELDS = 200  # in a form or a query
+MAX_BRACKETS = 2**16  # in a JSON body: reading this many lists takes 0.1 s
 
 KEY_NAMES = ("api_key", "auth_key")
 AUTO = "auto"  # as a source language
 
-Entry = dict[str, Any]  # the fields of a request
-Fields = dict[str, list[str]]  # of a form
+Entry = dict[str, Any]  # fields of a request by name
+Fields = dict[str, list[str]]  # values of a form's fields by name
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Limits:
     """Limits on the requests of clients.
 
     Attributes:
-        queue: Pieces of all texts that a model has accepted and not answered. A single client may
-            have half of them while others wait; the default leaves a client room for a text with
-            the default number of `characters`.
-        deadline: Seconds until an answer, unless the client names its own deadline.
-        characters: Characters of all texts of a request, and of a sentence of a document.
-        beam_size: Beams, and alternatives, of a request.
+        queue: Pieces that a model may have accepted and not yet answered. One client may have half
+            of them while others wait; the default is enough for a text with the default number of
+            `characters`.
+        deadline: Seconds until an answer, unless the client sets a deadline of its own.
+        characters: Characters in all texts of a request, and in a sentence of a document.
+        beam_size: Beams and alternatives of a request.
         file: Bytes of a body that contains a file.
-        patience: Seconds until a body must have arrived.
-        connections: Open connections, and requests that are answered at the same time.
+        patience: Seconds within which a body must arrive.
+        connections: Open connections, and requests answered at the same time.
     """
 
     queue: int = 40_960
@@ -54,17 +54,17 @@ class Limits:
 
     @property
     def text(self) -> int:
-        """Bytes of the longest text, as forms and JSON may write it."""
+        """Bytes of the longest text in a form or JSON."""
         return BYTES * self.characters
 
     @property
     def body(self) -> int:
-        """Bytes of a body without a file: 1 MiB, or more if texts may be longer than usual."""
+        """Bytes of a body without a file: 1 MiB, or more if longer texts are allowed."""
         return max(2**20, self.text + 2**16)
 
 
 class UploadedFile(str):
-    """The name of a file that a client has sent, with its content."""
+    """The name of a file that a client has sent, and its content as `data`."""
 
     data: bytes
 
@@ -87,19 +87,19 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 def read_entry(request: Request, body: bytes, description: Any) -> Entry:
     """The fields of a request, with defaults for missing ones and without keys. Fields in the query
-    take precedence over those of a form. A language that is to be detected is `auto`, however the
-    client writes it.
+    take precedence over those of a form. A source language to be detected is always `auto`, even if
+    the client writes it differently.
 
     Args:
         description: Description of the body, from `describe_body`.
 
-    Raises: HTTPError unless they are as described.
+    Raises: HTTPError if the request does not match the description.
     """
     content = description["content"]
     query = request.scope["query_string"]
     kind = media_type(request.headers)
     if not body and (query or not description["required"]):
-        kind = FORM  # an empty one
+        kind = FORM  # the body is an empty form
     if kind not in content:
         raise HTTPError(415, f"{kind[:80]!r} is not supported. Supported: {', '.join(content)}")
     schema = content[kind]["schema"]
@@ -128,7 +128,7 @@ def read_entry(request: Request, body: bytes, description: Any) -> Entry:
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON. Raises: ValueError for other texts; HTTPError if it would take too long."""
+    """Parse JSON. Raises: ValueError if the text is not JSON; HTTPError if it takes too long."""
     brackets = text.count("[") + text.count("{")
     if brackets > MAX_BRACKETS:
         raise HTTPError(413, f"the body has {brackets:,} brackets; at most {MAX_BRACKETS:,}")
@@ -136,23 +136,23 @@ def parse_json(text: str) -> Any:
 
 
 def media_type(headers: Headers) -> str:
-    """The format of a body, without its options."""
+    """The media type of a body, without options."""
     return headers.get("content-type", JSON).partition(";")[0].strip().lower()
 
 
 def parse_form(text: str) -> Fields:
-    """The values of each field of a form. Raises: ValueError if it cannot be read."""
+    """The values of each field of a form. Raises: ValueError if the form cannot be read."""
     return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
 
 
 def parse_parts(headers: Headers, body: bytes, max_files: int, is_whole: bool = True) -> Fields:
-    """The values of each field of a body in parts.
+    """The values of each field of a multipart body.
 
     Args:
-        max_files: Number of parts that may be files.
-        is_whole: Whether the body is complete; else only its complete parts are read.
+        max_files: Largest number of parts that may be files.
+        is_whole: True if the body is complete; if False, only its complete parts are read.
 
-    Raises: ValueError if it cannot be read.
+    Raises: ValueError if the body cannot be read.
     """
     fields: Fields = {}
     room = [MAX_FIELDS, max_files]
@@ -175,21 +175,21 @@ def parse_parts(headers: Headers, body: bytes, max_files: int, is_whole: bool = 
         if is_whole:
             parser.finalize()
     finally:
-        vars(parser).clear()  # it and its callbacks name each other, and they hold the file
+        vars(parser).clear()  # breaks a reference cycle that would keep the file in memory
     return fields
 
 
 def read_file(part: Any) -> UploadedFile:
-    """A part that is a file."""
+    """The file in a part."""
     part.file_object.seek(0)
     return UploadedFile(part.file_name.decode("utf-8", "replace"), part.file_object.read())
 
 
 def parse_values(name: str, values: list[str], schema: Any) -> Any:
-    """The value of a field of a form, of the type that its schema names, where possible: a list if
-    it may be one and is given several times.
+    """The value of a form's field, converted to the type in its schema where possible. It is a list
+    if the schema allows one and the field has several values.
 
-    Raises: HTTPError if it is given several times, and may not be a list.
+    Raises: HTTPError if the field has several values and may not be a list.
     """
     kinds = [each["type"] for each in schema.get("anyOf", [schema]) if "type" in each]
     if "array" in kinds and (len(values) > 1 or len(kinds) == 1):
@@ -206,9 +206,9 @@ def parse_values(name: str, values: list[str], schema: Any) -> Any:
 
 
 def validate(value: Any, schema: Any, name: str) -> Any:
-    """A value, with defaults for the fields that it lacks.
+    """The value, with defaults for missing fields of objects.
 
-    Raises: HTTPError if it does not match the schema: 413 for what is too long, else 400.
+    Raises: HTTPError if the value does not match the schema: 413 if it is too long, else 400.
     """
     options = schema.get("anyOf", [schema])
     schema = next((each for each in options if type(value) in TYPES[each["type"]]), None)
@@ -217,7 +217,7 @@ def validate(value: Any, schema: Any, name: str) -> Any:
         raise HTTPError(400, f"{name} should be of type {kinds}")
     maximum = schema.get("maxItems", schema.get("maxLength"))
     if maximum is not None and len(value) > maximum:
-        raise HTTPError(413, f"{name} has a length of {len(value):,}; at most {maximum:,} are read")
+        raise HTTPError(413, f"{name} has length {len(value):,}; at most {maximum:,} is allowed")
     match schema["type"]:
         case "object":
             return validate_fields(value, schema)
@@ -237,8 +237,8 @@ def validate(value: Any, schema: Any, name: str) -> Any:
 
 
 def validate_fields(entry: Entry, schema: Any) -> Entry:
-    """An object with validated fields, and defaults for those that it lacks, without the fields
-    that are ignored.
+    """The validated fields of an object, with defaults for missing ones, and without those that are
+    ignored.
     """
     known = schema["properties"]
     ignored = set(schema.get("x-ignored", ())) - known.keys()
@@ -255,7 +255,7 @@ def validate_fields(entry: Entry, schema: Any) -> Entry:
 
 
 def validate_text(value: str, schema: Any, name: str) -> None:
-    """Raises: HTTPError if a text is not valid Unicode, or not one of those that are allowed."""
+    """Check a text. Raises: HTTPError if it is not valid Unicode, or the schema forbids it."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:

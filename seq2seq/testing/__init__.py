@@ -1,6 +1,7 @@
-"""Tests for what you add: `check_mechanism` runs the contract of attention on a class of yours.
+"""Tests for your own mechanisms: `check_mechanism` checks that a class obeys the contract of
+attention.
 
-It needs no framework: call it in a test of any, or in a script.
+It needs no test framework: call it from a test in any framework, or from a script.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +24,7 @@ def always(subject: Subject) -> bool:
 
 
 def reads_source(subject: Subject) -> bool:
-    """True if it attends to a sequence that may be padded."""
+    """True if the subject attends to a sequence that may be padded."""
     return subject.role is not Role.DECODER
 
 
@@ -43,7 +44,7 @@ def joins_rows(subject: Subject) -> bool:
     return in_decoder(subject) and subject.mechanism.can_merge
 
 
-# The sentences of the contract, and the subjects that each holds for.
+# The checks of the contract, each with a function that selects the subjects it applies to.
 CONTRACT: dict[Check, Callable[[Subject], bool]] = {
     contract.check_declarations: always,
     contract.check_shapes: always,
@@ -72,17 +73,17 @@ CONTRACT: dict[Check, Callable[[Subject], bool]] = {
 
 
 def check_mechanism(mechanism: type[Attention[Any]], **options: Any) -> None:
-    """Run the contract of attention on a class, in all of its roles, with all schemes of positions
-    that it supports, and with all kernels if it has several.
+    """Check that a class obeys the contract of attention, in all of its roles, with all position
+    schemes that it supports, and with all of its kernels.
 
         check_mechanism(Nearby, num_heads=4, radius=2)
 
     Args:
-        options: options of the class, which has defaults for the others; its width is 32, which
-            num_heads should divide.
+        mechanism: class to check. It is built with a width of 32, which num_heads should divide.
+        options: options of the class; the others keep their defaults.
 
-    Raises: AssertionError with every sentence of the contract that does not hold, and where;
-        ConfigError for options that the class refuses.
+    Raises: AssertionError listing every rule of the contract that is broken, and where; ConfigError
+        if the class refuses the options.
     """
     broken = [f"{where}: {why}" for where, why in find_breaches(mechanism, options)]
     if broken:
@@ -93,7 +94,7 @@ def check_mechanism(mechanism: type[Attention[Any]], **options: Any) -> None:
 def find_breaches(
     mechanism: type[Attention[Any]], options: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """Each place where a sentence does not hold, and why."""
+    """Yield each place where the class breaks a rule of the contract, and an explanation."""
     for subject in place(mechanism, options):
         for check, holds_for in CONTRACT.items():
             if holds_for(subject):
@@ -107,14 +108,14 @@ def run_check(check: Check, subject: Any, where: str) -> Iterator[tuple[str, str
     try:
         with poison_memory():
             check(subject)
-    except Exception as error:  # anybody's code: an assertion, or whatever it raises
+    except Exception as error:  # third-party code may raise anything
         sentence = " ".join((check.__doc__ or "").split("\n\n")[0].split())
         kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
         yield where, f"{sentence}\n  {check.__name__}: {kind}{error}"
 
 
 def place(mechanism: type[Attention[Any]], options: dict[str, Any]) -> Iterator[Placed]:
-    """The mechanism in every role, with every scheme of positions that it says it supports."""
+    """The mechanism in every role, with every position scheme that it claims to support."""
     named = {"name": mechanism.__name__.lower(), **options}
     for role in sorted(mechanism.roles):
         first = Placed(mechanism, role, "none", named)
@@ -127,7 +128,7 @@ def place(mechanism: type[Attention[Any]], options: dict[str, Any]) -> Iterator[
 
 
 def comparisons(subject: Placed) -> Iterator[tuple[Check, list[Placed]]]:
-    """The sentences about several subjects that differ in one thing, with these subjects."""
+    """The checks that compare subjects differing in a single option, each with its subjects."""
     option = options_of(subject.mechanism).get("kernel")
     kernels = with_values(subject, "kernel", get_args(option.annotation) if option else ())
     yield contract.check_kernels, kernels
@@ -143,7 +144,9 @@ def comparisons(subject: Placed) -> Iterator[tuple[Check, list[Placed]]]:
 
 
 def with_values(subject: Placed, name: str, values: Iterable[Any]) -> list[Placed]:
-    """The subject with each value of an option, if it has it, that its other options allow."""
+    """Variants of a subject, one for each value of an option that its other options allow; empty
+    if it lacks the option.
+    """
     if name not in options_of(subject.mechanism):
         return []
     others = [subject._replace(options={**subject.options, name: value}) for value in values]
@@ -151,7 +154,7 @@ def with_values(subject: Placed, name: str, values: Iterable[Any]) -> list[Place
 
 
 def is_possible(subject: Placed) -> bool:
-    """True if its options allow this scheme of positions and this kernel."""
+    """True if the mechanism can be built with these options."""
     try:
         subject.build()
     except ConfigError:

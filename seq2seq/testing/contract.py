@@ -1,5 +1,7 @@
-"""The contract of attention: sentences that hold for every mechanism, as functions that raise
-AssertionError where they do not. Of memories while decoding: `contract_of_memories`.
+"""The contract of attention: rules that every mechanism obeys, as functions that raise
+AssertionError if it does not.
+
+`contract_of_memories` continues with the rules for decoding.
 """
 
 import itertools
@@ -23,12 +25,12 @@ from seq2seq.testing.subject import (
     randn,
 )
 
-# Options that mean the same in every class, with values to compare.
+# Options that have the same meaning in every class, with values to compare.
 OPTIONS = {"bias": (False, True), "num_heads": (1, 2), "num_kv_heads": (1, 2), "score": (*SCORES,)}
 
 
 def check_declarations(subject: Subject) -> None:
-    """The class says where it is defined, why not elsewhere, what it costs, and its options."""
+    """The class declares its roles, the reasons why it lacks others, its cost, and its options."""
     mechanism = subject.mechanism
     assert mechanism.roles, "`roles` is empty"
     for role in Role:
@@ -39,14 +41,14 @@ def check_declarations(subject: Subject) -> None:
     except AttributeError as error:
         raise AssertionError("it declares no cost: write `usual_cost = Cost(...)`") from error
     assert isinstance(cost, Cost) and all(cost), f"its cost should be three formulas, not {cost}"
-    assert mechanism.shows_weights or mechanism.no_weights, "`no_weights` says why it draws no map"
+    assert mechanism.shows_weights or mechanism.no_weights, "`no_weights` should give the reason"
     for name, option in options_of(mechanism).items():
         typed = option.annotation is not option.empty
         assert typed, f"the option {name} has no annotation to check values by"
 
 
 def check_shapes(subject: Subject) -> None:
-    """Outputs are (N, T, out_dim), and weights (N, H, T, S), in the type of the input."""
+    """Outputs have the shape (N, T, out_dim), weights (N, H, T, S), both in the input's type."""
     for size in SIZES:
         attention, (x, source, mask, _) = subject.build(), make_inputs(subject, size)
         need_weights = attention.shows_weights
@@ -55,14 +57,14 @@ def check_shapes(subject: Subject) -> None:
         assert out.shape == expected, f"outputs are {tuple(out.shape)}, not {expected}"
         assert out.dtype is x.dtype, f"outputs are {out.dtype}, not {x.dtype}"
         if need_weights:
-            assert weights is not None, "no weights, though `need_weights` asked for them"
+            assert weights is not None, "it returns no weights, although `need_weights` is True"
             (N, T), H = x.shape[:2], weights.shape[1:2]
             right = weights.shape == (N, *H, T, size)
             assert right, f"weights are {tuple(weights.shape)}, not ({N}, H, {T}, {size})"
 
 
 def check_padding(subject: Subject) -> None:
-    """Padding is invisible: a padded row has the answers and gradients that it has alone."""
+    """Padding is invisible: a row has the same outputs and gradients with and without padding."""
     for size in SIZES:
         attention, lengths = subject.build(), lengths_of(size)
         parameters = list(attention.parameters())
@@ -77,7 +79,7 @@ def check_padding(subject: Subject) -> None:
         slope = randn(*out.shape) * real[..., None]
         of_attended, *of_parameters = gradients((out * slope).sum(), attended, *parameters)
 
-        # The same rows, each alone and without any padding.
+        # The same rows, each computed alone, without padding.
         sums = [torch.zeros_like(p) for p in parameters]
         for row, length in enumerate(lengths):
             alone = attended[row : row + 1, :length].detach().requires_grad_()
@@ -92,16 +94,16 @@ def check_padding(subject: Subject) -> None:
 
 
 def check_only_padding(subject: Subject) -> None:
-    """A row of only padding gives zeros, and finite gradients."""
+    """A row that is all padding has outputs of zero, and finite gradients."""
     attention, size = subject.build(), 7
     with torch.no_grad():
         for name, parameter in attention.named_parameters():
-            if name.endswith("bias"):  # what a projection adds to zeros
+            if name.endswith("bias"):  # otherwise projections of zeros would not be zero
                 parameter.zero_()
     given = make_inputs(subject, size)
     out = attention(given.x, given.source, mask_of([size, 0, 3], size)).out
-    assert not out[1].any(), "there is an answer without any key"
-    assert out[[0, 2]].any(), "rows with keys have no answer"
+    assert not out[1].any(), "the output of a row without keys is not zero"
+    assert out[[0, 2]].any(), "the output of rows with keys is zero"
     for slope in gradients(out.square().sum(), *given.leaves, *attention.parameters()):
         assert slope.isfinite().all(), "a gradient is NaN or infinite"
 
@@ -123,11 +125,12 @@ def check_causality(subject: Subject) -> None:
 
 
 def check_what_answers_depend_on(subject: Subject) -> None:
-    """Answers depend on what is attended to, and on the query where `reads_queries` says so."""
+    """Outputs depend on the states attended to, and on the queries if `reads_queries` is True."""
     attention, given = subject.build(), make_inputs(subject, 7)
     out = attention(given.x, given.source, given.mask).out[given.real]
     of_queries, *_, of_attended = gradients(out.square().sum(), given.x, *given.leaves)
-    # In self-attention the queries are the source too. What cancels in the softmax leaves rounding.
+    # In self-attention the queries are also the source. A gradient that cancels in the softmax is
+    # not exactly zero, because of rounding.
     reads = attention.reads_queries or subject.role is not Role.CROSS
     found = bool(of_queries.abs().max() > 1e-9)
     assert found == reads, f"queries change the answer: {found}; `reads_queries` says {reads}"
@@ -145,7 +148,7 @@ def check_parameters(subject: Subject) -> None:
 
 
 def check_state_dict(subject: Subject) -> None:
-    """Answers depend on nothing that a checkpoint would not keep."""
+    """Outputs depend only on values that are saved in a checkpoint."""
     saved, fresh = subject.build(seed=1), subject.build(seed=2)
     x, source, mask, _ = make_inputs(subject, 7)
     expected = saved(x, source, mask).out
@@ -153,11 +156,11 @@ def check_state_dict(subject: Subject) -> None:
         assert not torch.allclose(fresh(x, source, mask).out, expected), "parameters do nothing"
     fresh.load_state_dict(saved.state_dict(), strict=True)
     same = torch.equal(fresh(x, source, mask).out, expected)
-    assert same, "with the same parameters it answers otherwise"
+    assert same, "with the same parameters, the outputs differ"
 
 
 def check_precisions(subject: Subject) -> None:
-    """It runs in float64, float32 and bfloat16, forward and backward."""
+    """The mechanism runs in float64, float32 and bfloat16, forward and backward."""
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         attention, given = subject.build().to(dtype), make_inputs(subject, 65, dtype)
         mask = None if given.mask is None else mask_of([65, 7, 0], 65)
@@ -169,7 +172,7 @@ def check_precisions(subject: Subject) -> None:
 
 
 def check_autocast(subject: Subject) -> None:
-    """States of two precisions may meet under autocast, as in mixed-precision training."""
+    """Inputs may have different precisions under autocast, as in mixed-precision training."""
     attention, (x, source, mask, real) = subject.build().float(), make_inputs(subject, 7)
     kinds = (torch.float32, torch.bfloat16)
     for training, of_x, of_source in itertools.product((True, False), kinds, kinds):
@@ -180,8 +183,8 @@ def check_autocast(subject: Subject) -> None:
 
 
 def check_weights(subject: Subject) -> None:
-    """Weights are not negative, vanish on padding and the future, and sum to one where
-    `sums_to_one` says so.
+    """Weights are never negative, are zero on padding and future tokens, and sum to one if
+    `sums_to_one` is True.
     """
     for size in SIZES:
         attention, (x, source, mask, real) = subject.build(), make_inputs(subject, size)
@@ -198,12 +201,12 @@ def check_weights(subject: Subject) -> None:
 
 
 def check_asking_for_weights(subject: Subject) -> None:
-    """Asking for weights changes neither the answer nor its gradients."""
+    """Requesting weights changes neither the outputs nor their gradients."""
     for size in SIZES:
         attention, given = subject.build(), make_inputs(subject, size)
         x, source, mask, real = given
         plain, asked = attention(x, source, mask), attention(x, source, mask, need_weights=True)
-        assert plain.weights is None, "weights that nobody asked for"
+        assert plain.weights is None, "it returns weights, although `need_weights` is False"
         assert_equal(asked.out[real], plain.out[real])
         leaves = (*given.leaves, *attention.parameters())
         expected = gradients(plain.out[real].square().sum(), *leaves)
@@ -211,7 +214,7 @@ def check_asking_for_weights(subject: Subject) -> None:
 
 
 def check_refusal_of_weights(subject: Subject) -> None:
-    """Without a map to draw, it refuses `need_weights` by a ValueError: "... has no weights"."""
+    """A mechanism without weights refuses `need_weights` with ValueError: "... has no weights"."""
     attention, (x, source, mask, _) = subject.build(), make_inputs(subject, 7)
     try:
         attention(x, source, mask, need_weights=True)
@@ -222,10 +225,10 @@ def check_refusal_of_weights(subject: Subject) -> None:
 
 
 def check_kernels(subjects: Sequence[Subject]) -> None:
-    """Every kernel computes the same, forward and backward.
+    """All kernels compute the same outputs and gradients.
 
     Args:
-        subjects: mechanisms that differ in their kernel only.
+        subjects: mechanisms that differ only in their kernel.
     """
     x, source, mask, real = given = make_inputs(subjects[0], 65)
     results: list[tuple[Tensor, ...]] = []
@@ -239,17 +242,17 @@ def check_kernels(subjects: Sequence[Subject]) -> None:
 
 
 def answers_of(subjects: Sequence[Subject], size: int = 7) -> list[Tensor]:
-    """The answers of several mechanisms to the same queries."""
+    """The outputs of several mechanisms for the same inputs."""
     x, source, mask, real = make_inputs(subjects[0], size)
     return [subject.build()(x, source, mask).out[real] for subject in subjects]
 
 
 @torch.no_grad()
 def check_option(subjects: Sequence[Subject]) -> None:
-    """Every value of an option that is accepted has an answer of its own.
+    """Every accepted value of an option gives different outputs.
 
     Args:
-        subjects: mechanisms that differ in one option only.
+        subjects: mechanisms that differ only in one option.
     """
     found = zip(subjects, answers_of(subjects), strict=True)
     for (_, first), (other, second) in itertools.combinations(found, 2):
@@ -259,10 +262,10 @@ def check_option(subjects: Sequence[Subject]) -> None:
 
 @torch.no_grad()
 def check_dropout(subjects: Sequence[Subject]) -> None:
-    """Dropout changes the answers in training, at random, and at no other time.
+    """Dropout changes the outputs at random, but only in training.
 
     Args:
-        subjects: a mechanism without dropout, then the same with it.
+        subjects: a mechanism without dropout, and the same with dropout.
     """
     without, idle = answers_of(subjects, 65)
     assert_equal(idle, without)
@@ -274,11 +277,11 @@ def check_dropout(subjects: Sequence[Subject]) -> None:
 
 @torch.no_grad()
 def check_positions(subjects: Sequence[Subject]) -> None:
-    """A scheme of positions that `supports` names changes the answers, and shows it the order of
-    tokens. One that reads tokens in their order anyway may do without.
+    """A position scheme listed in `supports` changes the outputs, and makes them depend on the
+    order of tokens. If they depend on the order anyway, the scheme need not change them.
 
     Args:
-        subjects: a mechanism without positions, then the same with a scheme.
+        subjects: a mechanism without positions, and the same with a scheme.
     """
     plain, placed = subjects
     without, given = answers_of(subjects)
@@ -288,7 +291,7 @@ def check_positions(subjects: Sequence[Subject]) -> None:
 
 
 def effects_of_order(subject: Subject) -> list[bool]:
-    """For each exchange of two neighbours, True if it changes the answer to a later token."""
+    """For each pair of neighbours, True if exchanging them changes the output of a later token."""
     attention, x = subject.build(), randn(1, 7, DIM)
     orders = ([*range(i), i + 1, i, *range(i + 2, 7)] for i in range(5))
     last = attention(x).out[:, -1]
@@ -297,7 +300,7 @@ def effects_of_order(subject: Subject) -> list[bool]:
 
 @torch.no_grad()
 def check_groups(subject: Subject) -> None:
-    """Groups of tokens change the answers where `reads_groups` says so, and nowhere else."""
+    """Groups of tokens change the outputs if and only if `reads_groups` is True."""
     attention, (x, source, mask, real) = subject.build(), make_inputs(subject, 7)
     groups = [(torch.arange(7) // size).expand(3, 7)[..., None] for size in (2, 3)]
     pairs, triples = (attention(x, source, mask, groups=each).out[real] for each in groups)

@@ -1,4 +1,4 @@
-"""The contract of attention, continued: what is remembered while decoding."""
+"""The contract of attention, continued: the memories of decoding."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 
 def advance(attention: Any, x: Tensor, memory: Any, start: int, steps: list[int]) -> Tensor:
-    """Feed x (N, T, E), whose first token stands at `start`, in pieces of these lengths."""
+    """Decode x (N, T, E), whose first token has the position `start`, in steps of these sizes."""
     outs = []
     for piece in x.split(steps, dim=1):
         positions = torch.arange(start, start + piece.shape[1])
@@ -26,7 +26,7 @@ def advance(attention: Any, x: Tensor, memory: Any, start: int, steps: list[int]
 
 @torch.no_grad()
 def check_steps(subject: Subject) -> None:
-    """A decoder that gets its tokens one by one, or some at a time, answers as in training."""
+    """Decoding one or several tokens at a time gives the same outputs as training."""
     attention, x = subject.build(), randn(2, 65, DIM)
     for steps in [1], [1] * 7, [2, 3, 2], [7], [1] * 65, [31, 1, 1, 32], [65]:
         memory, tokens = attention.new_memory(), x[:, : sum(steps)]
@@ -36,7 +36,7 @@ def check_steps(subject: Subject) -> None:
 
 @torch.no_grad()
 def check_positions_by_row(subject: Subject) -> None:
-    """Positions may be given for every row, (N, n)."""
+    """Positions may be given separately for each row, (N, n)."""
     attention, x = subject.build(), randn(2, 7, DIM)
     memory = attention.new_memory()
     positions = torch.arange(7).expand(2, 7)
@@ -49,10 +49,10 @@ def check_positions_by_row(subject: Subject) -> None:
 
 @torch.no_grad()
 def check_fork(subject: Subject, verb: str = "fork") -> None:
-    """After a fork, a row goes on as if it had been its parent all along.
+    """After a fork, a row continues as if it had always been a copy of its parent.
 
     Args:
-        verb: or `keep`, after which the rows that are left go on.
+        verb: method of the memory to check, `fork` or `keep`.
     """
     attention = subject.build()
     rows = torch.tensor([2, 0, 2, 1] if verb == "fork" else [0, 2])
@@ -67,13 +67,13 @@ def check_fork(subject: Subject, verb: str = "fork") -> None:
 
 
 def check_keep(subject: Subject) -> None:
-    """Rows that are kept go on as if the others had never been."""
+    """Rows that are kept continue as if the others had never existed."""
     check_fork(subject, "keep")
 
 
 @torch.no_grad()
 def check_kept_source(subject: Subject) -> None:
-    """Sources that are kept answer as if the others had never been."""
+    """Sources that are kept give the same outputs as if the others had never existed."""
     attention, rows = subject.build(), torch.tensor([0, 2])
     source, mask, x = randn(3, 7, DIM), mask_of([7, 4, 2], 7), randn(2, 5, DIM)
     memory = attention.memory_of(Encoded(source, mask))
@@ -86,7 +86,7 @@ def check_kept_source(subject: Subject) -> None:
 
 @torch.no_grad()
 def check_beams_as_queries(subject: Subject) -> None:
-    """The beams of a sentence read its one source as if each had a copy."""
+    """The beams of a sentence share its source, and give the same outputs as with a copy each."""
     attention, K, n = subject.build(), 3, 4
     source, mask, x = randn(2, 7, DIM), mask_of([7, 3], 7), randn(2 * K, n, DIM)
     memory = attention.memory_of(Encoded(source, mask))
@@ -102,7 +102,7 @@ def check_beams_as_queries(subject: Subject) -> None:
 
 @torch.no_grad()
 def check_size_of_memory(subject: Subject) -> None:
-    """A decoder's memory knows its size: half of the rows take half of the bytes."""
+    """A decoder's memory reports its size: half the rows take half the bytes."""
     attention = subject.build()
     memory = attention.new_memory()
     attention.advance(randn(4, 9, DIM), memory, torch.arange(9))
@@ -114,7 +114,7 @@ def check_size_of_memory(subject: Subject) -> None:
 
 @torch.no_grad()
 def check_decoding(subject: Subject) -> None:
-    """Beams are decoded in shared batches and in pages as in rows of their own."""
+    """Beams in shared batches, with or without pages, give the same outputs as separate rows."""
     attention, B, K, length = subject.build(), 3, 4, 0
     rows = attention.new_memory()
     states = [
@@ -140,7 +140,7 @@ def check_decoding(subject: Subject) -> None:
 
 @torch.no_grad()
 def check_ages(subject: Subject) -> None:
-    """In pages, sentences that began at different times are decoded together."""
+    """With pages, sentences that started at different times can be decoded together."""
     attention, pool, x = subject.build(), PagePool(200, 4), randn(2, 9, DIM)
     old, young = (
         DecodeState([StateMemory(none=randn(1, 1))], [attention.new_memory()], 1, CPU, pool)

@@ -1,4 +1,4 @@
-"""A mechanism in one place, as the contract tests it, with its inputs and comparisons."""
+"""The subjects of the contract's checks: mechanisms in a role, with inputs and comparisons."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,7 +15,7 @@ from seq2seq.models.layers.positions import POSITIONS
 DIM = 32
 SIZES = (1, 7, 65)
 M = TypeVar("M", bound=nn.Module)
-# The rounding of a few sums, which processors with wider vectors add in another order.
+# Allowances for rounding: processors with wider vectors sum in another order.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 
 
@@ -30,14 +30,14 @@ class Subject(Protocol):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options as in a preset, `name` included."""
+        """The options, as in a preset, including `name`."""
 
     def build(self, seed: int = 0) -> Attention[Any]:
-        """The mechanism with random parameters in float64, in evaluation mode."""
+        """Build the mechanism in float64 and evaluation mode, with random parameters."""
 
 
 class Placed(NamedTuple):
-    """A class with its options, where one of its roles and one scheme of positions place it."""
+    """A class with its options, in one of its roles and with one position scheme."""
 
     mechanism: type[Attention[Any]]
     role: Role
@@ -61,7 +61,7 @@ class Placed(NamedTuple):
 
 
 def build_scheme(name: str, role: Role, options: Mapping[str, Any]) -> Any:
-    """A scheme that acts inside attention, with random parameters; None for `none`."""
+    """A position scheme that acts inside attention, with random parameters; None for `none`."""
     if name == "none":
         return None
     scheme = POSITIONS.find(name)
@@ -72,10 +72,10 @@ def build_scheme(name: str, role: Role, options: Mapping[str, Any]) -> Any:
 class AttentionInputs(NamedTuple):
     """The arguments of `forward`, for three rows of different lengths."""
 
-    x: Tensor  # queries; they need a gradient
-    source: Tensor | None  # what they attend to; None in self-attention
-    mask: Tensor | None  # padding after the shorter rows; none in the decoder, which is causal
-    real: Tensor  # (N, T), the queries whose outputs are defined
+    x: Tensor  # queries, which require a gradient
+    source: Tensor | None  # states that they attend to; None in self-attention
+    mask: Tensor | None  # True for real tokens, False for padding; None in the causal decoder
+    real: Tensor  # (N, T), True for queries whose outputs are defined
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -88,7 +88,9 @@ def lengths_of(size: int) -> list[int]:
 
 
 def make_inputs(subject: Subject, size: int, dtype: torch.dtype = torch.float64) -> AttentionInputs:
-    """Five queries to `size` states of a source, or `size` tokens that attend to themselves."""
+    """Inputs for cross-attention, five queries for `size` source states; or for self-attention of
+    `size` tokens.
+    """
     cross = subject.role is Role.CROSS
     x = randn(3, 5 if cross else size, DIM).to(dtype).requires_grad_()
     source = randn(3, size, DIM).to(dtype).requires_grad_() if cross else None
@@ -99,7 +101,9 @@ def make_inputs(subject: Subject, size: int, dtype: torch.dtype = torch.float64)
 
 
 def assert_equal(actual: Any, expected: Any, tolerance: float | None = None) -> None:
-    """Equal up to rounding, relative and absolute: by default that of the narrowest type."""
+    """Assert that two values are equal up to a relative and absolute tolerance, by default that of
+    their least precise type.
+    """
     if tolerance is None:
         tolerance = max((TOLERANCES.get(kind, 0.0) for kind in kinds_in(expected)), default=1e-9)
     torch.testing.assert_close(
@@ -126,16 +130,17 @@ def mask_of(lengths: Sequence[int], size: int) -> Tensor:
 
 
 def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """d loss / d input, zeros for an input that the loss does not depend on."""
+    """The gradients d loss / d input; zeros for an input that does not affect the loss."""
     slopes = torch.autograd.grad(loss, inputs, allow_unused=True)
     pairs = zip(inputs, slopes, strict=True)
     return tuple(torch.zeros_like(x) if g is None else g for x, g in pairs)
 
 
 def randomise(module: M, size: float = 0.3) -> M:
-    """The module in float64 and evaluation mode, with no parameter left at zero or one.
+    """Set all parameters of a module to random values, in float64 and evaluation mode.
 
-    Many start at zero (biases, the additive score's u): their effect would stay untested.
+    Many parameters start at zero (biases, the additive score's u), so without this their effect
+    would not be tested.
     """
     module = module.double().eval()
     with torch.no_grad():
@@ -146,7 +151,7 @@ def randomise(module: M, size: float = 0.3) -> M:
 
 @contextmanager
 def poison_memory() -> Iterator[None]:
-    """Inside, uninitialised memory holds NaN, so that reading it cannot go unnoticed."""
+    """Fill uninitialised memory with NaN inside the block, so that reading it is noticed."""
 
     def poison(allocate: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def allocate_poisoned(*arguments: Any, **options: Any) -> Tensor:

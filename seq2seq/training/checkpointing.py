@@ -108,5 +108,5 @@ def describe_resume(trainer: L.Trainer) -> str:
     """Text that ends an error message: how to continue the run; empty without a last.ckpt."""
     callbacks: list[L.Callback] = trainer.callbacks  # type: ignore[attr-defined]
     last = [each.file for each in callbacks if isinstance(each, LastCheckpoint)]
-    found = (f". resume={file} continues, once that is mended" for file in last if file.is_file())
+    found = (f". Once that is fixed, resume={file} continues" for file in last if file.is_file())
     return next(found, "")

@@ -46,7 +46,7 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         raise ConfigError(
-            f"dry_run=true tries one device, without torchrun: {training_command()} ..."
+            f"dry_run=true tries one device, so start it without torchrun: {training_command()} ..."
         )
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
@@ -156,7 +156,7 @@ def describe_cost(options: TrainerOptions, timer: UpdateTimer, tokens: float) ->
     speed = timer.tokens / timer.seconds
     return (
         f"memory   {peak} GB at the peak, of {total / GB:.1f} GB\n"
-        f"speed    {speed:,.0f} target tokens/s a device\n"
+        f"speed    {speed:,.0f} target tokens/s per device\n"
         f"epoch    about {tokens / speed / 60:,.1f} minutes without validation"
     )
 

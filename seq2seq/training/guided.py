@@ -65,7 +65,7 @@ def find_guided_head(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | Non
     attention = cross[layer - 1]
     if reason := explain_untrainable(attention):
         raise ConfigError(
-            f"guided.links trains the weights of cross-attention, and {reason}. "
+            f"guided.links trains the weights of cross-attention, but {reason}. "
             "Type attn@cross_attn=mha, or guided.links=null"
         )
     check_range("guided.head", options.head, 1, maximum=getattr(attention, "num_heads", 1))
@@ -78,9 +78,9 @@ def explain_untrainable(attention: Attention[Any]) -> str | None:
     if not attention.shows_weights:
         return f"{kind} has none: {attention.no_weights}"
     if not attention.reads_queries:
-        return f"those of {kind} do not depend on the target, so all words would look alike"
+        return f"the weights of {kind} are the same for all words, whatever the target"
     if not attention.sums_to_one:
-        return f"those of {kind} are not probabilities: they do not sum to one"
+        return f"the weights of {kind} are not probabilities: they do not sum to one"
     return None
 
 

@@ -65,8 +65,8 @@ def check_recordable(texts: Iterable[str]) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise ConfigError(
-                f"{text} is not UTF-8, in which a run records its options and folder: rename it, "
-                "or use a link to it"
+                f"{text} is not valid UTF-8, but a run records its options and folder in UTF-8: "
+                "rename it, or use a link to it"
             ) from error
 
 
@@ -142,7 +142,7 @@ def main() -> None:
     except OSError as error:  # from Hydra, which first of all creates the run's folder
         if wants_traceback:
             raise
-        other = ". hydra.run.dir=FOLDER takes another folder for the run"
+        other = ". To choose another folder for the run, type hydra.run.dir=FOLDER"
         sys.exit(fail(explain_system_error(error) + (other if error.filename else "")))
     except Exception as error:  # from a launcher, if one of its processes was killed
         if wants_traceback or Sweep.started is None:

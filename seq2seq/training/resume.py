@@ -83,7 +83,7 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
     if command.startswith(COMMAND) and command != now.config["monitor"]:
         raise ConfigError(
             f"resume={path}: its best model was chosen by checkpoint.monitor={escape(command)}. A "
-            "command in a checkpoint is shown and never run: to continue, type it, if you trust it"
+            "command in a checkpoint is shown, but never run: if you trust it, type it to continue"
         )
     for name in ("monitor", "mode"):
         chooses = str(now.config[name])
@@ -91,8 +91,8 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
         if chose != chooses:
             raise ConfigError(
                 f"resume={path}: its best model was chosen by checkpoint.{name}={escape(chose)}, "
-                f"and this run chooses by {escape(chooses)}: type the former, or start a new run "
-                f"from its weights, init={path}"
+                f"but this run has checkpoint.{name}={escape(chooses)}. Type the option of the "
+                f"checkpoint, or start a new run from its weights: init={path}"
             )
     nodes = (*MODEL_NODES, "order", "update")
     if differences := find_differences(before, now, nodes=nodes):
@@ -155,8 +155,8 @@ def load_initial_weights(init: InitOptions, model: Seq2Seq, now: checkpoint.Save
         sizes = [f"{each.source.size:,} and {each.target.size:,}" for each in (saved, now)]
         raise ConfigError(
             f"init={path}: its embeddings belong to other tokenizers ({sizes[0]} pieces, here "
-            f"{sizes[1]}). To use its tokenizers: tokenizer={FROM_CHECKPOINT}; to carry them over "
-            "to these pieces: init.vocabulary=mapped"
+            f"{sizes[1]}). To use its tokenizers, type tokenizer={FROM_CHECKPOINT}; to convert its "
+            "embeddings to the pieces of this run, type init.vocabulary=mapped"
         )
     if wrong:
         words = "; ".join(map(str, wrong[:SHOWN]))
@@ -211,8 +211,8 @@ def mean_of_groups(rows: Tensor, groups: int, width: int) -> Tensor:
         return rows
     if heads * width != rows.shape[0] or heads % groups:
         raise ConfigError(
-            f"a projection of {rows.shape[0]} rows, {width} a head, cannot be shared by "
-            f"num_kv_heads={groups}: take a divisor of {heads}"
+            f"a projection of {rows.shape[0]} rows, {width} per head, cannot be shared by "
+            f"num_kv_heads={groups}: type a divisor of {heads}"
         )
     shared: Tensor = rows.reshape(groups, -1, width, *rows.shape[1:]).mean(1).flatten(0, 1)
     return shared
@@ -272,6 +272,6 @@ def describe_sources(sources: Sources) -> str:
     kept = sum(len(ids) == 1 for ids in sources)
     spelled = sum(len(ids) > 1 for ids in sources)
     return (
-        f"{len(sources):,} pieces, of which {kept:,} keep their rows, {spelled:,} begin as the "
-        f"mean of those that spell them, {len(sources) - kept - spelled:,} anew"
+        f"{len(sources):,} pieces, of which {kept:,} keep their rows, {spelled:,} start as the "
+        f"mean of old pieces that spell them, {len(sources) - kept - spelled:,} have new rows"
     )

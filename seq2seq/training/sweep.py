@@ -137,7 +137,7 @@ def check_processes(options: TrainerOptions) -> None:
     if count.isdecimal() and int(count) > limit:
         raise ConfigError(
             f"trainer.devices={count} would start {count} processes on {usable_cores()} core(s): "
-            f"trainer.devices={limit}, or fewer"
+            f"type trainer.devices={limit}, or fewer"
         )
 
 

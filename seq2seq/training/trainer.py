@@ -198,14 +198,14 @@ def choose_precision(options: TrainerOptions, resume: str | None) -> TrainerOpti
     """
     on_gpu = options.accelerator != "cpu" and torch.cuda.is_available()
     is_fast, reason = find_gpu_bfloat16() if on_gpu else find_cpu_bfloat16(read_cpu_info())
-    precision, why, instead = options.precision, "", "trainer.precision=auto"
+    precision, why, advice = options.precision, "", "Type trainer.precision=auto"
     if resume is not None:
-        instead = f"a new run from its weights, init={resume} trainer.precision=auto"
+        advice = f"Start a new run from its weights: init={resume} trainer.precision=auto"
     if precision == "auto":
         precision, why = ("bf16-mixed" if is_fast else "32-true"), f" ({reason})"
         update = {} if resume is None else checkpoint.read(resume).config.get("update") or {}
         if update.get("precision") is not None:
-            precision, why = update["precision"], " (that of the run that is resumed)"
+            precision, why = update["precision"], " (as in the run that is resumed)"
     if is_first_process():
         print(f"precision: {precision}{why}", flush=True)
         # On a CPU, Lightning computes 16-mixed in bfloat16 too.
@@ -213,7 +213,7 @@ def choose_precision(options: TrainerOptions, resume: str | None) -> TrainerOpti
         if not is_fast and is_half and not (on_gpu and precision == "16-mixed"):
             print(
                 f"warning: trainer.precision={precision} is emulated, and many times slower than "
-                f"32-true: {reason}. Type {instead}",
+                f"32-true: {reason}. {advice}",
                 file=sys.stderr,
             )
     return replace(options, precision=precision)

@@ -1,4 +1,4 @@
-"""From texts to the sentences that are decoded, and from hypotheses to texts."""
+"""Convert texts into sentences to decode, and hypotheses back into texts."""
 
 import math
 import re
@@ -17,23 +17,24 @@ from seq2seq.text.tokenization.splitting import split_into_parts
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.request import Translation, TranslationRequest
 
-LONGEST_WORD = 200  # pieces; decoding more without a space takes long and yields nothing
-MOST_JOINED = 20  # translations of a text in parts: a hundred parts may have a hundred each
+LONGEST_WORD = 200  # pieces; decoding a longer word takes long and yields nothing useful
+MOST_JOINED = 20  # translations of a text in parts; a hundred parts may have a hundred each
 
 
 @dataclass(frozen=True)
 class TextCodec:
-    """From texts to sentences to decode, and back.
+    """Converts texts into sentences to decode, and hypotheses back into texts.
 
     Attributes:
         tokenizers: tokenizers of the model.
-        limit: maximum pieces of a part, with its end and without its tag.
-        max_length: maximum pieces that the model can write, the end included; None = no limit.
-        between: text between the translations of two parts.
+        limit: maximum number of pieces in a part, including eos but not the tag.
+        max_length: maximum number of pieces that the model can write, including eos; None = no
+            limit.
+        between: text to put between the translations of two parts.
         vocabulary: vocabulary of the target.
-        rules: requirements of all translations; None = none.
-        shortlist: whether translations consist of the pieces of a shortlist.
-        spaceless: whether the source language writes no spaces between words.
+        rules: rules that all translations must obey; None = no rules.
+        shortlist: True if translations use only the pieces of a shortlist.
+        spaceless: True if the source language is written without spaces between words.
     """
 
     tokenizers: Tokenizers
@@ -50,7 +51,8 @@ class TextCodec:
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
 
     def endless_words(self, text: str, ids: Sequence[int]) -> dict[str, int]:
-        """The words of a text with more than `LONGEST_WORD` pieces, and how many each has.
+        """The words of a text that have more than `LONGEST_WORD` pieces, with their numbers of
+        pieces.
 
         Args:
             ids: pieces of the text.
@@ -64,7 +66,7 @@ class TextCodec:
         return {word: count for word, count in counts.items() if count > LONGEST_WORD}
 
     def requirements_of(self, request: TranslationRequest) -> Requirements | None:
-        """The requirements that the translation of a text has to meet, if any.
+        """The requirements that the translation of a text must meet; None if there are none.
 
         Raises: as `Requirements`.
         """
@@ -84,11 +86,13 @@ class TextCodec:
         requirements: Requirements | None,
         ids: list[int] | None = None,
     ) -> list[SentenceRequest]:
-        """The sentences to decode: one; several if the text is too long, or endless words are in
-        it; none if it is blank, or there are only such words. Sets what is `copied`.
+        """The sentences to decode for a text; also sets `request.copied`.
+
+        There is usually one sentence, but several if the text is too long or contains endless
+        words, and none if it is blank or has only endless words.
 
         Args:
-            ids: pieces from `encode`; None = not known yet.
+            ids: pieces of the text from `encode`; None = encode it here.
         """
         source, text = self.tokenizers.source, clean_line(request.text)
         rows = [ids if ids is not None else self.encode([text])[0]]
@@ -109,7 +113,10 @@ class TextCodec:
         ]
 
     def _cut(self, text: str, endless: Container[str]) -> tuple[list[str], list[str]]:
-        """The parts of a text to translate, and what is copied before each and after the last."""
+        """Cut a text into parts to translate.
+
+        Returns: the parts, and the texts to copy before each part and after the last.
+        """
         parts, copied = [], [""]
         words = re.findall(r"\S+\s*", text)
         for is_endless, group in groupby(words, lambda word: word.rstrip() in endless):
@@ -117,7 +124,7 @@ class TextCodec:
             if is_endless or (endless and not any(map(str.isalnum, piece))):
                 copied[-1] += f" {piece}"
                 continue
-            # White space alone has no translation.
+            # White space is not translated.
             new = split_into_parts(piece, self.tokenizers.source, self.limit - 1)
             parts += [part for part in new if part.strip()]
             copied += [""] * (len(parts) + 1 - len(copied))
@@ -126,11 +133,14 @@ class TextCodec:
     def translations_of(
         self, parts: Sequence[list[Hypothesis]], copied: Sequence[str] = ()
     ) -> list[Translation]:
-        """The translations of a text from the hypotheses of its parts: joined rank by rank, as many
-        as all parts have, and of several parts at most `MOST_JOINED`. Those whose probability is
-        not finite are left out.
+        """The translations of a text, best first: the best hypotheses of all parts joined, then the
+        second best, and so on.
+
+        There are as many as every part has hypotheses, but at most `MOST_JOINED` for several parts.
+        Hypotheses whose probability is not finite are left out.
 
         Args:
+            parts: hypotheses of each part, best first.
             copied: argument of `join`.
         """
         finite = [[h for h in part if math.isfinite(h.score)] for part in parts]
@@ -149,10 +159,11 @@ class TextCodec:
         ]
 
     def join(self, texts: Sequence[str], copied: Sequence[str] = ()) -> str:
-        """The translation of a text from those of its parts, without spaces around it.
+        """Join the translations of the parts of a text, without spaces around the result.
 
         Args:
-            copied: texts before each of them and after the last, put between spaces.
+            texts: translations of the parts.
+            copied: texts to put before each part and after the last, separated by spaces.
         """
         rows = (text.strip() for row in zip_longest(copied, texts, fillvalue="") for text in row)
         return (" " if copied else self.between).join(filter(None, rows))

@@ -1,4 +1,4 @@
-"""A document as requests for its sentences, and with their translations."""
+"""Translate documents: requests for their sentences, and documents from the translations."""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -16,9 +16,10 @@ def requests_of(
     """The requests for the sentences of a document.
 
     Args:
-        links: number of translations that get linked words, for sentences with tags inside.
-        copies: whether the search can force what is copied into translations.
-        wishes: fields of every request; `checked`, unless they say otherwise.
+        links: number of translations of each sentence whose words are linked to the source, if the
+            sentence has tags inside.
+        copies: True if the search can force copied texts into translations.
+        wishes: other fields of every request; `checked` is True by default.
     """
     return [
         request_sentence(sentence, document.copies(number), links, copies, **wishes)
@@ -29,10 +30,11 @@ def requests_of(
 def request_sentence(
     sentence: str, copied: Sequence[str] | None, links: int = 1, copies: bool = True, **wishes: Any
 ) -> TranslationRequest:
-    """The request for a sentence of a document; other arguments as of `requests_of`.
+    """The request for one sentence of a document.
 
     Args:
-        copied: texts in it that are not translated; None if there are no tags inside.
+        copied: texts in the sentence that are not translated; None if there are no tags inside.
+        links, copies, wishes: arguments of `requests_of`.
     """
     request = TranslationRequest(sentence, **({"checked": True} | wishes))
     if copied is not None:
@@ -47,7 +49,7 @@ def add_alignments(
     """Add alignments to translations, except to those that cannot be aligned, such as long ones.
 
     Args:
-        portion: requests with equal units, each with the rank of one of its translations.
+        portion: requests with equal `units`, each with the rank of the translation to align.
         align: `Translator.alignments`.
     """
     if not portion:
@@ -64,10 +66,11 @@ def add_alignments(
 def join_translations(
     document: Document, translations: Sequence[Translation], choice: Choice | None, target: str
 ) -> str:
-    """A document with translations of its sentences, which are aligned where there are tags inside.
+    """The translated document.
 
     Args:
-        choice: attention weights that link words.
+        translations: translation of each sentence, aligned if there are tags inside.
+        choice: choice of attention weights that link words; None if there are none.
         target: target language.
     """
     links = [links_of(each, choice) for each in translations]

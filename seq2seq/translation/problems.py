@@ -1,4 +1,4 @@
-"""Warnings about the problems of texts."""
+"""Warnings about problems with texts to translate."""
 
 import warnings
 from collections.abc import Callable, Generator, Iterable
@@ -15,16 +15,17 @@ def warn_of_problems(
     lenient: bool = False,
     warn: Callable[[str], object] = warn_of_input,
 ) -> Generator[TranslationRequest, None, None]:
-    """Pass finished requests on, in order, and warn of their problems, naming their places. At the
-    end, warn of all translations that the length limit cut off.
+    """Pass on finished requests, in order, and warn of the problems and places of their texts. At
+    the end, warn once of all translations that the length limit cut off.
 
     Args:
-        lenient: whether a refused text is a problem like any other, not an error.
-        warn: function that is given each message.
+        lenient: True = warn of refused texts; False = raise their errors.
+        warn: function called with each message.
 
-    Raises: the error of a request that has failed for no problem with its text.
+    Raises: the error of a request that failed for a reason other than a problem with its text, or
+        that was refused, unless `lenient`.
     """
-    truncated: list[str] = []  # places, the first ones
+    truncated: list[str] = []  # the first few places
     count = 0
     for request in requests:
         problems = {problem.kind: problem for problem in request.result.problems}
@@ -46,7 +47,7 @@ def warn_of_problems(
 
 
 def join_places(places: list[str]) -> str:
-    """Join places that end in numbers, naming what precedes the numbers once: `line 1, 3`."""
+    """Join the names of places without repeating what precedes the numbers: `line 1, 3`."""
     parts = [place.rpartition(" ") for place in places]
     earlier = [None, *(before for before, _, _ in parts)]
     return ", ".join(

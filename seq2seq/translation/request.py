@@ -1,4 +1,4 @@
-"""A text to translate, from the place where it comes in until its result goes out."""
+"""A request to translate a text, and its result."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from seq2seq.decoding.request import Request, SentenceRequest, Status
 from seq2seq.decoding.search import Search
 from seq2seq.text.documents.placeholders import find_placeholders
 
-SHOWN = 10  # phrases that a message names
+SHOWN = 10  # maximum number of phrases that a message lists
 DIVERGED = (
     "the output of the model is not finite (NaN or infinity). Its weights are damaged, or its "
     "training diverged"
@@ -28,23 +28,24 @@ class Translation(NamedTuple):
     """One translation of one text."""
 
     text: str
-    score: float  # log-probability / length penalty; of a text in parts, the mean over parts
-    ids: list[int] = []  # its pieces, the end included; of a text in parts, those of all parts
-    token_logp: tuple[float, ...] = ()  # log-probability of each
-    truncated: bool = False  # did the length limit end it, or a part of it?
-    unsatisfied: tuple[str, ...] = ()  # what it should contain and does not, since it cannot
-    alignment: Alignment | None = None  # with its source, where this was asked for
-    shortlist: bool = False  # are its probabilities those among the pieces of a shortlist?
+    score: float  # log-probability / length penalty; for a text in parts, the mean over parts
+    ids: list[int] = []  # pieces, including eos; for a text in parts, the pieces of all parts
+    token_logp: tuple[float, ...] = ()  # log-probability of each piece
+    truncated: bool = False  # True if the length limit cut off the translation or a part of it
+    unsatisfied: tuple[str, ...] = ()  # requirements that could not be met
+    alignment: Alignment | None = None  # alignment with the source, if requested
+    shortlist: bool = False  # True if probabilities are relative to the pieces of a shortlist
 
     @property
     def confidence(self) -> float:
-        """The geometric mean of the probabilities of its pieces, in [0, 1] at any length; 1 without
-        pieces, as their product is.
+        """The geometric mean of the pieces' probabilities, in [0, 1] at any length; 1 if there are
+        no pieces.
         """
         return math.exp(sum(self.token_logp) / max(len(self.token_logp), 1))
 
     def to_json(self, labels: Sequence[str]) -> dict[str, Any]:
-        """An object for JSON: the text, its quality, and its pieces with their log-probabilities.
+        """The translation as a JSON object: its text, its scores, and its pieces with their
+        log-probabilities.
 
         Args:
             labels: text of each piece, by id.
@@ -62,29 +63,29 @@ class Translation(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A problem with a text. The message continues the name of its place.
+    """A problem with a text. The message is worded to follow the name of a place: "line 7 has ...".
 
-    Kinds: `unreadable` (nobody could read it), `refused` (it cannot be answered), `copied` (it or
-    a word of it was not translated, since no language has it), `parts` (it is long, and was
-    translated in parts), `unsatisfied` (no translation contains all that it must), `lost` (among
-    that is a placeholder), `diverged` (none has a finite probability), `truncated` (the length
-    limit cut off the best one).
+    Kinds: `unreadable` (the text could not be read), `refused` (the text can never be translated),
+    `copied` (the text, or a word that is too long, was copied instead of translated), `parts` (the
+    text is long and was translated in parts), `unsatisfied` (no translation meets all
+    requirements), `lost` (the same, and a placeholder is missing), `diverged` (no translation has a
+    finite probability), `truncated` (the length limit cut off the best translation).
     """
 
     kind: Kind
     message: str
 
     def at(self, place: str) -> str:
-        """The message with the name of the place, such as `line 7`, before it."""
+        """The message, preceded by the name of a place, such as `line 7`."""
         return f"{place}{': ' if self.kind == 'refused' else ' '}{self.message}"
 
 
 class Result(NamedTuple):
-    """The answer to a text.
+    """The result of translating a text.
 
     Attributes:
-        translations: best first; none for a blank text, and if it failed.
-        problems: in the order in which they were met.
+        translations: translations, best first; empty for a blank text or after a failure.
+        problems: problems in the order in which they were found.
     """
 
     translations: list[Translation]
@@ -99,38 +100,43 @@ class Result(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class TranslationRequest(Request):
-    """A text to translate, what its translation must be like, and the result.
+    """A text to translate, with the requirements of its translation and, in the end, its result.
 
-    It is made once, where the text comes in, and is the same until the result goes out. If it can
-    never be answered, it fails when it is submitted, with an `error` and a problem of the kind
-    `refused`; if no translation has a finite probability, with one of the kind `diverged`; if the
-    engine breaks down, with no problem but an `error`.
+    A request is created when a text arrives, and is the same object until its result is delivered.
+    A request can fail in three ways. If it can never be translated, it fails when it is submitted,
+    with an `error` and a problem of kind `refused`. If no translation has a finite probability, it
+    fails with a problem of kind `diverged`. If the engine breaks down, it fails with an `error` and
+    no problem.
 
     Attributes:
-        text: may be blank, and then has no translation, or too long for the model, and then is
-            translated in parts.
-        prefix: what its translation begins with; the last word may go on unless a space follows.
-        must: groups of phrases, of each of which it contains one; a word alone is a group, too.
-        must_not: phrases that it does not contain.
-        search: None = the engine's.
-        draw_id: random draws depend on it; None = the number of sentences that the engine for texts
-            was given before.
-        alternatives: how many ways to go on after the prefix are wanted, which differ in their next
-            piece; 0 = its translations.
-        links: of how many of its translations the words are linked, from the best on.
-        units: what is linked: `words` between spaces, or `tokens`, with each mark for itself.
+        text: text to translate; a blank one has no translation, and one that is too long for the
+            model is translated in parts.
+        prefix: text that the translation begins with; unless it ends in a space, its last word may
+            continue.
+        must: groups of phrases; the translation contains at least one phrase of each group. A
+            string is a group of one phrase.
+        must_not: phrases that the translation does not contain.
+        search: search to use; None = the engine's.
+        draw_id: number that random draws depend on; None = the number of sentences that the text
+            engine received before this request.
+        alternatives: number of continuations of the prefix, differing in their next piece, to
+            return instead of ordinary translations; 0 = return ordinary translations.
+        links: number of translations, from the best on, whose words are linked to the source.
+        units: units that are linked: `words` between spaces, or `tokens`, where each punctuation
+            mark is a separate unit.
         owner: as in `SentenceRequest`.
-        checked: is it a problem if its best translation lacks one of its placeholders?
-        place: the name of the text in messages, such as `line 7`.
-        ids: its pieces, from `TextCodec.encode`, if whoever made the request knows them already.
-        requirements: of its translation, once it is submitted; None = none.
-        endless: its words that are copied, since no language has them, and their pieces.
-        copied: what of it is copied before each of its parts and after the last; none = nothing.
-        sentences: what it is decoded as: its parts; again without what could not be satisfied; for
-            alternatives, at first their next pieces, then all up to their ends.
-        result: what is known of it so far; the whole when it has ended.
+        checked: True to report a problem if the best translation lacks a placeholder of the text.
+        place: name of the text in messages, such as `line 7`.
+        ids: pieces of the text from `TextCodec.encode`, if already known.
+        requirements: requirements of the translation, set on submission; None = no requirements.
+        endless: words too long to translate, which are copied, with their numbers of pieces.
+        copied: texts that are copied before each part and after the last; empty = nothing.
+        sentences: sentences being decoded: the parts of the text, or the same again without
+            requirements that could not be met; for alternatives, first their next pieces, then
+            their completions.
+        result: result so far; complete once the request has ended.
 
-    Raises: DataError for values of other types, and for phrases that are empty.
+    Raises: DataError if a value has the wrong type or a phrase is empty.
     """
 
     text: str
@@ -158,14 +164,16 @@ class TranslationRequest(Request):
 
     @property
     def is_flawed(self) -> bool:
-        """True if there is no translation, or one that a program cannot use."""
+        """True if there is no translation, or if it is unusable for a program, since a word was
+        copied or a placeholder lost.
+        """
         return bool(self.error) or any(p.kind in ("copied", "lost") for p in self.result.problems)
 
     def __post_init__(self) -> None:
         self.must, self.must_not = check_request(self.text, self.prefix, self.must, self.must_not)
 
     def finish(self, translations: Sequence[Translation]) -> None:
-        """Set the translations, best first; called by the engine."""
+        """End the request with its translations, best first. Called by the engine."""
         if self.sentences and not translations:
             message = f"has no translation of finite probability: {DIVERGED}"
             self.fail(Seq2SeqError(f"the text {message}"), Problem("diverged", message))
@@ -177,16 +185,16 @@ class TranslationRequest(Request):
         if best.unsatisfied or lost:
             named = [f"'{words}'" for words in dict.fromkeys([*best.unsatisfied, *lost])]
             more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
-            message = "has no translation that obeys what is asked of "
-            message += f"{' and '.join([*named[:SHOWN], *more])}: left out"
+            message = "has no translation that meets all requirements; left out: "
+            message += " and ".join([*named[:SHOWN], *more])
             self.result.problems.append(Problem("lost" if lost else "unsatisfied", message))
         if best.truncated:
             message = "has a translation that the length limit cut off"
             self.result.problems.append(Problem("truncated", message))
 
     def _find_lost(self, best: Translation) -> list[str]:
-        """The placeholders that its best translation lacks. What must be copied anyway, such as the
-        content of a tag, is put there later.
+        """The placeholders that the best translation lacks, except those inside required phrases,
+        such as the content of a tag, which are put there later.
         """
         copied = self.requirements.copied if self.requirements else {}
         lost = [phrase for phrase in best.unsatisfied if phrase in copied]
@@ -195,18 +203,22 @@ class TranslationRequest(Request):
         return [*lost, *missing] if self.checked else lost
 
     def copy(self) -> None:
-        """Make the text its own translation; called by the engine and by readers of texts."""
+        """End the request with the text itself as its translation. Called by the engine, and by
+        code that reads texts.
+        """
         self.finish([Translation(self.text.strip(), 0.0)])
 
     def refuse(self, error: Exception) -> None:
-        """Fail a text that can never be answered; called by the engine and by readers of texts."""
+        """Fail because the text can never be translated. Called by the engine, and by code that
+        reads texts.
+        """
         self.fail(error, Problem("refused", str(error)))
 
     def fail(self, error: Exception, problem: Problem | None = None) -> None:
-        """There is no answer, because of a problem with the text if that is given.
+        """End the request with an error, and with a problem if the text caused it.
 
-        Whoever made a request may say so too, for example of a line that cannot be read: it may
-        then be submitted like any other.
+        The creator of a request may also call this, for example for a line that cannot be read; the
+        failed request may then be submitted like any other.
         """
         self.status, self.error = Status.FAILED, error
         self.result.problems.extend([problem] if problem else [])

@@ -1,4 +1,4 @@
-"""An engine for texts: it decodes their sentences, and joins what is found."""
+"""An engine for texts, which decodes their sentences and joins the translations."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -20,17 +20,17 @@ class TextEngine(RequestEngine[TranslationRequest]):
     dropped and reported.
 
     Args:
-        engine: engine that decodes the sentences; it may have other callers.
+        engine: engine that decodes the sentences; others may use it at the same time.
         codec: codec of the model.
     """
 
     def __init__(self, engine: SentenceEngine, codec: TextCodec):
         self.engine, self.codec, self.window = engine, codec, engine.window
         self._submitted = 0  # sentences so far
-        # The texts that have not ended, and what follows when all their sentences have.
+        # The unfinished texts, each with the step to take when all its sentences have ended.
         self._next: dict[TranslationRequest, Step] = {}
-        self._moved: list[TranslationRequest] = []  # once for each sentence that has ended
-        self._ended: list[TranslationRequest] = []  # for the next `advance`
+        self._moved: list[TranslationRequest] = []  # one entry for each sentence that has ended
+        self._ended: list[TranslationRequest] = []  # to be returned by the next `advance`
 
     @property
     def busy(self) -> bool:
@@ -41,10 +41,11 @@ class TextEngine(RequestEngine[TranslationRequest]):
         return self.engine.waiting
 
     def submit(self, requests: Sequence[TranslationRequest]) -> None:
-        """Put texts at the end of the queue, encoded together; those that have ended are left out.
+        """Add texts to the end of the queue, encoding them together. Requests that have already
+        ended are left out.
 
-        Raises: Seq2SeqError if the pattern of what is copied takes too long, as it would for other
-            texts. Then none is submitted.
+        Raises: Seq2SeqError if the pattern for copied text takes too long to match. No text is
+            submitted then, since the pattern may be as slow for the others.
         """
         requests = [request for request in requests if not request.ended]
         unknown = [request for request in requests if request.ids is None]
@@ -58,14 +59,14 @@ class TextEngine(RequestEngine[TranslationRequest]):
                 raise Seq2SeqError(f"{request.place}: {error}") from error
         for request in requests:
             self._next[request] = self._complete_pieces if request.alternatives else self._complete
-            if request.ended or not request.sentences:  # it is refused, copied or blank
+            if request.ended or not request.sentences:  # refused, copied or blank
                 self._end(request, [])
         self._decode([request for request in requests if not request.ended])
 
     def _prepare(self, request: TranslationRequest, ids: list[int]) -> None:
-        """Make the sentences of a text; none if it is copied, since no language has its words.
+        """Create the sentences of a text; none if its words are too long and it is copied.
 
-        Raises: ConfigError or DataError if it is refused.
+        Raises: ConfigError or DataError if the text can never be translated.
         """
         if endless := self.codec.endless_words(request.text, ids):
             message = f"has a word of {max(endless.values()):,} pieces: copied, not translated"
@@ -77,7 +78,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         if endless and not parts:
             request.copy()
         elif request.alternatives and parts != 1:
-            raise ConfigError("alternatives are found for a text of one part: give one sentence")
+            raise ConfigError("alternatives need a text of one part: give one sentence")
         elif request.alternatives:
             beams = min(request.alternatives, self.codec.tokenizers.target.size)
             sentences[0].search = Beam(beam_size=beams, length_ratio=0, length_extra=1)
@@ -94,7 +95,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         request.sentences = sentences
 
     def _decode(self, requests: Sequence[TranslationRequest]) -> None:
-        """Submit the sentences of texts."""
+        """Submit the sentences of these texts to the engine."""
         for request in requests:
             first = self._submitted if request.draw_id is None else request.draw_id
             for draw_id, sentence in enumerate(request.sentences, first):
@@ -109,7 +110,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         self.engine.cancel([sentence for request in dropped for sentence in request.sentences])
 
     def best_so_far(self, request: TranslationRequest) -> str:
-        """The best translation so far; it may still change until the request has ended."""
+        """The best translation so far, which may change until the request has ended."""
         rows = [
             each.hypotheses[0].ids if each.hypotheses else self.engine.best_so_far(each)
             for each in request.sentences
@@ -117,7 +118,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         return self.codec.join(self.codec.tokenizers.target.decode_batch(rows), request.copied)
 
     def advance(self) -> list[TranslationRequest]:
-        """One step of the engine, for all its callers."""
+        """Advance the engine by one step, for everyone who uses it; return the texts that ended."""
         try:
             self.engine.advance()
         finally:
@@ -130,7 +131,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         return ended
 
     def _move(self, request: TranslationRequest) -> None:
-        """Take the next step of a text whose sentences have all ended, or one has failed."""
+        """Take the next step of a text if all its sentences have ended, or if one has failed."""
         if error := next((each.error for each in request.sentences if each.error), None):
             self.engine.cancel(request.sentences)
             request.fail(error)
@@ -143,19 +144,21 @@ class TextEngine(RequestEngine[TranslationRequest]):
                 self._end(request)
 
     def _end(self, request: TranslationRequest, translations: Sequence[Translation] = ()) -> None:
-        """Hand a text out: with its translations, unless it has failed."""
+        """End a text, with its translations unless it has failed, and queue it for `advance`."""
         if not request.ended:
             request.finish(translations)
         del self._next[request]
         self._ended.append(request)
 
     def _complete(self, request: TranslationRequest) -> None:
-        """End a text, or translate it again without what its best translation does not contain."""
+        """End a text, or translate it again without the requirements that its best translation
+        fails to meet.
+        """
         parts = [each.hypotheses or [] for each in request.sentences]
         found = self.codec.translations_of(parts, request.copied)
         if requirements := request.requirements:
-            # At the length limit, some contain what they must, and some do not. Some contain what
-            # looks like a placeholder of the source and is none.
+            # Of translations cut off at the length limit, some meet the requirements and some do
+            # not. Some contain text that only looks like a placeholder of the source.
             found.sort(key=lambda translation: requirements.rank(translation.text))
             if requirements.drop_unsatisfied(found[0].text if found else None):
                 self._divide(request, self.codec.sentences_of(request, requirements))
@@ -166,7 +169,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         self._end(request, found)
 
     def _complete_pieces(self, request: TranslationRequest) -> None:
-        """Translate each way to go on, which is one piece long, to its end."""
+        """Complete each continuation, which so far is one piece long."""
         (sentence,) = request.sentences
         nexts = (sentence.hypotheses or [])[: request.alternatives]
         if request.requirements:
@@ -182,7 +185,11 @@ class TextEngine(RequestEngine[TranslationRequest]):
             self._next[request](request)
 
     def _complete_alternatives(self, ended: list[Hypothesis], request: TranslationRequest) -> None:
-        """End a text with the ways that ended at once, and the best of each that went on."""
+        """End a text with its alternatives.
+
+        Args:
+            ended: alternatives that were complete after one piece.
+        """
         bests = [each.hypotheses[0] for each in request.sentences if each.hypotheses]
         found = self.codec.translations_of([[*ended, *bests]], request.copied)
         best = {each.text: each for each in sorted(found, key=lambda each: each.score)}

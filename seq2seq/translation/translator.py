@@ -1,4 +1,4 @@
-"""A trained model as people use it: text in, text out."""
+"""The main interface to a trained model: translate, align and score texts."""
 
 import sys
 import warnings
@@ -40,13 +40,14 @@ from seq2seq.translation.problems import warn_of_problems
 from seq2seq.translation.request import DIVERGED, Result, Translation, TranslationRequest
 from seq2seq.translation.text_engine import TextEngine
 
-# Requests that make it worth starting a process, which takes about as long as importing torch.
+# Minimum number of requests for which starting a process pays off; it must import torch first.
 WORTH_A_PROCESS = 256
 
 
 class Translator:
-    """Translates, and shows where it looks. `Translator.load(path).translate(["Ein Hund
-    läuft."])`.
+    """Translates, aligns and scores texts with a trained model.
+
+    Translator.load(path).translate(["Ein Hund läuft."])
     """
 
     def __init__(
@@ -70,9 +71,9 @@ class Translator:
         """Open a checkpoint, or a run's folder (its best.ckpt).
 
         Args:
-            device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
-            tag: of the training corpus to translate like; it is put before all sources. None: the
-                language that the run was for, if it was trained in both directions.
+            device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
+            tag: tag of the training corpus to imitate, which is put before every source; None = no
+                tag, or the run's own direction if it was trained in both.
 
         Raises: CheckpointError if the path holds no model; ConfigError for an unknown device or
             tag.
@@ -89,15 +90,16 @@ class Translator:
         device: str = "auto",
         tag: str | None = None,
     ) -> "Translator":
-        """Open several models with the same pieces, which translate and score as one: `Ensemble`.
+        """Open several models with the same pieces, to translate and score together.
 
-        The configured search is that of the first.
+        The search is configured as in the first model.
 
         Args:
             paths: paths as in `load`.
             weights, mean: arguments of `Ensemble`.
+            device, tag: arguments of `load`.
 
-        Raises: as `load`; ConfigError for models that cannot be joined, and as `Ensemble`.
+        Raises: as `load`; ConfigError if the models cannot be joined, and as `Ensemble`.
         """
         members = checkpoint.read_ensemble(paths)
         data = members[0].config["data"]
@@ -117,24 +119,25 @@ class Translator:
         """The best translation of each text, in order; an empty string for an empty text.
 
         Args:
-            prefixes: beginnings of the translations: one for all, or one for each text.
+            prefixes: text that each translation begins with: one for all, or one for each text.
             workers: number of processes, as in `engine`.
-            options: options of the search: `beam_size=4`, `length_penalty=0.6`; see `search`.
+            options: options of the search, such as `beam_size=4` or `length_penalty=0.6`; see
+                `search`.
         """
         engine = self.engine(self.search(**options), workers=workers)
         results = self.stream(texts, engine, prefixes)
         return [best[0].text if best else "" for best, _ in results]
 
     def search(self, name: str | None = None, **options: Any) -> Search:
-        """The search of the model's configuration, with these options changed.
+        """The model's configured search, with some options changed.
 
         Args:
-            name: `greedy`, `beam`, ...; None = the configured one if it has all these options, else
-                the first that has them.
+            name: name of a search, such as `greedy` or `beam`; None = the configured search if it
+                has all the given options, otherwise the first search that has them.
             options: options of conf/decode; None = as configured.
 
-        Raises: ConfigError for invalid values, and for a beam of more hypotheses than the target
-            has pieces.
+        Raises: ConfigError for invalid values, or if the beam size exceeds the size of the target
+            vocabulary.
         """
         configured = self.config["decode"]
         changed = {key: value for key, value in options.items() if value is not None}
@@ -147,7 +150,7 @@ class Translator:
             what = "samples" if name == "sample" else "beams"
             raise ConfigError(
                 f"{search.beams} {what} are more than the {self.target.size} pieces that this "
-                "model can write. 5 are usual"
+                "model can write: use fewer, for example 5"
             )
         return search
 
@@ -159,20 +162,21 @@ class Translator:
         shortlist: str | Path | Shortlist | None = None,
         **options: Any,
     ) -> Engine | Workers:
-        """The engine that runs a search over any number of sentences, for `stream`.
+        """An engine that runs a search over any number of sentences, to pass to `stream`.
 
         Args:
-            search: result of `search`; None = the configured one.
-            batch_size: maximum sentences decoded at once by each process; None = as `rows` says.
-            shortlist: pieces that translations consist of: a file, or the folder of a run that has
-                one; None = any pieces.
+            search: result of `search`; None = the configured search.
+            batch_size: maximum number of sentences that each process decodes at once; None = as
+                many as `rows` allows.
+            shortlist: shortlist of pieces that translations may contain, or its file, or the folder
+                of a run that has one; None = allow all pieces.
             options: options of conf/decode; None = as configured. `cache`: `auto`, `dense` or
                 `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`,
-                `bfloat16` or `int8`; `workers`: maximum number of processes, one thread each;
-                `auto` is one per CPU core, and none for a few sentences. None are started with 1,
-                on a GPU, or on another system than Linux.
+                `bfloat16` or `int8`; `workers`: maximum number of processes, with one thread each.
+                With `auto` there is one per CPU core, but no extra process for a few sentences. No
+                process is started if `workers` is 1, on a GPU, or on systems other than Linux.
 
-        Raises: ConfigError for invalid values; DataError for a shortlist of another model.
+        Raises: ConfigError for invalid values; DataError if the shortlist is for another model.
         """
         search = search or self.search()
         if isinstance(shortlist, str | Path):
@@ -189,7 +193,7 @@ class Translator:
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu" or sys.platform != "linux":
             return engine
-        if is_native(model):  # as it is, so that all processes share it
+        if is_native(model):  # already converted, so all processes can share it
             build = partial(Engine, model, search, guide, shortlist, **values)
         else:
             build = partial(
@@ -198,7 +202,7 @@ class Translator:
         return Workers(engine, build, count, min_requests=minimum)
 
     def convert(self, precision: str) -> Seq2Seq:
-        """The model in a precision, converted when it is first asked for."""
+        """The model in this precision; converted on the first call and kept."""
         if precision not in self._converted:
             self._converted[precision] = with_precision(self.model, precision)
         return self._converted[precision]
@@ -209,19 +213,19 @@ class Translator:
         max_source: int | None = None,
         rules: Rules | None = None,
     ) -> TextEngine:
-        """The engine for texts over an engine for sentences; arguments as in `stream`."""
+        """An engine for texts that uses an engine for sentences; arguments as in `stream`."""
         limit = self.config["data"]["max_length"] if max_source is None else max_source
         tags = len(self.source.prefix)
         if limit < 2 + tags:
             raise ConfigError(
-                f"--max-source {limit} leaves no room for a piece and the end: give {2 + tags} or "
-                "more"
+                f"--max-source {limit} leaves no room for a piece and the end symbol: give "
+                f"{2 + tags} or more"
             )
         if isinstance(engine, Search):
             engine = Engine(self.convert("float32"), engine, self.vocabulary.guide)
         codec = TextCodec(
             Tokenizers(self.source, self.target),
-            # A text that positions or attention cannot cover is cut like any other too long one.
+            # Texts longer than the positions or the attention can handle are cut as well.
             min(limit, self._max_source or limit) - tags,
             self.model.max_length,
             space_between(self.config["data"]["target"]),
@@ -242,29 +246,28 @@ class Translator:
         max_source: int | None = None,
         max_unanswered: int = MAX_UNANSWERED,
     ) -> Iterator[Result]:
-        """The result of each text, in order.
+        """Translate any number of texts in constant memory, and yield their results in order.
 
-        Translates any number of texts in constant memory: an engine reads ahead as far as it needs
-        for batches of similar lengths. No translation depends on which texts share its batch.
-        Warnings tell the problems of the results, too.
+        The engine reads ahead as far as it needs to form batches of similar lengths. A translation
+        does not depend on the other texts in its batch. Problems are in the results, and are also
+        issued as warnings.
 
         Args:
-            texts: read as they are needed, from an open file for example: line endings are not part
-                of a text. A `TranslationRequest` says what its translation must be like.
-            engine: from `engine` above; a search means an engine in this process with default
-                options.
-            prefixes: what the translations of strings must begin with: one for all, or one for each
+            texts: texts, read as needed, for example from an open file: line endings are ignored. A
+                `TranslationRequest` can set requirements for its translation.
+            engine: result of `engine`, or a search to run in this process with default options.
+            prefixes: text that the translations of strings begin with: one for all, or one for each
                 text.
-            rules: what all translations must be like.
-            max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
-                = as in training.
-            max_unanswered: maximum texts that are read before the first is answered.
+            rules: rules that all translations must obey.
+            max_source: number of pieces (including eos) above which a text is translated in parts;
+                None = the limit in training.
+            max_unanswered: maximum number of texts to read before the first result.
 
-        Raises: ConfigError for a text that can never be translated, such as one with a prefix that
-            the model cannot write.
+        Raises: ConfigError if a text can never be translated, for example because the model cannot
+            write its prefix.
         """
         if isinstance(texts, str):
-            raise TypeError("texts should be a list, and this is one string: give [text]")
+            raise TypeError("texts should be a list of strings, not one string: give [text]")
         if isinstance(prefixes, str):
             pairs = zip(texts, repeat(prefixes), strict=False)
         else:
@@ -284,15 +287,15 @@ class Translator:
         count: int = 5,
         engine: SentenceEngine | Search | None = None,
     ) -> list[Translation]:
-        """The best ways to go on after the beginning of a translation that differ in their next
-        piece, each to its end; best first.
+        """The best translations that begin alike and differ in the next piece, best first.
 
         Args:
-            beginning: text that they begin with; its last word may go on unless a space follows.
+            beginning: text that they begin with; unless it ends in a space, its last word may
+                continue.
             count: maximum number of translations.
             engine: engine that completes them, as in `stream`; None = the configured search.
 
-        Raises: ConfigError for a text of several parts, or none, and as `stream`.
+        Raises: ConfigError if the text is blank or too long for one part, and as `stream`.
         """
         request = TranslationRequest(text, beginning, alternatives=count)
         for _ in self.text_engine(engine or self.search()).translate([request]):
@@ -301,13 +304,12 @@ class Translator:
         return request.result.translations
 
     def align(self, source: str, target: str | None = None, *, units: Units = "words") -> Alignment:
-        """The alignment of `source` with `target`, by default its translation.
-
-        One pass over the given pair: the weights are those of teacher forcing.
+        """The alignment of a source with a target text, computed in one pass (teacher forcing).
 
         Args:
-            units: `words` between spaces, or `tokens`, where each mark is one for itself (in a
-                language that puts no spaces, both are pieces); or `subwords`, the tokenizer's
+            target: text to align with; None = the model's translation of `source`.
+            units: `words` between spaces; `tokens`, where each punctuation mark is a separate unit;
+                or `subwords`, the tokenizer's pieces. A language written without spaces always uses
                 pieces.
 
         Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
@@ -326,10 +328,11 @@ class Translator:
     def alignments(
         self, pairs: Iterable[tuple[str, str]], *, units: Units = "words"
     ) -> Iterator[Alignment | None]:
-        """The alignments of any number of sources and targets, in order, in constant memory.
+        """Align any number of sources and targets in constant memory, and yield the alignments in
+        order.
 
-        None for a pair that cannot be aligned (empty, or longer than any in training), with a
-        warning that says which and why.
+        If a pair cannot be aligned (empty, or longer than any in training), its alignment is None,
+        and a warning says which pair it is, and why.
 
         Raises: ConfigError if the model's cross-attention has no weights.
         """
@@ -348,13 +351,14 @@ class Translator:
                     yield None
 
     def find_choice(self, path: str | Path) -> Choice | None:
-        """The weights that link words: chosen, trained to align, or the sharpest; None if the model
-        has none.
+        """The best known choice of attention weights for linking words, or None if the model has no
+        weights: the choice saved with the model, else the head trained to align, else the sharpest
+        head.
 
         Args:
-            path: checkpoint, or folder of a run; the choice is kept beside it.
+            path: checkpoint, or folder of a run; a saved choice is in a file beside it.
 
-        Raises: DataError if it is damaged.
+        Raises: DataError if the saved choice is damaged.
         """
         try:
             alignment = self.align("a", "a")
@@ -365,15 +369,18 @@ class Translator:
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
         """The probability of each target as the translation of its source, in order.
 
-        Raises: ValueError if there are more of one than of the other.
+        Raises: ValueError if the numbers of sources and targets differ.
         """
         return list(self.scores(zip(sources, targets, strict=True)))
 
     def scores(
         self, pairs: Iterable[tuple[str, str]], *, look_ahead: int = 2000
     ) -> Iterator[TranslationScore]:
-        """`score` for any number of sources and targets, read as they are needed, in constant
-        memory: `look_ahead` at a time, in batches of similar lengths.
+        """Like `score`, but for any number of pairs in constant memory.
+
+        Args:
+            pairs: sources and targets, read as needed.
+            look_ahead: number of pairs read at a time, to form batches of similar lengths.
         """
         for window in self._pairs(pairs, look_ahead):
             logps = iter(
@@ -395,8 +402,8 @@ class Translator:
     def _check_weights(self) -> None:
         if isinstance(self.model, Ensemble):
             raise ConfigError(
-                "each model of an ensemble looks at the source in its own way: align with one of "
-                "them, by Translator.load(PATH)"
+                "the models of an ensemble have different attention weights: align with one of the "
+                "models, Translator.load(PATH)"
             )
         cross = self.config["attention"]["cross"]["name"]
         mechanism = ATTENTION.find(cross)
@@ -407,12 +414,12 @@ class Translator:
             )
 
     def _alignment(self, pair: Pair, weights: Tensor, units: Units) -> Alignment:
-        """The weights between pieces, as weights between the units of both texts."""
+        """Convert weights between pieces into an alignment between the units of both texts."""
         spans = self.source.spans(pair.source), self.target.spans(pair.target)
         source = self._units(pair.source, spans[0], "source", units)
         target = self._units(pair.target, spans[1], "target", units)
         of_text = weights[..., len(self.source.prefix) :]  # without the tag
-        # Row t is the step that wrote piece t, row t + 1 the one that read it. The last is dropped.
+        # Row t is the step that wrote piece t, row t + 1 the step that read it. The last is eos.
         readings = torch.stack([of_text.roll(-shift, -2) for shift in SHIFTS])
         return Alignment(source, target, word_weights(readings, spans, (source, target)))
 
@@ -427,9 +434,9 @@ class Translator:
 
 
 def find_device(name: str) -> torch.device:
-    """The device of that name; `auto` is a GPU if there is one.
+    """The device with this name; `auto` is a GPU if there is one.
 
-    Raises: ConfigError if torch does not know it or cannot use it here.
+    Raises: ConfigError if torch does not know the device or cannot use it here.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""All readings, layers and heads at once, against each alone."""
+"""Ranking all readings, layers and heads at once agrees with scoring each alone."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def alignment(source: int, target: int) -> Alignment:
 
 
 def links(source: int, target: int) -> Links:
-    """Random ones, some beyond the words."""
+    """Random links, some beyond the last word."""
     every = {(i, j) for i in range(source + 1) for j in range(target + 1)}
     sure = {link for link in every if torch.rand(()) < 0.3}
     return Links(sure, sure | {link for link in every if torch.rand(()) < 0.2})
@@ -66,7 +66,7 @@ def test_the_reading_that_agrees_with_the_links_comes_first() -> None:
     assert candidates.rank()[0].counts == (8, 8, 8, 8)
 
 
-def test_a_word_that_looks_nowhere_in_particular_has_no_link_where_that_is_better() -> None:
+def test_a_threshold_against_unfocused_words_is_chosen_where_that_is_better() -> None:
     given = Alignment(words("a b c"), words("x y"), torch.zeros(2, 1, 1, 2, 4))
     given.weights[:, 0, 0, 0] = torch.tensor([0.0, 0.9, 0.1, 0.0])
     given.weights[:, 0, 0, 1] = torch.tensor([0.45, 0.3, 0.25, 0.0])

@@ -1,4 +1,4 @@
-"""The choice of weights: guessed, described, read, and kept beside its checkpoint."""
+"""The choice of layer and head: guessed, described, and saved beside the checkpoint."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def test_the_layer_of_several_alignments_is_the_sharpest_on_average() -> None:
     assert guess_choice([ALIGNMENT, other, other]).layer == 0
 
 
-def test_a_layer_or_head_that_does_not_exist_is_named_as_a_user_counts() -> None:
+def test_a_layer_or_head_that_does_not_exist_is_named_counting_from_one() -> None:
     for layer, head, what in ((-1, None, "layer 0"), (2, None, "layer 3"), (1, -1, "head 0")):
         with pytest.raises(ConfigError, match=f"{what} does not exist: there are 1 ... "):
             check_choice(Choice(0, layer, head), 2, 4)
@@ -53,7 +53,7 @@ def test_a_layer_or_head_that_does_not_exist_is_named_as_a_user_counts() -> None
     check_choice(Choice(1, 1, 3), 2, 4)
 
 
-def test_a_choice_is_said_in_words_as_a_user_counts() -> None:
+def test_a_choice_is_described_counting_from_one() -> None:
     assert describe_choice(Choice(0, 0, None), 2, 4) == "decoder layer 1 of 2, all heads"
     assert (
         describe_choice(Choice(1, 1, 2), 2, 4)
@@ -65,7 +65,7 @@ def test_a_choice_is_said_in_words_as_a_user_counts() -> None:
     assert apart == "decoder layer 1 of 2, each of 4 heads"
 
 
-def test_a_map_is_of_a_reading_and_of_one_head_or_of_the_mean() -> None:
+def test_a_map_shows_one_head_or_the_mean_of_all() -> None:
     assert ALIGNMENT.map(Choice(0, 0, 1)).tolist() == FIRST[1]
     assert ALIGNMENT.map(Choice(1, 1, 1)).tolist() == FIRST[1]
     assert ALIGNMENT.map(Choice(0, 0, None)).tolist() == [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]
@@ -93,7 +93,7 @@ def test_a_choice_is_loaded_as_it_was_saved(checkpoint: Path, choice: Choice) ->
     assert {p.name for p in checkpoint.parent.iterdir()} == {"best.ckpt", path.name}
 
 
-def test_the_file_says_what_one_would_type(checkpoint: Path) -> None:
+def test_the_file_counts_layers_and_heads_as_the_options_do(checkpoint: Path) -> None:
     entry = json.loads(save_choice(checkpoint, Choice(1, 1, 3, 0.5), aer=0.25).read_text())
     assert entry == {
         "checkpoint": "best.ckpt",
@@ -110,7 +110,7 @@ def test_the_file_says_what_one_would_type(checkpoint: Path) -> None:
 def test_the_choice_for_other_weights_is_not_used(checkpoint: Path) -> None:
     save_choice(checkpoint, Choice(0, 1, None))
     checkpoint.write_bytes(b"weights after more training")
-    with pytest.warns(UserWarning, match=r"not used: .* other weights .* --choose"):
+    with pytest.warns(UserWarning, match=r"not used, .* other weights .* --choose"):
         assert load_choice(checkpoint) is None
 
 
@@ -126,7 +126,7 @@ def test_a_damaged_choice_is_refused_by_name(checkpoint: Path, damage: str) -> N
 
 @pytest.mark.parametrize("key", ["shift", "layer", "heads", "threshold", "near"])
 @pytest.mark.parametrize("value", [None, "all", "mean", True, -1, 1.5])
-def test_a_choice_of_what_cannot_be_is_refused(checkpoint: Path, key: str, value: object) -> None:
+def test_an_impossible_choice_is_refused(checkpoint: Path, key: str, value: object) -> None:
     if (key, value) == ("heads", "mean"):
         return
     path = save_choice(checkpoint, Choice(0, 1, 1))

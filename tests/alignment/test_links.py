@@ -28,7 +28,7 @@ def tensor(*rows):
     return torch.tensor(rows, dtype=torch.float32)
 
 
-def test_words_stand_between_white_space_and_know_their_place():
+def test_words_are_split_at_white_space_and_have_positions():
     assert words(" Ein  Hund\tläuft.\n") == [("Ein", 1, 4), ("Hund", 6, 10), ("läuft.", 11, 17)]
     assert words("") == words(" \n") == []
     assert [w.text for w in words("40\u00a0km weit")] == ["40\u00a0km", "weit"]
@@ -61,7 +61,7 @@ def test_each_target_word_is_linked_to_its_strongest_source_word():
         extract_links(torch.ones(2, 3, 3))
 
 
-def test_a_target_word_that_looks_nowhere_in_particular_has_no_link_if_asked():
+def test_a_threshold_drops_the_links_of_unfocused_words():
     # Of what is not on the end, the largest are 0.4 of 0.8 and 0.3 of 0.8.
     weights = tensor([0.4, 0.2, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2])
     assert extract_links(weights, threshold=0.375) == {(0, 0), (1, 1)}
@@ -69,7 +69,7 @@ def test_a_target_word_that_looks_nowhere_in_particular_has_no_link_if_asked():
     assert extract_links(weights, threshold=0.6) == set()
 
 
-def test_words_looked_at_nearly_as_much_are_linked_too_if_that_is_asked() -> None:
+def test_near_also_links_words_with_almost_the_largest_weight() -> None:
     weights = torch.tensor([[0.4, 0.2, 0.3, 0.1], [0.25, 0.25, 0.1, 0.4], [0.5, 0.0, 0.0, 0.5]])
     assert extract_links(weights) == {(0, 0), (0, 2)}
     assert extract_links(weights, near=0.7) == {(0, 0), (2, 0), (0, 2)}
@@ -82,7 +82,7 @@ def test_words_looked_at_nearly_as_much_are_linked_too_if_that_is_asked() -> Non
 
 
 @given(link_sets, link_sets)
-def test_what_is_formatted_is_parsed_back(sure, possible):
+def test_parsing_reverses_formatting(sure, possible):
     assert parse_links(format_links(sure, possible)) == Links(sure, sure | possible)
 
 
@@ -201,7 +201,9 @@ def check(*lines: str) -> None:
         (("0-0", "", "", ""), r"reference\.align has 4 lines of links for 3 pairs of a and b"),
     ],
 )
-def test_what_does_not_fit_is_named_by_file_and_line(lines: tuple[str, ...], message: str) -> None:
+def test_links_beyond_the_text_are_named_by_file_and_line(
+    lines: tuple[str, ...], message: str
+) -> None:
     check("0-0 1-2", "", "3p0")  # up to the last word of both sides
     with pytest.raises(DataError, match=message):
         check(*lines)

@@ -85,7 +85,7 @@ def test_every_heuristic_is_that_of_the_paper(heuristic: str, forward: set, reve
 
 
 @given(link_sets, link_sets)
-def test_each_heuristic_holds_the_one_before_it(forward: set, reverse: set) -> None:
+def test_each_heuristic_contains_the_previous_one(forward: set, reverse: set) -> None:
     by = {name: symmetrize(forward, reverse, name) for name in HEURISTICS}
     assert by["intersection"] <= by["grow-diag"] <= by["grow-diag-final-and"]
     assert by["grow-diag"] <= by["grow-diag-final"] <= by["union"]
@@ -93,6 +93,6 @@ def test_each_heuristic_holds_the_one_before_it(forward: set, reverse: set) -> N
     assert all(symmetrize(forward, forward, name) == forward for name in HEURISTICS)
 
 
-def test_another_heuristic_is_refused() -> None:
+def test_an_unknown_heuristic_is_refused() -> None:
     with pytest.raises(ValueError, match="'grow' is not a heuristic: intersection, union"):
         symmetrize(set(), set(), "grow")

@@ -1,4 +1,4 @@
-"""Every attention that a command line can put somewhere: read from conf/attn, not listed here.
+"""Every attention that a command line can choose: read from conf/attn, not listed here.
 
 A mechanism added to the zoo (a file, a line in the table, a preset) is in these lists at once.
 """
@@ -29,7 +29,7 @@ from seq2seq.testing.subject import SIZES as SIZES
 from seq2seq.testing.subject import lengths_of as lengths_of
 from seq2seq.testing.subject import randn as randn
 
-# Of the softmax family: shared keys, a hidden layer, a bias of keys.
+# Presets of the softmax family with shared keys, a hidden layer, and a bias of keys.
 WITH_POSITIONS = ("gqa", "additive", "gaussian")
 
 
@@ -51,9 +51,9 @@ class Case(NamedTuple):
 
     @property
     def is_rare(self) -> bool:
-        """Are two things not as the preset in a Transformer has them? Or does it compute what
-        another case does? So it is in the second RNN, with ALiBi, whose biases are added as T5's
-        are, and where the positions are those of another preset of the softmax family.
+        """True if two things differ from the preset in a Transformer, or if another case computes
+        the same: in the second RNN, with ALiBi (whose biases are added as T5's are), and with
+        positions that another preset of the softmax family already tests.
         """
         in_rnn = self.model != "transformer"
         changes = (in_rnn, self.position != "none", self.kernel != "auto", self.variant != "")
@@ -67,7 +67,7 @@ class Case(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The node of the configuration that stands in this role."""
+        """The options of the mechanism in this role."""
         options = without_elsewhere(small(self.model, f"attn={self.preset}")["attn"])
         if "kernel" in options:
             options["kernel"] = self.kernel
@@ -94,7 +94,7 @@ def kernels(case: Case) -> list[str]:
 
 
 def choices(mechanism: type[Attention[Any]]) -> dict[str, list[str]]:
-    """The options that are one of a few words, and these words."""
+    """The options with a few allowed words, and those words."""
     by_option = {}
     for option, parameter in options_of(mechanism).items():
         alternatives = (parameter.annotation, *get_args(parameter.annotation))
@@ -126,7 +126,7 @@ def positions(case: Case) -> list[str]:
 
 
 def sort_cases() -> tuple[list[Case], list[Case], list[Case]]:
-    """Cases that can be built, that a position or a kernel forbids, and that the role forbids."""
+    """Cases that can be built, that a position or kernel rules out, and that the role rules out."""
     built, refused, role_refusals = [], [], []
     for model in SMALL:
         for preset in presets("attn"):
@@ -161,7 +161,7 @@ def every(*conditions: Condition) -> Callable[[Test], Test]:
 
 
 def by_default_kernel(case: Case) -> bool:
-    """For sentences about what lies around the kernel."""
+    """True for the first kernel, which suffices to test what lies around kernels."""
     return case.kernel == kernels(case)[0]
 
 

@@ -1,4 +1,4 @@
-"""What is particular to context attention: against loops over queries and keys."""
+"""Context attention, compared with loops over queries and keys."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ class Given:
         return real and (self.role is not Role.DECODER or j <= t)
 
     def mean(self, n: int, j: int, groups: Tensor | None = None) -> Tensor:
-        """Over what token j of row n may know of its group, or of its row."""
+        """Mean of the tokens of its group, or of its row, that token j of row n may see."""
         members = [
             self.attended[n, t]
             for t in range(self.attended.shape[1])
@@ -62,7 +62,7 @@ class Given:
 
 
 def keys_of(attention: Any, given: Given, n: int, j: int, groups: Tensor | None) -> Tensor:
-    """K~_j, by the formulas as they are printed: (G, D)."""
+    """The changed key K~_j (G, D), by the printed formulas."""
     k, x = attention.k.weight @ given.attended[n, j], given.attended[n, j]
     if isinstance(attention, HierarchicalContext):
         means = [x, given.mean(n, j), given.mean(n, j)]
@@ -89,11 +89,11 @@ def gated(change: ContextGate, x: Tensor, mean: Tensor) -> Tensor:
 
 
 def query_of(attention: Any, given: Given, n: int, t: int) -> Tensor:
-    """(H, D), before what dynamic context does."""
+    """The query (H, D) before dynamic context changes it."""
     q = attention.q.weight @ given.x[n, t]
     change = getattr(attention, "of_queries", None)
     if change is not None:
-        # The decoder's query knows its prefix; elsewhere all that is attended to is known.
+        # A query of the decoder knows its prefix; others know everything they attend to.
         mean = given.mean(n, t if given.role is Role.DECODER else 0)
         q = (
             gated(change, q, mean)
@@ -139,7 +139,9 @@ CASES = [
     "name, options, grouped",
     [*((*case, False) for case in CASES), ("hierarchical_context", {}, True)],
 )
-def test_it_is_its_formula(name: str, options: Any, grouped: bool, role: Role) -> None:
+def test_context_attention_follows_its_formula(
+    name: str, options: Any, grouped: bool, role: Role
+) -> None:
     attention, given = built(name, role, **options), Given(role)
     groups = given.groups if grouped else None
     expected, weights = by_loops(attention, given, groups)
@@ -159,7 +161,9 @@ def test_it_is_its_formula(name: str, options: Any, grouped: bool, role: Role) -
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("name, options", [case for case in CASES if case[1] != {"form": "gated"}])
-def test_it_starts_as_multi_head_attention_and_learns(name: str, options: Any, role: Role) -> None:
+def test_context_attention_starts_as_multi_head_attention_and_learns(
+    name: str, options: Any, role: Role
+) -> None:
     attention, given = fresh(name, role, **options), Given(role)
     plain = MultiHead(Place(role, DIM, DIM), num_heads=H, num_kv_heads=G).double()
     state = attention.state_dict()
@@ -180,7 +184,7 @@ def test_a_gate_starts_half_open_and_learns() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_one_paragraph_alone_is_global_context(role: Role) -> None:
+def test_a_single_paragraph_equals_global_context(role: Role) -> None:
     levels, one = built("hierarchical_context", role), built("global_context", role)
     state = levels.state_dict()
     for level in ("word", "sentence"):
@@ -195,7 +199,7 @@ def test_one_paragraph_alone_is_global_context(role: Role) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_unknown_groups_are_a_token_and_twice_the_row(role: Role) -> None:
+def test_without_groups_a_word_is_a_token_and_larger_groups_are_the_row(role: Role) -> None:
     attention, given = built("hierarchical_context", role), Given(role)
     said = torch.zeros(3, 7, 3, dtype=torch.long)
     said[..., 0] = torch.arange(7)
@@ -217,15 +221,15 @@ def test_groups_of_padding_change_nothing() -> None:
     assert_equal(attention(given.x, given.source, given.mask, groups=other).out, expected)
 
 
-def test_more_levels_than_there_are_are_refused() -> None:
+def test_too_many_levels_of_groups_are_refused() -> None:
     attention, given = built("hierarchical_context", Role.ENCODER), Given(Role.ENCODER)
     with pytest.raises(ValueError, match="groups have 4 levels; there are 3: word, sentence"):
         attention(given.x, groups=torch.zeros(3, 7, 4, dtype=torch.long))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_keys_are_turned_after_they_are_changed(name: str) -> None:
-    # Rotations by position 0 only: what is left is attention without positions.
+def test_keys_are_rotated_after_context_has_changed_them(name: str) -> None:
+    # With one position for all tokens, attention equals attention without positions.
     rope = build_attention(
         {"name": name, "num_heads": H},
         Place(Role.DECODER, DIM, DIM, position_scheme("rope")),
@@ -238,13 +242,13 @@ def test_keys_are_turned_after_they_are_changed(name: str) -> None:
     expected = plain(x).out
     for positions in (still, moved):
         out = rope.advance(x, rope.new_memory(), positions)
-        # Turned before, queries and keys of one position would not cancel their angles.
+        # If they were rotated first, the angles of queries and keys would not cancel.
         assert_equal(out, expected, 1e-7)
     assert not torch.allclose(rope(x).out, expected)
 
 
 @torch.no_grad()
-def test_a_decoder_remembers_a_sum_whatever_the_length() -> None:
+def test_a_decoder_remembers_one_sum_beside_its_tokens() -> None:
     for name, beside in (("global_context", DIM + 1), ("hierarchical_context", DIM + 1)):
         attention = built(name, Role.DECODER)
         for length in (3, 65):
@@ -256,7 +260,7 @@ def test_a_decoder_remembers_a_sum_whatever_the_length() -> None:
             assert memory.nbytes == tokens + 2 * beside * 8
 
 
-def test_sums_stay_wide_in_a_narrow_model() -> None:
+def test_sums_stay_float32_in_a_bfloat16_model() -> None:
     attention: Attention[Any] = built("global_context", Role.DECODER).bfloat16()
     memory = attention.new_memory()
     attention.advance(randn(2, 3, DIM).bfloat16(), memory, torch.arange(3))
@@ -264,7 +268,7 @@ def test_sums_stay_wide_in_a_narrow_model() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_memory_for_the_gradient_grows_as_the_length(name: str) -> None:
+def test_memory_for_the_gradient_grows_linearly_with_the_length(name: str) -> None:
     def held(size: int) -> int:
         attention = built(name, Role.DECODER).float()
         return sum(held_for_the_gradient(lambda: attention(torch.randn(1, size, DIM)).out))

@@ -1,11 +1,13 @@
-"""The contract of attention: sentences that hold for every mechanism, role, position and kernel.
+"""The contract of attention: checks that hold for every mechanism, role, position and kernel.
 
-The sentences are in `seq2seq.testing`, for the mechanisms of others too. What is tested here comes
-from conf/attn and the tables, see `cases`.
+The checks are in `seq2seq.testing`, where plug-ins can use them too. The mechanisms tested here
+come from conf/attn and the tables, see `cases`.
 """
 
 import pytest
-from cases import BUILT, Case, by_default_kernel
+import torch
+from cases import BUILT, Case, by_default_kernel, every, shows_weights
+from helpers.builders import assert_equal
 
 from seq2seq.testing import CONTRACT, Check, comparisons
 from seq2seq.testing.contract import (
@@ -18,9 +20,9 @@ from seq2seq.testing.contract import (
     check_precisions,
 )
 from seq2seq.testing.contract_of_memories import check_decoding, check_steps
-from seq2seq.testing.subject import Placed
+from seq2seq.testing.subject import Placed, make_inputs
 
-# They say something about each kernel; the others, about what lies around it.
+# Checks that depend on the kernel; the others test what lies around it.
 OF_KERNELS = {
     *(check_asking_for_weights, check_autocast, check_causality, check_decoding),
     *(check_only_padding, check_padding, check_precisions, check_steps),
@@ -28,7 +30,7 @@ OF_KERNELS = {
 
 
 def sentences() -> list[tuple[Check, Case]]:
-    """Every sentence with every case that it holds for."""
+    """Every check with every case that it applies to."""
     return [
         (check, case)
         for check, holds_for in CONTRACT.items()
@@ -61,16 +63,24 @@ def test_every_kernel_computes_the_same(group: list[Case]) -> None:
     check_kernels(group)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=str(case), marks=case.marks)
-        for case in BUILT
-        if by_default_kernel(case)
-    ],
-)
-def test_what_is_declared_or_accepted_has_an_effect(case: Case) -> None:
+@every(by_default_kernel)
+def test_every_declared_option_has_an_effect(case: Case) -> None:
     placed = Placed(case.mechanism, case.role, case.position, case.options)
     for check, subjects in comparisons(placed):
         if check is not check_kernels and len(subjects) > 1:
             check(subjects)
+
+
+# The second weights of dynamic_context follow from an answer that dropout has already changed.
+@every(
+    by_default_kernel,
+    shows_weights,
+    lambda case: "dropout" in case.options and case.preset != "dynamic_context",
+)
+def test_returned_weights_are_those_before_dropout(case: Case) -> None:
+    attention, (x, source, mask, real) = case.build().train(), make_inputs(case, 7)
+    expected = attention(x, source, mask, need_weights=True)
+    attention.dropout = 0.5
+    answer = attention(x, source, mask, need_weights=True)
+    assert not torch.allclose(answer.out[real], expected.out[real])
+    assert_equal(answer.weights, expected.weights)

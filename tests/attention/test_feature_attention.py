@@ -1,4 +1,4 @@
-"""Linear attention, Performer and efficient attention: what is particular to them as mechanisms."""
+"""Linear attention, Performer and efficient attention as mechanisms."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ HEADS, WIDTH = 4, DIM // 4
 
 @pytest.mark.parametrize("name", ["linear", "performer"])
 @torch.no_grad()
-def test_a_decoder_remembers_as_much_of_one_token_as_of_a_thousand(name: str) -> None:
+def test_a_decoders_memory_does_not_grow_with_its_text(name: str) -> None:
     attention = randomised(
         build_attention({"name": name, "num_heads": HEADS}, Place(Role.DECODER, DIM, DIM))
     )
@@ -32,7 +32,7 @@ def test_a_decoder_remembers_as_much_of_one_token_as_of_a_thousand(name: str) ->
 
 @pytest.mark.parametrize("name", NAMES)
 @torch.no_grad()
-def test_a_source_is_remembered_as_sums_and_shows_weights_of_the_rows_that_are_left(
+def test_a_source_is_remembered_as_sums_and_kept_rows_keep_their_weights(
     name: str,
 ) -> None:
     attention = randomised(
@@ -54,9 +54,7 @@ def test_a_source_is_remembered_as_sums_and_shows_weights_of_the_rows_that_are_l
 @pytest.mark.parametrize(
     "name, tolerance", [("linear", 1e-5), ("performer", 1e-9), ("efficient", 1e-9)]
 )
-def test_the_weights_are_the_answer_and_sum_to_one_but_for_the_guard(
-    name: str, tolerance: float
-) -> None:
+def test_weights_give_the_answer_and_nearly_sum_to_one(name: str, tolerance: float) -> None:
     attention = randomised(
         build_attention({"name": name, "num_heads": HEADS}, Place(Role.ENCODER, DIM, DIM))
     )
@@ -67,7 +65,7 @@ def test_the_weights_are_the_answer_and_sum_to_one_but_for_the_guard(
     assert_equal(weights.sum(-1), torch.ones_like(weights.sum(-1)), tolerance)
 
 
-def test_performer_turns_queries_and_keys_before_their_features() -> None:
+def test_performer_rotates_queries_and_keys_before_computing_features() -> None:
     place = Place(Role.ENCODER, DIM, DIM, Rotary(False, DIM))
     performer = randomised(build_attention({"name": "performer", "num_heads": HEADS}, place))
     x, positions = randn(1, 7, DIM), torch.arange(7)
@@ -81,7 +79,7 @@ def test_performer_turns_queries_and_keys_before_their_features() -> None:
     assert_equal(performer(x, need_weights=True).weights, expected)
 
 
-def test_performer_s_features_are_saved_and_those_of_two_models_differ() -> None:
+def test_the_random_features_of_a_performer_are_saved_and_differ_between_models() -> None:
     place = Place(Role.ENCODER, DIM, DIM)
     first, second = (
         build_attention({"name": "performer", "num_heads": HEADS}, place) for _ in "ab"

@@ -1,4 +1,4 @@
-"""Without gradients a few queries take another path: the answer is that of training."""
+"""Without gradients, a few queries take a faster path, with the answers of training."""
 
 import torch
 from cases import Case, by_default_kernel, every

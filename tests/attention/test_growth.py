@@ -1,4 +1,4 @@
-"""What claims to cost less than T x S never holds T x S elements, in training or in decoding."""
+"""Mechanisms that claim to cost less than T x S never hold T x S elements."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def test_no_tensor_has_an_element_for_every_query_and_key(case: Case) -> None:
         attention(x, source, mask).out.square().sum().backward()
     rows = x.shape[0]
     assert largest.elements < LENGTH * LENGTH
-    assert largest.elements >= rows * LENGTH * DIM  # it does see what is made
+    assert largest.elements >= rows * LENGTH * DIM  # the largest tensor was seen
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.role is Role.DECODER], ids=str)

@@ -1,4 +1,4 @@
-"""What is particular to multi-head latent attention."""
+"""Multi-head latent attention."""
 
 import math
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from cases import DIM, randn
-from helpers.builders import assert_equal, gradients, mask_of, position_scheme, randomised
+from helpers.builders import position_scheme, randomised
 from helpers.gradients import assert_same
 from torch import Tensor
 
@@ -33,7 +33,7 @@ def normalised(x: Tensor, gain: Tensor) -> Tensor:
 
 
 def turned(x: Tensor) -> Tensor:
-    """(T, Dr), each row by its place."""
+    """Rotate each row of (T, Dr) by its position."""
     return rotate(x[None, None], torch.arange(len(x)))[0, 0]
 
 
@@ -64,7 +64,9 @@ def slowly(attention: Latent, x: Tensor, source: Tensor, causal: bool) -> Tensor
     ("role", "position"),
     [(Role.ENCODER, "rope"), (Role.DECODER, "rope"), (Role.DECODER, "none"), (Role.CROSS, "none")],
 )
-def test_it_is_the_formula_of_the_paper(role: Role, position: str, query_dim: int | None) -> None:
+def test_latent_attention_follows_the_formula_of_the_paper(
+    role: Role, position: str, query_dim: int | None
+) -> None:
     cross = role is Role.CROSS
     attention = latent(role, position, 20 if cross else DIM, query_dim=query_dim, **WIDTHS)
     x = randn(2, 9, DIM).requires_grad_()
@@ -73,24 +75,6 @@ def test_it_is_the_formula_of_the_paper(role: Role, position: str, query_dim: in
     rows = [slowly(attention, a, b, role is Role.DECODER) for a, b in zip(x, source, strict=True)]
     expected = torch.stack(rows)
     assert_same(out, expected, x, source, *attention.parameters())
-
-
-@pytest.mark.parametrize("kernel", ["explicit", "fused"])
-@pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
-def test_absorbed_equals_expanded_with_gradients(
-    role: Role, position: str, kernel: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attention = latent(role, "none" if role is Role.CROSS else position, kernel=kernel, **WIDTHS)
-    x, source = randn(2, 7, DIM).requires_grad_(), randn(2, 7, DIM).requires_grad_()
-    mask = None if role is Role.DECODER else mask_of([7, 3], 7)
-    results = []
-    for absorbed in (True, False):
-        monkeypatch.setattr(module, "absorbing_is_cheaper", lambda *_, form=absorbed: form)
-        out = attention(x, source if role is Role.CROSS else None, mask).out
-        slopes = gradients(out.square().sum(), x, source, *attention.parameters())
-        results.append((out, *slopes))
-    assert_equal(*results)
 
 
 def test_a_whole_sequence_is_expanded_and_a_step_absorbed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,20 +121,7 @@ def test_a_latent_is_four_heads_wide_but_no_wider_than_the_source(
     assert attention.latent_dim == expected
 
 
-def test_scores_depend_on_the_distance_of_positions_only() -> None:
-    attention, x = latent(position="rope"), randn(1, 6, DIM)
-    outs = []
-    for start in (0, 5, 300):
-        memory = attention.new_memory()
-        outs.append(attention.advance(x, memory, torch.arange(start, start + 6)))
-    assert_equal(outs[1:], [outs[0]] * 2)
-    # ... and they do depend on it.
-    memory = attention.new_memory()
-    apart = attention.advance(x, memory, 2 * torch.arange(6))
-    assert (apart - outs[0]).abs().max() > 1e-3
-
-
-def test_only_the_rotary_part_is_turned() -> None:
+def test_only_the_rotary_part_is_rotated() -> None:
     attention, x = latent(position="rope"), randn(1, 6, DIM)
     near, far = (attention.remember(x, torch.arange(6) + start)["latent"] for start in (0, 9))
     still = attention.latent_dim
@@ -159,7 +130,7 @@ def test_only_the_rotary_part_is_turned() -> None:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_biases_stand_where_the_width_of_the_model_is_mapped_from_and_to(bias: bool) -> None:
+def test_only_projections_from_and_to_the_width_of_the_model_have_biases(bias: bool) -> None:
     names = {n for n, _ in latent(position="rope", bias=bias).named_parameters() if "bias" in n}
     inner = {f"{name}.bias" for name in ("q", "kv_down", "k_rope", "out")}
     assert names == (inner if bias else set())
@@ -212,7 +183,7 @@ def test_a_step_in_bfloat16_is_near_the_whole_in_float32(position: str) -> None:
         ("none", {"dropout": 1.0}, r"attn.dropout=1.0 should be in \[0, 1\)"),
     ],
 )
-def test_widths_that_cannot_be_are_refused_with_what_can(
+def test_impossible_widths_are_refused_with_a_possible_one(
     position: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -25,7 +25,7 @@ def build(role: Role = Role.CROSS, **options: Any) -> Linformer:
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("share", ["none", "heads", "key_value"])
-def test_the_layer_is_its_formula(share: str, bias: bool) -> None:
+def test_the_layer_follows_its_formula(share: str, bias: bool) -> None:
     layer, x, source = build(share=share, bias=bias), randn(2, 5, DIM), randn(2, 7, DIM)
     mask = mask_of([7, 4], 7)
 
@@ -52,14 +52,14 @@ def test_matrices_are_shared_as_the_option_says() -> None:
     }
 
 
-def test_a_fresh_layer_reads_the_tokens_of_a_short_sentence_themselves() -> None:
+def test_a_fresh_layer_keeps_the_tokens_of_a_short_sentence_unmixed() -> None:
     layer = Linformer(Place(Role.ENCODER, DIM, DIM), num_heads=H, rank=6, length=14).double()
     for S in (1, 4, 6):
         state = layer.memory_of(Encoded(x := randn(2, S, DIM))).state
         for name, project in (("k", layer.k), ("v", layer.v)):
             assert_equal(state[name][:, :, :S], split_heads(project(x), H))
             assert not state[name][:, :, S:].any()
-    # Of a longer one each slot holds the tokens whose position it has as a remainder.
+    # In a longer one, slot i holds the tokens at the positions i, i + rank, i + 2 rank, ...
     state = layer.memory_of(Encoded(x := randn(2, 14, DIM))).state
     v = split_heads(layer.v(x), H)
     assert_equal(state["v"][:, :, 1], v[:, :, 1] + v[:, :, 7] + v[:, :, 13])
@@ -72,12 +72,12 @@ def test_what_is_remembered_does_not_grow_with_the_source(role: Role) -> None:
     assert set(sizes.values()) == {2 * 2 * 3 * DIM * 8}  # rows, E k and F v, rank, heads, bytes
 
 
-def test_with_biases_padding_is_still_nothing() -> None:
+def test_padding_stays_invisible_with_biases() -> None:
     layer, source = build(bias=True), randn(2, 7, DIM)
     mask = mask_of([7, 0], 7)
     memory = layer.memory_of(Encoded(source, mask))
     assert not memory.state["k"][1].any() and not memory.state["v"][1].any()
-    # What the map of the output adds is all that is left.
+    # Only the bias of the output is left.
     out = layer(randn(2, 5, DIM), source, mask).out
     assert_equal(out[1], layer.out.bias.expand(5, DIM))
 
@@ -93,7 +93,8 @@ def test_a_sequence_as_long_as_the_matrices_is_read_and_a_longer_one_refused() -
     source = randn(2, 9, DIM).requires_grad_()
     (slope,) = gradients(layer(x, source).out.sum(), source)
     assert slope[:, -1].any()
-    with pytest.raises(ConfigError, match=r"source of 10 pieces .* than the 9 .* attn\.length=10"):
+    message = r"source of 10 pieces .* than attn\.length=9 .* attn\.length=10"
+    with pytest.raises(ConfigError, match=message):
         layer(x, randn(2, 10, DIM))
 
 
@@ -112,11 +113,11 @@ def test_a_model_knows_its_longest_source_and_may_write_more(typed: tuple[str, .
     assert (model.max_source, model.max_length) == (8, None)
     decode(model, source_batch(8, 3), Greedy(length_ratio=0, length_extra=20))
     assert model(source_batch(8), torch.randint(4, 11, (1, 20))).hidden.shape[1] == 20
-    with pytest.raises(ConfigError, match=r"source of 20 pieces is longer than the 8 "):
+    with pytest.raises(ConfigError, match=r"source of 20 pieces is longer than attn\.length=8 "):
         decode(model, source_batch(20), Greedy())
 
 
-def test_the_nearest_of_all_limits_is_that_of_the_source() -> None:
+def test_the_smallest_limit_is_that_of_the_source() -> None:
     learned = "position=learned", "position.length=6"
     assert small_model("transformer", *learned).max_source == 6
     both = small_model(*WITH_LIMIT[0], *learned)

@@ -1,4 +1,4 @@
-"""What is particular to Longformer: global tokens, their projections, and what a decoder keeps."""
+"""Longformer: global tokens, their projections, and the memory of a decoder."""
 
 import pytest
 import torch
@@ -79,7 +79,7 @@ def test_a_global_token_of_the_encoder_sees_all_and_is_seen_by_all() -> None:
 
 @pytest.mark.parametrize("num_global", [0, 1, 5])
 @torch.no_grad()
-def test_a_ring_and_the_global_tokens_decode_like_the_whole_in_any_pieces(num_global: int) -> None:
+def test_decoding_in_any_pieces_equals_the_whole_sequence(num_global: int) -> None:
     place = DECODER._replace(position=position_scheme("t5", causal=True))
     attention = randomised(Longformer(place, num_heads=HEADS, window=3, num_global=num_global))
     x = randn(2, 80, DIM)
@@ -91,7 +91,7 @@ def test_a_ring_and_the_global_tokens_decode_like_the_whole_in_any_pieces(num_gl
         assert memory.nbytes == 2 * 2 * DIM * 8 * (3 + num_global)
 
 
-def test_what_a_global_query_learns_changes_no_other() -> None:
+def test_projections_of_global_queries_change_no_other_answer() -> None:
     attention = randomised(Longformer(ENCODER, num_heads=HEADS, window=1, num_global=1))
     x = randn(1, 9, DIM)
     before = attention(x).out

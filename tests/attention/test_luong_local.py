@@ -1,4 +1,4 @@
-"""Local attention as a layer: where its windows stand, in every row and under beams."""
+"""Local attention as a layer: the places of its windows, in every row and for beams."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def test_a_word_far_after_the_source_reads_nothing() -> None:
     assert not layer.attend(x, memory, torch.tensor([4])).out.any()
 
 
-def test_rows_may_stand_at_different_positions() -> None:
+def test_rows_may_be_at_different_positions() -> None:
     layer, x, source = local(LocalMonotonic, radius=1), randn(2, 2, DIM), randn(2, 7, DIM)
     memory, positions = layer.memory_of(Encoded(source)), torch.tensor([[0, 4], [6, 2]])
     out, weights = layer.attend(x, memory, positions, need_weights=True)
@@ -61,7 +61,7 @@ def test_rows_may_stand_at_different_positions() -> None:
 
 
 @pytest.mark.parametrize("kind", [LocalMonotonic, LocalPredictive])
-def test_beams_at_different_positions_are_queries(kind: Any) -> None:
+def test_beams_at_different_positions_are_separate_queries(kind: Any) -> None:
     layer, K = local(kind, radius=1), 3
     source, mask, x = randn(2, 7, DIM), mask_of([7, 4], 7), randn(2 * K, 2, DIM)
     positions = torch.tensor([[0, 1], [3, 4], [2, 3], [1, 2], [2, 3], [5, 6]])
@@ -95,7 +95,7 @@ def test_a_predicted_centre_is_read_from_the_query_of_its_head() -> None:
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_a_window_wider_than_the_source_is_attention_itself(score: str) -> None:
+def test_a_window_wider_than_the_source_is_plain_attention(score: str) -> None:
     layer = local(LocalMonotonic, radius=20, score=score, bias=True)
     whole = MultiHead(CROSS, num_heads=H, num_kv_heads=H, score=score, bias=True).double().eval()
     whole.load_state_dict(layer.state_dict())
@@ -111,17 +111,6 @@ def test_a_predicted_centre_depends_on_the_query_whatever_the_score(score: str) 
     assert layer.reads_queries
     (slope,) = gradients(layer(x, source).out.square().sum(), x)
     assert slope.abs().max() > 1e-9
-
-
-@pytest.mark.parametrize("kind", [LocalMonotonic, LocalPredictive])
-def test_dropout_acts_in_training_only(kind: Any) -> None:
-    layer, x, source = local(kind, dropout=0.5), randn(2, 5, DIM), randn(2, 7, DIM)
-    quiet = layer(x, source).out
-    assert torch.equal(layer(x, source).out, quiet)
-    layer.train()
-    loud = layer(x, source, need_weights=True)
-    assert not torch.allclose(loud.out, quiet)
-    assert_equal(loud.weights, layer(x, source, need_weights=True).weights)
 
 
 def test_in_a_recurrent_model_the_values_are_the_states() -> None:

@@ -1,4 +1,4 @@
-"""Memories against plain lists of what was put in."""
+"""Memories, compared with plain lists of what was put in."""
 
 import random
 
@@ -37,14 +37,14 @@ def test_a_dense_memory_reads_what_was_appended_through_any_forks() -> None:
 
 
 def stored(memory: DenseMemory) -> dict[str, Tensor]:
-    """What is remembered, as the C finds it: rows of the storage through an index."""
+    """What is remembered, as the native decoder reads it: rows of the storage, by an index."""
     kept = memory.kept
     rows = {name: x if kept is None else x[kept] for name, x in memory.storage.items()}
     return {name: x[:, :, : memory.length].transpose(1, 2) for name, x in rows.items()}
 
 
-def test_rows_that_left_stay_until_the_others_are_copied_anyway() -> None:
-    """Chains of keeps, between tokens that are written in place as the C writes them."""
+def test_removed_rows_stay_in_storage_until_the_others_are_copied() -> None:
+    """Rows are dropped while tokens are written in place, as the native decoder does."""
     for _ in range(20):
         memory, rows = DenseMemory(), 9
         expected = {name: x[:, :0] for name, x in streams(rows, 1).items()}
@@ -92,7 +92,7 @@ def test_a_whole_sequence_and_its_mask_lose_the_same_rows() -> None:
     assert memory.rows == 0 and memory.nbytes == 0
 
 
-def test_an_index_that_its_owner_writes_again_is_not_kept() -> None:
+def test_an_index_is_copied_so_that_its_owner_may_change_it() -> None:
     memory, given, parents = DenseMemory(), streams(2, 3), torch.tensor([1, 1])
     memory.append(given)
     memory.fork(parents)
@@ -106,21 +106,13 @@ def test_a_whole_sequence_is_not_copied() -> None:
     assert all(read[name].data_ptr() == given[name].data_ptr() for name in given)
 
 
-def test_appending_seldom_moves_what_is_there() -> None:
+def test_appending_rarely_moves_the_tokens() -> None:
     memory, places = DenseMemory(), set()
     for _ in range(1000):
         memory.append(streams(1, 1))
         places.add(memory.read()[0]["k"].data_ptr())
     # 32, 64, ... 1024: doubling
     assert len(places) <= 6
-
-
-def test_bytes_are_those_of_what_is_remembered_not_of_the_room_for_more() -> None:
-    memory = DenseMemory()
-    memory.append(streams(3, 7))
-    # three rows of seven tokens: two heads of width three and one of five, in float32
-    assert memory.nbytes == 3 * 7 * (2 * 3 + 5) * 4
-    assert StateMemory(sums=torch.zeros(3, 5), count=torch.zeros(3)).nbytes == 3 * 6 * 4
 
 
 def test_a_state_memory_moves_all_its_tensors_together() -> None:
@@ -146,14 +138,14 @@ def test_a_joint_memory_moves_its_tokens_and_its_state_together() -> None:
     assert_equal(memory.context.state["sums"], state[[2, 1]], 0)
 
 
-def test_rows_move_with_gradients_too() -> None:
+def test_tensors_with_gradients_can_be_forked() -> None:
     memory, new = DenseMemory(), streams(3, 2)
     memory.append({name: x.requires_grad_() for name, x in new.items()})
     memory.fork(torch.tensor([2, 0, 0]))
     assert_equal(memory.read()[0], {name: x[[2, 0, 0]] for name, x in new.items()}, 0)
 
 
-def test_what_was_given_whole_is_never_written_to() -> None:
+def test_a_given_sequence_is_never_written_to() -> None:
     given, mask = streams(3, 7), mask_of([7, 4, 2], 7)
     before = {name: x.clone() for name, x in given.items()}
     memory = DenseMemory.of(given, mask)

@@ -1,4 +1,4 @@
-"""Rows of different ages in one memory: each continues as if it were alone."""
+"""Rows of different ages in one memory each continue as if they were alone."""
 
 import pytest
 import torch
@@ -10,14 +10,14 @@ from seq2seq.attention.memory import DenseMemory, JointMemory
 
 
 def of_no_fixed_length(case: Case) -> bool:
-    """Can rows of different lengths stand beside each other without pages?"""
+    """True if one memory can hold rows of different lengths without pages."""
     memory = (case.build().new_memory if in_decoder(case) else lambda: None)()
     return case.mechanism.can_merge and not isinstance(memory, DenseMemory | JointMemory)
 
 
 @every(in_decoder, by_default_kernel, of_no_fixed_length)
 @torch.no_grad()
-def test_rows_of_different_ages_go_on_as_if_alone(case: Case) -> None:
+def test_rows_of_different_ages_continue_as_if_alone(case: Case) -> None:
     attention, total = case.build(), 50
     x, ages = randn(6, total, DIM), torch.tensor([0, 0, 3, 3, 37, 0])
 
@@ -58,7 +58,7 @@ def test_rows_of_one_age_stay_in_step(case: Case) -> None:
 
 
 @every(in_decoder, by_default_kernel, lambda case: not case.mechanism.can_merge)
-def test_windows_of_different_ages_do_not_join(case: Case) -> None:
+def test_memories_that_cannot_merge_say_so(case: Case) -> None:
     attention = case.build()
     with pytest.raises(ValueError, match="rows of one length"):
         attention.new_memory().merge(attention.new_memory(), 1, 1)
@@ -66,7 +66,7 @@ def test_windows_of_different_ages_do_not_join(case: Case) -> None:
 
 @every(in_cross, by_default_kernel)
 @torch.no_grad()
-def test_sources_join_or_say_why_not(case: Case) -> None:
+def test_sources_merge_or_say_why_not(case: Case) -> None:
     attention, lengths = case.build(), [7, 4, 9, 1]
     source, x = randn(4, 9, DIM), randn(4, 5, DIM)
     memory, other = (

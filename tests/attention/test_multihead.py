@@ -1,4 +1,4 @@
-"""What is particular to the softmax family."""
+"""Multi-head attention, the softmax family."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def linears(attention: MultiHead) -> list[nn.Linear]:
 
 
 @pytest.mark.parametrize("kernel", ["explicit", "fused", "flash"])
-def test_multi_head_attention_is_that_of_torch(kernel: Any) -> None:
+def test_multi_head_attention_equals_that_of_torch(kernel: Any) -> None:
     ours = multihead(num_kv_heads=4, bias=True, kernel=kernel, source_dim=20)
     torchs = nn.MultiheadAttention(DIM, 4, kdim=20, vdim=20, batch_first=True).double()
     q, k, v, out = linears(ours)
@@ -118,7 +118,7 @@ def test_bfloat16_is_near_float64(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["auto", "flash"])
-def test_flash_alone_keeps_no_weights_where_some_are_dropped(kernel: Any) -> None:
+def test_only_flash_stores_no_weights_under_dropout(kernel: Any) -> None:
     attention = multihead(Role.ENCODER, num_kv_heads=4, kernel=kernel, dropout=0.1).train()
     sizes = held_for_the_gradient(lambda: attention(randn(1, 100, DIM)))
     assert (max(sizes) < 4 * 100 * 100) == (kernel == "flash")
@@ -127,7 +127,7 @@ def test_flash_alone_keeps_no_weights_where_some_are_dropped(kernel: Any) -> Non
 @pytest.mark.parametrize("kernel", ["auto", "flash"])
 @pytest.mark.parametrize("score", ["additive", "concat"])
 @pytest.mark.parametrize("role", Role)
-def test_a_hidden_layer_in_tiles_trains_as_one_that_is_written_out(
+def test_a_hidden_layer_computed_in_tiles_trains_like_the_explicit_one(
     monkeypatch: pytest.MonkeyPatch, role: Role, score: Any, kernel: Any
 ) -> None:
     monkeypatch.setattr(flash, "FEW_ELEMENTS", 0)
@@ -149,7 +149,7 @@ def test_a_hidden_layer_in_tiles_trains_as_one_that_is_written_out(
     assert_equal(weights, written(*given, need_weights=True).weights)
 
 
-def test_rotations_make_an_answer_depend_on_distances_only() -> None:
+def test_with_rotations_an_answer_depends_on_distances_only() -> None:
     place = Place(Role.DECODER, DIM, DIM, position_scheme("rope"))
     attention = randomised(MultiHead(place, num_heads=4))
     x, outs = randn(2, 7, DIM), []
@@ -171,6 +171,9 @@ def test_rotations_make_an_answer_depend_on_distances_only() -> None:
             r"num_kv_heads=3 does not divide num_heads=4\. Choose one of 1, 2, 4",
         ),
         ({"num_kv_heads": 0}, r"num_kv_heads=0 does not divide num_heads=4"),
+        ({"num_kv_heads": 2, "project": False}, "num_kv_heads"),
+        ({"dropout": -0.1}, r"attn.dropout=-0.1 should be in \[0, 1\)"),
+        ({"dropout": 1.0}, r"attn.dropout=1.0 should be in \[0, 1\)"),
         ({"score": "dott"}, r"unknown score 'dott'; did you mean 'dot'\?"),
         ({"score": "additive", "kernel": "fused"}, r"score=additive.* Take kernel=auto"),
         (
@@ -179,7 +182,7 @@ def test_rotations_make_an_answer_depend_on_distances_only() -> None:
         ),
     ],
 )
-def test_options_that_cannot_be_are_refused_with_what_can(
+def test_impossible_options_are_refused_with_possible_ones(
     options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -192,21 +195,10 @@ def test_rotations_of_an_odd_head_width_are_refused() -> None:
         MultiHead(place, num_heads=4)
 
 
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5])
-def test_a_dropout_that_is_not_a_probability_is_refused(dropout: float) -> None:
-    with pytest.raises(ConfigError, match=r"attn.dropout=.* should be in \[0, 1\)"):
-        multihead(dropout=dropout)
-
-
-def test_groups_without_projections_are_refused_rather_than_ignored() -> None:
-    with pytest.raises(ConfigError, match="num_kv_heads"):
-        multihead(num_kv_heads=2, project=False)
-
-
 @pytest.mark.parametrize("preset", ["mha", "mqa", "gqa", "flash", "dot", "additive"])
 def test_a_mechanism_has_its_usual_name(preset: str) -> None:
     assert MultiHead.label(composed("model=transformer", f"attn={preset}")["attn"]) == preset
 
 
-def test_a_single_head_shares_nothing() -> None:
+def test_a_single_head_is_not_called_multi_query() -> None:
     assert MultiHead.label(composed("model=rnn", "attn=scaled_dot")["attn"]) != "mqa"

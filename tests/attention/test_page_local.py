@@ -1,4 +1,4 @@
-"""What is particular to page-local attention: absolute borders, and a ring of pages."""
+"""Page-local attention: absolute borders, and a ring of pages."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ from seq2seq.testing.contract_of_memories import advance
 ENCODER, DECODER = Place(Role.ENCODER, DIM, DIM), Place(Role.DECODER, DIM, DIM)
 
 
-def test_the_end_of_a_page_stays_whatever_comes_after_it() -> None:
+def test_tokens_beyond_the_radius_change_no_page() -> None:
     attention = randomised(PageLocal(ENCODER, num_heads=4, page=4, radius=1))
     x = randn(2, 14, DIM)
     longer = torch.cat((x, randn(2, 9, DIM)), dim=1)
@@ -50,7 +50,7 @@ def test_one_page_for_all_is_multi_head_attention(role: Role) -> None:
 
 @pytest.mark.parametrize("form", ["joint", "per_page", "mean"])
 @torch.no_grad()
-def test_a_ring_of_pages_decodes_like_the_whole_in_any_pieces(
+def test_decoding_in_any_pieces_equals_the_whole_sequence(
     form: Literal["joint", "per_page", "mean"],
 ) -> None:
     place = DECODER._replace(position=position_scheme("alibi", causal=True))

@@ -1,4 +1,4 @@
-"""Which mechanism supports which position scheme: one table, and no other answer."""
+"""The position schemes that each mechanism supports, in one table."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from seq2seq.models.layers.positions import POSITIONS
 SELF = (Role.ENCODER, Role.DECODER)
 
 # In self-attention. yes: supported; free: allowed, changes nothing; no: refused with the reason;
-# -: it never stands there.
+# -: it is not defined for self-attention.
 TABLE = """
     attn=                 rope  alibi  t5   transformer_xl
 
@@ -55,7 +55,7 @@ MATRIX = {mechanism: dict(zip(HEAD[1:], cells, strict=True)) for mechanism, *cel
 
 
 def cells(*wanted: str) -> pytest.MarkDecorator:
-    """Run the test for every cell that is one of these, of the presets that there are."""
+    """Run the test for every cell of the table that has one of these values."""
     parameters = [
         pytest.param(
             mechanism,
@@ -81,7 +81,7 @@ def test_every_scheme_that_acts_inside_attention_has_a_column() -> None:
 
 
 @cells("yes")
-def test_what_is_supported_changes_the_answer(mechanism: str, scheme: str) -> None:
+def test_a_supported_scheme_changes_the_answer(mechanism: str, scheme: str) -> None:
     cases, x = self_attentions(mechanism, scheme), randn(1, 9, DIM)
     assert cases
     for case in cases:
@@ -90,9 +90,7 @@ def test_what_is_supported_changes_the_answer(mechanism: str, scheme: str) -> No
 
 
 @cells("free")
-def test_what_is_allowed_and_has_nothing_to_act_on_changes_nothing(
-    mechanism: str, scheme: str
-) -> None:
+def test_a_scheme_without_anything_to_act_on_changes_nothing(mechanism: str, scheme: str) -> None:
     cases, x = self_attentions(mechanism, scheme), randn(1, 9, DIM)
     assert cases
     for case in cases:
@@ -100,7 +98,7 @@ def test_what_is_allowed_and_has_nothing_to_act_on_changes_nothing(
 
 
 @cells("no")
-def test_what_is_not_supported_is_refused_with_the_reason(mechanism: str, scheme: str) -> None:
+def test_an_unsupported_scheme_is_refused_with_the_reason(mechanism: str, scheme: str) -> None:
     cases = self_attentions(mechanism, scheme)
     assert cases
     for case in cases:
@@ -118,7 +116,7 @@ def test_what_is_not_supported_is_refused_with_the_reason(mechanism: str, scheme
 @pytest.mark.slow
 @cells("yes", "free", "no", "-")
 def test_a_model_is_refused_if_a_self_attention_is(mechanism: str, scheme: str) -> None:
-    # What stands `elsewhere` supports every scheme, and cross-attention skips it.
+    # The substitute (`elsewhere`) supports every scheme, and cross-attention skips it.
     config = model_config("transformer", f"attn={mechanism}", f"position={scheme}")
     if MATRIX[mechanism][scheme] == "no":
         with pytest.raises(ConfigError, match=f"position={scheme}"):
@@ -129,7 +127,7 @@ def test_a_model_is_refused_if_a_self_attention_is(mechanism: str, scheme: str) 
 
 @pytest.mark.slow
 @cells("no", "-")
-def test_a_mechanism_without_a_scheme_may_stand_in_cross_attention(
+def test_a_mechanism_without_a_scheme_may_be_used_in_cross_attention(
     mechanism: str, scheme: str
 ) -> None:
     if Role.CROSS in Case(mechanism, "transformer", Role.CROSS).mechanism.roles:
@@ -138,7 +136,7 @@ def test_a_mechanism_without_a_scheme_may_stand_in_cross_attention(
 
 
 @cells("-")
-def test_a_mechanism_without_a_verdict_is_for_cross_attention_alone(
+def test_mechanisms_without_a_verdict_are_for_cross_attention_only(
     mechanism: str, scheme: str
 ) -> None:
     assert not self_attentions(mechanism, scheme)
@@ -146,7 +144,7 @@ def test_a_mechanism_without_a_verdict_is_for_cross_attention_alone(
 
 @pytest.mark.parametrize("mechanism", ["mha", "mla"])
 @pytest.mark.parametrize("scheme", ["rope", "alibi"])
-def test_only_a_scheme_with_a_bias_measures_the_distance_of_every_key_from_every_query(
+def test_only_schemes_with_a_bias_compute_all_distances(
     mechanism: str, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = []

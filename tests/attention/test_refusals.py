@@ -1,4 +1,4 @@
-"""What can be runs as typed; what cannot is refused with its name, the reason and what to type."""
+"""Possible combinations run as typed; others are refused with the reason and what to type."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ def test_every_preset_can_be_built_in_every_role_that_its_class_declares(preset:
 @pytest.mark.parametrize("model", SMALL)
 @pytest.mark.parametrize("preset", presets("attn"))
 def test_every_preset_runs_as_typed_in_every_model(preset: str, model: str) -> None:
-    # Where the mechanism is not defined, its preset says what stands there (`elsewhere`).
+    # Where the mechanism is not defined, its preset names a substitute (`elsewhere`).
     check_model(model_config(model, f"attn={preset}"))
 
 
@@ -46,14 +46,14 @@ def test_a_wrong_role_is_refused_by_name(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", UNDEFINED, ids=str)
-def test_what_is_asked_for_explicitly_is_never_replaced(case: Case) -> None:
+def test_a_mechanism_chosen_for_a_role_is_never_replaced(case: Case) -> None:
     config = model_config(case.model, f"attn@{case.role}_attn={case.preset}")
     with pytest.raises(ConfigError, match=f"not defined for {case.role.description}"):
         check_model(config)
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_a_kernel_or_position_that_cannot_be_is_refused_with_what_to_take(case: Case) -> None:
+def test_an_impossible_kernel_or_position_is_refused_with_an_alternative(case: Case) -> None:
     with pytest.raises(ConfigError) as caught:
         case.build()
     message = str(caught.value)
@@ -75,7 +75,7 @@ def test_a_position_that_a_mechanism_does_not_support_is_refused(preset: str) ->
             build_attention(case.options, Place(role, DIM, DIM, Scheme(False, DIM)))
 
 
-def test_a_position_is_refused_with_the_mechanism_s_reason_and_those_that_support_it(
+def test_a_refused_position_gives_the_reason_and_mechanisms_that_support_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Blind(Fixed):

@@ -1,4 +1,4 @@
-"""The ring of the last tokens against a plain list of all that came."""
+"""The ring of the last tokens, compared with a plain list of all tokens."""
 
 import random
 
@@ -50,7 +50,7 @@ def test_a_ring_holds_the_last_and_the_first_tokens_through_any_forks() -> None:
             assert_reads(memory.read_first(), everything, 0, min(first, memory.length))
 
 
-def test_a_ring_takes_the_same_room_however_long_the_text() -> None:
+def test_a_ring_does_not_grow_with_the_text() -> None:
     memory = RingMemory(size=4, first=2)
     for tokens in (3, 100, 1):
         memory.append(streams(3, tokens))

@@ -1,4 +1,4 @@
-"""Which node of the configuration decides about which role."""
+"""The node of the configuration that decides each role."""
 
 import pytest
 from helpers.builders import composed
@@ -21,7 +21,7 @@ def test_a_role_without_a_node_takes_the_common_mechanism() -> None:
     assert chosen("attn=mqa") == {"encoder": common, "decoder": common, "cross": common}
 
 
-def test_where_a_mechanism_is_not_defined_its_preset_says_what_stands_there() -> None:
+def test_a_preset_names_a_substitute_for_roles_that_it_is_not_defined_for() -> None:
     elsewhere = ("multihead", "attn.elsewhere")
     assert chosen("attn=fixed") == {
         "encoder": elsewhere,
@@ -30,7 +30,7 @@ def test_where_a_mechanism_is_not_defined_its_preset_says_what_stands_there() ->
     }
 
 
-def test_a_node_with_a_name_stands_alone() -> None:
+def test_a_node_with_a_name_inherits_nothing() -> None:
     config = composed("attn=gqa", "attn@cross_attn=fixed")
     roles = resolve_roles(config, ALL)
     assert roles[Role.CROSS].node == "cross_attn"
@@ -38,7 +38,7 @@ def test_a_node_with_a_name_stands_alone() -> None:
     assert roles[Role.ENCODER].options == config["attn"]
 
 
-def test_a_node_without_a_name_overrides_what_the_role_would_have_had() -> None:
+def test_a_node_without_a_name_overrides_single_options() -> None:
     roles = resolve_roles(composed("attn=mqa", "+cross_attn.dropout=0.3"), ALL)
     assert roles[Role.CROSS].options == {**roles[Role.ENCODER].options, "dropout": 0.3}
     over_elsewhere = resolve_roles(composed("attn=fixed", "+encoder_attn.dropout=0.3"), ALL)

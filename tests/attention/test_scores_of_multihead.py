@@ -1,4 +1,4 @@
-"""Score modules: the two steps of each are its formula, and what it is at first."""
+"""Score modules: their two steps follow the formula, and how they start."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def formula(name: str, score: Score, q: Tensor, k: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
 @pytest.mark.parametrize("name", SCORES)
-def test_a_score_in_two_steps_is_its_formula(name: str, groups: int) -> None:
+def test_a_score_in_two_steps_follows_its_formula(name: str, groups: int) -> None:
     wide = name in ("general", "additive", "concat", "concat_linear")
     score, q = module(name, C if wide else D), randn(2, H, 3, D)
     k = randn(2, groups, 5, C if wide else D)
@@ -95,7 +95,7 @@ def test_a_hidden_layer_starts_uniform_and_learns_from_the_first_step(name: str)
     assert slope.any()
 
 
-def test_general_rotates_what_its_matrix_gives() -> None:
+def test_general_rotates_queries_after_its_matrix() -> None:
     place = Place(Role.ENCODER, DIM, DIM, position_scheme("rope"))
     attention = randomised(MultiHead(place, num_heads=H, num_kv_heads=H, score="general"))
     x, positions = randn(2, 6, DIM), torch.arange(6)
@@ -106,16 +106,6 @@ def test_general_rotates_what_its_matrix_gives() -> None:
     mapped = scores.project_per_head(q, attention.score.get_parameter("weight").transpose(1, 2))
     expected = (rotate(mapped, positions) @ rotate(k, positions).transpose(-2, -1)).softmax(-1)
     assert_equal(weights, expected)
-
-
-@pytest.mark.parametrize("name", SCORES)
-def test_scores_that_see_no_rotation_refuse_it_and_no_other(name: str) -> None:
-    place = Place(Role.ENCODER, DIM, DIM, position_scheme("rope"))
-    if name in ("additive", "concat", "concat_linear"):
-        with pytest.raises(ConfigError, match="Take position=sinusoidal"):
-            MultiHead(place, num_heads=4, score=name)
-    else:
-        MultiHead(place, num_heads=4, score=name)
 
 
 @pytest.mark.parametrize("name", SCORES)

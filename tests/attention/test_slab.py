@@ -1,4 +1,4 @@
-"""Hypotheses that share the tokens of their sentence, against separate rows."""
+"""Hypotheses that share the tokens of their sentence, compared with separate rows."""
 
 import random
 
@@ -30,8 +30,8 @@ def test_a_beam_reads_what_its_hypothesis_wrote_and_not_its_column() -> None:
     ]
 
 
-def test_entries_are_those_that_each_hypothesis_consists_of() -> None:
-    """Lists of what each hypothesis wrote, through forks, keeps and growth of the table."""
+def test_entries_list_the_tokens_of_each_hypothesis() -> None:
+    """Compare with lists of what each hypothesis wrote, through forks, keeps and growth."""
     draw = random.Random(0)
     for K in (2, 3, 5):
         B, table = 4, BeamTable(4, K, CPU)
@@ -48,7 +48,7 @@ def test_entries_are_those_that_each_hypothesis_consists_of() -> None:
             parents = [b * K + draw.randrange(K) for b in range(B) for _ in range(K)]
             if draw.random() < 0.5:
                 table.fork(torch.tensor(parents))
-            else:  # as the C does
+            else:  # as the native decoder does
                 entries, length = table.fork_view()
                 entries[:, :length] = entries[parents, :length]
             written = [written[parent] for parent in parents]
@@ -79,6 +79,6 @@ def test_tokens_are_written_once_and_do_not_move() -> None:
     assert memory.nbytes == 3 * 32 * 2 * 4 * 4
 
 
-def test_what_cannot_be_shared_stays_in_rows() -> None:
+def test_a_memory_that_cannot_be_shared_stays_in_rows() -> None:
     memory = DenseMemory()
     assert to_slabs(memory, BeamTable(2, 3, CPU)) is memory

@@ -1,4 +1,4 @@
-"""The recurrent unit in the decoder against a loop in NumPy, in every way a decoder runs."""
+"""The recurrent unit of the decoder, compared with a loop in NumPy."""
 
 import numpy as np
 import pytest
@@ -34,13 +34,13 @@ def assert_loop(out: torch.Tensor, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 31, 64, 65, 300])
-def test_a_whole_sequence_is_the_loop(length: int) -> None:
+def test_a_whole_sequence_equals_the_loop(length: int) -> None:
     attention, x = unit(), randn(2, length, DIM)
     assert_loop(attention(x).out, by_loop(attention, x))
 
 
 @torch.no_grad()
-def test_steps_forks_and_merges_are_the_loop() -> None:
+def test_steps_forks_and_merges_equal_the_loop() -> None:
     attention, x = unit(), randn(3, 40, DIM)
     expected = by_loop(attention, x)
     memory, late = attention.new_memory(), attention.new_memory()
@@ -68,7 +68,7 @@ def test_gradients_are_those_of_the_loop() -> None:
     assert_same(gated_means(x, gate, before), torch.stack(states, 1), x, gate, before)
 
 
-def test_gates_that_never_close_or_open_stay_finite() -> None:
+def test_saturated_gates_give_finite_gradients() -> None:
     x = torch.ones(1, 2000, 2).requires_grad_()
     gate = torch.tensor([200.0, -200.0]).expand(1, 2000, 2).clone().requires_grad_()
     states = gated_means(x, gate)
@@ -77,17 +77,12 @@ def test_gates_that_never_close_or_open_stay_finite() -> None:
         assert slope.isfinite().all()
 
 
-def test_sums_are_wide_in_bfloat16() -> None:
+def test_sums_of_bfloat16_are_float32() -> None:
     x, gate = torch.randn(1, 4096, 3).bfloat16(), (torch.randn(1, 4096, 3) + 4).bfloat16()
     wide = gated_means(x.double(), gate.double())
     narrow = gated_means(x, gate)
     assert narrow.dtype == torch.float32
     torch.testing.assert_close(narrow.double(), wide, rtol=0, atol=1e-4)
-
-
-def test_it_has_no_weights_to_show() -> None:
-    with pytest.raises(ValueError, match="'ssru' has no weights: the decoder's past"):
-        unit()(randn(1, 3, DIM), need_weights=True)
 
 
 @torch.no_grad()

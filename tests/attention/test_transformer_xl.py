@@ -1,4 +1,4 @@
-"""Relative positions that depend on the query, against the paper's formula term by term."""
+"""Relative positions that depend on the query, compared with the paper's formula."""
 
 import math
 
@@ -68,7 +68,7 @@ def test_weights_and_gradients_are_those_of_the_paper(role: Role, groups: int) -
     assert_same(weights[0], expected, *learnt, tolerance=1e-5)
 
 
-def test_what_is_far_depends_on_the_query_and_not_on_the_place() -> None:
+def test_weights_of_distances_depend_on_the_query_and_not_on_its_position() -> None:
     attention, _ = build(Role.ENCODER)
     with torch.no_grad():
         attention.k.weight.zero_()  # nothing but distances

@@ -1,4 +1,4 @@
-"""What is told where Triton is missing or too old."""
+"""The message where Triton is missing or too old."""
 
 import pytest
 
@@ -12,7 +12,9 @@ def test_a_new_triton_is_enough(found: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("found", ["3.6.0", "2.3.1", None])
-def test_an_old_one_or_none_is_told(found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_or_missing_triton_is_reported(
+    found: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def version(name: str) -> str:
         if found is None:
             raise launch.PackageNotFoundError(name)

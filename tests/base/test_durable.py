@@ -1,4 +1,4 @@
-"""A file is complete or unchanged."""
+"""A file is either completely written or left unchanged."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_is_written_takes_the_place_of_what_was_there_at_the_end(tmp_path: Path) -> None:
+def test_the_new_content_replaces_the_old_only_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "best.ckpt"
     file.write_bytes(b"before")
     with replacing(file) as opened:
@@ -29,7 +29,7 @@ def test_what_is_written_takes_the_place_of_what_was_there_at_the_end(tmp_path: 
     assert names(tmp_path) == ["best.ckpt"]
 
 
-def test_it_is_on_the_disk_before_it_gets_its_name(
+def test_a_file_is_synced_before_it_gets_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
@@ -41,14 +41,14 @@ def test_it_is_on_the_disk_before_it_gets_its_name(
     assert (tmp_path / "a").read_bytes() == "ä".encode()
 
 
-def test_what_cannot_be_written_has_the_name_that_was_given(tmp_path: Path) -> None:
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "a.txt"
     with pytest.raises(FileNotFoundError) as caught:
         write_text(path, "a")
     assert caught.value.filename == str(path)
 
 
-def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_content_and_no_other_file(tmp_path: Path) -> None:
     write_text(tmp_path / "a", "before")
     with pytest.raises(KeyError), replacing(tmp_path / "a") as file:
         file.write(b"half")
@@ -67,7 +67,7 @@ with replacing(Path(sys.argv[1])) as file:
 """
 
 
-def test_what_a_killed_process_left_is_removed_when_nobody_can_be_writing_it(
+def test_leftovers_of_a_killed_process_are_removed_once_they_are_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a[1].ckpt"
@@ -86,7 +86,7 @@ def test_what_a_killed_process_left_is_removed_when_nobody_can_be_writing_it(
     assert names(tmp_path) == ["a[1].ckpt", "b"]
 
 
-def test_a_folder_of_which_a_file_is_being_written_is_left_alone(tmp_path: Path) -> None:
+def test_an_unfinished_folder_is_kept_while_one_of_its_files_is_recent(tmp_path: Path) -> None:
     stage = tmp_path / ".corpus.node7.0123456789abcdef.unfinished"
     stage.mkdir()
     (stage / "ids").touch()
@@ -145,13 +145,13 @@ for number in range(40):
 """
 
 
-def test_of_two_machines_that_create_a_file_one_does(tmp_path: Path) -> None:
+def test_only_one_of_two_machines_creates_a_file(tmp_path: Path) -> None:
     run_on_two(CREATOR, tmp_path)
     assert sum(int(path.read_text()) for path in tmp_path.glob("created-by-*")) == 40
     assert len(names(tmp_path)) == 42
 
 
-def test_where_there_are_no_links_one_creates_a_file_too(
+def test_a_file_is_created_once_on_disks_without_hard_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -164,7 +164,7 @@ def test_where_there_are_no_links_one_creates_a_file_too(
     assert (tmp_path / "a").read_text() == "first" and names(tmp_path) == ["a"]
 
 
-def test_links_names_of_any_length_and_modes_are_kept(tmp_path: Path) -> None:
+def test_symbolic_links_long_names_and_modes_are_kept(tmp_path: Path) -> None:
     file = tmp_path / ("ä" * 120 + ".ckpt")
     write_text(file, "before")
     file.chmod(0o640)
@@ -175,7 +175,7 @@ def test_links_names_of_any_length_and_modes_are_kept(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_folder_that_cannot_be_synced_ends_nothing(
+def test_a_file_is_written_where_folders_cannot_be_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fsync = os.fsync

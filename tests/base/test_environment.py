@@ -38,25 +38,18 @@ def test_threads_spin_for_a_moment_by_default() -> None:
     assert 0 < int(os.environ["GOMP_SPINCOUNT"]) < 300_000
 
 
-@pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT"])
-def test_what_the_user_has_decided_stays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, "PASSIVE")
-    before = dict(os.environ)
-    limit_thread_spinning()
-    assert dict(os.environ) == before
-
-
-@pytest.mark.parametrize("name", CAPACITY)
-def test_a_kernel_count_that_the_user_has_set_stays(
+@pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", *CAPACITY])
+def test_variables_that_the_user_has_set_are_kept(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "7")
     before = dict(os.environ)
-    limit_kernel_cache()
+    limit = limit_kernel_cache if name in CAPACITY else limit_thread_spinning
+    limit()
     assert dict(os.environ) == before
 
 
-def test_garbage_is_searched_for_again_after_a_deferral_but_not_in_what_it_left() -> None:
+def test_deferred_collection_resumes_and_skips_objects_made_meanwhile() -> None:
     try:
         with pytest.raises(KeyError), defer_collection():
             left = [[] for _ in range(5000)]  # type: ignore[var-annotated]
@@ -78,15 +71,15 @@ def test_garbage_is_searched_for_again_after_a_deferral_but_not_in_what_it_left(
         ("/usr/bin/seq2seq", "seq2seq train"),
     ],
 )
-def test_training_is_called_as_it_was_typed(
+def test_messages_name_the_command_that_started_training(
     program: str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", [program, "model.dim=7"])
     assert training_command() == command
 
 
-def test_no_message_but_one_says_how_training_was_started() -> None:
-    """Outside docstrings and comments."""
+def test_only_one_module_names_the_training_script() -> None:
+    """Docstrings and comments may name it."""
     naming = []
     for path in Path(seq2seq.__file__).parent.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -116,7 +109,7 @@ for rows in [*range(20, 80), 79, 20]:
 
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="of torch with oneDNN")
-def test_kernels_of_this_batch_are_kept_and_those_of_many_batches_ago_are_not() -> None:
+def test_only_recent_kernels_stay_cached() -> None:
     environment = {**os.environ, "ONEDNN_VERBOSE": "profile_create"}
     result = subprocess.run(
         [sys.executable, "-c", KERNELS], check=True, capture_output=True, text=True, env=environment
@@ -145,8 +138,8 @@ print(default, faults())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of the C library of GNU")
-def test_memory_that_is_kept_is_not_taken_from_the_system_again() -> None:
-    # A process of its own: it is never undone.
+def test_freed_memory_is_reused_without_page_faults() -> None:
+    # In a separate process, since the setting cannot be undone.
     command = [sys.executable, "-c", FREED_AND_TAKEN_AGAIN]
     result = subprocess.run(command, check=True, capture_output=True, text=True)
     default, kept = map(int, result.stdout.split())

@@ -35,12 +35,12 @@ def test_a_class_declares_its_options_and_those_of_its_base() -> None:
     assert declarations(int) == {}
 
 
-def test_a_default_can_be_made_anew() -> None:
+def test_a_mutable_default_is_created_for_each_object() -> None:
     assert Derived(3).more == {}
     assert Derived(3).more is not Derived(4).more
 
 
-def test_ranges_are_checked_with_names_and_types_and_all_at_once() -> None:
+def test_all_values_out_of_range_are_reported_together() -> None:
     check_options(Derived, {"steps": 1, "patience": None, "betas": [0, 0.5], "more": {}}, "node")
     with pytest.raises(ConfigError) as caught:
         wrong = {"steps": 0, "patience": 101, "betas": [1, -0.5], "undeclared": -1e9}
@@ -53,7 +53,7 @@ def test_ranges_are_checked_with_names_and_types_and_all_at_once() -> None:
     ]
 
 
-def test_the_options_of_searches_need_no_torch() -> None:
+def test_the_options_of_searches_do_not_import_torch() -> None:
     code = "import seq2seq.decoding.options, sys; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 

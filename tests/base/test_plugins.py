@@ -1,4 +1,4 @@
-"""Plug-ins: found by name when they are asked for, never before; refused by name."""
+"""Plug-ins are found by name, imported only when they are needed, and refused by name."""
 
 import sys
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ TABLES: tuple[Any, ...] = (ATTENTION, SEARCHES, TOKENIZERS, METRICS)
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of packages in which plug-ins may be installed; nothing of them is left."""
+    """A folder on sys.path to install plug-ins in; they are unloaded after the test."""
     folder, modules = tmp_path / "site", set(sys.modules)
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
@@ -52,7 +52,7 @@ def install_leaky(site: Path, name: str = "leaky", package: str = "leaky") -> No
     install(site, package, {f"attention.{name}": f"{package}:Leaky"}, {"__init__.py": LEAKY})
 
 
-def test_a_plug_in_is_imported_when_its_name_is_asked_for_and_not_before(site: Path) -> None:
+def test_a_plug_in_is_imported_only_when_its_name_is_looked_up(site: Path) -> None:
     install_leaky(site)
     assert "leaky" in ATTENTION.list_names()
     assert plugins.preset_folders() == {}
@@ -74,8 +74,10 @@ def test_each_table_has_its_own_plug_ins(site: Path) -> None:
             table.find("leaky")
 
 
-def test_names_of_ours_look_at_no_plug_in(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a start without plug-ins costs what it did."""
+def test_built_in_names_do_not_search_for_plug_ins(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Starting without plug-ins costs nothing extra."""
     monkeypatch.setattr(plugins, "find_entry_points", None)
     translator = Translator.load(run)
     assert translator.translate(["Ein Hund."], beam_size=2)
@@ -84,7 +86,7 @@ def test_names_of_ours_look_at_no_plug_in(run: Path, monkeypatch: pytest.MonkeyP
             table.find(name)
 
 
-def test_a_name_that_two_plug_ins_declare_is_refused_with_both(site: Path) -> None:
+def test_a_name_that_two_plug_ins_declare_is_refused_naming_both(site: Path) -> None:
     install_leaky(site)
     install_leaky(site, package="leaking")
     with pytest.raises(ConfigError) as caught:
@@ -94,9 +96,7 @@ def test_a_name_that_two_plug_ins_declare_is_refused_with_both(site: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["attention", "search", "tokenizer"])
-def test_a_name_of_ours_that_a_plug_in_declares_is_refused_in_training(
-    site: Path, kind: str
-) -> None:
+def test_training_refuses_a_plug_in_that_reuses_a_built_in_name(site: Path, kind: str) -> None:
     name = {"attention": "multihead", "search": "beam", "tokenizer": "bpe"}[kind]
     install(site, "leaky", {f"{kind}.{name}": "leaky:Leaky"})
     with pytest.raises(ConfigError) as caught:
@@ -110,9 +110,7 @@ def test_a_name_of_ours_that_a_plug_in_declares_is_refused_in_training(
 @pytest.mark.parametrize(
     "code", ["import no_such_module", "1 / 0", "raise SystemExit", "Leaky = 3", "x = 1"]
 )
-def test_a_plug_in_that_cannot_be_imported_is_named_and_hurts_no_other(
-    site: Path, code: str
-) -> None:
+def test_a_broken_plug_in_is_named_and_does_not_affect_others(site: Path, code: str) -> None:
     install(site, "broken", {"attention.broken": "broken:Leaky"}, {"__init__.py": code})
     install_leaky(site)
     with pytest.raises(ConfigError, match=r"plug-in broken-plugin 0\.1, .*'broken'"):
@@ -121,7 +119,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named_and_hurts_no_other(
     assert "broken" in ATTENTION.list_names()
 
 
-def test_a_metric_of_a_plug_in_may_not_be_printed_as_another(site: Path) -> None:
+def test_two_metrics_may_not_share_a_printed_name(site: Path) -> None:
     code = "from seq2seq.metrics.registry import METRICS\nM = METRICS['bleu']\n"
     install(site, "twin", {"metric.twin": "twin:M"}, {"__init__.py": code})
     assert [kind.label for kind in find_metrics(["chrf", "twin"])] == ["chrF", "BLEU"]
@@ -131,7 +129,7 @@ def test_a_metric_of_a_plug_in_may_not_be_printed_as_another(site: Path) -> None
         find_metrics(["twyn"])
 
 
-def test_presets_of_one_name_are_refused_with_both_where_they_are_chosen(site: Path) -> None:
+def test_a_preset_of_two_packages_is_refused_when_it_is_chosen(site: Path) -> None:
     presets = {"__init__.py": LEAKY, "conf/attn/mha.yaml": "name: leaky"}
     install(site, "leaky", {"attention.leaky": "leaky:Leaky"}, presets)
     check_presets({"attn": "gqa", "attn@cross_attn": None}, CONF)
@@ -158,7 +156,7 @@ def saved(**changes: Any) -> Saved:
     return Saved({**config, "data": data, **changes}, tokenizer, tokenizer, {}, False)
 
 
-def test_a_model_is_refused_by_the_name_of_the_plug_in_that_it_needs(site: Path) -> None:
+def test_a_model_without_its_plug_in_is_refused_by_name(site: Path) -> None:
     install_leaky(site)
     record = record_plugins({"attention": {"leaky", "multihead"}, "search": {"beam"}})
     assert record == {"attention": {"leaky": "leaky-plugin 0.1"}}
@@ -194,7 +192,7 @@ def test_nothing_but_a_name_and_a_version_is_repeated_from_a_file(record: Any) -
     assert "neither" in message and "pip install the package" in message
 
 
-def test_a_search_that_is_not_installed_is_refused_or_replaced_by_another(run: Path) -> None:
+def test_a_search_that_is_not_installed_is_refused_unless_another_is_chosen(run: Path) -> None:
     translator = Translator.load(run)
     record = {"search": {"fan": "toolbox 0.1"}}
     decode = {**translator.config["decode"], "name": "fan", "width": 2}

@@ -1,4 +1,4 @@
-"""What is seen of minutes of work: lines in a log, a bar on a terminal, nothing of a moment."""
+"""Progress of long work: lines in a log, a bar on a terminal, and nothing for short work."""
 
 import os
 import pty
@@ -18,13 +18,13 @@ from seq2seq.base.progress import show_progress
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress is shown at once and without a pause."""
+    """Show progress at once and without pauses."""
     monkeypatch.setattr(progress, "SILENCE", 0.001)
     monkeypatch.setattr(progress, "REFRESH", 0.001)
 
 
 class Terminal:
-    """A terminal as stdout: what is written to it can be read."""
+    """A terminal whose output can be read."""
 
     def __init__(self) -> None:
         self.ours, theirs = pty.openpty()
@@ -37,7 +37,7 @@ class Terminal:
         return text
 
     def end(self) -> str:
-        """What is still to be read."""
+        """Return the output that was not read yet."""
         self.stream.write("end")
         self.stream.flush()
         return self.read_until("end")
@@ -78,7 +78,7 @@ def test_a_log_gets_whole_lines_even_while_a_single_step_takes_long(capsys: Log)
 
 
 @pytest.mark.usefixtures("hasty")
-def test_without_a_total_there_are_counts(capsys: Log) -> None:
+def test_progress_without_a_total_shows_counts(capsys: Log) -> None:
     with show_progress("checking", "lines") as tally:
         list(tally.count(["ab", "c"], len))
         read_until("checking: 3 lines, ", capsys)
@@ -98,7 +98,7 @@ def test_a_log_is_silent_for_a_minute_at_most(capsys: Log, monkeypatch: pytest.M
     assert pauses == [10, 60, 60, 60] and len(capsys.readouterr().out.splitlines()) == 3
 
 
-def test_work_of_a_moment_shows_nothing(
+def test_short_work_shows_nothing(
     capsys: Log, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for stream in (sys.stdout, terminal.stream):
@@ -109,7 +109,7 @@ def test_work_of_a_moment_shows_nothing(
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_terminal_gets_a_bar_that_is_gone_in_the_end(
+def test_a_terminal_shows_a_bar_and_erases_it(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdout", terminal.stream)
@@ -120,7 +120,7 @@ def test_a_terminal_gets_a_bar_that_is_gone_in_the_end(
 
 
 @pytest.mark.usefixtures("hasty")
-def test_an_error_of_the_work_ends_what_shows_it() -> None:
+def test_an_error_in_the_work_ends_the_thread_that_shows_progress() -> None:
     before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt), show_progress("learning", "lines"):
         raise KeyboardInterrupt
@@ -128,7 +128,7 @@ def test_an_error_of_the_work_ends_what_shows_it() -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_log_that_cannot_be_written_is_no_error_of_the_work(
+def test_a_log_that_cannot_be_written_does_not_fail_the_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stream = open("/dev/full", "w")  # noqa: SIM115
@@ -139,10 +139,10 @@ def test_a_log_that_cannot_be_written_is_no_error_of_the_work(
         stream.close()
 
 
-def test_what_takes_long_before_training_is_shown_once_and_not_again_from_the_cache(
-    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_preparation_shows_its_progress_unless_it_is_cached(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base, shown = tmp_path_factory.getbasetemp(), []
+    shown = []
 
     class Noted(progress.Tally):
         def __init__(self, work: str, unit: str, total: int | None):

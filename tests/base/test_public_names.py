@@ -1,4 +1,4 @@
-"""Modules of which plug-ins know an earlier name."""
+"""Modules that plug-ins may import by an earlier name."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""Averages of weights: moving while a run trains, and of several checkpoints after it."""
+"""Moving averages of weights during a run, and averages of several checkpoints after it."""
 
 from pathlib import Path
 from typing import BinaryIO
@@ -23,20 +23,15 @@ from seq2seq.checkpoint.average import average, list_checkpoints
 SHORT = ("trainer.max_steps=6", "trainer.val_check_interval=2", "schedule.steps=6")
 
 
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def current_weights(folder: Path) -> dict[str, torch.Tensor]:
-    """What training would go on with, beside the average."""
+    """The weights that training would continue with, saved beside their average."""
     content = torch.load(folder / "last.ckpt", weights_only=True)["current_model_state"]
     return {name.removeprefix("model."): value for name, value in content.items()}
 
 
 @pytest.mark.slow
-def test_a_moving_average_follows_the_weights_that_a_run_without_it_has(base: Path) -> None:
-    """Its first value is that of the weights after the first update."""
+def test_a_moving_average_follows_the_weights_of_the_same_run_without_it(base: Path) -> None:
+    """It starts with the weights after the first update."""
     decay, expected = 0.23, None  # reached at the third update
     for step in (1, 2, 3):
         now = weights(train_tiny(base, *SHORT, f"trainer.max_steps={step}"))
@@ -53,7 +48,7 @@ def test_a_moving_average_follows_the_weights_that_a_run_without_it_has(base: Pa
     assert_identical(current_weights(folder), now)
 
 
-def test_what_is_validated_and_kept_is_the_average(base: Path) -> None:
+def test_the_average_is_validated_and_saved(base: Path) -> None:
     options = (*SHORT, "checkpoint.ema=0.9", "checkpoint.keep_last=1", "checkpoint.monitor=loss")
     folder = train_tiny(base, *options)
     (last,) = list_checkpoints(folder, "last", 1)
@@ -74,7 +69,7 @@ def test_a_run_with_a_moving_average_resumes_exactly(base: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_an_earlier_run_kept_is_not_mixed_with_what_a_new_one_keeps(base: Path) -> None:
+def test_a_new_run_moves_aside_the_checkpoints_that_an_earlier_one_kept(base: Path) -> None:
     options = (*SHORT, "checkpoint.keep_last=2")
     folder = train_tiny(base, *options)
     before = sorted(file.name for file in list_checkpoints(folder, "last", 2))
@@ -105,7 +100,7 @@ def test_a_run_keeps_its_best_and_its_last_weights(base: Path) -> None:
         list_checkpoints(folder.parent, "best", 2)
 
 
-def test_the_best_model_may_be_that_with_the_best_chrf(base: Path) -> None:
+def test_the_best_model_can_be_chosen_by_chrf(base: Path) -> None:
     folder = train_tiny(base, *SHORT, "checkpoint.monitor=chrf", "optimizer.lr=1e-2")
     scores = metrics(folder, "valid/chrf")
     best = torch.load(folder / "best.ckpt", weights_only=True)["global_step"]
@@ -126,7 +121,7 @@ def test_an_average_is_the_mean_of_all_weights(tmp_path: Path) -> None:
     averaged.build()
 
 
-def test_an_average_of_one_is_that_one_and_of_none_is_refused(tmp_path: Path) -> None:
+def test_an_average_of_one_model_is_that_model_and_of_none_is_refused(tmp_path: Path) -> None:
     model = save_model(tmp_path / "one.ckpt")
     average([tmp_path / "one.ckpt"], tmp_path / "same.ckpt")
     assert_identical(checkpoint.read(tmp_path / "same.ckpt").weights, dict(model.state_dict()))
@@ -135,7 +130,7 @@ def test_an_average_of_one_is_that_one_and_of_none_is_refused(tmp_path: Path) ->
 
 
 def test_constants_of_a_model_are_not_averaged(base: Path) -> None:
-    """A mean of the integers that T5's buckets begin with would be rounded to other ones."""
+    """An average of the integers at which T5's buckets begin would be rounded to other integers."""
     options = ("position=t5", "trainer.max_steps=1", "optimizer.lr=0", "checkpoint.monitor=loss")
     plain, moving = (train_tiny(base, *options, f"checkpoint.ema={d}") for d in ("null", 0.9))
     assert metrics(plain, "valid/loss") == metrics(moving, "valid/loss")
@@ -154,7 +149,7 @@ def test_constants_of_a_model_are_not_averaged(base: Path) -> None:
 def test_models_that_compute_differently_are_not_averaged(
     tmp_path: Path, overrides: tuple[str, ...], words: str
 ) -> None:
-    """Their shapes may agree all the same."""
+    """Even if their weights have the same shapes."""
     save_model(tmp_path / "one.ckpt", *TINY_MODEL)
     save_model(tmp_path / "other.ckpt", *TINY_MODEL, *overrides)
     with pytest.raises(CheckpointError, match=f"other.ckpt is not the same model as .*{words}"):

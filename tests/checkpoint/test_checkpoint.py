@@ -17,8 +17,8 @@ from seq2seq.checkpoint.folder import find_checkpoint
 
 
 @pytest.fixture
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo_run(tmp_path_factory.getbasetemp())
+def run(base: Path) -> Path:
+    return demo_run(base)
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "tiny.ckpt"
 
 
-def test_a_run_leaves_files_that_run_no_code_when_they_are_opened(run: Path) -> None:
+def test_checkpoints_of_a_run_load_without_running_code(run: Path) -> None:
     for name in ("best.ckpt", "last.ckpt"):
         torch.load(run / name, weights_only=True)
 
 
-def test_a_file_says_what_it_is(run: Path) -> None:
+def test_a_checkpoint_records_format_version_and_configuration(run: Path) -> None:
     entry = torch.load(run / "best.ckpt", weights_only=True)["seq2seq"]
     assert entry["format"] == FORMAT and entry["version"] == __version__
     assert set(entry["config"]) == {
@@ -43,7 +43,7 @@ def test_a_file_says_what_it_is(run: Path) -> None:
     assert set(entry["tokenizer"]) == {"source", "target"}
 
 
-def test_the_description_is_plain(run: Path) -> None:
+def test_the_description_holds_only_plain_values(run: Path) -> None:
     def plain(value: Any) -> bool:
         if isinstance(value, dict):
             return all(type(key) is str and plain(item) for key, item in value.items())
@@ -63,7 +63,7 @@ def test_the_description_is_plain(run: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_the_model_that_is_read_computes_what_the_saved_one_did(
+def test_a_model_read_from_a_file_computes_the_same(
     tmp_path: Path, overrides: tuple[str, ...]
 ) -> None:
     model = save_model(tmp_path / "any.ckpt", *overrides)
@@ -74,7 +74,7 @@ def test_the_model_that_is_read_computes_what_the_saved_one_did(
     assert torch.equal(again.embeddings.output(again(source, target).hidden), expected)
 
 
-def test_the_tokenizers_that_are_read_cut_as_the_saved_ones_did(path: Path) -> None:
+def test_tokenizers_read_from_a_file_encode_as_the_saved_ones(path: Path) -> None:
     saved = checkpoint.read(path)
     texts = ["Ein Hund läuft.", " <s> 中文 ", ""]
     for side in (saved.source, saved.target):
@@ -97,7 +97,7 @@ def test_a_folder_of_runs_names_the_run_that_may_be_meant(tmp_path: Path) -> Non
 
 
 class Foreign:
-    """An object that only code can restore."""
+    """An object that cannot be loaded without running code."""
 
 
 def archive(**members: bytes) -> bytes:
@@ -131,7 +131,7 @@ NO_CHECKPOINTS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("kind", NO_CHECKPOINTS)
-def test_another_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_not_a_checkpoint_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     make, words = NO_CHECKPOINTS[kind]
     path = tmp_path / "other.ckpt"
     path.write_bytes(make())
@@ -155,7 +155,7 @@ def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path)
         checkpoint.read(path)
 
 
-def test_whatever_byte_of_the_description_is_damaged_the_answer_is_one_message(path: Path) -> None:
+def test_damage_to_any_byte_of_the_description_gives_one_message(path: Path) -> None:
     whole = path.read_bytes()
     with zipfile.ZipFile(path) as file:
         (name,) = (name for name in file.namelist() if name.endswith("data.pkl"))
@@ -188,9 +188,7 @@ def test_whatever_byte_of_the_description_is_damaged_the_answer_is_one_message(p
     ],
     ids=str,
 )
-def test_a_description_whose_parts_are_not_what_they_should_be_is_refused(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_a_description_with_wrong_parts_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     path = tmp_path / "damaged.ckpt"
     save_model(path, *TINY_MODEL, **changes)
     with pytest.raises(CheckpointError, match="damaged.ckpt is damaged"):
@@ -205,10 +203,10 @@ def test_a_file_without_weights_is_refused(path: Path, state: Any) -> None:
         checkpoint.read(path)
 
 
-def test_of_a_large_tree_only_a_part_is_searched_for_a_run(
+def test_only_part_of_a_large_tree_is_searched_for_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`seq2seq translate / x` walked all disks. What vanishes during the walk ends nothing."""
+    """A path such as `/` must not start a walk over all disks, and folders may vanish meanwhile."""
     monkeypatch.setattr(folder, "MAX_ENTRIES", 10)
     for run in range(20):
         (tmp_path / f"{run:02}" / "deep").mkdir(parents=True)
@@ -233,7 +231,7 @@ def test_of_a_large_tree_only_a_part_is_searched_for_a_run(
 
 
 def test_weights_that_do_not_fit_their_checksum_are_not_loaded(path: Path) -> None:
-    """One bit of one weight: torch itself loads it silently."""
+    """Torch itself loads a weight with a flipped bit silently."""
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
         entry = max(archive.infolist(), key=lambda each: each.file_size)
@@ -249,7 +247,7 @@ def test_weights_that_do_not_fit_their_checksum_are_not_loaded(path: Path) -> No
         checkpoint.read(path)
 
 
-def test_what_was_verified_is_what_is_loaded_even_if_a_run_replaces_the_file(
+def test_the_verified_content_is_loaded_even_if_the_file_is_replaced_meanwhile(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = path.parent / "other"
@@ -266,7 +264,7 @@ def test_what_was_verified_is_what_is_loaded_even_if_a_run_replaces_the_file(
     assert all(torch.equal(again[name], value) for name, value in expected.weights.items())
 
 
-def test_parameters_are_the_weights_of_the_file_and_nothing_is_drawn_for_them(run: Path) -> None:
+def test_parameters_share_the_memory_of_the_file_and_draw_no_random_numbers(run: Path) -> None:
     saved = checkpoint.read(run)
     before = torch.get_rng_state()
     model = saved.build()
@@ -284,7 +282,7 @@ def test_weights_stay_as_they_were_read_when_the_file_is_overwritten(path: Path)
     assert all(torch.equal(saved.weights[name], value) for name, value in before.items())
 
 
-def test_weights_of_another_type_are_converted_and_compressed_ones_read(path: Path) -> None:
+def test_weights_of_other_types_and_compressed_weights_are_read(path: Path) -> None:
     other = path.parent / "other.ckpt"
     content = torch.load(path, weights_only=True)
     state = {name: value.double() for name, value in content["state_dict"].items()}
@@ -312,7 +310,7 @@ def test_a_small_file_that_would_fill_the_memory_is_refused(path: Path) -> None:
 
 
 def test_a_file_that_repeats_its_parts_is_refused(path: Path) -> None:
-    """Else a small file could be many large tensors in memory: here each claims the next, too."""
+    """Otherwise a small file could fill the memory: here each tensor also claims the next one."""
     other = path.parent / "repeated.ckpt"
     state = {str(n): torch.full((1000,), float(n)) for n in range(3)}
     torch.save({**torch.load(path, weights_only=True), "state_dict": state}, path)
@@ -336,10 +334,10 @@ DAMAGED = [
 
 @pytest.mark.parametrize("wrong", [None, -3, [1]], ids=str)
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_description_that_is_not_whole_is_answered_in_words(
+def test_a_missing_or_mistyped_entry_is_called_damage(
     run: Path, monkeypatch: pytest.MonkeyPatch, name: str, wrong: Any
 ) -> None:
-    """Taken away, or of another type: wherever the checkpoint is read, it is called damaged."""
+    """The entry is removed, or replaced by a value of another type."""
     content = torch.load(run / "last.ckpt", weights_only=True)
     *above, last = name.split(".")
     node = content["seq2seq"]
@@ -372,7 +370,7 @@ HUGE = [
 
 
 @pytest.mark.parametrize(("name", "value", "overrides"), HUGE, ids=[f"{n}={v}" for n, v, _ in HUGE])
-def test_a_description_of_more_than_the_file_holds_is_refused_before_memory_is_taken(
+def test_a_description_larger_than_the_weights_is_refused_before_memory_is_taken(
     tmp_path: Path, name: str, value: int, overrides: tuple[str, ...]
 ) -> None:
     save_model(tmp_path / "any.ckpt", *overrides)
@@ -387,7 +385,7 @@ def test_a_description_of_more_than_the_file_holds_is_refused_before_memory_is_t
         saved.build()
 
 
-def test_elements_that_a_tensor_repeats_are_no_weights(path: Path) -> None:
+def test_repeated_elements_of_a_tensor_do_not_count_as_weights(path: Path) -> None:
     """A file of a few bytes can hold a tensor of any shape."""
     saved = checkpoint.read(path)
     saved.config["model"]["ffn_dim"] = 10**7

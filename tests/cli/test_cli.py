@@ -12,7 +12,7 @@ from helpers.commands import Command, refused, started
 from helpers.tiny_runs import TINY_MODEL, save_model
 
 
-def test_what_a_damaged_model_cannot_work_on_is_empty_and_the_exit_code_is_1(
+def test_a_damaged_model_gives_empty_lines_and_exit_code_1(
     seq2seq: Command, tmp_path: Path
 ) -> None:
     save_model(tmp_path / "best.ckpt", *TINY_MODEL)
@@ -42,7 +42,7 @@ def test_a_path_without_a_model_is_refused_in_one_message(seq2seq: Command, tmp_
     assert "is not a checkpoint" in refused(seq2seq("translate", tmp_path, "Ja."))
 
 
-def test_a_reader_that_leaves_gets_no_traceback(run: Path) -> None:
+def test_a_closed_pipe_causes_no_traceback(run: Path) -> None:
     """`seq2seq translate RUN | head -1`."""
     with started("translate", run, "--beam-size", "1") as process:
         assert process.stdin and process.stdout and process.stderr
@@ -73,7 +73,7 @@ def test_an_interrupt_ends_without_a_traceback(run: Path) -> None:
         assert all(line.endswith(b"\n") for line in lines)
 
 
-def test_a_closed_standard_output_is_answered_in_one_message() -> None:
+def test_a_closed_standard_output_is_one_message() -> None:
     """`seq2seq translate RUN Ja. >&-`"""
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "seq2seq"]
     ended = subprocess.run(

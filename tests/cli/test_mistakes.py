@@ -4,11 +4,9 @@ import subprocess
 import sys
 
 import pytest
-from helpers import configurations
 from helpers.builders import CONF, every_other
-from helpers.configurations import complaint
-
-every_logger_is_installed = configurations.every_logger_is_installed
+from helpers.train_options import complaint
+from helpers.train_options import every_logger_is_installed as every_logger_is_installed
 
 MISTAKES = [
     ("attn.num_kv_head=4", "unknown option attn.num_kv_head; did you mean 'attn.num_kv_heads'?"),
@@ -40,14 +38,17 @@ MISTAKES = [
     ("loss.label_smoothing=1", "loss.label_smoothing=1 should be in [0, 1)"),
     ("loss.r_drop=-1", "loss.r_drop=-1 should be at least 0"),
     ("loss.simcut=-1", "loss.simcut=-1 should be at least 0"),
-    ("loss.simcut_p=0.3", "loss.simcut_p=0.3 has no effect without loss.simcut"),
+    ("loss.simcut_p=0.3", "loss.simcut_p=0.3 needs loss.simcut above 0"),
     ("loss.simcut_p=1", "loss.simcut_p=1 should be in [0, 1)"),
-    ("loss.simcut=3 loss.simcut_p=0", "loss.simcut_p=0 cuts none: loss.simcut_p=0.05"),
+    ("loss.simcut=3 loss.simcut_p=0", "loss.simcut_p=0 cuts none: type loss.simcut_p=0.05"),
     ("loss.simcut=3 loss.r_drop=5", "keep one of them, and set the other to 0"),
-    ("loss.r_drop=5 model.dropout=0", "but this model has no dropout: model.dropout=0.3"),
+    ("loss.r_drop=5 model.dropout=0", "but this model has no dropout: type model.dropout=0.3"),
     ("optimizer.lr=-inf", "optimizer.lr=-inf is too small: more than -4294967296 is possible"),
     ("checkpoint.monitor=comet", "should be one of bleu, chrf, exact, ser, loss, or command:"),
-    ("checkpoint.mode=min", "checkpoint.mode=min is for a command's number; which bleu is better"),
+    (
+        "checkpoint.mode=min",
+        "checkpoint.mode=min is only for the number of a command, not for bleu",
+    ),
     ("checkpoint.monitor=command:nobodys_program", "there is no program 'nobodys_program'"),
     ("checkpoint.monitor='command:'", "there is no program ''"),
     ("seed=-1", "seed=-1 should be in [0, "),
@@ -76,7 +77,7 @@ MISTAKES = [
     ("trainer.max_steps=-1 schedule=constant", "nothing ends this training"),
     ("decode.beam_size=0", "decode.beam_size=0 should be at least 1"),
     ("decode.cache=page", "decode.cache='page' should be one of 'auto', 'dense', 'paged'"),
-    ("decode.workers=0", "decode.workers=0 should be auto, or 1 or more"),
+    ("decode.workers=0", "decode.workers=0 should be auto, or from 1"),
     ("decode.rows=0", "decode.rows=0 should be at least 1"),
     ("decode.coverage=0.2 attn=fixed", "coverage=0.2 needs the weights of cross-attention"),
     ("decode.coverage=0.2 decode.coverage_layer=2", "at least -2 and less than 2"),
@@ -90,7 +91,7 @@ MISTAKES = [
         "data.groups=words attn@decoder_attn=hierarchical_context",
         "seq2seq train attn=hierarchical_context data.groups=words",
     ),
-    ("data.groups=sentences attn=hierarchical_context", "needs to know what ends one"),
+    ("data.groups=sentences attn=hierarchical_context", "needs a mark that ends them"),
     ("data.sentence_separator=.", "data.sentence_separator='.' has no effect with"),
     ("data.max_tokens=10", "data.max_tokens=10 is less than data.max_length=256"),
     ("model.num_heads=3", "num_heads=3 does not divide dim=128"),
@@ -119,7 +120,7 @@ MISTAKES = [
     ("attn=linformer attn.rank=0", "attn.rank=0 should be at least 1"),
     ("attn=linformer position=rope", "Take position=sinusoidal"),
     ("model=rnn_luong attn=local_p attn.radius=0", "attn.radius=0 should be at least 1"),
-    ("attn@encoder_attn=local_m", "it asks where in another sentence a word comes from"),
+    ("attn@encoder_attn=local_m", "it looks for the place of a word in another sentence"),
     ("attn@decoder_attn=linformer", "each compressed key mixes all positions, future ones incl"),
     ("position=t5 position.num_heads=2", "has num_heads=4. Take position.num_heads=4"),
     ("position=transformer_xl position.num_heads=2", "has num_heads=4. Take position.num_heads=4"),
@@ -132,18 +133,18 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", every_other(MISTAKES), ids=[typed for typed, _ in MISTAKES])
-def test_a_mistake_is_answered_in_words(mistake: tuple[str, str]) -> None:
+def test_each_mistake_has_a_message(mistake: tuple[str, str]) -> None:
     typed, words = mistake
     assert words in complaint(*typed.split())
 
 
-def test_several_mistakes_are_answered_at_once() -> None:
+def test_several_mistakes_are_reported_at_once() -> None:
     message = complaint("model.dim=x", "decode.beam_size=0", "optimizer.lr=-1", "schedule.warmup=y")
     for option in ("model.dim=", "decode.beam_size=", "optimizer.lr=", "schedule.warmup="):
         assert option in message
 
 
-def test_the_mistakes_of_all_roles_are_answered_at_once() -> None:
+def test_the_mistakes_of_all_roles_are_reported_at_once() -> None:
     roles = ("encoder_attn=local_p", "decoder_attn=efficient", "cross_attn=reformer")
     message = complaint(*(f"attn@{role}" for role in roles))
     for name in ("local_p", "efficient", "reformer"):

@@ -50,7 +50,7 @@ def test_matrices_move_by_half_a_step_and_nothing_else_moves(
 
 
 @pytest.mark.parametrize("overrides", MODELS, ids=" ".join)
-def test_rounding_twice_is_rounding_once_to_the_bit(
+def test_rounding_twice_gives_the_same_bits_as_rounding_once(
     tmp_path: Path, overrides: tuple[str, ...]
 ) -> None:
     _, once = quantize_model(tmp_path, *overrides)
@@ -58,7 +58,7 @@ def test_rounding_twice_is_rounding_once_to_the_bit(
     assert (tmp_path / "c.ckpt").read_bytes() == once.read_bytes()
 
 
-def test_the_file_is_smaller_than_what_is_in_it(tmp_path: Path) -> None:
+def test_the_file_is_compressed(tmp_path: Path) -> None:
     _, file = quantize_model(tmp_path, *TINY_MODEL)
     with ZipFile(file) as archive:
         assert file.stat().st_size < 0.9 * sum(each.file_size for each in archive.infolist())
@@ -131,7 +131,7 @@ EDITS: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_integers_and_scales_that_do_not_fit_are_damage(tmp_path: Path, edit: str) -> None:
+def test_integers_and_scales_that_do_not_match_count_as_damage(tmp_path: Path, edit: str) -> None:
     _, file = quantize_model(tmp_path, *TINY_MODEL)
     content = torch.load(file, weights_only=True)
     EDITS[edit](content["state_dict"], content["seq2seq"]["row_scales"])
@@ -141,7 +141,7 @@ def test_integers_and_scales_that_do_not_fit_are_damage(tmp_path: Path, edit: st
 
 
 @pytest.mark.parametrize("wrong", [None, 3, [1], {"model": 1}], ids=str)
-def test_scales_that_are_no_tensors_are_damage(tmp_path: Path, wrong: Any) -> None:
+def test_scales_that_are_not_tensors_count_as_damage(tmp_path: Path, wrong: Any) -> None:
     _, file = quantize_model(tmp_path, *TINY_MODEL)
     content = torch.load(file, weights_only=True)
     content["seq2seq"]["row_scales"] = wrong
@@ -155,21 +155,21 @@ def test_scales_that_are_no_tensors_are_damage(tmp_path: Path, wrong: Any) -> No
     [None, 3, [1.0], {NAME: "1"}, {1: 1.0}, *({NAME: x} for x in (0.0, -1.0, 1, torch.nan))],
     ids=str,
 )
-def test_scales_of_inputs_that_are_none_are_damage(tmp_path: Path, wrong: Any) -> None:
+def test_invalid_scales_of_inputs_count_as_damage(tmp_path: Path, wrong: Any) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL, input_scales=wrong)
-    with pytest.raises(CheckpointError, match="is damaged: its scales of inputs"):
+    with pytest.raises(CheckpointError, match="is damaged: its input scales"):
         checkpoint.read(tmp_path / "a.ckpt")
 
 
 @pytest.mark.parametrize("name", ["encoder.9.feed.up", "encoder.0", "embeddings.source", ""])
-def test_scales_are_of_linear_layers_that_the_model_has(tmp_path: Path, name: str) -> None:
+def test_scales_of_unknown_layers_count_as_damage(tmp_path: Path, name: str) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL, input_scales={name: 0.1})
-    with pytest.raises(CheckpointError, match=f"no linear layer '{name}'"):
+    with pytest.raises(CheckpointError, match=f"it has a scale for '{name}'"):
         checkpoint.read(tmp_path / "a.ckpt").build()
 
 
 @pytest.mark.parametrize("overrides", [TINY_MODEL, MODELS[-1]], ids=" ".join)
-def test_no_input_of_the_text_that_calibrated_is_beyond_its_scale(
+def test_no_input_of_the_calibration_text_exceeds_its_scale(
     tmp_path: Path, overrides: tuple[str, ...]
 ) -> None:
     file, output = tmp_path / "a.ckpt", tmp_path / "b.ckpt"
@@ -184,7 +184,7 @@ def test_no_input_of_the_text_that_calibrated_is_beyond_its_scale(
     )
 
 
-def test_scales_of_inputs_stay_when_a_file_is_rounded_again(tmp_path: Path) -> None:
+def test_scales_of_inputs_are_kept_if_a_file_is_rounded_again(tmp_path: Path) -> None:
     file, output = quantize_model(tmp_path, *TINY_MODEL)
     quantize_checkpoint(file, output, ["Ein Hund."])
     quantize_checkpoint(output, tmp_path / "c.ckpt")
@@ -194,11 +194,11 @@ def test_scales_of_inputs_stay_when_a_file_is_rounded_again(tmp_path: Path) -> N
 @pytest.mark.parametrize("texts", [[], [""], ["Hund " * 999]], ids=["none", "blank", "too long"])
 def test_without_a_sentence_nothing_is_calibrated(tmp_path: Path, texts: list[str]) -> None:
     file, output = quantize_model(tmp_path, *TINY_MODEL)
-    with pytest.raises(DataError, match="no sentence to calibrate by"):
+    with pytest.raises(DataError, match="no sentence to calibrate with"):
         quantize_checkpoint(file, output, texts)
 
 
-def test_what_is_written_translates(seq2seq: Command, tmp_path: Path) -> None:
+def test_a_quantized_model_translates(seq2seq: Command, tmp_path: Path) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL)
     (tmp_path / "a.de").write_text("Ein Hund.\n")
     ended = seq2seq("quantize", tmp_path / "a.ckpt", "--calibrate", tmp_path / "a.de")
@@ -209,9 +209,7 @@ def test_what_is_written_translates(seq2seq: Command, tmp_path: Path) -> None:
         assert ended.code == 0 and len(ended.lines) == 1
 
 
-def test_a_model_does_not_take_the_place_of_the_one_that_is_read(
-    seq2seq: Command, tmp_path: Path
-) -> None:
+def test_a_quantized_model_never_overwrites_its_source(seq2seq: Command, tmp_path: Path) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL)
     ended = seq2seq("quantize", tmp_path / "a.ckpt", "-o", tmp_path / "a.ckpt")
     assert "which is read: give another name" in refused(ended)

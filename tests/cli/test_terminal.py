@@ -16,14 +16,14 @@ from seq2seq.translation.translator import Translator
 NASTY = "a\x1b[31m\x9b2J\u202eb\rc\u2028d\udcff"
 
 
-def test_what_a_terminal_would_obey_is_escaped_and_letters_of_all_scripts_stay() -> None:
+def test_control_characters_are_escaped_and_letters_of_all_scripts_are_not() -> None:
     assert escape(NASTY) == r"a\x1b[31m\x9b2J\u202eb\rc\u2028d\udcff"
     assert printable(f"{NASTY}\n\tb") == rf"{escape(NASTY)}" + "\n\tb"
     for text in ("Ärger, 漢字", "می\u200cخواهم", "क्\u200dष", "naïve\u00a0!", "e\u0301 🙂"):
         assert escape(text) == printable(text) == text
 
 
-def test_messages_and_warnings_hold_nothing_that_a_terminal_obeys(
+def test_messages_and_warnings_contain_no_control_characters(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path]
 ) -> None:
     folder = test_set[0].parent
@@ -50,7 +50,7 @@ def test_names_that_are_not_utf8_are_read_written_and_printed(
     assert escape(NASTY) in page.read_text(encoding="utf-8")
 
 
-def test_samples_of_training_hold_nothing_that_a_terminal_obeys(
+def test_training_samples_contain_no_control_characters(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for side, text in (("de", "Ein \x1b[31mHund\u202e"), ("en", "A \x9bdog\x07")):
@@ -63,7 +63,7 @@ def test_samples_of_training_hold_nothing_that_a_terminal_obeys(
         assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(text)
 
 
-def test_a_locale_that_knows_ascii_only_changes_nothing(run: Path, tmp_path: Path) -> None:
+def test_an_ascii_locale_changes_nothing(run: Path, tmp_path: Path) -> None:
     source = tmp_path / "Häuser.de"
     source.write_text("Zwei Häuser.\n", encoding="utf-8")
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -115,7 +115,7 @@ def test_an_interrupt_while_importing_ends_without_a_traceback(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_without_a_writer_is_refused_where_it_would_be_read_twice(
+def test_a_named_pipe_is_refused_where_it_would_be_read_twice(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path]
 ) -> None:
     source, reference = test_set

@@ -1,4 +1,4 @@
-"""Runs over several machines, all of them this one: `pytest -m cluster`."""
+"""Runs over several nodes, all of them on this machine: `pytest -m cluster`."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SLURM = REPOSITORY / "scripts" / "slurm"
-# As in tests/training/test_devices.py, where they are explained.
+# As in tests/helpers/compared_runs.py, where they are explained.
 OPTIONS = ("model.dropout=0", "optimizer.eps=1e-3", "data.max_tokens=192", "checkpoint.every=10")
 SHORT = (*OPTIONS, "trainer.max_steps=10", "trainer.val_check_interval=5")
 LONG = (*OPTIONS, "trainer.max_steps=300", "trainer.val_check_interval=150")
@@ -27,13 +27,8 @@ TWO_NODES = ("trainer=ddp", "trainer.num_nodes=2", "trainer.devices=1", "trainer
 KILLS, REQUEUES = 5, 3
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 def torchrun(base: Path, folder: Path, *options: str) -> list[subprocess.Popen[bytes]]:
-    """The agents of two nodes, which start a worker each, and again when one is lost."""
+    """The agents of two nodes, which start a worker each, and restart it when one is lost."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -77,7 +72,7 @@ def next_checkpoint(folder: Path, before: int) -> int:
 
 
 def assert_equal(one: Path, other: Path) -> None:
-    """To the bit."""
+    """The weights of two runs are equal to the bit."""
     expected = weights(other)
     for name, value in weights(one).items():
         assert torch.equal(value, expected[name]), name
@@ -97,7 +92,7 @@ def two_nodes(base: Path) -> Callable[[tuple[str, ...]], Path]:
     return trained
 
 
-def test_two_nodes_learn_what_one_process_does(
+def test_two_nodes_learn_the_same_as_one_process(
     base: Path, two_nodes: Callable[[tuple[str, ...]], Path]
 ) -> None:
     expected = weights(train_tiny(base, *SHORT))
@@ -147,7 +142,7 @@ def scontrol(slurm: dict[str, str], *words: str) -> str:
 
 
 def wait_for_job(slurm: dict[str, str], job: str, logs: Path) -> None:
-    """Wait until a job, with all its tasks, has ended well."""
+    """Wait until a job has succeeded with all its tasks."""
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         states = [
@@ -163,7 +158,7 @@ def wait_for_job(slurm: dict[str, str], job: str, logs: Path) -> None:
     raise AssertionError(f"{states}: {said[-3000:]}")
 
 
-def test_two_nodes_of_slurm_that_are_queued_again_learn_what_torchrun_does(
+def test_two_requeued_nodes_of_slurm_learn_the_same_as_under_torchrun(
     base: Path, slurm: dict[str, str], two_nodes: Callable[[tuple[str, ...]], Path]
 ) -> None:
     expected = two_nodes(LONG)
@@ -215,7 +210,7 @@ def test_the_tasks_of_an_array_translate_a_folder(base: Path, slurm: dict[str, s
     assert (output / "a").read_text() == (output / "b").read_text() != ""
 
 
-def test_two_clusters_of_one_machine_do_not_meet(slurm: dict[str, str], tmp_path: Path) -> None:
+def test_two_clusters_on_one_machine_stay_separate(slurm: dict[str, str], tmp_path: Path) -> None:
     script, other = str(SLURM / "local_cluster.sh"), tmp_path / "other"
     subprocess.run([script, "start", str(other)], check=True, timeout=60)
     try:

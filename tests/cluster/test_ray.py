@@ -1,4 +1,4 @@
-"""Translating files on a Ray cluster, in a network and with processes of its own: `-m cluster`."""
+"""Translating files on a Ray cluster in namespaces of its own: `-m cluster`."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ LINES, SHARDS = 1200, 24
 
 
 def can_be_alone() -> bool:
-    """May this user have a network of its own, where Ray listens to nobody?"""
+    """True if this user may have a network of its own, in which nobody else reaches Ray."""
     if not shutil.which("unshare") or not shutil.which("ip"):
         return False
     return subprocess.run([*ALONE, "true"], capture_output=True).returncode == 0
@@ -59,7 +59,7 @@ def translate(base: Path, texts: Path, output: str, *more: str) -> subprocess.Po
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """What it said. It must have ended well."""
+    """Wait until a process has succeeded. Returns: its messages."""
     out, said = process.communicate(timeout=240)
     assert (process.returncode, out) == (0, ""), said
     return said
@@ -73,7 +73,7 @@ def wait_for_shards(output: Path, count: int) -> None:
 
 
 def actors(pid: int) -> list[int]:
-    """Ids of the processes below one that translate."""
+    """Ids of the translating processes below a process."""
     found = []
     for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
         name = Path(f"/proc/{child}/cmdline").read_bytes()
@@ -85,10 +85,8 @@ def joined(output: Path) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in output.glob("*.txt")}
 
 
-def test_killed_actors_and_a_killed_cluster_change_nothing(
-    tmp_path_factory: pytest.TempPathFactory, texts: Path
-) -> None:
-    base, output = tmp_path_factory.getbasetemp(), texts.parent / "killed"
+def test_killed_actors_and_a_killed_cluster_change_nothing(base: Path, texts: Path) -> None:
+    output = texts.parent / "killed"
     ended(translate(base, texts, "alone"))
 
     cluster = translate(base, texts, "killed", "--ray", "local")
@@ -124,12 +122,10 @@ os.replace = poisoned
 """
 
 
-def test_a_shard_that_kills_its_actors_is_given_up_and_the_others_go_on(
-    tmp_path_factory: pytest.TempPathFactory,
-    texts: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_shard_that_kills_its_actors_is_given_up_and_the_others_continue(
+    base: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base, output = tmp_path_factory.getbasetemp(), texts.parent / "poisoned"
+    output = texts.parent / "poisoned"
     (texts.parent / "poison").mkdir()
     (texts.parent / "poison" / "sitecustomize.py").write_text(POISON)
     monkeypatch.setenv("PYTHONPATH", str(texts.parent / "poison"))
@@ -146,10 +142,8 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "127.0.0.1:99999", "nowhere:1", "auto"])
-def test_a_cluster_that_is_not_there_is_said(
-    tmp_path_factory: pytest.TempPathFactory, texts: Path, address: str
-) -> None:
-    process = translate(tmp_path_factory.getbasetemp(), texts, "none", "--ray", address)
+def test_a_missing_cluster_is_reported(base: Path, texts: Path, address: str) -> None:
+    process = translate(base, texts, "none", "--ray", address)
     _, said = process.communicate(timeout=240)
     (line,) = said.splitlines()
     assert process.returncode == 2 and line.startswith(f"error: --ray {address}: no cluster")

@@ -41,7 +41,7 @@ def parallel(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
 
 @pytest.fixture(scope="session")
 def real_lengths() -> Callable[[str], tuple[np.ndarray, np.ndarray]]:
-    """Pieces of each sentence of a real corpus in data/, English and German; skips if not there."""
+    """Numbers of pieces in a real corpus of data/, English and German; skips without the corpus."""
 
     def lengths(name: str) -> tuple[np.ndarray, np.ndarray]:
         folder = Path(__file__).resolve().parents[2] / "data" / name

@@ -1,4 +1,4 @@
-"""How much longer than its source a translation may become, learnt from the training pairs."""
+"""The limit on the length of a translation, learnt from the training pairs."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def learnt(source: list[int], target: list[int]) -> float:
 
 
 @pytest.mark.parametrize("factor", [1, 3, 40])
-def test_every_pair_of_a_regular_corpus_fits_with_a_quarter_of_room(factor: int) -> None:
+def test_every_pair_of_a_regular_corpus_fits_with_little_extra_room(factor: int) -> None:
     source = list(range(1, 60))
     search = Greedy(length_ratio=learnt(source, [factor * n for n in source]))
     for n in source:
@@ -21,13 +21,13 @@ def test_every_pair_of_a_regular_corpus_fits_with_a_quarter_of_room(factor: int)
         assert search.limit(n) <= max(1.25 * needed, 1.5 * n) + 10, "and not much more"
 
 
-def test_one_pair_in_many_that_is_no_translation_changes_nothing() -> None:
+def test_a_rare_pair_that_is_no_translation_changes_nothing() -> None:
     source = [20] * 5000
     assert learnt(source, [30] * 4999 + [5000]) == learnt(source, [30] * 5000)
 
 
 def test_short_pairs_do_not_hide_how_lengths_grow() -> None:
-    """With ten tokens more for each, the longest of these need no ratio at all."""
+    """The ten extra tokens alone would suffice for these pairs."""
     source = [2, 3, 4] * 20
     search = Greedy(length_ratio=learnt(source, [3 * n for n in source]))
     assert search.limit(100) >= 301

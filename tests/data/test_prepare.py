@@ -24,7 +24,7 @@ Options = Callable[..., DataOptions]
 
 @pytest.fixture
 def options(parallel: Callable[..., tuple[Path, Path]], tmp_path: Path) -> Options:
-    """The options of a small corpus, some of them replaced."""
+    """A function that returns the options of a small corpus, with changes."""
     parallel("train")
     parallel("valid", ["der hund lacht"], ["the dog laughs"])
     parallel("test", ["die katze sieht"], ["the cat sees"])
@@ -195,7 +195,7 @@ def test_a_missing_corpus_says_where_to_get_it(name: str, words: str, options: O
         prepare(options(name=name, train=f"data/{name}/none"), BPE)
 
 
-def test_a_broken_file_is_no_missing_corpus(options: Options, tmp_path: Path) -> None:
+def test_a_broken_file_is_not_called_a_missing_corpus(options: Options, tmp_path: Path) -> None:
     (tmp_path / "train.de").write_bytes(b"\xff\n" * 4)
     with pytest.raises(DataError, match="not UTF-8") as caught:
         prepare(options(name="multi30k"), BPE)
@@ -254,7 +254,7 @@ def test_the_longest_sentence_allowed_fits_the_smallest_batch_allowed(options: O
     assert (smallest.max_length, smallest.max_tokens) == (2, 2)
 
 
-def test_of_very_many_pairs_a_stated_sample_teaches_the_tokenizer(
+def test_a_tokenizer_is_learnt_from_a_sample_of_very_many_pairs(
     options: Options, parallel: Callable[..., tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = ["ein hund", "zzz zzz", "zzz", "die katze", "zzz", "zzz zzz"]

@@ -1,5 +1,7 @@
-"""Random edits of checkpoints, each opened and used by the C and by torch: a program, so that a
-crash is a signal of its process. Arguments: the first seed, and how many. Prints what went wrong.
+"""Edit checkpoints at random, and translate with each in the native decoder and in torch.
+
+This is a program, so that a crash ends only its process. Arguments: the first seed, and the number
+of seeds. Prints what went wrong.
 """
 
 import copy
@@ -112,7 +114,7 @@ EDITS = (edit_tokenizer, edit_configuration, edit_weights)
 
 
 def outcome(path: Path, is_native: bool, options: dict[str, Any]) -> Any:
-    """Translations with their scores, or the message."""
+    """The translations with their scores, or the error message."""
     os.environ["SEQ2SEQ_NATIVE"] = "1" if is_native else "0"
     try:
         translator = Translator.load(path, device="cpu")
@@ -129,7 +131,7 @@ def outcome(path: Path, is_native: bool, options: dict[str, Any]) -> Any:
 def agree(one: Any, other: Any, precision: str) -> bool:
     if isinstance(one, str) or isinstance(other, str):
         return isinstance(one, str)  # a message is always right
-    # What rounding in float32 makes of a rounding to 8 bits is another model's choice.
+    # In int8, the rounding of float32 can change integers, and so the translation.
     return precision == "int8" or all(
         a == b or (a and b and a[0] == b[0] and abs(a[1] - b[1]) < 1e-3)
         for a, b in zip(one, other, strict=True)

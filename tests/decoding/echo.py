@@ -1,4 +1,4 @@
-"""An engine that translates nothing, in a file that a worker process imports quickly."""
+"""An engine without a model, in a module that worker processes import quickly."""
 
 import os
 import signal
@@ -13,8 +13,8 @@ from seq2seq.decoding.sentence_engine import SentenceEngine
 
 
 class Echo(SentenceEngine):
-    """An engine that gives the source back, and does what its first piece says. One that begins
-    with -3 is never answered.
+    """An engine that returns each source as its translation, unless the first piece tells it to
+    fail. A source that begins with -3 is never answered.
     """
 
     window, max_rows, active_rows, model = 100, 8, 0, None
@@ -30,7 +30,7 @@ class Echo(SentenceEngine):
     waiting = busy
 
     def check(self, request: SentenceRequest) -> None:
-        """All can be answered."""
+        """Accept every request."""
 
     def submit(self, requests: Sequence[SentenceRequest]) -> None:
         self.requests.update((request.id, request) for request in requests)

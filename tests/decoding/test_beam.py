@@ -1,4 +1,4 @@
-"""Beam search against exhaustive search, against greedy search, and by pencil and paper."""
+"""Beam search, compared with exhaustive and greedy search and with values worked out by hand."""
 
 import math
 from typing import Any
@@ -91,7 +91,7 @@ def test_two_beams_by_pencil_and_paper() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_translation_is_worse_than_that_of_greedy_search(seed: int) -> None:
-    """By the score of beam search. Without a reserved beam it would be lost now and then."""
+    """By the score of beam search, which reserves a beam so as not to lose that translation."""
     model, source = TableModel(9, seed, eos=-1.0), source_batch(*range(1, 12))
     limits = {"length_ratio": 2.0, "length_extra": 20}
     greedy = decode(model, source, Greedy(**limits))
@@ -102,7 +102,10 @@ def test_no_translation_is_worse_than_that_of_greedy_search(seed: int) -> None:
 
 
 def close_to_its_end(**options: Any) -> tuple[SearchState, bool]:
-    """One token and two have finished, with -1.5 and -3.0; A A is open, with -1.0. Is that all?"""
+    """Hypotheses of one and two tokens have ended with -1.5 and -3.0; A A is open, with -1.0.
+
+    Returns: the state, and True if the sentence is done.
+    """
     search_state = Beam(**{"beam_size": 2, "length_extra": 50, **options}).start(torch.tensor([0]))
     advance(search_state, {A: -0.5, EOS: -1.5, B: -90.0, C: -90.0}, UNLIKELY)
     *_, done = advance(search_state, {A: -0.5, EOS: -2.5, B: -90.0, C: -90.0}, UNLIKELY)
@@ -119,7 +122,7 @@ def close_to_its_end(**options: Any) -> tuple[SearchState, bool]:
         ({"length_penalty": 1.0, "patience": 0.0}, False),
     ],
 )
-def test_two_ends_close_a_sentence_unless_what_is_open_can_win(
+def test_two_ends_finish_a_sentence_unless_an_open_hypothesis_can_win(
     options: dict[str, Any], done: bool
 ) -> None:
     assert close_to_its_end(**options)[1] == done
@@ -138,14 +141,14 @@ def test_a_sentence_is_done_when_nothing_open_can_win() -> None:
         assert advance(search_state, {A: loss, B: -90.0, C: -90.0, EOS: -90.0}, UNLIKELY)[2] == done
 
 
-def test_without_a_length_penalty_it_stops_at_the_first_moment_it_may() -> None:
+def test_without_a_length_penalty_a_sentence_stops_as_soon_as_possible() -> None:
     """Log-probabilities only fall: what is open and below the best end can never win."""
     for loss, done in ((-0.4, False), (-0.6, True)):
         search_state, _ = close_to_its_end(length_penalty=0.0)
         assert advance(search_state, {**UNLIKELY, A: loss}, UNLIKELY)[2] == done
 
 
-def test_of_equals_the_one_that_finished_first_wins() -> None:
+def test_of_equal_hypotheses_the_first_to_finish_wins() -> None:
     search = Beam(beam_size=2, length_penalty=0.0)
     search_state = search.start(torch.tensor([10]))
     unlikely = {A: -9.0, B: -9.0, C: -9.0, EOS: -9.0}
@@ -237,7 +240,7 @@ def test_a_sentence_is_done_when_patience_times_the_beams_have_finished(
     assert len(search_state.results([0])[0]) == enough
 
 
-def test_at_the_limit_what_lives_is_truncated_and_what_ended_is_not() -> None:
+def test_at_the_limit_only_open_hypotheses_are_truncated() -> None:
     search_state = Beam(beam_size=2, length_ratio=0.0, length_extra=2).start(torch.tensor([9]))
     advance(
         search_state, {A: -1.0, B: -2.0, EOS: -9.0, C: -9.0}, {A: 0.0, B: 0.0, C: 0.0, EOS: 0.0}
@@ -253,7 +256,7 @@ def test_at_the_limit_what_lives_is_truncated_and_what_ended_is_not() -> None:
     assert [h.token_logp for h in hypotheses] == [[-1.0, -1.0], [-1.0, -2.0], [-1.0, -3.0]]
 
 
-def test_what_ended_does_not_go_on_for_want_of_others() -> None:
+def test_an_ended_hypothesis_does_not_continue_when_candidates_run_out() -> None:
     """After the possible candidates any ids may follow, with probability 0."""
     search_state = Beam(beam_size=2, patience=2.0, length_ratio=0.0, length_extra=2).start(
         torch.tensor([9])

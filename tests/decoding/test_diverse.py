@@ -1,4 +1,4 @@
-"""Diverse beam search against `Beam` and by its promises; test_searches has the naive search."""
+"""Diverse beam search, compared with `Beam`; test_searches compares it with a naive search."""
 
 import random
 from typing import Any
@@ -68,7 +68,7 @@ def test_with_a_high_penalty_no_group_takes_a_token_of_an_earlier_one() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_one_group_obeys_as_beam_search_does(seed: int) -> None:
+def test_one_group_with_constraints_is_beam_search(seed: int) -> None:
     tokenizer = CharacterLevel().train(["ab c"] * 3)
     guide = Vocabulary(tokenizer, False).guide(random_constraint(random.Random(seed)))
     model, source = TableModel(tokenizer.size, seed), source_batch(6)
@@ -82,7 +82,7 @@ def test_one_group_obeys_as_beam_search_does(seed: int) -> None:
 @pytest.mark.parametrize("penalty", [0.5, 2.0])
 @pytest.mark.parametrize("seed", range(12))
 def test_each_group_follows_the_progress_of_its_own_hypotheses(seed: int, penalty: float) -> None:
-    """With as many candidates as there are pieces, what is wanted needs no place of its own."""
+    """With as many candidates as pieces, required pieces are always among them."""
     tokenizer = CharacterLevel().train(["ab c"] * 3)
     guide = Vocabulary(tokenizer, False).guide(random_constraint(random.Random(seed)))
     model, source = TableModel(tokenizer.size, seed, eos=-1.0), source_batch(5, 2)
@@ -104,24 +104,26 @@ def test_states_of_groups_of_other_sizes_do_not_merge() -> None:
     [
         (
             {"beam_size": 6, "beam_groups": 4},
-            "beam_groups=4 should divide the 6 beams into groups of one size: 1, 2, 3, 6",
+            "beam_groups=4 should divide the 6 beams into groups of equal size: 1, 2, 3, 6",
         ),
         ({"beam_size": 2, "beam_groups": 3}, "beam_groups=3 should divide the 2 beams"),
         ({"beam_groups": 0}, "decode.beam_groups=0 should be at least 1"),
         ({"diversity_penalty": -0.5}, "decode.diversity_penalty=-0.5 should be at least 0"),
     ],
 )
-def test_what_makes_no_groups_is_refused(options: dict[str, Any], words: str) -> None:
+def test_beams_that_do_not_divide_into_groups_are_refused(
+    options: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         build_search({"name": "diverse", **options})
 
 
-def test_options_of_the_command_choose_it_unless_tokens_are_drawn() -> None:
+def test_its_options_choose_diverse_search_unless_tokens_are_sampled() -> None:
     typed = ["translate", "RUN", "--beam-groups", "2", "--diversity-penalty", "0.3"]
-    given = parse_arguments(typed).search.arguments(mbr=None, nbest=None)
+    given = parse_arguments(typed).search.best
     assert given == {"beam_groups": 2, "diversity_penalty": 0.3}
     for name in given:
         assert [n for n in SEARCHES if name in options_of(SEARCHES.find(n))] == ["diverse"]
     for option in ("--beam-groups=2", "--diversity-penalty=0"):
-        with pytest.raises(ConfigError, match=f"{option[:-2]} belongs to a search for the best"):
+        with pytest.raises(ConfigError, match=f"{option[:-2]} is for beam search"):
             parse_arguments(["translate", "RUN", option, "--sample"])

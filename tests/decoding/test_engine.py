@@ -41,7 +41,7 @@ def assert_all_same(actual: list[list[Hypothesis]], expected: list[list[Hypothes
 
 
 def needed(model: Seq2Seq, search: Search) -> int:
-    """Pages without which the longest of the sentences could not be decoded alone."""
+    """The fewest pages in which the longest sentence can be decoded alone."""
     for pages in range(1, 1000):
         engine = Engine(model, search, cache="paged", pages=pages, page_size=4)
         try:
@@ -68,9 +68,7 @@ def test_translations_do_not_depend_on_how_many_are_decoded_at_once(
 
 @every_model
 @every_search
-def test_sentences_that_had_to_give_up_their_pages_are_translated_all_the_same(
-    name: str, beams: int
-) -> None:
+def test_preempted_sentences_are_translated_all_the_same(name: str, beams: int) -> None:
     model, search, requests = small_model(name).double(), make_search(beams), make_requests()
     expected = alone(model, requests, search)
     minimum = needed(model, search)
@@ -83,22 +81,6 @@ def test_sentences_that_had_to_give_up_their_pages_are_translated_all_the_same(
         assert engine.stats.admitted == len(requests) + engine.stats.preempted
     # The pools were so small that some had to; the pages of an RNN hold only its sources.
     assert bool(preempted) == (name == "transformer")
-
-
-@every_cache
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_sentences_may_come_at_any_time(cache: str, seed: int) -> None:
-    model, search, requests = (small_model("transformer").double(), make_search(3), make_requests())
-    engine = Engine(model, search, cache=cache, rows=9, page_size=4)
-    generator = random.Random(seed)
-    coming, ended = list(requests), list[SentenceRequest]()
-    generator.shuffle(coming)
-    while coming or engine.busy:
-        engine.submit([coming.pop() for _ in range(min(len(coming), generator.randrange(3)))])
-        ended += engine.advance()
-    assert {request.id for request in ended} == {request.id for request in requests}
-    expected = alone(model, requests, search)
-    assert_all_same([request.hypotheses or [] for request in requests], expected)
 
 
 SEARCHES_OF_CALLERS = (
@@ -115,6 +97,7 @@ SEARCHES_OF_CALLERS = (
     "cache, seed, calls",
     [
         ("paged", 0, 120),
+        ("dense", 0, 120),
         *(
             pytest.param(*each, 1000, marks=pytest.mark.slow)
             for each in (("paged", 0), ("dense", 0), ("paged", 1))
@@ -221,7 +204,7 @@ def test_a_cancelled_sentence_gives_its_pages_back_at_once(cache: str) -> None:
 
 
 @every_cache
-def test_an_engine_goes_on_when_all_that_is_left_of_a_batch_was_answered(cache: str) -> None:
+def test_an_engine_continues_when_a_batch_holds_only_answered_sentences(cache: str) -> None:
     """Answered sentences stay in a dense batch until one in eight is done."""
     model, search = small_model("transformer"), make_search(1)
     engine, requests = Engine(model, search, cache=cache), make_requests((1, *[9] * 23))
@@ -248,7 +231,7 @@ def test_sentences_start_in_the_order_in_which_they_arrive() -> None:
 
 
 @every_cache
-def test_what_is_given_begins_the_translation(cache: str) -> None:
+def test_a_prefix_begins_the_translation(cache: str) -> None:
     model, search = small_model("transformer").double(), make_search(3)
     prefixes = [(), (5, 6), (7,), (5, 5, 5, 5)] * 3
     requests = [replace(r, prefix=p) for r, p in zip(make_requests(), prefixes, strict=True)]
@@ -277,7 +260,7 @@ def test_no_more_is_read_ahead_than_was_allowed(cache: str) -> None:
 
 
 @every_cache
-def test_an_engine_whose_answers_nobody_reads_any_more_can_be_used_again(cache: str) -> None:
+def test_an_engine_can_be_used_again_after_a_stream_is_closed(cache: str) -> None:
     model, search, requests = (small_model("transformer").double(), make_search(2), make_requests())
     engine = Engine(model, search, cache=cache, rows=8)
     answers = engine.translate(requests)
@@ -297,7 +280,7 @@ def test_nothing_to_translate_gives_nothing(cache: str) -> None:
 def test_a_sentence_that_can_never_fit_is_refused_at_once() -> None:
     engine = Engine(small_model("transformer"), make_search(4), cache="paged", pages=20)
     engine.check(make_requests((3,))[0])
-    with pytest.raises(ConfigError, match=r"400 pieces .* pages, and there are 20"):
+    with pytest.raises(ConfigError, match=r"400 pieces .* pages, but there are only 20"):
         engine.check(make_requests((400,))[0])
 
 
@@ -363,7 +346,7 @@ def test_an_error_drops_all_sentences_and_tells_every_caller(
             engine.advance()
     assert not engine.busy and (engine.pool is None or engine.pool.used == 0)
     assert requests[0].status is Status.FAILED and isinstance(requests[0].error, Seq2SeqError)
-    assert "dropped all its work" in str(requests[0].error)
-    with pytest.raises(Seq2SeqError, match="dropped all its work"):
+    assert "dropped all requests" in str(requests[0].error)
+    with pytest.raises(Seq2SeqError, match="dropped all requests"):
         list(answers)
     assert_all_same(list(translate_copies(engine, requests)), alone(model, requests, search))

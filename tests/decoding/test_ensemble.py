@@ -1,4 +1,4 @@
-"""An ensemble decodes as a naive search over the mean of what its members say does."""
+"""An ensemble decodes like a naive search over the mean of its members' probabilities."""
 
 import math
 import pickle
@@ -46,7 +46,7 @@ every_cache = pytest.mark.parametrize("cache", CACHES)
 
 
 def mixed() -> list[Seq2Seq]:
-    """Of different architectures, widths, depths and attentions."""
+    """Models of different architectures, widths, depths and attentions."""
     return [
         small_model("transformer"),
         small_model("rnn", "model.dim=20", "attn=dot"),
@@ -55,7 +55,7 @@ def mixed() -> list[Seq2Seq]:
 
 
 def mean_of(each: Sequence[NextLogP], weights: Sequence[float], mean: Mean) -> NextLogP:
-    """The mean of several functions, in Python's numbers."""
+    """The mean of several distributions, computed in Python."""
 
     def logp(prefix: list[int]) -> list[float]:
         columns = list(zip(*(one(prefix) for one in each), strict=True))
@@ -87,7 +87,7 @@ def prefixed_requests() -> list[SentenceRequest]:
         for i, case in enumerate(product(SEARCHES, MEANS, CACHES))
     ],
 )
-def test_it_finds_what_a_naive_search_over_the_mean_of_its_members_finds(
+def test_an_ensemble_finds_what_a_naive_search_over_the_mean_finds(
     options: dict[str, object], mean: Mean, cache: Cache
 ) -> None:
     members, weights, requests = mixed(), (1.0, 0.5, 2.5), prefixed_requests()
@@ -103,7 +103,7 @@ def test_it_finds_what_a_naive_search_over_the_mean_of_its_members_finds(
         assert_same(found, naive(case, options))
 
 
-def test_it_is_decoded_in_pages_that_are_too_few_for_all() -> None:
+def test_an_ensemble_is_decoded_in_too_few_pages_for_all_sentences() -> None:
     ensemble, requests = Ensemble(mixed()), prefixed_requests()
     search = build_search(SEARCHES[1])
     expected = list(translate_copies(Engine(ensemble, search, cache="dense"), requests))
@@ -146,7 +146,7 @@ def test_copies_of_a_model_decode_as_the_model_does(mean: Mean, cache: Cache) ->
     ],
     ids=" and ".join,
 )
-def test_memories_of_all_kinds_stand_side_by_side(others: tuple[str, ...]) -> None:
+def test_members_may_have_memories_of_different_kinds(others: tuple[str, ...]) -> None:
     members = [small_model("transformer"), *(small_model(*name.split()) for name in others)]
     ensemble, requests = Ensemble(members), make_requests()
     found = {
@@ -217,7 +217,7 @@ def test_improbable_pieces_keep_a_finite_probability() -> None:
     assert logits.isfinite().all() and (logits[:, 5] < -400).all()
 
 
-def test_it_reaches_as_far_as_its_shortest_member() -> None:
+def test_the_limits_of_an_ensemble_are_those_of_its_shortest_member() -> None:
     position = "position=learned", "position.length=12"
     members = [small_model("rnn"), small_model("transformer", *position), small_model("rnn")]
     ensemble = Ensemble(members)
@@ -226,7 +226,7 @@ def test_it_reaches_as_far_as_its_shortest_member() -> None:
     assert Ensemble(members[::2]).max_length is None
 
 
-def test_it_can_be_sent_to_another_process() -> None:
+def test_an_ensemble_can_be_pickled() -> None:
     ensemble, source = Ensemble(mixed()), source_batch(5, 3)
     again = pickle.loads(pickle.dumps(ensemble))
     search = build_search(SEARCHES[1])
@@ -239,7 +239,7 @@ def test_it_can_be_sent_to_another_process() -> None:
         ([1.0], r"1 weight\(s\) \[1.0\] for 2 models: give one for each"),
         ([1.0, 2.0, 3.0], "for 2 models"),
         ([1.0, -2.0], "the weight -2.0 of a model should be between"),
-        ([0.0, 1.0], "leave out a model that is to have none"),
+        ([0.0, 1.0], "If a model should not count, leave it out"),
         ([math.nan, 1.0], "the weight nan"),
         ([math.inf, 1.0], "the weight inf"),
     ],

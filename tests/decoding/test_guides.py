@@ -1,4 +1,4 @@
-"""Searches that must contain, must not contain or must begin with text, against all texts."""
+"""Searches with required, banned and initial text, compared with a search of all texts."""
 
 import random
 from dataclasses import replace
@@ -49,7 +49,7 @@ def naive_greedy(logp: NextLogP, constraint: Constraint, limit: int, spaceless: 
         values = logp(ids)
         for token in sorted(range(EOS, V), key=lambda token: -values[token]):
             text = TOKENIZER.decode_batch([[*ids, token]])[0]
-            # With one more letter, an occurrence at the end is none yet.
+            # A letter may follow, so an occurrence at the end is not certain yet.
             certain = text if token == EOS else f"{text}x"
             few = all(
                 sum(occurrences(p, certain, spaceless or term.anywhere) for p in term.phrases)
@@ -65,7 +65,7 @@ def naive_greedy(logp: NextLogP, constraint: Constraint, limit: int, spaceless: 
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_greedy_search_avoids_what_is_banned(vocabulary: Vocabulary, seed: int) -> None:
+def test_greedy_search_avoids_banned_text(vocabulary: Vocabulary, seed: int) -> None:
     generator, model, limit = random.Random(seed), TableModel(V, seed), 12
     phrases = generator.sample(["a", "b", "ab", "a b", "c"], 2)
     constraint = Constraint(tuple(Term((phrase,), 0, seed % 2, seed > 5) for phrase in phrases))
@@ -85,7 +85,7 @@ def test_greedy_search_avoids_what_is_banned(vocabulary: Vocabulary, seed: int) 
     [(3, 1), (4, 2), (3, 3), *(pytest.param(k, 1, marks=pytest.mark.slow) for k in (2, 5))],
 )
 @pytest.mark.parametrize("cache", ["dense", "paged"])
-def test_sentences_obey_and_leave_neighbours_of_other_options_alone(
+def test_constrained_sentences_do_not_change_their_neighbours(
     cache: Literal["dense", "paged"], beams: int, groups: int
 ) -> None:
     generator, model = random.Random(beams), small_model("transformer")

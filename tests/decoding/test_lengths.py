@@ -1,4 +1,4 @@
-"""How long a translation may be and must be, and what it must begin with."""
+"""Limits on the length of a translation, and prefixes."""
 
 import math
 import re
@@ -38,8 +38,8 @@ def test_no_translation_is_shorter_than_the_minimum_of_its_source(
 
 
 @every_search
-def test_where_the_maximum_is_less_than_the_minimum_the_end_may_come_last(search: str) -> None:
-    """As in a model that cannot write more."""
+def test_a_minimum_above_the_maximum_is_lowered_to_it(search: str) -> None:
+    """For example in a model with few positions."""
     built = make(search, min_length_ratio=1.0, min_length_extra=5)
     search_state = built.start(torch.tensor([8]), max_length=4)
     assert {*search_state.limits.tolist(), *search_state.min_lengths.tolist()} == {4}
@@ -66,7 +66,7 @@ def test_the_score_of_a_prefix_is_that_of_its_tokens() -> None:
             assert h.token_logp == pytest.approx(expected)
 
 
-def test_what_a_search_would_write_may_be_forced_without_a_change() -> None:
+def test_forcing_what_a_search_would_write_changes_nothing() -> None:
     model, source = small_model("rnn"), source_batch(*LENGTHS)
     free = decode(model, source, Greedy())
     # A longer prefix would raise the limit.
@@ -113,7 +113,7 @@ def step_all(search_state: SearchState, step: int) -> Tensor:
 
 
 @every_search
-def test_room_for_tokens_grows_with_the_longest_and_shrinks_without_it(search: str) -> None:
+def test_room_for_tokens_follows_the_longest_hypothesis(search: str) -> None:
     built = make(search, length_ratio=1.0, length_extra=1)
     search_state = built.start(torch.tensor([299, 99]))
     for step in range(1, 301):
@@ -134,7 +134,7 @@ def test_room_for_tokens_grows_with_the_longest_and_shrinks_without_it(search: s
 
 
 @every_search
-def test_the_young_may_take_in_the_old(search: str) -> None:
+def test_an_older_state_can_merge_into_a_younger_one(search: str) -> None:
     built = make(search, length_ratio=1.0, length_extra=1)
     old, young = built.start(torch.tensor([39])), built.start(torch.tensor([4]))
     for step in range(1, 33):

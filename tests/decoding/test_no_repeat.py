@@ -1,6 +1,5 @@
-"""Translations in which no n-gram occurs twice, against the naive searches."""
+"""Translations in which no n-gram occurs twice, compared with naive searches."""
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from helpers.builders import small_model, source_batch, translate_copies
 from helpers.naive_search import Case, naive
 from helpers.table_model import TableModel, assert_same
 
-from seq2seq.decoding import Engine, Greedy, SentenceRequest, build_search, decode
+from seq2seq.decoding import Engine, SentenceRequest, build_search, decode
 from seq2seq.decoding.search import find_repeats
 
 PREFIXES = [[], [4, 4, 4], [5, 6, 5], []]
@@ -70,18 +69,7 @@ def test_sentences_of_one_batch_may_forbid_other_sizes(options: dict[str, Any], 
         assert_same(result, alone)
 
 
-def test_a_loop_ends_where_it_would_repeat() -> None:
-    model = TableModel(8, eos=-50.0)
-    model.table[:, 5], model.table[:, 6] = 30.0, 20.0
-    (loop,), (free,) = (
-        decode(model, source_batch(9), Greedy(no_repeat_ngram=size)) for size in (0, 2)
-    )
-    assert set(loop[0].ids) == {5}
-    pairs = list(pairwise(free[0].ids))
-    assert free[0].ids[:4] == [5, 5, 6, 5] and len(set(pairs)) == len(pairs)
-
-
-def test_pairs_of_rows_and_tokens_are_those_of_lists() -> None:
+def test_repeats_are_found_as_in_lists() -> None:
     tokens = torch.randint(3, 6, (60, 12), generator=torch.Generator().manual_seed(0))
     length, sizes = (torch.tensor([*values] * 10) for values in (range(7, 13), (2, 1, 0, 3, 4, 20)))
     length[:6] = torch.arange(6)

@@ -1,4 +1,4 @@
-"""Paged memories and slabs against dense rows, through all that can happen to sentences."""
+"""Paged memories and slabs, compared with dense rows while sentences come, fork and leave."""
 
 import random
 
@@ -62,7 +62,7 @@ class Poisoned(PagePool):
 
 @pytest.fixture
 def write_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a poisoned pool a slot that is written holds NaN before."""
+    """Check that each slot of a poisoned pool holds NaN until it is written."""
     append = PagedMemory.append
 
     def checked(memory: PagedMemory, streams: dict[str, Tensor]) -> None:
@@ -167,7 +167,7 @@ def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 9) -> PagePool
 @pytest.mark.parametrize("variant", marked(VARIANTS))
 @pytest.mark.usefixtures("write_once")
 @torch.no_grad()
-def test_sentences_in_pages_go_on_as_each_would_alone(variant: str) -> None:
+def test_sentences_in_pages_continue_as_if_alone(variant: str) -> None:
     model = small_model(*variant.split())
     if not model.can_merge:
         pool, encoded = Poisoned(9, 4), model.encode(source_batch(3))
@@ -180,7 +180,7 @@ def test_sentences_in_pages_go_on_as_each_would_alone(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", every_other(VARIANTS))
 @torch.no_grad()
-def test_sentences_in_slabs_go_on_as_each_would_alone(variant: str) -> None:
+def test_sentences_in_slabs_continue_as_if_alone(variant: str) -> None:
     model = small_model(*variant.split())
     for beams in (1, 3):
         pair = Pair(model, beams, None)
@@ -204,7 +204,7 @@ def test_windows_are_decoded_in_dense_batches_whatever_the_cache(preset: str) ->
 
 
 @torch.no_grad()
-def test_a_pool_that_is_too_small_says_no_and_stays_as_it_is() -> None:
+def test_a_pool_that_is_too_small_refuses_and_stays_unchanged() -> None:
     model = small_model("transformer")
     pool, source = Poisoned(7, 4), source_batch(5, 3)
     # the sources take two pages and one, the first token of every row one
@@ -232,7 +232,7 @@ def test_a_pool_that_is_too_small_says_no_and_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("variant", marked(VARIANTS))
 @torch.no_grad()
-def test_a_sentence_takes_the_pages_that_were_foretold(variant: str) -> None:
+def test_a_sentence_takes_the_predicted_number_of_pages(variant: str) -> None:
     model = small_model(*variant.split())
     for size, beams, target in ((4, 1, 8), (3, 2, 7)):
         pool = PagePool(100, size)
@@ -253,7 +253,7 @@ def test_self_and_cross_attention_share_their_storage_where_sizes_agree() -> Non
 
 
 @torch.no_grad()
-def test_states_that_do_not_belong_together_do_not_merge() -> None:
+def test_states_of_other_beams_or_pools_do_not_merge() -> None:
     model, pool = small_model("transformer"), PagePool(100, 4)
     encoded = model.encode(source_batch(5, 3))
     state = model.start(encoded, 2, pool)

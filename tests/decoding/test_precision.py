@@ -31,9 +31,7 @@ def logits(model: Seq2Seq, *batch: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("precision", ["int8", pytest.param("bfloat16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS)
 @torch.no_grad()
-def test_every_model_decodes_in_fewer_bits_and_stays_as_it_was(
-    variant: str, precision: str
-) -> None:
+def test_every_model_decodes_in_fewer_bits_and_is_not_changed(variant: str, precision: str) -> None:
     model = build(variant)
     batch = source_batch(7, 4, 1), torch.randint(4, TARGET_SIZE, (3, 5))
     expected = logits(model, *batch)
@@ -46,17 +44,7 @@ def test_every_model_decodes_in_fewer_bits_and_stays_as_it_was(
     assert torch.equal(logits(model, *batch), expected)
 
 
-@torch.no_grad()
-def test_in_integers_a_sentence_is_decoded_as_it_is_alone() -> None:
-    model = with_precision(build("transformer"), "int8")
-    source = source_batch(9, 5, 3, 7)
-    together = decode(model, source, Beam(beam_size=3))
-    for row, length in enumerate((9, 5, 3, 7)):
-        (alone,) = decode(model, source[row : row + 1, :length], Beam(beam_size=3))
-        assert [h.ids for h in alone] == [h.ids for h in together[row]]
-
-
-def test_all_linear_maps_are_integers_and_all_else_is_shared() -> None:
+def test_int8_converts_the_linear_maps_and_shares_everything_else() -> None:
     model = build("transformer model.tie=target")
     reduced = with_precision(model, "int8")
     kinds = {type(module) for module in reduced.modules()}
@@ -69,7 +57,7 @@ def test_all_linear_maps_are_integers_and_all_else_is_shared() -> None:
 
 
 @torch.no_grad()
-def test_in_bfloat16_all_parameters_and_memories_are_and_what_was_tied_is() -> None:
+def test_bfloat16_converts_parameters_and_memories_and_keeps_ties() -> None:
     model = build("transformer model.tie=target")
     reduced = with_precision(model, "bfloat16")
     assert {p.dtype for p in reduced.parameters()} == {torch.bfloat16}
@@ -112,14 +100,14 @@ def test_in_float32_only_matrices_of_linear_maps_are_copied_and_only_on_a_cpu() 
     assert with_precision(elsewhere, "float32") is elsewhere
 
 
-def test_the_cells_of_recurrent_models_stay_in_float32_in_integers() -> None:
+def test_int8_keeps_recurrent_cells_in_float32() -> None:
     reduced = with_precision(build("rnn"), "int8")
     cells = [m for m in reduced.modules() if isinstance(m, nn.GRU | nn.GRUCell)]
     assert len(cells) == 2
     assert {p.dtype for cell in cells for p in cell.parameters()} == {torch.float32}
 
 
-def test_another_word_and_integers_elsewhere_than_on_a_cpu_are_refused() -> None:
+def test_an_unknown_precision_and_int8_off_the_cpu_are_refused() -> None:
     model = build("transformer")
     with pytest.raises(ConfigError, match="unknown precision 'bfloat'; did you mean 'bfloat16'"):
         with_precision(model, "bfloat")
@@ -127,7 +115,7 @@ def test_another_word_and_integers_elsewhere_than_on_a_cpu_are_refused() -> None
         with_precision(model.to("meta"), "int8")
 
 
-def test_a_layer_whose_sums_may_not_fit_is_refused_in_integers_by_name() -> None:
+def test_int8_refuses_a_layer_whose_sums_may_overflow() -> None:
     model = small_model("transformer", "attn=mha")
     layer = model.decoder[1].feed
     for inputs in (MAX_INPUTS + 1, 133_145):
@@ -157,7 +145,9 @@ def test_in_bfloat16_linear_maps_are_packed_where_the_processor_can() -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(1, 32), (70, 32), (2, 3, 32), (0, 32)], ids=str)
-def test_a_packed_layer_is_the_linear_in_bfloat16(shape: tuple[int, ...], bias: bool) -> None:
+def test_a_packed_layer_equals_the_linear_layer_in_bfloat16(
+    shape: tuple[int, ...], bias: bool
+) -> None:
     linear = nn.Linear(32, 24, bias=bias).bfloat16().requires_grad_(False)
     x = torch.randn(shape).bfloat16()
     actual = PackedLinear.of(linear)(x)

@@ -1,4 +1,4 @@
-"""Linear maps in 8-bit integers, against sums in int64 and against the bounds of rounding."""
+"""Linear maps in 8-bit integers, compared with sums in int64 and the bounds of rounding."""
 
 from collections.abc import Callable
 
@@ -72,7 +72,7 @@ def test_products_are_those_of_long_integers(
 
 
 @pytest.mark.parametrize("size", [1e-20, 1e-3, 1.0, 1e30])
-def test_an_element_moves_by_half_a_step_of_its_row_or_less(size: float) -> None:
+def test_rounding_moves_an_element_by_at_most_half_a_step(size: float) -> None:
     x = torch.randn(50, 37) * torch.logspace(-3, 3, 50)[:, None] * size
     actual, scale = quantize_rows(x)
     error = (x.double() - actual.double() * scale.double()).abs()
@@ -80,7 +80,7 @@ def test_an_element_moves_by_half_a_step_of_its_row_or_less(size: float) -> None
     assert actual.abs().amax(1).eq(127).all()
 
 
-def test_with_one_scale_for_all_rows_what_is_beyond_it_is_cut() -> None:
+def test_values_beyond_a_given_scale_are_clipped() -> None:
     x = torch.tensor([[0.1, -0.25, 9.0], [-99.0, 0.0, 0.24]])
     actual, scales = quantize_rows(x, scale=0.1)
     assert actual.tolist() == [[1, -2, 90], [-127, 0, 2]] and scales.eq(0.1).all()
@@ -123,7 +123,7 @@ def test_zeros_give_the_bias_and_huge_inputs_stay_finite() -> None:
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
-def test_what_is_not_finite_spoils_only_its_row(bad: float) -> None:
+def test_a_value_that_is_not_finite_spoils_only_its_row(bad: float) -> None:
     x, w, b = torch.randn(70, 256), torch.randn(300, 256), torch.randn(300)
     expected = layer(w, b)(x)
     others = torch.arange(70) != 3

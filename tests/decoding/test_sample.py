@@ -90,7 +90,7 @@ def test_epsilon_and_min_p_draw_from_what_is_probable_enough(
         assert chi_square(tokens, expected) < RARE[kept - 1]
 
 
-def test_epsilon_counts_what_top_k_leaves_as_all() -> None:
+def test_epsilon_applies_to_probabilities_after_top_k() -> None:
     p = torch.tensor([0.5, 0.1, 0.1, 0.3], dtype=torch.float64)
     tokens = drawn(Sample(top_k=2, epsilon=0.15), p[:2].log())
     assert tokens.unique().tolist() == [0, 1]
@@ -106,7 +106,7 @@ def test_sentences_of_one_batch_may_keep_different_tokens() -> None:
     assert kept == [2, 3, 4, 1]
 
 
-def test_what_is_impossible_is_never_drawn() -> None:
+def test_impossible_tokens_are_never_drawn() -> None:
     tokens = drawn(Sample(), torch.tensor([math.log(0.5), math.log(0.5), -torch.inf, -torch.inf]))
     assert tokens.unique().tolist() == [0, 1]
 
@@ -133,7 +133,7 @@ def texts(results: list[list[Hypothesis]]) -> list[list[list[int]]]:
 
 
 @pytest.mark.parametrize("model", ["transformer", "rnn"])
-def test_the_same_seed_draws_the_same_and_another_one_others(model: str) -> None:
+def test_a_seed_fixes_the_samples(model: str) -> None:
     built, source = small_model(model), source_batch(9, 9, 9)
     first, again, other = (
         texts(decode(built, source, Sample(samples=4, seed=seed))) for seed in (1, 1, 2)

@@ -1,4 +1,4 @@
-"""All searches and all their options against the naive ones, alone and in changing company."""
+"""All searches with all their options, compared with naive searches."""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from seq2seq.models.candidates import CandidateRequest
 
 
 def table_cases(seed: int, count: int, vocabulary: int = 9, eos: float = 0.0) -> list[Case]:
-    """Sentences of a table, some with a prefix; each looks at its source as it likes."""
+    """Sentences of a table model, some with a prefix, and with random attention weights."""
     rng, model = random.Random(seed), TableModel(vocabulary, seed, eos=eos)
     cases = []
     for draw_id in range(count):
@@ -108,9 +108,7 @@ every_seed = pytest.mark.parametrize("seed", range(2))
 
 @every_seed
 @pytest.mark.parametrize("which", range(len(some_options(0))))
-def test_sentences_of_any_age_in_any_company_are_translated_as_if_alone(
-    which: int, seed: int
-) -> None:
+def test_sentences_decoded_together_are_translated_as_if_alone(which: int, seed: int) -> None:
     options = some_options(seed)[which]
     cases = table_cases(seed, 12, eos=(-2.0, 0.0, 1.0, 2.0)[seed])
     rng = random.Random(seed)
@@ -166,7 +164,7 @@ def model_case(model: Seq2Seq, source: Tensor, layer: int = -1, prefix: Sequence
 @pytest.mark.parametrize(
     "prefixes", [[[5, 6], [], [7, 7, 4, 3]], pytest.param(None, marks=pytest.mark.slow)]
 )
-def test_a_search_on_a_model_is_the_naive_one(
+def test_a_search_on_a_model_equals_the_naive_one(
     variant: str, options: dict[str, Any], prefixes: list[list[int]] | None
 ) -> None:
     options = {"length_ratio": 1.0, "length_extra": 4, **options}

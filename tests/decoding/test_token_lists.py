@@ -1,4 +1,4 @@
-"""Each sentence is translated by the tokens of its own list, whatever its batch."""
+"""Each sentence is translated with the tokens of its own list, whatever its batch."""
 
 import copy
 import random
@@ -51,7 +51,7 @@ def translations(
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("cache", ["dense", pytest.param("paged", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", KINDS)
-def test_the_c_translates_as_torch_with_masked_logits(
+def test_the_native_decoder_translates_as_torch_with_masked_logits(
     variant: str, cache: str, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, asked = build(variant), make_requests()
@@ -86,7 +86,7 @@ def test_translations_are_those_of_a_naive_search_in_float64(variant: str, searc
 @needs_native
 @pytest.mark.parametrize("search", ["greedy", "beam", "diverse", "sample"])
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_no_text_and_no_score_depends_on_the_batch(precision: str, search: str) -> None:
+def test_texts_and_scores_do_not_depend_on_the_batch(precision: str, search: str) -> None:
     """Alone, together, shuffled, in pages that run out, beside prefixes and guides."""
     model = with_precision(build(KINDS[0]), precision)
     asked = [replace(each, draw_id=i) for i, each in enumerate(make_requests())]
@@ -142,7 +142,7 @@ def test_an_ensemble_and_workers_keep_to_the_lists() -> None:
     assert workers.shortlist is lists
 
 
-def test_probabilities_are_among_the_list_alone() -> None:
+def test_probabilities_are_normalized_over_the_list() -> None:
     logits = torch.tensor([[9.0, 9.0, 1.0, 9.0, 2.0, 3.0, 9.0], [0.0, 0, 0, 0, 5, 5, 0]])
     lists = TokenLists(torch.tensor([[EOS, 4, 5], [EOS, 6, -1]]).numpy())
     request = CandidateRequest(4, lists=lists, sentences=torch.tensor([0, 1]))

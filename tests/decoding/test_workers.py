@@ -38,7 +38,7 @@ def requests(*firsts: int) -> list[SentenceRequest]:
 
 
 def firsts_of(requests: Iterable[SentenceRequest]) -> list[int]:
-    """What an echo of each begins with."""
+    """The first piece of each answer."""
     return [request.hypotheses[0].ids[0] for request in requests if request.hypotheses]
 
 
@@ -48,7 +48,7 @@ def writers_of(requests: Iterable[SentenceRequest]) -> set[int]:
 
 
 def finish(workers: Workers) -> list[SentenceRequest]:
-    """What ends until there is no more work."""
+    """Advance until no work is left. Returns: the requests that ended."""
     ended = []
     while workers.busy:
         ended += workers.advance()
@@ -57,7 +57,7 @@ def finish(workers: Workers) -> list[SentenceRequest]:
 
 @pytest.fixture(params=[True, False], ids=["copies", "server"])
 def are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Are workers copies of this process? It depends on its threads."""
+    """True if workers are copies of this process, which depends on its threads."""
     others = [threading.Thread(name=progress.THREAD if request.param else "another")]
     monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread(), *others])
     return bool(request.param)
@@ -65,7 +65,7 @@ def are_copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def echoes(are_copies: bool, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
-    """Two workers that have two requests each at a time."""
+    """Two workers that take two requests at a time."""
     monkeypatch.setattr(module, "SHARE", 2)
     workers = echo()
     yield workers
@@ -88,7 +88,9 @@ def test_answers_come_in_the_order_of_the_requests(echoes: Workers) -> None:
     assert not alive(echoes)
 
 
-def test_they_translate_as_an_engine_does_token_for_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_translate_as_an_engine_does_token_by_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "SHARE", 6)
     build = partial(Engine, small_model("transformer"), Greedy())
     sources = [torch.randint(4, 13, (i % 7 + 1,)).tolist() for i in range(40)]
@@ -134,7 +136,7 @@ def test_a_cancelled_request_leaves_its_worker_at_once(echoes: Workers) -> None:
     assert {request.status for request in stuck} == {waiting[1].status} == {Status.CANCELLED}
 
 
-def test_a_worker_answers_by_the_ids_that_its_requests_have_elsewhere() -> None:
+def test_a_worker_answers_with_the_ids_of_its_requests() -> None:
     engine: Any = Echo()
     first, stuck, second = requests(1, -3, 2)
     first.owner = first.on_end = lambda: 0  # what cannot be sent, and need not be
@@ -163,7 +165,9 @@ def kill(worker: module.Worker) -> None:
     worker.process.join()
 
 
-def test_what_ends_its_workers_is_given_up_and_the_others_are_answered(echoes: Workers) -> None:
+def test_a_request_that_kills_its_workers_is_given_up_and_others_are_answered(
+    echoes: Workers,
+) -> None:
     asked = requests(0, 1, -9, 2, 3, -9, 4, 5, 6)
     echoes.submit(asked)
     ended = finish(echoes)
@@ -194,7 +198,7 @@ def test_the_work_of_a_killed_worker_is_done_by_others(echoes: Workers) -> None:
     assert len(alive(echoes)) == 2
 
 
-def test_who_cancels_does_not_mind_that_a_worker_is_dead(echoes: Workers) -> None:
+def test_requests_of_a_dead_worker_can_be_cancelled(echoes: Workers) -> None:
     stuck = requests(-3, -3, -3, -3)
     echoes.submit(stuck)
     echoes._deal()
@@ -229,7 +233,7 @@ def test_errors_and_warnings_of_a_worker_reach_the_caller(echoes: Workers) -> No
     assert not alive(echoes)
 
 
-def test_an_error_that_cannot_be_pickled_is_told_in_words() -> None:
+def test_an_error_that_cannot_be_pickled_is_sent_as_text() -> None:
     class Local(Exception):
         pass
 
@@ -245,7 +249,7 @@ def test_an_error_that_cannot_be_pickled_is_told_in_words() -> None:
 
 
 def test_workers_end_with_the_process_that_started_them(echoes: Workers) -> None:
-    """Even if it is killed: the end of its pipe is what they wait for."""
+    """Even if it is killed, because they notice that its pipe is closed."""
     list(echoes.translate(requests(1, 2)))
     processes = [worker.process for worker in echoes._workers]
     for worker in echoes._workers:
@@ -256,7 +260,7 @@ def test_workers_end_with_the_process_that_started_them(echoes: Workers) -> None
 
 
 def shared_pages(pid: int) -> int:
-    """Bytes of the memory without a name that a process has mapped."""
+    """Bytes of shared memory without a name that a process has mapped."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     of_model = (line.split()[0].split("-") for line in lines if "memfd:seq2seq" in line)
     return sum(int(end, 16) - int(start, 16) for start, end in of_model)
@@ -264,7 +268,7 @@ def shared_pages(pid: int) -> int:
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no memory without a name")
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_all_map_one_model_and_write_to_none(
+def test_workers_map_one_model_and_do_not_write_to_it(
     precision: str, are_copies: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = with_precision(small_model("transformer").float(), precision)

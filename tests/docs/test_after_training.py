@@ -1,4 +1,4 @@
-"""The examples of what is done after training, run as they are written."""
+"""The examples of the pages on what follows training, run as they are written."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the documents say is where they say, and what they print works as printed."""
+"""The paths and links in the documents exist, and their commands work as printed."""
 
 import pkgutil
 import re
@@ -20,9 +20,9 @@ from torch import Tensor
 
 import seq2seq
 from seq2seq.attention import ATTENTION, Attention, Role
-from seq2seq.attention.page_pool import PagePool
 from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.models import build_model
+from seq2seq.testing import check_mechanism
 from seq2seq.training.config.plan import check_config
 from seq2seq.training.run import plain_values
 
@@ -35,7 +35,7 @@ def prose(document: Path) -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_path_that_is_named_exists(document: Path) -> None:
+def test_every_path_named_in_the_documents_exists(document: Path) -> None:
     named = re.findall(r"`((?:seq2seq|conf|tests|docs|scripts|data)/[\w./-]*)`", prose(document))
     # A mechanism that the reader is to write; corpora that the reader fetches; results of a run.
     ours = [
@@ -57,7 +57,7 @@ def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
     assert [link for link in local if not (document.parent / link).exists()] == []
 
 
-def test_the_package_offers_what_the_page_of_python_lists() -> None:
+def test_the_package_offers_the_names_of_the_api_page() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     public = {path.rpartition(".")[2]: path for path in re.findall("^::: (.+)$", page, re.M)}
     assert {*seq2seq.__all__} == {*public, "__version__"}
@@ -72,7 +72,7 @@ def test_importing_the_package_imports_no_torch() -> None:
 
 
 def commands() -> list[tuple[str, str]]:
-    """`document`, `overrides`: of every line in the documents that trains, sweeps aside."""
+    """The document and the overrides of every printed command that trains, except sweeps."""
     typed = []
     for document in DOCUMENTS:
         # Pages whose blocks are run from top to bottom need no other proof; see test_guide.py.
@@ -87,7 +87,7 @@ def commands() -> list[tuple[str, str]]:
     return [(name, line) for name, line in typed if not line.startswith("-m ")]
 
 
-def test_the_documents_train() -> None:
+def test_the_documents_contain_commands_that_train() -> None:
     assert {"README.md", "attention.md"} <= {name for name, _ in commands()}
 
 
@@ -105,7 +105,7 @@ def test_every_command_that_trains_is_accepted_as_printed(document: str, typed: 
 
 
 def rows() -> list[tuple[str, str]]:
-    """`path`, `name`: of each name that the map of the code gives behind a file."""
+    """The file and the name for each name on the map of the code."""
     found = []
     for line in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| ") and line.count("|") == 3:
@@ -168,7 +168,6 @@ def nearby(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Nearby:
 
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 10, 11, EOS], [9, 8, 7, 6, EOS, PAD, PAD, PAD]])
 TARGET = torch.tensor([[BOS, 5, 6, 7, 8, 9, 10], [BOS, 10, 9, 8, 7, 6, 5]])
-POSITIONS = ["sinusoidal", "rope", "alibi", "t5", "transformer_xl"]
 
 
 def model_of(config: dict[str, Any]) -> Any:
@@ -191,54 +190,16 @@ def test_the_example_in_contributing_is_ten_lines_and_trains_as_typed(nearby: Ne
     assert all(parameter.grad is not None for parameter in model.decoder.parameters())
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("groups", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_its_kernels_agree(nearby: Nearby, position: str, groups: int) -> None:
-    common = (f"position={position}", f"attn.num_kv_heads={groups}")
-    kernels = ("explicit", "fused", "flash", "auto")
-    found = [model_of(nearby(*common, f"attn.kernel={kernel}")) for kernel in kernels]
-    expected, *others = [model(SOURCE, TARGET).hidden for model in found]
-    for other in others:
-        assert_equal(other, expected)
-    everything = model_of(nearby(*common, "attn.radius=99"))
-    assert not torch.allclose(everything(SOURCE, TARGET).hidden, expected)
-
-
-def test_its_weights_are_dropped_in_training(nearby: Nearby) -> None:
-    attention = model_of(nearby("attn.dropout=0.5")).encoder[0].attention
-    x = torch.randn(1, 9, 32, dtype=torch.float64)
-    quiet = attention(x).out
-    attention.train()
-    assert not torch.allclose(attention(x).out, quiet)
-
-
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("paged", [False, True], ids=["dense", "paged"])
-@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_it_decodes_as_it_trains(nearby: Nearby, beams: int, paged: bool, position: str) -> None:
-    model = model_of(nearby(f"position={position}"))
-    expected = model(SOURCE, TARGET).hidden.repeat_interleave(beams, 0)
-    pages = PagePool(200, 4) if paged else None
-    with torch.no_grad():
-        state = model.start(model.encode(SOURCE), beams, pages)
-        tokens = TARGET.repeat_interleave(beams, 0).split([1, 3, 1, 1, 1], dim=1)
-        steps = [model.step(n, state).hidden for n in tokens]
-    assert_equal(torch.cat(steps, dim=1), expected)
-
-
-def test_it_decodes_sentences_of_different_ages_together(nearby: Nearby) -> None:
-    model, pages = model_of(nearby("position=rope")), PagePool(200, 4)
-    expected = model(SOURCE, TARGET).hidden
-    with torch.no_grad():
-        old, young = (model.start(model.encode(row[None]), 1, pages) for row in SOURCE)
-        model.step(TARGET[:1, :4], old)
-        old.merge(young)
-        step = model.step(torch.stack((TARGET[0, 4:7], TARGET[1, :3])), old).hidden
-    assert_equal(step[0], expected[0, 4:7])
+@pytest.mark.usefixtures("nearby")
+@pytest.mark.parametrize("groups", [1, 4])
+def test_the_example_keeps_the_contract_of_attention(groups: int) -> None:
+    check_mechanism(ATTENTION["nearby"], num_heads=4, num_kv_heads=groups, radius=2)
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
-def test_it_reads_the_neighbourhood_alone_and_is_drawn(nearby: Nearby, role: Role) -> None:
+def test_the_example_reads_only_the_neighbourhood_and_shows_its_weights(
+    nearby: Nearby, role: Role
+) -> None:
     modules = [m for m in model_of(nearby()).modules() if isinstance(m, Attention)]
     attention = next(m for m in modules if m.place.role is role)
     x = torch.randn(1, 9, 32, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The pages of the guide, typed from top to bottom into a shell."""
+"""The commands of the guide, run page by page from top to bottom."""
 
 import os
 import subprocess
@@ -57,7 +57,7 @@ def type_in(checkout: Path, page: str) -> str:
 
 
 @pytest.mark.slow
-def test_your_data_becomes_a_translator_as_the_page_says(checkout: Path) -> None:
+def test_the_page_on_own_data_works_as_printed(checkout: Path) -> None:
     printed = type_in(checkout, "own-data.md")
     assert "dry run on the largest batches" in printed and "BLEU" in printed
     assert len((checkout / "my" / "dev.out").read_text(encoding="utf-8").splitlines()) == 500
@@ -65,7 +65,7 @@ def test_your_data_becomes_a_translator_as_the_page_says(checkout: Path) -> None
 
 
 @pytest.mark.slow
-def test_every_way_to_train_works_as_the_page_says(checkout: Path) -> None:
+def test_the_page_on_training_works_as_printed(checkout: Path) -> None:
     type_in(checkout, "training.md")
     runs = checkout / "runs" / "guide"
     named = {path.name for path in (runs / "sweep").iterdir() if path.is_dir()}

@@ -34,7 +34,7 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert all((tmp_path / "runs/notebook" / n / "result.json").is_file() for n in ("rnn", "mixed"))
 
 
-def test_each_page_that_it_links_to_is_there() -> None:
+def test_each_page_that_the_notebook_links_to_exists() -> None:
     for text in cells("markdown"):
         for target in (part.split(")")[0] for part in text.split("](")[1:]):
             assert (NOTEBOOK.parent / target).is_file(), target

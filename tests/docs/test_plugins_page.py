@@ -40,7 +40,7 @@ def command(site: Path | None, *words: str | Path) -> subprocess.CompletedProces
 
 
 def seq2seq(site: Path | None, *words: str | Path) -> str:
-    """What a command prints. It must succeed."""
+    """Run a command, which must succeed. Returns: what it prints."""
     ended = command(site, "-m", "seq2seq", *words)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
@@ -65,9 +65,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(site: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `seq2seq train attn=strided decode=fan tokenizer=pairs`, and of sparsemax."""
-    base = tmp_path_factory.getbasetemp()
     folder = tmp_path_factory.mktemp("run")
     (typed,) = re.findall(r"^seq2seq train (.*)$", PAGE, re.M)[:1]
     typed = [*typed.split(), "attn@cross_attn=sparsemax", "attn.stride=3"]
@@ -85,7 +84,7 @@ TEXTS = ["Ein Hund läuft.", "Die Katze schläft.", "Ja."]
 
 
 @pytest.mark.slow
-def test_they_train_and_decode_alike_dense_and_paged_here_and_in_workers(
+def test_a_model_of_plug_ins_decodes_the_same_with_every_cache_and_in_workers(
     site: Path, run: Path
 ) -> None:
     options = ["--length-ratio", "1"]
@@ -98,7 +97,7 @@ def test_they_train_and_decode_alike_dense_and_paged_here_and_in_workers(
 
 
 @pytest.mark.slow
-def test_they_draw_and_are_scored(site: Path, run: Path, tmp_path: Path) -> None:
+def test_a_model_of_plug_ins_is_drawn_and_scored(site: Path, run: Path, tmp_path: Path) -> None:
     picture = tmp_path / "map.png"
     seq2seq(site, "align", run, TEXTS[0], "-o", picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -111,7 +110,7 @@ def test_they_draw_and_are_scored(site: Path, run: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_without_them_the_model_is_refused_by_name(run: Path) -> None:
+def test_without_its_plug_ins_a_model_is_refused_by_name(run: Path) -> None:
     ended = command(None, "-m", "seq2seq", "translate", run, TEXTS[0])
     assert ended.returncode == 2 and "Traceback" not in ended.stderr
     assert "toolbox-plugin 0.1" in ended.stderr and "pip install toolbox-plugin" in ended.stderr
@@ -128,8 +127,8 @@ def test_the_mechanism_of_the_page_keeps_the_contract(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_mechanism_that_breaks_it_is_told_where(site: Path) -> None:
-    """Of each kind of mistake, by the sentence that does not hold."""
+def test_a_mechanism_that_breaks_the_contract_is_told_where(site: Path) -> None:
+    """Each kind of mistake is named by the check that fails."""
     code = """
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.testing import check_mechanism
@@ -171,11 +170,11 @@ def test_the_example_package_is_tested_by_its_own_test(site: Path) -> None:
     ["alibi", *(pytest.param(name, marks=pytest.mark.slow) for name in ("rope", "transformer_xl"))],
 )
 def test_the_example_package_trains_with_positions(
-    position: str, site: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+    position: str, site: Path, base: Path, tmp_path: Path
 ) -> None:
     short = ("trainer.max_steps=1", "trainer.val_check_interval=1")
     options = ("attn=sparsemax", f"position={position}", *short)
-    ended = command(site, *train_command(tmp_path_factory.getbasetemp(), tmp_path, *options)[1:])
+    ended = command(site, *train_command(base, tmp_path, *options)[1:])
     assert ended.returncode == 0, ended.stderr
 
 

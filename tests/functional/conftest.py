@@ -1,4 +1,4 @@
-"""No test of this folder finds zeros in uninitialised memory."""
+"""Uninitialised memory holds NaN instead of zeros."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Means over rows, prefixes and groups against loops over tokens."""
+"""Means over rows, prefixes and groups, compared with loops over tokens."""
 
 import pytest
 import torch
@@ -66,7 +66,7 @@ def test_means_of_prefixes_on_paper() -> None:
     assert means.item() == 10 and sums.tokens.item() == 4
 
 
-def test_prefixes_in_pieces_are_prefixes_at_once() -> None:
+def test_prefixes_in_pieces_equal_prefixes_at_once() -> None:
     x = randn(2, 33, 3)
     whole, end = prefix_means(x)
     sums, parts = None, []
@@ -93,7 +93,7 @@ def test_a_small_group_after_large_values_keeps_its_digits() -> None:
     assert_equal(group_means(x, groups) / x, torch.ones_like(x))
 
 
-def test_what_stands_at_padding_may_be_infinite() -> None:
+def test_values_at_padding_may_be_infinite() -> None:
     x, mask = torch.tensor([[[1.0], [3.0], [torch.inf]]]), mask_of([2], 3)
     one = torch.zeros(1, 3, dtype=torch.long)
     assert row_means(x, mask).item() == 2
@@ -101,14 +101,14 @@ def test_what_stands_at_padding_may_be_infinite() -> None:
     assert prefix_means(x, mask)[0].flatten().tolist() == [1, 2, 2]
 
 
-def test_modulated_keys_have_the_score_with_a_diagonal_matrix_between() -> None:
+def test_modulated_keys_give_scores_with_a_diagonal_matrix() -> None:
     q, k, c = randn(4, 5), randn(6, 5), randn(5)
     # Q K^T + Q (C K^T) with C = diag(c), as it is printed.
     printed = q @ k.T + q @ (torch.diag(c) @ k.T)
     assert_equal(q @ modulate(k, c).T, printed)
 
 
-def test_a_gate_mixes_by_one_share_a_head() -> None:
+def test_a_gate_mixes_with_one_share_per_head() -> None:
     x, c = randn(2, 3, 4, 5), randn(2, 1, 4, 5)
     a, b = randn(4, 5), randn(4, 5)
     expected = []

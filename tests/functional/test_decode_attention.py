@@ -1,4 +1,4 @@
-"""Attention of a few queries against the explicit reference."""
+"""Attention of a few queries, compared with explicit attention."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from seq2seq.functional.scores import dot
 
 @pytest.mark.parametrize("groups", [4, 2, 1])
 @pytest.mark.parametrize("queries", [1, 5])
-def test_it_computes_the_explicit_attention(groups: int, queries: int) -> None:
+def test_few_queries_get_the_explicit_attention(groups: int, queries: int) -> None:
     B, H, S, D, M = 3, 4, 7, 6, 5
     q, bias = torch.randn(B, H, queries, D).double(), torch.randn(H, queries, S).double()
     k, v = torch.randn(B, groups, S, D).double(), torch.randn(B, groups, S, M).double()
@@ -25,7 +25,7 @@ def test_it_computes_the_explicit_attention(groups: int, queries: int) -> None:
     assert not decode_attention(q, k, v, mask=of_keys)[1].any()
 
 
-def test_its_softmax_is_wide_and_its_inputs_stay_as_they_are() -> None:
+def test_the_inputs_and_their_type_are_kept() -> None:
     q, k, v = (torch.randn(2, 4, n, 8).bfloat16() for n in (1, 9, 9))
     before = [x.clone() for x in (q, k, v)]
     mask = torch.rand(2, 1, 1, 9) < 0.5
@@ -34,7 +34,7 @@ def test_its_softmax_is_wide_and_its_inputs_stay_as_they_are() -> None:
     assert all(torch.equal(x, y) for x, y in zip(before, (q, k, v), strict=True))
 
 
-def test_it_is_for_few_queries_and_not_for_training() -> None:
+def test_decode_attention_is_used_for_few_queries_without_gradients() -> None:
     q = torch.zeros(1, 1, FEW, 2)
     assert not use_decode_attention(q)
     with torch.no_grad():

@@ -39,14 +39,7 @@ def test_every_element_is_dropped_with_the_same_probability(p: float) -> None:
     assert correlation.abs().max() < 5 / draws**0.5
 
 
-def test_the_mean_is_preserved() -> None:
-    x = torch.rand(100_000, dtype=torch.float64) + 1
-    out = dropout(x, 0.3)
-    deviation = (x.square().sum() * 0.3 / 0.7).sqrt() / len(x)
-    assert (out.mean() - x.mean()).abs() < 5 * deviation
-
-
-def test_the_same_seed_gives_the_same_mask_and_another_call_another_one() -> None:
+def test_a_seed_fixes_the_mask_and_each_call_draws_a_new_one() -> None:
     x = torch.ones(257)
     torch.manual_seed(5)
     first, second = dropout(x, 0.5), dropout(x, 0.5)
@@ -82,7 +75,7 @@ def test_the_type_is_kept(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("p", [1e-7, 1 - 1e-7])
-def test_a_probability_beside_zero_or_one_is_as_good_as_any(p: float) -> None:
+def test_probabilities_next_to_zero_and_one_give_finite_results(p: float) -> None:
     assert dropout(torch.ones(9), p).isfinite().all()
 
 
@@ -93,7 +86,7 @@ def factors_at(seed: int, size: int, p: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_a_hash_drops_as_often_as_it_should_in_each_row_and_column(p: float) -> None:
+def test_a_hash_drops_with_its_probability_in_each_row_and_column(p: float) -> None:
     size = 1000
     kept = factors_at(5, size, p) > 0
     for axis in (0, 1):
@@ -113,7 +106,7 @@ def test_a_hash_drops_rows_columns_and_seeds_independently() -> None:
     assert abs(corners.sum() / size) < 5
 
 
-def test_a_hash_of_a_place_is_the_same_in_any_part() -> None:
+def test_the_hash_of_a_place_does_not_depend_on_the_part() -> None:
     whole = factors_at(2**61, 40, 0.3)
     rows, columns = torch.arange(7, 30), torch.arange(3, 11)
     part = keep_factors_at(2**61, rows, columns, 0.3, whole)

@@ -51,7 +51,7 @@ def test_directions_are_orthogonal_within_blocks_and_as_long_as_gaussian_vectors
         products = block @ block.T
         assert_equal(products, products.diagonal().diag(), 1e-4)
     squares = orthogonal_features(4000, D).square().sum(-1)
-    # Those of chi squared with D degrees of freedom: mean D, variance 2 D.
+    # Squared lengths follow chi squared with D degrees of freedom: mean D, variance 2 D.
     assert abs(squares.mean() - D) < 4 * math.sqrt(2 * D / 4000)
     assert squares.var() == pytest.approx(2 * D, rel=0.2)
 
@@ -143,7 +143,7 @@ def test_inputs_of_any_size_give_finite_answers_and_gradients_in_float32(size: f
         assert all(slope.isfinite().all() for slope in gradients(out.sum(), q, k, v))
 
 
-def test_the_other_kernel_is_the_paper_s() -> None:
+def test_the_relu_kernel_is_that_of_the_paper() -> None:
     w, q = orthogonal_features(5, D).double(), vectors(1, 1, 3, D)
     values = relu_map(w).queries(q)
     for i in range(3):

@@ -1,4 +1,4 @@
-"""Flash attention is the written-out formula, gradients included, and keeps little for them."""
+"""Flash attention equals the explicit formula and its gradients, and stores little for them."""
 
 import itertools
 from collections.abc import Callable
@@ -121,7 +121,7 @@ def test_a_bias_is_added_and_learns_in_its_shape(
         assert_same(flash, expected, *given, bias, tolerance=1e-12)
 
 
-def test_what_is_kept_for_the_gradient_is_the_logarithm_of_the_sum() -> None:
+def test_the_logarithm_of_the_sum_is_stored_for_the_gradient() -> None:
     given, mask = DOT.inputs(9, 23, 2), visible("empty", SHAPE)
     assert mask is not None
     out = DOT.attend(*given, mask=mask, block_q=4, block_k=7)
@@ -135,7 +135,7 @@ def test_what_is_kept_for_the_gradient_is_the_logarithm_of_the_sum() -> None:
     assert (lse[1] == -torch.inf).all()
 
 
-def test_scores_beyond_the_range_of_exp_and_keys_of_any_order_do_no_harm() -> None:
+def test_scores_beyond_the_range_of_exp_are_handled_in_any_order_of_keys() -> None:
     q, k, v = (x.detach() for x in DOT.inputs(5, 40, 2, torch.float32))
     for order in (torch.arange(40), torch.arange(39, -1, -1)):
         far = k * torch.linspace(1, 300, 40)[:, None]
@@ -144,7 +144,7 @@ def test_scores_beyond_the_range_of_exp_and_keys_of_any_order_do_no_harm() -> No
         assert_equal(flash.double(), DOT.written_out(wide), 1e-3)
 
 
-def test_saturated_hidden_layers_do_no_harm() -> None:
+def test_saturated_hidden_layers_give_exact_answers_and_gradients() -> None:
     near, sizes = ADDITIVE.inputs(5, 40, 2), (300, 300, 1000, 1)
     far = [(size * x).detach().requires_grad_() for size, x in zip(sizes, near, strict=True)]
     flash = ADDITIVE.attend(*far, max_elements=11 * H * D)
@@ -155,7 +155,7 @@ def test_saturated_hidden_layers_do_no_harm() -> None:
 @every_kind
 @pytest.mark.parametrize("sizes", [(0, 5), (5, 0), (0, 0)], ids=str)
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
-def test_no_queries_get_no_answer_and_no_keys_give_zeros(
+def test_without_queries_there_is_no_answer_and_without_keys_it_is_zero(
     kind: Kind, sizes: tuple[int, int], causal: bool
 ) -> None:
     given = kind.inputs(*sizes, 2)
@@ -175,7 +175,7 @@ def test_a_query_before_every_key_gets_zeros() -> None:
 
 
 def factors(tiling: Tiling, shape: tuple[int, int, int, int]) -> Tensor:
-    """What each weight is multiplied by, drawn tile by tile as both passes draw it."""
+    """The dropout factor of each weight, drawn tile by tile as in both passes."""
     drawn = torch.zeros(shape, dtype=torch.float64)
     for part in tiling.parts(shape[0]):
         of_part = drawn[part]
@@ -219,7 +219,7 @@ def test_forward_and_backward_drop_the_same_weights(
 
 
 @every_kind
-def test_tiles_of_any_size_drop_the_same_weights_and_another_call_others(kind: Kind) -> None:
+def test_dropout_depends_on_the_call_and_not_on_the_size_of_tiles(kind: Kind) -> None:
     given, answers = kind.inputs(9, 23, 2), []
     for tiles in kind.tiles:
         torch.default_generator.manual_seed(1)
@@ -227,13 +227,6 @@ def test_tiles_of_any_size_drop_the_same_weights_and_another_call_others(kind: K
     for answer in answers[1:]:
         assert_equal(answer, answers[0])
     assert not torch.allclose(kind.attend(*given, dropout=0.5), answers[0])
-
-
-def test_dropout_keeps_the_mean() -> None:
-    given = DOT.inputs(9, 23, 2)
-    draws = torch.stack([DOT.attend(*given, dropout=0.25, block_k=7) for _ in range(500)])
-    mean, deviation = draws.mean(0), draws.std(0) / 500**0.5
-    assert ((mean - DOT.written_out(given)).abs() < 5 * deviation).all()
 
 
 def test_every_sentence_and_tile_draws_independently() -> None:
@@ -268,7 +261,7 @@ def test_sums_run_in_float32_under_a_narrow_type_and_under_autocast(
 @every_kind
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
-def test_what_is_kept_for_the_gradient_grows_with_the_length(
+def test_memory_for_the_gradient_grows_linearly_with_the_length(
     kind: Kind, causal: bool, dropout: float
 ) -> None:
     mask = torch.ones(B, 1, 1, 1, dtype=torch.bool)  # not as long as the text here
@@ -290,7 +283,7 @@ def test_large_hidden_layers_of_several_queries_are_computed_in_tiles() -> None:
 
 
 @every_kind
-def test_it_can_be_differentiated_once_and_says_so(kind: Kind) -> None:
+def test_a_second_derivative_is_refused(kind: Kind) -> None:
     given = kind.inputs(5, 7, 2)
     out = kind.attend(*given)
     for loss in (out.sum(), out.square().sum()):
@@ -298,7 +291,7 @@ def test_it_can_be_differentiated_once_and_says_so(kind: Kind) -> None:
             torch.autograd.grad(loss, given[0], create_graph=True)
 
 
-def test_shapes_that_it_cannot_take_are_refused_by_name() -> None:
+def test_wrong_shapes_are_refused_by_name() -> None:
     q, k, v = (x.detach() for x in DOT.inputs(3, 5, 2))
     wq, wk, u, _ = (x.detach() for x in ADDITIVE.inputs(3, 5, 2))
     wide = torch.ones(3, 6, dtype=torch.bool)

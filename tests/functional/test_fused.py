@@ -1,4 +1,4 @@
-"""The fused kernel is the written-out formula, gradients included."""
+"""The fused kernel equals the explicit formula and its gradients."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Latent attention in its two forms, against loops over single elements."""
+"""Latent attention in its two forms, compared with loops over single elements."""
 
 import itertools
 import math
@@ -52,7 +52,7 @@ def slowly(
 
 
 def visibility(kind: str) -> tuple[Tensor | None, bool, Tensor]:
-    """`mask` and `causal` as arguments, and (B, T, S) that says the same."""
+    """The arguments `mask` and `causal`, and the same visibility as one mask (B, T, S)."""
     everything = torch.ones(B, T, S, dtype=torch.bool)
     past = torch.arange(S) <= torch.arange(S - T, S)[:, None]
     padding = torch.arange(S) < torch.tensor([S, 3])[:, None]
@@ -69,7 +69,9 @@ def visibility(kind: str) -> tuple[Tensor | None, bool, Tensor]:
 @pytest.mark.parametrize("turned", [0, 4])
 @pytest.mark.parametrize("kind", ["all", "padding", "causal", "empty row"])
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_the_formula_with_its_gradients(form: str, kind: str, turned: int) -> None:
+def test_every_form_computes_the_formula_and_its_gradients(
+    form: str, kind: str, turned: int
+) -> None:
     leaves, bias = inputs(turned), randn(H, T, S)
     mask, causal, visible = visibility(kind)
     absorbed, fused = FORMS[form]

@@ -1,4 +1,4 @@
-"""Linear attention against its sums written out token by token, and what it holds."""
+"""Linear attention, compared with its sums token by token, and the memory it takes."""
 
 import math
 from typing import Any
@@ -35,7 +35,7 @@ def positive(x: Tensor) -> Tensor:
     return log_features(x, W).exp() / math.sqrt(F)
 
 
-# A map as it is computed, and its formula.
+# Each feature map, and its formula.
 MAPS: dict[str, tuple[FeatureMap, Any]] = {
     "elu": (ELU, elu_plus_one),
     "favor": (favor_map(W), positive),
@@ -69,7 +69,7 @@ def by_hand(
 
 
 @every_map
-def test_all_keys_at_once_are_the_sums_by_hand(name: str) -> None:
+def test_all_keys_at_once_give_the_sums_by_hand(name: str) -> None:
     (phi, formula), (q, k, v) = MAPS[name], qkv(3, 6)
     mask = mask_of([6, 2], 6)
     out = linear_attention(phi, q, key_sums(phi, k, v, mask))
@@ -80,7 +80,7 @@ def test_all_keys_at_once_are_the_sums_by_hand(name: str) -> None:
 
 @every_map
 @pytest.mark.parametrize("segment, chunk", [(100, 100), (100, 3), (4, 3), (3, 1)])
-def test_the_causal_form_is_the_sums_by_hand_for_any_size_of_its_parts(
+def test_the_causal_form_gives_the_sums_by_hand_for_any_size_of_parts(
     name: str, segment: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(linear, "SEGMENT", segment)
@@ -138,7 +138,7 @@ def test_features_and_sums_of_bfloat16_are_float32_also_under_autocast() -> None
 
 @every_map
 @pytest.mark.parametrize("causal", [False, True])
-def test_what_is_held_for_the_gradient_grows_with_the_length_only(name: str, causal: bool) -> None:
+def test_memory_for_the_gradient_grows_linearly_with_the_length(name: str, causal: bool) -> None:
     phi, _ = MAPS[name]
     held = []
     for T in (2048, 4096):
@@ -154,7 +154,7 @@ def test_what_is_held_for_the_gradient_grows_with_the_length_only(name: str, cau
     assert held[1] <= 2.2 * held[0] and held[1] < 8 * 4096 * D
 
 
-def test_efficient_attention_is_its_two_softmaxes_by_hand() -> None:
+def test_efficient_attention_equals_its_two_softmaxes_by_hand() -> None:
     q, k, v = qkv(3, 6)
     mask = mask_of([6, 2], 6)
     out = efficient_attention(q, efficient_context(k, v, mask))

@@ -1,4 +1,4 @@
-"""Luong's local attention: on paper, and against loops over single elements."""
+"""Luong's local attention, compared with values on paper and loops over single elements."""
 
 import math
 

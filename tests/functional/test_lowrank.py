@@ -1,4 +1,4 @@
-"""Linformer against loops over single elements, and what it holds for the backward pass."""
+"""Linformer, compared with loops over single elements, and its memory for the gradient."""
 
 import math
 from functools import partial
@@ -20,7 +20,7 @@ def randn(*shape: int) -> Tensor:
 def linformer(
     q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, scale: float, mask: Tensor | None = None
 ) -> Tensor:
-    """softmax(scale q (E k)^T) (F v), of the functions that the layer calls."""
+    """softmax(scale q (E k)^T) (F v), with the functions that the layer calls."""
     mixed_k, mixed_v = project_length(k, e, mask), project_length(v, f, mask)
     return fused_attention(q, mixed_k, mixed_v, scale=scale)
 
@@ -105,7 +105,7 @@ def test_shapes_that_do_not_fit_are_named() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 4])
-def test_what_training_holds_grows_with_the_length_and_not_its_square(heads: int) -> None:
+def test_memory_for_the_gradient_grows_linearly_with_the_length(heads: int) -> None:
     def held(S: int) -> int:
         q, k, v = (randn(1, 4, S, 8) for _ in range(3))
         e, f = randn(heads, 5, S), randn(heads, 5, S)

@@ -1,4 +1,4 @@
-"""Hashed attention against its definition in words, a token at a time; and its limits."""
+"""Hashed attention, compared with its definition token by token, and its limits."""
 
 import itertools
 import math
@@ -38,7 +38,7 @@ def lengths_of(T: int) -> list[int]:
 
 
 def met(hash_of: list[int], i: int, chunk: int, length: int, causal: bool) -> list[int]:
-    """The others that token i meets in one round, by lists of the tokens of a bucket."""
+    """The tokens that token i attends to in one round, by lists of the tokens of each bucket."""
     if i >= length:
         return []
     members = [j for j in range(length) if hash_of[j] == hash_of[i]]
@@ -75,7 +75,9 @@ def slow(q: Tensor, k: Tensor, v: Tensor, buckets: Tensor, **given: object) -> T
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("rounds, chunk", [(1, 1), (3, 1), (1, 3), (3, 3), (2, 100)])
 @pytest.mark.parametrize("T", [1, 2, 7, pytest.param(33, marks=pytest.mark.slow)])
-def test_it_is_its_definition(T: int, rounds: int, chunk: int, causal: bool) -> None:
+def test_hashed_attention_follows_its_definition(
+    T: int, rounds: int, chunk: int, causal: bool
+) -> None:
     for masked, biased in itertools.product((False, True), repeat=2):
         q, k = randn(B, H, T, D).requires_grad_(), randn(B, H, T, D).requires_grad_()
         v, bias = randn(B, H, T, M).requires_grad_(), randn(H, 2 * T - 1).requires_grad_()
@@ -116,7 +118,7 @@ BORDERS = {
 
 @pytest.mark.parametrize("hash_of", BORDERS.values(), ids=BORDERS)
 @pytest.mark.parametrize("causal", [False, True])
-def test_every_fill_of_the_buckets_is_laid_out(hash_of: list[int], causal: bool) -> None:
+def test_buckets_of_any_size_are_cut_into_chunks(hash_of: list[int], causal: bool) -> None:
     T = len(hash_of)
     buckets = torch.tensor(hash_of).expand(B, H, 1, T)
     q, k, v = randn(B, H, T, D), randn(B, H, T, D), randn(B, H, T, M)
@@ -144,7 +146,7 @@ def test_one_bucket_and_one_chunk_are_attention_to_all_others(causal: bool) -> N
     assert_equal(lsh_weights(q, k, buckets, T, mask=mask, causal=causal), weights)
 
 
-def test_pieces_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_pieces_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     T = 65
     q, k, v = randn(B, H, T, D), randn(B, H, T, D), randn(B, H, T, M)
     buckets, bias = hashes(2, T, 4), randn(H, 2 * T - 1)
@@ -231,7 +233,7 @@ def test_all_zero_queries_attend_evenly_with_finite_gradients() -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_what_is_kept_for_the_gradient_grows_as_the_length(causal: bool) -> None:
+def test_memory_for_the_gradient_grows_linearly_with_the_length(causal: bool) -> None:
     kept = []
     for T in (1000, 4000):
         x = torch.randn(1, 1, T, D, requires_grad=True)

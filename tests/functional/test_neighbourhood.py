@@ -1,4 +1,4 @@
-"""Page-local and windowed attention in blocks against loops that follow the formulas."""
+"""Page-local and windowed attention in blocks, compared with loops over the formulas."""
 
 import itertools
 from collections.abc import Callable
@@ -183,7 +183,7 @@ def test_dropout_drops_weights_and_enlarges_the_others() -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_memory_grows_with_the_length_and_not_with_its_square(causal: bool) -> None:
+def test_memory_grows_linearly_with_the_length(causal: bool) -> None:
     def measure(size: int) -> tuple[int, int, int]:
         bias = Learnt(2)
         q, k, v = normal(1, 2, size, 8), normal(1, 2, size, 8), normal(1, 2, size, 8)

@@ -1,4 +1,4 @@
-"""Weights without a softmax, against pencil and paper."""
+"""Weights without a softmax, compared with values worked out by hand."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Sinusoids against a loop of sines and cosines; rotations by what they promise."""
+"""Sinusoids, compared with a loop of sines and cosines, and properties of rotations."""
 
 import math
 
@@ -21,7 +21,7 @@ def test_a_sinusoid_is_a_loop_of_sines_and_cosines(dim: int) -> None:
     assert_equal(sinusoid(positions, dim), torch.tensor(expected), 1e-4)
 
 
-def test_rows_may_stand_at_different_places() -> None:
+def test_rows_may_have_different_positions() -> None:
     positions = torch.tensor([[3, 4], [0, 9]])
     vectors = sinusoid(positions, 6)
     assert vectors.shape == (2, 2, 6)
@@ -31,16 +31,6 @@ def test_rows_may_stand_at_different_places() -> None:
     turned = rotate(x, positions)
     for row in range(2):
         assert_equal(turned[row], rotate(x[row : row + 1], positions[row])[0])
-
-
-def test_a_rotation_keeps_the_norm() -> None:
-    x = torch.randn(2, 3, 65, 8, dtype=torch.float64)
-    assert_equal(rotate(x, torch.arange(65)).norm(dim=-1), x.norm(dim=-1))
-
-
-def test_position_zero_is_the_identity() -> None:
-    x = torch.randn(2, 3, 7, 8, dtype=torch.float64)
-    assert torch.equal(rotate(x, torch.zeros(7)), x)
 
 
 def test_a_rotated_product_depends_on_the_distance_only() -> None:
@@ -54,14 +44,6 @@ def test_a_rotated_product_depends_on_the_distance_only() -> None:
         near = product(100 + distance, 100)
         assert product(1000 + distance, 1000) == pytest.approx(near, abs=1e-9)
     assert product(101, 100) != pytest.approx(product(102, 100), abs=1e-3)
-
-
-def test_each_pair_is_turned_by_its_angle() -> None:
-    x = torch.eye(4, dtype=torch.float64)[None, None, :2]  # the first elements of both pairs
-    turned = rotate(x, torch.tensor([3, 3]), base=100.0)[0, 0]
-    # width 4: angles 3 and 3 * 100^(-1/2); the pairs are (0, 2) and (1, 3)
-    expected = [[math.cos(3), 0, math.sin(3), 0], [0, math.cos(0.3), 0, math.sin(0.3)]]
-    assert_equal(turned, torch.tensor(expected, dtype=torch.float64))
 
 
 def test_bfloat16_tells_far_positions_apart() -> None:

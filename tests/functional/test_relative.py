@@ -1,4 +1,4 @@
-"""Biases by distance against the formulas of their papers, one value at a time."""
+"""Biases by distance, compared with the formulas of their papers value by value."""
 
 import math
 
@@ -6,28 +6,13 @@ import pytest
 import torch
 from helpers.builders import assert_equal
 
-from seq2seq.functional.positions import alibi, alibi_slopes, bucket_starts, distances, t5_buckets
+from seq2seq.functional.positions import alibi, bucket_starts, distances, t5_buckets
 
 
 def test_a_distance_is_key_minus_query() -> None:
     assert distances(torch.tensor([0, 2]), 3).tolist() == [[0, 1, 2], [-2, -1, 0]]
     rows = distances(torch.tensor([[0], [2]]), 3)
     assert rows.tolist() == [[[0, 1, 2]], [[-2, -1, 0]]]
-
-
-@pytest.mark.parametrize("heads", [1, 2, 4, 8, 16])
-def test_slopes_halve_evenly_where_heads_are_a_power_of_two(heads: int) -> None:
-    expected = [2 ** (-8 * h / heads) for h in range(1, heads + 1)]
-    assert_equal(alibi_slopes(heads), torch.tensor(expected))
-
-
-def test_slopes_where_heads_are_not_a_power_of_two_lie_between() -> None:
-    # The paper's slopes for 12 heads: 8 slopes 1/2 ... 1/256, then every other one of 16.
-    expected = [2.0**-h for h in range(1, 9)] + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
-    assert_equal(alibi_slopes(12), torch.tensor(expected))
-    assert alibi_slopes(3).tolist() == [2**-4.0, 2**-8.0, 2**-2.0]
-    for heads in range(1, 40):
-        assert len(set(alibi_slopes(heads).tolist())) == heads
 
 
 def test_alibi_is_the_slope_times_the_distance_on_both_sides() -> None:
@@ -38,7 +23,7 @@ def test_alibi_is_the_slope_times_the_distance_on_both_sides() -> None:
                 assert bias[h, row, j].item() == -(2.0 ** (-2 * (h + 1))) * abs(i - j)
 
 
-def test_rows_of_alibi_may_stand_at_different_places() -> None:
+def test_rows_may_have_different_positions() -> None:
     bias = alibi(distances(torch.tensor([[3, 4], [0, 1]]), 5), heads=2)
     assert bias.shape == (2, 2, 2, 5)
     assert_equal(bias[0], alibi(distances(torch.tensor([3, 4]), 5), 2), 0)
@@ -86,7 +71,7 @@ def test_classes_of_the_published_model() -> None:
     assert classes(-90, -91, -128, -1000, 90, 91, 1000) == [14, 15, 15, 15, 30, 31, 31]
 
 
-def test_classes_begin_later_and_later() -> None:
+def test_each_class_of_distances_starts_after_the_previous_one() -> None:
     for buckets, farthest in ((32, 128), (16, 128), (2, 4), (5, 9)):
         starts = bucket_starts(buckets, farthest)
         assert len(starts) == buckets - 1

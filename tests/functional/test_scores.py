@@ -1,4 +1,4 @@
-"""Score functions against loops over single elements."""
+"""Score functions, compared with loops over single elements."""
 
 import math
 from collections.abc import Callable
@@ -105,13 +105,6 @@ def test_gaussian_is_half_the_squared_distance_times_the_width(groups: int) -> N
     assert_equal(scores.gaussian(q, k, w), torch.from_numpy(expected))
 
 
-@pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
-def test_a_dot_product_with_a_bias_of_the_keys_has_the_softmax_of_the_gaussian(groups: int) -> None:
-    q, k, w = randn(2, 4, 3, 5), randn(2, groups, 6, 5), randn(4).exp()
-    dotted = scores.dot(w[:, None, None] * q, k) + scores.gaussian_key_bias(k, w)
-    assert_equal(dotted.softmax(-1), scores.gaussian(q, k, w).softmax(-1))
-
-
 def test_the_bias_of_the_keys_can_be_rounded() -> None:
     # |k|^2 is near 256, where bfloat16 counts in twos; the differences of keys are what matters.
     k, w = 16 + 0.01 * randn(1, 1, 30, 1), torch.ones(1, dtype=torch.float64)
@@ -141,7 +134,7 @@ def test_the_gaussian_of_bfloat16_states_keeps_its_digits() -> None:
 
 @pytest.mark.parametrize("name", ["gaussian", "additive"])
 @pytest.mark.parametrize("max_elements", [1, 2 * 4 * 6 * 5 * 2, 2 * 4 * 6 * 5 * 3])
-def test_a_score_in_chunks_of_queries_is_the_score(name: str, max_elements: int) -> None:
+def test_a_score_in_chunks_of_queries_equals_the_whole_score(name: str, max_elements: int) -> None:
     q, k = randn(2, 4, 7, 5), randn(2, 4, 6, 5)
     parameter = randn(4).exp() if name == "gaussian" else randn(4, 5)
     leaves = [x.requires_grad_() for x in (q, k, parameter)]
@@ -165,7 +158,7 @@ def test_chunks_are_as_large_as_the_memory_allows() -> None:
         assert seen == expected
 
 
-def test_a_chunk_holds_nothing_for_its_gradient() -> None:
+def test_chunks_store_no_hidden_layer_for_their_gradient() -> None:
     wq, wk, u = (x.requires_grad_() for x in (randn(1, 2, 8, 5), randn(1, 2, 9, 5), randn(2, 5)))
     whole, *chunked = (
         max(held_for_the_gradient(lambda n=n: scores.additive(wq, wk, u, max_elements=n)))

@@ -1,4 +1,4 @@
-"""Softmax attention against pencil and paper, and on rows that may attend to nothing."""
+"""Softmax attention: values worked out by hand, and rows that may attend to nothing."""
 
 import pytest
 import torch
@@ -45,7 +45,7 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros_and_gradient_zero(
     assert of_scores.isfinite().all() and of_v.isfinite().all()
 
 
-def test_what_is_masked_may_hold_anything_but_gets_no_weight_and_no_gradient() -> None:
+def test_masked_scores_may_hold_anything_and_get_no_weight_and_no_gradient() -> None:
     scores = torch.randn(1, 1, 2, 3, dtype=torch.float64)
     mask = torch.tensor([True, False, True])
     for garbage in (1e300, -torch.inf, torch.inf, torch.nan):

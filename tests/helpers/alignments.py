@@ -1,4 +1,4 @@
-"""Alignments to draw."""
+"""Random alignments and hostile texts, for the tests of pictures and pages."""
 
 import pytest
 import torch

@@ -26,7 +26,7 @@ KEYS = dict(zip(NAMES_OF_KEYS.split(), (8, 9, 13, 27, 35, 36, 37, 38, 39, 40, 90
 
 
 def executable() -> str:
-    """The browser's program. Skips the test if none is installed."""
+    """The path of a browser. Skips the test if no browser is installed."""
     for name in NAMES:
         if path := shutil.which(name):
             return path

@@ -53,7 +53,7 @@ def every_attention() -> list[str]:
 
 
 def marked(variants: Iterable[str], slow: tuple[str, ...] = ("rnn_luong attn=",)) -> list[Any]:
-    """Variants such as `rnn attn=dot`; by default slow is what the second RNN does as the first."""
+    """Variants such as `rnn attn=dot`; by default those of the second RNN are slow tests."""
     return [
         pytest.param(variant, marks=pytest.mark.slow) if variant.startswith(slow) else variant
         for variant in variants
@@ -61,7 +61,7 @@ def marked(variants: Iterable[str], slow: tuple[str, ...] = ("rnn_luong attn=",)
 
 
 def every_other(values: Iterable[Any]) -> list[Any]:
-    """Values for a test, the second, fourth and so on with the slow tests only."""
+    """Values for a test; the second, fourth and so on are slow tests."""
     return [
         pytest.param(value, marks=pytest.mark.slow) if i % 2 else value
         for i, value in enumerate(values)
@@ -93,12 +93,12 @@ def resolved(*overrides: str) -> dict[str, Any]:
 
 
 def small(model: str, *overrides: str) -> dict[str, Any]:
-    """The nodes of a small model of one kind, with what is typed after it."""
+    """The nodes of a small model of one kind, with further overrides."""
     return composed(f"model={model}", *SMALL[model], *overrides)
 
 
 def model_config(model: str, *overrides: str) -> dict[str, Any]:
-    """What `build_model` takes, for a small model of one kind."""
+    """The argument of `build_model` for a small model of one kind."""
     config = small(model, *overrides)
     chosen = resolve_roles(config, MODELS.find(config["model"]["name"]).roles)
     attention = {role.value: choice.options for role, choice in chosen.items()}
@@ -135,7 +135,7 @@ def error_rate(
 def translate_copies(
     engine: SentenceEngine, requests: Iterable[SentenceRequest], **options: Any
 ) -> Iterator[list[Hypothesis]]:
-    """The hypotheses of each request, which may be given to other engines, too."""
+    """Translate copies of requests, so that they can also be given to other engines."""
     for ended in engine.translate(map(replace, requests), **options):
         if ended.error:
             raise ended.error
@@ -143,7 +143,7 @@ def translate_copies(
 
 
 def answer_all(hypotheses: list[Hypothesis], engine: Engine) -> list[SentenceRequest]:
-    """In place of `Engine.advance`: the same answer to all."""
+    """A replacement for `Engine.advance` that gives every request the same answer."""
     requests, engine._requests = list(engine._requests.values()), {}
     for request in requests:
         request.finish([*hypotheses])

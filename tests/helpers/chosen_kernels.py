@@ -1,11 +1,11 @@
-"""Does this run test the kernels for GPUs? Only then is Triton imported, and told where it runs."""
+"""Whether a run of pytest tests the kernels for GPUs; only then Triton is imported."""
 
 import pytest
 from _pytest.mark.expression import Expression
 
 
 def are_kernels_chosen(config: pytest.Config) -> bool:
-    """Whether `-m` names the marker `triton` and selects tests that have it."""
+    """True if `-m` names the marker `triton` and selects tests that have it."""
     typed = config.getoption("markexpr")
     chosen = Expression.compile(typed or "not triton")
     plain, slow = (

@@ -26,14 +26,14 @@ class Ended(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """By LF alone, as every tool that counts lines does."""
+        """The lines of the output, split at LF only, as in tools that count lines."""
         *lines, rest = self.out.decode().split("\n")
         assert rest == ""
         return lines
 
     @property
     def complaints(self) -> str:
-        """Stderr without warnings of truncation: the model of the tests babbles."""
+        """Stderr without the warnings of truncation that the model of the tests often causes."""
         return re.sub(r"^warning: cut off at the length limit: .*\n", "", self.err, flags=re.M)
 
 
@@ -41,13 +41,14 @@ Command = Callable[..., Ended]
 
 
 @pytest.fixture
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return demo_run(tmp_path_factory.getbasetemp())
+def run(base: Path) -> Path:
+    """The folder of the run that the tests share."""
+    return demo_run(base)
 
 
 @pytest.fixture
 def seq2seq(monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Runs a command line in this process."""
+    """A function that runs a command line in this process."""
 
     def command(*arguments: object, stdin: bytes = b"") -> Ended:
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
@@ -77,15 +78,26 @@ def refused(ended: Ended) -> str:
 
 @pytest.fixture
 def test_set(tmp_path: Path) -> tuple[Path, Path]:
-    """The sentences and their references, as files."""
-    paths = tmp_path / "test.de", tmp_path / "test.en"
-    for path, lines in zip(paths, (SENTENCES, demo_lines("test", "en", 12)), strict=True):
+    """Files test.de and test.en with `SENTENCES` and their references."""
+    return write_sentences(tmp_path, "test")
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> tuple[Path, Path]:
+    """Files pairs.de and pairs.en with `SENTENCES` and their references."""
+    return write_sentences(tmp_path, "pairs")
+
+
+def write_sentences(folder: Path, name: str) -> tuple[Path, Path]:
+    paths = folder / f"{name}.de", folder / f"{name}.en"
+    for path in paths:
+        lines = demo_lines("test", path.suffix[1:], len(SENTENCES))
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return paths
 
 
 def started(*arguments: object) -> subprocess.Popen[bytes]:
-    """A command in another process, with pipes to its streams."""
+    """Start a command in another process, with pipes to its streams."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [sys.executable, "-m", "seq2seq", *map(str, arguments)]
     return subprocess.Popen(command, **pipes)  # type: ignore[call-overload, no-any-return]

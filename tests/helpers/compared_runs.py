@@ -1,4 +1,4 @@
-"""Runs that should end alike: resumed ones to the last bit, on several devices up to rounding."""
+"""Runs that should end alike: resumed runs to the bit, runs on several devices up to rounding."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ TWO_PROCESSES = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
 
 
 def state_of(folder: Path) -> dict[str, Any]:
-    """Everything in last.ckpt but the paths of the run's folder."""
+    """The weights, optimizer states and schedules in last.ckpt."""
     content = torch.load(folder / "last.ckpt", weights_only=True)
     return {key: content[key] for key in ("state_dict", "optimizer_states", "lr_schedulers")}
 
@@ -50,7 +50,7 @@ def assert_resumed_exactly(base: Path, *options: str, stops: tuple[int, ...], en
 
     Returns: the folder of the run in one go.
     """
-    # Its validations are at other steps: to look at a model must not change it.
+    # It validates at other steps, since validation must not change the model.
     interval = f"trainer.val_check_interval={end // 2 - 1}"
     whole = train_tiny(base, *options, f"trainer.max_steps={end}", interval)
     folder = None

@@ -1,4 +1,4 @@
-"""Document files, written by hand and translated word by word."""
+"""Document files, written by hand, and their translation sentence by sentence."""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""Comparisons of gradients, and of what is held for them."""
+"""Comparisons of gradients, and the memory that autograd holds for them."""
 
 from collections.abc import Callable, Sequence
 

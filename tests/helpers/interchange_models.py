@@ -1,4 +1,4 @@
-"""Models of other programs, written here with random weights."""
+"""Models to exchange with other programs, written here with random weights."""
 
 import json
 import random
@@ -7,14 +7,17 @@ from typing import Any
 
 import torch
 
-# Protocol buffers are written by the tests of those who read them.
 from helpers.piece_models import model_bytes
+from helpers.tiny_runs import TINY_MODEL, save_model
+from seq2seq import checkpoint
+from seq2seq.base.symbols import BOS, EOS, PAD, UNK
+from seq2seq.interchange.ctranslate2 import NEVER
 
 LETTERS = "abcdefghijklmnop"
 
 
 def pieces_of(seed: int, count: int) -> dict[str, float]:
-    """Random pieces with scores; every letter and the mark of a word are among them."""
+    """Random pieces with scores, among them every letter and the mark of a word."""
     chance = random.Random(seed)
     texts = ["\u2581", *LETTERS]
     while len(texts) < count:
@@ -25,6 +28,7 @@ def pieces_of(seed: int, count: int) -> dict[str, float]:
 
 
 def texts_of(seed: int, count: int) -> list[str]:
+    """Random texts of one to nine words."""
     chance = random.Random(seed)
 
     def word() -> str:
@@ -94,3 +98,22 @@ def marian_folder(folder: Path, separate: bool = False, seed: int = 0, **changes
     )
     model.save_pretrained(folder)
     return model
+
+
+def random_checkpoint(path: Path, *overrides: str) -> checkpoint.Saved:
+    """A checkpoint of random weights, also in biases, norms and positions, so that each of them
+    matters. The symbols pad, bos and unk are so improbable that leaving them out changes no score.
+    """
+    torch.manual_seed(1)
+    save_model(path, *TINY_MODEL, "model.tie=none", *overrides)
+    content = torch.load(path, weights_only=True)
+    weights = content["state_dict"]
+    for name, value in weights.items():
+        value.mul_(1.5)
+        if any(part in name for part in ("bias", "norm", "position")):
+            value.add_(0.3 * torch.randn(value.shape))
+    bias = weights["model.embeddings.output.bias"]
+    bias[[PAD, BOS, UNK]] = NEVER
+    bias[EOS] = 3.0
+    torch.save(content, path)
+    return checkpoint.read(path)

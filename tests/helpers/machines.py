@@ -1,4 +1,4 @@
-"""Two machines on one folder: processes that cannot see each other, and of which every id is 1."""
+"""Two machines that share a folder: processes that do not see each other, all with the id 1."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ os.fsync = lambda file: (time.sleep(0.002), fsync(file))[1]
 
 
 def can_isolate() -> bool:
-    """May this user have process ids of its own, as a container has?"""
+    """True if this user may have a namespace for process ids, as a container has."""
     if not shutil.which("unshare"):
         return False
     return subprocess.run([*ISOLATED, "true"], capture_output=True).returncode == 0
@@ -28,7 +28,7 @@ def run_on_two(program: str, *arguments: object, isolated: bool = False) -> None
     first argument.
 
     Args:
-        isolated: have namespaces of their own for process ids, rather than a changed `os.getpid`?
+        isolated: True for separate namespaces of process ids, False to only change `os.getpid`.
     """
     begin = ISOLATED if isolated else []
     command = [*begin, sys.executable, "-c", APART + program]

@@ -71,7 +71,7 @@ class Marian:
                 self.norm(f"{stack}_top", "")
 
     def with_options(self, options: dict[str, Any]) -> "Marian":
-        """The same arrays, described in another way."""
+        """Change the options, but not the arrays."""
         self.options = {**self.options, **options}
         return self
 
@@ -179,7 +179,7 @@ class Marian:
         return self.normed(x, "encoder_top", "") if self.pre else x
 
     def logits(self, source: list[int], target: list[int]) -> np.ndarray:
-        """Of the word after each of those of the target, which begins with nothing."""
+        """The logits of the word after each prefix of the target, beginning with the empty one."""
         memory = self.states(source)
         x = self.placed(np.concatenate((np.zeros((1, E)), self.table("decoder")[target])))
         for layer in range(1, self.options["dec-depth"] + 1):

@@ -73,7 +73,7 @@ def beam_score(case: Case, o: Mapping[str, Any], beam: Beam) -> float:
 def can_win(
     case: Case, o: Mapping[str, Any], live: list[Beam], finished: list[Beam], greedy: Beam | None
 ) -> bool:
-    """Would an open hypothesis win with a certain end, or that of greedy search ever?"""
+    """Whether an open hypothesis would win with a certain end, or that of greedy search ever."""
     if o["beam_size"] == 1 or o["stopping"] == "count":
         return False
     limit, best = limit_of(case, o), max(beam_score(case, o, beam) for beam in finished)
@@ -88,7 +88,7 @@ def can_win(
 
 
 class NaiveGroup:
-    """A beam search in which tokens may cost something, with a guide or without."""
+    """A beam search in which tokens may have costs, with a guide or without."""
 
     def __init__(self, case: Case, o: Mapping[str, Any], guide: Guide | None):
         self.case, self.o, self.guide = case, o, guide
@@ -118,7 +118,7 @@ class NaiveGroup:
         return [Beam([*beam.ids, token], [*beam.logp, value]) for value, token in options]
 
     def best(self, beams: list[Beam], costs: dict[int, float]) -> list[Beam]:
-        """Best first, those of each progress in turns."""
+        """The best first, and a hypothesis of each progress in turn."""
         beams = sorted(beams, key=lambda beam: -self.value(beam, costs))
         if self.guide is None:
             return beams
@@ -128,7 +128,7 @@ class NaiveGroup:
         return [beams[i] for i in order]
 
     def step(self, costs: dict[int, float]) -> list[int]:
-        """Returns: the tokens with which beams go on."""
+        """One step of the search. Returns: the last token of each beam that goes on."""
         K, limit = self.o["beam_size"], limit_of(self.case, self.o)
         grown = [longer for beam in self.live for longer in self.grown(beam)]
         grown = self.best(grown, costs)[: 2 * K]

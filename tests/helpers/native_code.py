@@ -1,4 +1,4 @@
-"""The native decoder in tests: skipped where nothing can compile it, never where it is wrong."""
+"""Tests of the native decoder are skipped where nothing can compile it, never where it is wrong."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Models in C and the same in torch."""
+"""Models in the native decoder, and the same models in torch."""
 
 from typing import Any
 
@@ -7,11 +7,9 @@ import torch
 
 from helpers.builders import small_model
 from seq2seq.base.symbols import EOS
-from seq2seq.decoding import (
-    Hypothesis,
-)
+from seq2seq.decoding import Hypothesis, build_search, decode
 from seq2seq.decoding.constraints.guide import NextTokens
-from seq2seq.decoding.precision import with_precision
+from seq2seq.decoding.precision import is_native, with_precision
 from seq2seq.models import Seq2Seq
 
 MODELS = (
@@ -57,8 +55,8 @@ SEARCHES: dict[str, dict[str, Any]] = {
 
 
 def build_exact(variant: str) -> Seq2Seq:
-    """A small model in float64 whose weights spread as those of a trained one: a Transformer, or
-    what the variant begins with.
+    """A small model in float64 with weights as widely spread as those of a trained one. It is a
+    Transformer, or what the name of the variant begins with.
     """
     name, *options = variant.split()
     if "=" in name:
@@ -68,6 +66,16 @@ def build_exact(variant: str) -> Seq2Seq:
 
 def build(variant: str) -> Seq2Seq:
     return build_exact(variant).float()
+
+
+def assert_native_translates_alike(model: Seq2Seq) -> None:
+    """Beam search finds the same hypotheses in the native decoder as with the model in torch."""
+    rows = torch.randint(4, 20, (5, 7)).index_fill(1, torch.tensor([6]), EOS)
+    search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 0, "length_extra": 9})
+    compiled = with_precision(model, "float32")
+    assert is_native(compiled)
+    one, other = decode(model, rows, search), decode(compiled, rows, search)
+    assert [[h.ids for h in each] for each in one] == [[h.ids for h in each] for each in other]
 
 
 def on_torch(model: Seq2Seq, precision: str, monkeypatch: pytest.MonkeyPatch) -> Seq2Seq:

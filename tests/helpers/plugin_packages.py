@@ -1,4 +1,4 @@
-"""Plug-ins as pip leaves them: a package, and beside it the folder with its entry points."""
+"""Plug-ins as pip installs them: a package, and beside it a folder with its entry points."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +10,12 @@ def install(
     entry_points: Mapping[str, str],
     files: Mapping[str, str] | None = None,
 ) -> None:
-    """Put a distribution into a folder of packages, `leaky` as `leaky-plugin 0.1`.
+    """Install a package into a folder, for example `leaky` as `leaky-plugin 0.1`.
 
     Args:
         site: a folder that is, or will be, on sys.path.
         entry_points: `attention.leaky` -> `leaky:Leaky`.
-        files: of the package, by their paths inside it.
+        files: contents of the package, by paths inside it.
     """
     metadata = site / f"{package}_plugin-0.1.dist-info"
     metadata.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Random constraints, and whether a translation obeys them."""
+"""Random constraints, and a check that a translation obeys them."""
 
 import random
 from math import inf
@@ -7,7 +7,7 @@ from seq2seq.decoding.constraints.lexical import Constraint, Term
 
 
 def occurrences(phrase: str, text: str, spaceless: bool) -> int:
-    """Counted by hand: places where a phrase stands as whole words."""
+    """Count the places where a phrase occurs as whole words."""
     count = 0
     for start in range(len(text)):
         end = start + len(phrase)

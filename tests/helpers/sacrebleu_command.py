@@ -16,7 +16,7 @@ REFERENCES = demo_lines("test", "en", 60)
 
 
 def damaged(lines: Sequence[str], rate: float, seed: int) -> list[str]:
-    """Outputs of a bad system: words are lost or swapped with the next."""
+    """The outputs of a bad system, in which words are lost or swapped."""
     chance = random.Random(seed)
     outputs = []
     for line in lines:
@@ -33,7 +33,7 @@ def write(path: Path, lines: Sequence[str]) -> Path:
 
 
 def sacrebleu(*arguments: object) -> Any:
-    """Its JSON, with all the digits it can be asked for."""
+    """The JSON of the command, with as many digits as it can print."""
     return json.loads(_said(*arguments))
 
 
@@ -45,9 +45,9 @@ class PairedTable(NamedTuple):
 
 
 def sacrebleu_paired(*arguments: object) -> PairedTable:
-    """Its table of a paired test.
+    """The table that the command prints for a paired test.
 
-    Its JSON would be easier to read, but that of a paired bootstrap ends in a traceback.
+    JSON would be easier to read, but with a paired bootstrap it ends in a traceback.
     """
     lines = _said(*arguments, "--format", "latex").splitlines()
     rows = [line.removesuffix(r"\\").split("&")[1:] for line in lines if line.endswith(r"\\")]

@@ -43,7 +43,7 @@ def loadless_twin(service: Service, **changed: Any) -> Service:
 
 
 def client_of(service: Service, access: Access = Access(), **options: Any) -> TestClient:  # noqa: B008
-    """A client of a service, and of all that stands before it in a server."""
+    """A client of a service behind the middleware of a server."""
     return TestClient(build_server(service, access).config.app, **options)  # type: ignore[arg-type]
 
 

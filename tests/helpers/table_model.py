@@ -57,8 +57,8 @@ class TableModel(Seq2Seq):
         return hidden.clone()
 
     def next_logp(self, first: int) -> NextLogP:
-        """The same log-probabilities for a prefix of the sentence that begins with the id `first`,
-        from the beginning.
+        """The same log-probabilities as a function of the whole prefix, for a sentence that begins
+        with the id `first`.
         """
 
         def logp(prefix: list[int]) -> list[float]:

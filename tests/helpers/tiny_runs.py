@@ -1,4 +1,4 @@
-"""Small trainings and small checkpoints for the tests of what is built on them.
+"""Small training runs and checkpoints, for tests that need a trained model.
 
 A tiny Transformer on the first 300 pairs of data/demo: a second or two for a hundred updates.
 """
@@ -57,7 +57,7 @@ def corpus(base: Path) -> Path:
 
 
 def tiny_overrides(base: Path) -> list[str]:
-    """What one types after `python train.py` for a tiny training, in float32 on any machine."""
+    """The overrides of a tiny training for `python train.py`, in float32 on any machine."""
     folder = corpus(base)
     return [
         *("data=files", "data.source=de", "data.target=en", f"data.cache={folder / 'cache'}"),
@@ -78,7 +78,7 @@ def plan_of(folder: Path, *overrides: str) -> Plan:
 
 
 def prepared_for(plan: Plan, given: Tokenizers | None = None) -> Prepared:
-    """What a run trains on."""
+    """The data that a run trains on."""
     return prepare(plan.data, plan.tokenizer, given, plan.link_files)
 
 
@@ -132,7 +132,7 @@ def save_model(path: Path, *overrides: str, **changes: Any) -> Seq2Seq:
 
     Args:
         overrides: as on the command line.
-        changes: entries of the checkpoint, instead of the true ones.
+        changes: entries of the checkpoint that replace the true ones.
     """
     pieces = tokenizer()
     config = plan_of(path, "run_name=tiny", *overrides).model

@@ -1,4 +1,4 @@
-"""Models that CTranslate2 computes, and those it cannot."""
+"""Models that CTranslate2 can compute, and models it cannot."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers.lively import lively_model
+from helpers.interchange_models import random_checkpoint
 from helpers.tiny_runs import TINY_MODEL, plan_of, save_model
 
 from seq2seq import checkpoint
@@ -52,14 +52,16 @@ MODERN = ["attn=gqa", "attn.bias=true", "position=rope", "model.norm=rmsnorm"]
 def test_ctranslate2_finds_the_same_hypotheses_with_the_same_scores(
     overrides: list[str], tmp_path: Path
 ) -> None:
-    for agreement in agreements(lively_model(tmp_path / "a.ckpt", *overrides), tmp_path / "ct2"):
+    for agreement in agreements(
+        random_checkpoint(tmp_path / "a.ckpt", *overrides), tmp_path / "ct2"
+    ):
         assert agreement.equal >= 19 and agreement.sentences == 20
         assert agreement.difference < 1e-5
 
 
 def test_a_folder_of_other_weights_is_noticed(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="pip install ctranslate2")
-    saved = lively_model(tmp_path / "a.ckpt")
+    saved = random_checkpoint(tmp_path / "a.ckpt")
     export(saved, tmp_path / "ct2")
     saved.weights["decoder.1.cross.out.weight"].mul_(1.1)
     engine = CTranslate2(saved, tmp_path / "ct2")
@@ -74,10 +76,8 @@ def test_agreement_needs_equal_scores_and_nearly_all_hypotheses() -> None:
 
 
 @pytest.mark.parametrize("beams", [1, pytest.param(5, marks=pytest.mark.slow)])
-def test_rounding_may_choose_between_hypotheses_that_are_equally_good(
-    beams: int, tmp_path: Path
-) -> None:
-    saved = lively_model(tmp_path / "a.ckpt")
+def test_rounding_may_choose_between_equally_good_hypotheses(beams: int, tmp_path: Path) -> None:
+    saved = random_checkpoint(tmp_path / "a.ckpt")
     model, rows = saved.build(), random_rows(saved, 5)
     often = search_as_theirs(model, rows, beams, 30)[0][0]
     twin, other = often + 1, often + 2
@@ -86,7 +86,7 @@ def test_rounding_may_choose_between_hypotheses_that_are_equally_good(
             weight[twin] = weight[often]
 
     class Swapping:
-        """Our search, but with another piece for a frequent one."""
+        """Our search, with a frequent piece replaced by another."""
 
         def __init__(self, piece: int):
             self.piece, self.model = piece, saved.build()
@@ -101,8 +101,8 @@ def test_rounding_may_choose_between_hypotheses_that_are_equally_good(
         assert (agreement.equal == 5) == alike == agreement.holds
 
 
-def test_a_model_that_expects_unknown_words_is_the_same_function(tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt")
+def test_a_model_that_expects_unknown_words_computes_the_same(tmp_path: Path) -> None:
+    saved = random_checkpoint(tmp_path / "a.ckpt")
     saved.weights["embeddings.output.bias"][UNK] = 5.0
     greedy, beam = agreements(saved, tmp_path / "ct2")
     assert greedy.holds and greedy.equal == 20
@@ -135,7 +135,7 @@ def test_every_piece_has_a_unique_name_by_id(tmp_path: Path) -> None:
         (["attn=global_context"], ["encoder self-attention: it has no attention like"]),
         (["position=alibi"], ["position=alibi", "in decoders only", "position=sinusoidal"]),
         (["position=transformer_xl"], ["depend on the query", "position=sinusoidal"]),
-        (["attn@cross_attn=mqa", "cross_attn.num_heads=2"], ["num_heads=2 beside num_heads=4"]),
+        (["attn@cross_attn=mqa", "cross_attn.num_heads=2"], ["num_heads=2 and num_heads=4"]),
     ],
 )
 def test_what_ctranslate2_lacks_is_refused_by_name(
@@ -149,7 +149,7 @@ def test_what_ctranslate2_lacks_is_refused_by_name(
         assert reason in str(refusal.value)
 
 
-def test_without_the_package_one_is_told_what_to_type(
+def test_without_the_package_the_message_says_what_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ctranslate2", None)

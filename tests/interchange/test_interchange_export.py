@@ -1,4 +1,4 @@
-"""What is written for other programs: the same function there, and the same folder again."""
+"""Exports to other programs compute the same there, and give the imported folder back."""
 
 import json
 import sys
@@ -10,8 +10,7 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
-from helpers.interchange_models import marian_folder, texts_of
-from helpers.lively import lively_model
+from helpers.interchange_models import marian_folder, random_checkpoint, texts_of
 from helpers.tiny_runs import plan_of
 
 from seq2seq import checkpoint
@@ -65,9 +64,9 @@ POST = "model.norm_order=post"
     ],
     ids=" ".join,
 )
-def test_their_library_finds_the_same_hypotheses(overrides: list[str], tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt", *overrides)
-    # Symbols that are never chosen have their share of the probability there, too.
+def test_transformers_finds_the_same_hypotheses(overrides: list[str], tmp_path: Path) -> None:
+    saved = random_checkpoint(tmp_path / "a.ckpt", *overrides)
+    # Symbols that are never chosen take part of the probability there, too.
     saved.weights["embeddings.output.bias"][[PAD, BOS, UNK]] = 4.0
     export(saved, tmp_path / "hf")
     engine = HuggingFace(saved, tmp_path / "hf")
@@ -75,8 +74,8 @@ def test_their_library_finds_the_same_hypotheses(overrides: list[str], tmp_path:
         assert agreement.equal >= 9 and agreement.difference < 1e-5
 
 
-def test_their_tokenizer_gives_the_ids_of_ours(tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt", "model.tie=all")
+def test_the_tokenizer_of_transformers_gives_our_ids(tmp_path: Path) -> None:
+    saved = random_checkpoint(tmp_path / "a.ckpt", "model.tie=all")
     export(saved, tmp_path / "hf")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
     engine = HuggingFace(saved, tmp_path / "hf")
@@ -87,7 +86,7 @@ def test_their_tokenizer_gives_the_ids_of_ours(tmp_path: Path) -> None:
         assert theirs.decode(ids, skip_special_tokens=True) == text
 
 
-def test_pieces_of_an_imported_model_are_theirs(tmp_path: Path) -> None:
+def test_an_imported_model_keeps_its_pieces_and_ids(tmp_path: Path) -> None:
     marian_folder(tmp_path / "a")
     read_folder(tmp_path / "a", NONE).write(tmp_path / "run")
     saved = checkpoint.read(tmp_path / "run")
@@ -102,17 +101,17 @@ def test_pieces_of_an_imported_model_are_theirs(tmp_path: Path) -> None:
 LACKING = {
     "model=rnn": "recurrent model",
     "attn@decoder_attn=ssru": "decoder self-attention: it has no attention like SSRU",
-    "position=rope": "positions: it has sinusoids alone",
-    "model.tie=target": "with pre-norm they share one matrix",
+    "position=rope": "positions: it has only sinusoids",
+    "model.tie=target": "with pre-norm it has one matrix",
 }
 MORE_LACKING = {
     "attn=gqa": "encoder self-attention: it has no keys that heads share",
     "attn=dot": "score like Dot",
-    "position.endpoint=true": "positions: it has sinusoids alone",
-    "model.norm=rmsnorm": "norms: it has layer norms",
-    "model.norm_eps=0.1": "norms: it has layer norms",
+    "position.endpoint=true": "positions: it has only sinusoids",
+    "model.norm=rmsnorm": "norms: it has only layer norms",
+    "model.norm_eps=0.1": "norms: it has only layer norms",
     "model.activation=swiglu": "feed-forward: it has no gates",
-    "attn@cross_attn=mha cross_attn.num_heads=2": "num_heads=2 beside num_heads=4",
+    "attn@cross_attn=mha cross_attn.num_heads=2": "num_heads=2 and num_heads=4",
 }
 
 
@@ -123,7 +122,9 @@ MORE_LACKING = {
         *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE_LACKING.items()),
     ],
 )
-def test_what_they_lack_is_refused_by_name(overrides: str, reason: str, tmp_path: Path) -> None:
+def test_what_marian_models_lack_is_refused_by_name(
+    overrides: str, reason: str, tmp_path: Path
+) -> None:
     with torch.device("meta"):
         model = build_model(plan_of(tmp_path, "run_name=x", *overrides.split()).model, 9, 9)
     with pytest.raises(ConfigError) as refusal:
@@ -148,7 +149,7 @@ def package(folder: Path) -> tuple[Any, Path]:
     return saved, folder / "x.argosmodel"
 
 
-def test_a_package_holds_pieces_and_a_model_that_translates_alike(tmp_path: Path) -> None:
+def test_a_package_holds_the_pieces_and_an_equal_model(tmp_path: Path) -> None:
     saved, path = package(tmp_path)
     with zipfile.ZipFile(path) as archive:
         names = {name.partition("/")[2] for name in archive.namelist()}
@@ -166,15 +167,15 @@ def test_a_package_holds_pieces_and_a_model_that_translates_alike(tmp_path: Path
     assert one == other
 
 
-def test_pieces_that_sentencepiece_lacks_make_no_package(tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt")
+def test_a_tokenizer_that_sentencepiece_lacks_is_refused(tmp_path: Path) -> None:
+    saved = random_checkpoint(tmp_path / "a.ckpt")
     with pytest.raises(ConfigError, match="tokenizer=unigram"):
         export_argos(saved, tmp_path / "x.argosmodel", [])
     assert not (tmp_path / "x.argosmodel").exists()
 
 
-def test_two_tokenizers_make_no_package(tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt")
+def test_two_tokenizers_are_refused(tmp_path: Path) -> None:
+    saved = random_checkpoint(tmp_path / "a.ckpt")
     another = Tokenizer.from_json(saved.target.to_json())
     with pytest.raises(ConfigError, match="this model has two"):
         export_argos(saved._replace(target=another), tmp_path / "x.argosmodel", [])
@@ -185,7 +186,7 @@ def test_a_package_that_is_missing_is_named() -> None:
         import_library("no_such_package.inside")
 
 
-def test_argos_translates_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_argos_translates_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ARGOS_PACKAGES_DIR", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     for name in ("stanza", "minisbd", "spacy"):  # they split texts into sentences

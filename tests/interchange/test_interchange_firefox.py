@@ -1,4 +1,4 @@
-"""Folders for Firefox's engines: the same function after the way there and back, and refusals."""
+"""Folders for Firefox's engine: the same function after export and import, and refusals."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ def unigram(seed: str, size: int = 330) -> Tokenizer:
 
 
 def saved_model(*overrides: str, joint: bool = True) -> Saved:
-    """An untrained student in which every weight counts."""
+    """An untrained student with random weights, also in biases and norms."""
     source = unigram("de", 333)
     target = source if joint else unigram("en", 331)
     student = [
@@ -67,14 +67,14 @@ def saved_model(*overrides: str, joint: bool = True) -> Saved:
 
 
 def logits_of(model: Seq2Seq, source: list[int], target: list[int]) -> np.ndarray:
-    """Of every token but those that no search writes."""
+    """The logits of all tokens except those that no search writes."""
     hidden = model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]])).hidden
     found = model.logits(hidden)[0].detach().numpy()
     return np.delete(found, list(NEVER_GENERATED), axis=1)
 
 
 def quantized(name: str, value: torch.Tensor) -> torch.Tensor:
-    """A matrix in 127 steps to each side, as one sees it in the file."""
+    """A matrix rounded to 127 steps on each side of zero, as in the file."""
     if value.dim() < 2:
         return value
     whole = torch.cat((value[:1] * 0, value[2:])) if "embeddings" in name else value  # no pad, <s>
@@ -93,7 +93,7 @@ def quantized(name: str, value: torch.Tensor) -> torch.Tensor:
     ids=["ssru", "mha", "pre-norm", "two vocabularies"],
 )
 @torch.no_grad()
-def test_what_comes_back_are_the_weights_in_8_bits(
+def test_reading_a_folder_gives_the_weights_in_8_bits(
     overrides: list[str], joint: bool, tmp_path: Path
 ) -> None:
     saved = saved_model(*overrides, joint=joint)
@@ -114,7 +114,7 @@ def test_what_comes_back_are_the_weights_in_8_bits(
 
 
 @torch.no_grad()
-def test_inputs_are_scaled_by_the_largest(tmp_path: Path) -> None:
+def test_inputs_are_scaled_by_their_largest_value(tmp_path: Path) -> None:
     saved = saved_model()
     rows, model = random_rows(saved, 3), saved.build()
     maxima = input_maxima(model, rows)
@@ -134,7 +134,7 @@ def test_inputs_are_scaled_by_the_largest(tmp_path: Path) -> None:
     assert len(found) == len(maxima) + 1
 
 
-def test_sizes_are_those_that_the_products_need(tmp_path: Path) -> None:
+def test_sizes_are_multiples_that_the_products_need(tmp_path: Path) -> None:
     saved = saved_model()
     export(saved, tmp_path, random_rows(saved, 1), None)
     content = (tmp_path / "model.deen.intgemm.alphas.bin").read_bytes()
@@ -147,7 +147,7 @@ def test_sizes_are_those_that_the_products_need(tmp_path: Path) -> None:
     assert settings["gemm-precision"] == "int8shiftAlphaAll"
 
 
-def test_the_lists_come_back(tmp_path: Path) -> None:
+def test_reading_a_folder_gives_its_shortlist(tmp_path: Path) -> None:
     saved = saved_model()
     pairs = np.array([[9, 12], [9, 7], [saved.source.size, 8], [20, 21]])
     own = np.array([[i, i] for i in range(4, saved.source.size)])
@@ -181,10 +181,10 @@ def test_the_lists_come_back(tmp_path: Path) -> None:
         (["model.zero_start=false"], "model.zero_start=true"),
         (["model.dim=32"], "multiples of 64"),
         (["model.ffn_dim=96"], "multiples of 64"),
-        (["attn@cross_attn=mha", "cross_attn.num_heads=2"], "one number of heads"),
+        (["attn@cross_attn=mha", "cross_attn.num_heads=2"], "num_heads: they should all be equal"),
     ],
 )
-def test_what_it_lacks_is_refused_by_name(overrides: list[str], words: str) -> None:
+def test_what_the_engine_lacks_is_refused_by_name(overrides: list[str], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_exportable(saved_model(*overrides).build(), "Firefox's engine", list_firefox_gaps)
     assert words in str(caught.value)
@@ -205,9 +205,8 @@ def test_all_reasons_are_given_at_once_and_nothing_is_written(tmp_path: Path) ->
 
 
 @pytest.fixture(scope="module")
-def student(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Trained on 40 pairs until it knows them, so that 8 bits change little."""
-    base = tmp_path_factory.getbasetemp()
+def student(base: Path) -> Path:
+    """A run trained on 40 pairs until it knows them, so that 8 bits change little."""
     typed = ["tokenizer=unigram", "tokenizer.vocab_size=400", "trainer.max_steps=300"]
     typed += [f"data.train={corpus(base) / 'valid'}", "model.dropout=0", "model.ffn_dim=256"]
     typed += ["data.max_tokens=2048", "optimizer.lr=5e-3", "trainer.log_every_n_steps=50"]
@@ -221,7 +220,7 @@ def exported(run: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> str
 
 
 @pytest.mark.slow
-def test_the_command_tells_what_8_bits_change(
+def test_the_command_reports_what_8_bits_change(
     student: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = exported(student, tmp_path / "out", capsys)
@@ -252,7 +251,7 @@ for line in sys.stdin.buffer.read().decode().splitlines():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listed", [False, True])
-def test_an_engine_of_firefox_translates_alike(
+def test_the_engine_of_firefox_translates_nearly_the_same(
     listed: bool, student: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     python = engine()

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face against their own library: the same function, the same translations."""
+"""Folders of Hugging Face, compared with transformers: the same logits and translations."""
 
 import json
 import random
@@ -45,7 +45,7 @@ some_searches = pytest.mark.parametrize(
 
 
 def their_ids(imported: ImportedModel) -> list[torch.Tensor]:
-    """For each side, their id of each of ours."""
+    """For each side, the id in transformers of each of our ids."""
     return [torch.tensor(each.ids) for each in imported.maps]
 
 
@@ -55,7 +55,9 @@ def sources(imported: ImportedModel, count: int) -> list[list[int]]:
 
 @every_configuration
 @torch.no_grad()
-def test_states_and_logits_are_theirs(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_states_and_logits_are_those_of_transformers(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
     model, ids = imported.to_saved().build(), their_ids(imported)
@@ -74,7 +76,9 @@ def test_states_and_logits_are_theirs(changes: dict[str, Any], tmp_path: Path) -
 
 @some_searches
 @torch.no_grad()
-def test_they_find_the_same_hypotheses(changes: dict[str, Any], beams: int, tmp_path: Path) -> None:
+def test_hypotheses_are_those_of_transformers(
+    changes: dict[str, Any], beams: int, tmp_path: Path
+) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
     model, ids = imported.to_saved().build(), their_ids(imported)
@@ -163,7 +167,7 @@ def test_weights_that_are_not_finite_are_named(value: float, folder: Path) -> No
     rewritten(
         folder, lambda tensors: tensors.update({name: torch.zeros(32), "extra": torch.ones(2)})
     )
-    with pytest.raises(DataError, match="nothing reads 1 of the tensors, such as extra"):
+    with pytest.raises(DataError, match="1 tensor.s. are not used, such as extra"):
         read_folder(folder, NONE)
 
 
@@ -181,11 +185,11 @@ def test_symbols_with_two_ids_are_named(file: str, name: str, folder: Path) -> N
 def test_weights_in_several_files_are_refused(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
     (folder / "model.safetensors.index.json").write_text("{}")
-    with pytest.raises(DataError, match="weights in several files are not read"):
+    with pytest.raises(DataError, match="split into several files cannot be read"):
         read_folder(folder, NONE)
 
 
-def test_ids_are_those_of_their_tokenizer(folder: Path) -> None:
+def test_ids_are_those_of_the_tokenizer_of_transformers(folder: Path) -> None:
     pytest.importorskip("sentencepiece", reason="pip install sentencepiece")
     pytest.importorskip("sacremoses", reason="pip install sacremoses")  # else it warns
     from transformers import MarianTokenizer

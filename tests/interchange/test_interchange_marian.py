@@ -1,4 +1,4 @@
-"""`.npz` files of Marian against its formulas in NumPy, in float64."""
+"""`.npz` files of Marian, compared with its formulas in NumPy, in float64."""
 
 import json
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_pieces_are_read_and_decoded(tmp_path: Path) -> None:
         ({"transformer-heads": 3}, "num_heads=3"),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(
+def test_unsupported_models_are_refused_by_name(
     changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     marian = Marian()
@@ -91,7 +91,7 @@ def imported_from(marian: Marian, folder: Path, *more: str) -> ImportedModel:
 
 @pytest.mark.parametrize("name", ONLY)
 @pytest.mark.parametrize("value", ["else", 7, [1, 2]], ids=str)
-def test_every_option_that_it_lacks_is_named(name: str, value: Any, tmp_path: Path) -> None:
+def test_every_unsupported_option_is_named(name: str, value: Any, tmp_path: Path) -> None:
     with pytest.raises(Seq2SeqError, match=rf"model\.yml: .*{name}=.* should be"):
         imported_from(Marian().with_options({name: value}), tmp_path)
 
@@ -122,21 +122,21 @@ def test_options_of_training_and_of_other_models_change_nothing(tmp_path: Path) 
         ("max-length-factor", 3),
     ],
 )
-def test_what_may_change_the_model_is_refused_by_name(
+def test_options_that_may_change_the_model_are_refused_by_name(
     name: str, value: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(Seq2SeqError, match=f"not supported: {name}="):
         imported_from(Marian().with_options({name: value}), tmp_path)
 
 
-def test_options_of_the_search_become_ours(tmp_path: Path) -> None:
+def test_options_of_the_search_are_imported(tmp_path: Path) -> None:
     marian = Marian().with_options({"beam-size": 7, "normalize": 0.6})
     decode = imported_from(marian, tmp_path).config["decode"]
     assert (decode["beam_size"], decode["length_penalty"]) == (7, 0.6)
 
 
 @pytest.mark.parametrize("sizes", [[], [0, 0], [V, V], None])
-def test_sizes_of_vocabularies_are_theirs_or_not_given(sizes: Any, tmp_path: Path) -> None:
+def test_wrong_sizes_of_vocabularies_are_refused(sizes: Any, tmp_path: Path) -> None:
     assert imported_from(Marian().with_options({"dim-vocabs": sizes}), tmp_path).weights
     with pytest.raises(Seq2SeqError, match=r"dim-vocabs=.* should be \[9, 9\]"):
         imported_from(Marian().with_options({"dim-vocabs": [V, V - 1]}), tmp_path)
@@ -151,14 +151,14 @@ def test_tensors_that_nothing_reads_are_named(
 ) -> None:
     marian = Marian(**stored)
     marian.options = {**OPTIONS, **(described or {})}
-    with pytest.raises(Seq2SeqError, match=r"(nothing reads .* such as \w+_|weights lack \w+_ln_)"):
+    with pytest.raises(Seq2SeqError, match=r"(not used, such as \w+_|weights lack \w+_ln_)"):
         imported_from(marian, tmp_path)
 
 
-def test_two_tables_for_one_are_named(tmp_path: Path) -> None:
+def test_a_second_table_of_embeddings_is_named(tmp_path: Path) -> None:
     marian = Marian()
     marian.array("encoder_Wemb", V, E)
-    with pytest.raises(Seq2SeqError, match="nothing reads 1 of the tensors, such as encoder_Wemb"):
+    with pytest.raises(Seq2SeqError, match="1 tensor.s. are not used, such as encoder_Wemb"):
         imported_from(marian, tmp_path)
 
 
@@ -185,7 +185,7 @@ NUMBERED = ["</s>", "<unk>", "b", "a", "no", "\u2581", "ab", "\u2581a", "1"]
 
 
 @torch.no_grad()
-def test_pieces_that_a_yaml_file_numbers_have_its_ids(tmp_path: Path) -> None:
+def test_pieces_have_the_ids_of_a_yaml_file(tmp_path: Path) -> None:
     marian = Marian()
     assert len(NUMBERED) == V
     plain = ["no", "1", "a"]  # what YAML would read as something else, or as it is
@@ -209,24 +209,24 @@ def test_pieces_that_a_yaml_file_numbers_have_its_ids(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("a: 0\nb: 1\na: 2\n", r"vocab\.yml:3: 'a' has an id already, 0"),
-        ("a: 0\nb: x\n", r"vocab\.yml:2: expected `piece: id`, and a whole number"),
+        ("a: 0\nb: x\n", r"vocab\.yml:2: expected `piece: id`, with a whole number"),
         ("a: 0\nb: -1\n", r"vocab\.yml:2: expected"),
         ("a: 0\nb: 1.0\n", r"vocab\.yml:2: expected"),
         ("a: 0\n? [b, c]\n: 1\n", r"vocab\.yml:2: expected"),
         ("a: &x 0\nb: [*x, *x]\n", r"vocab\.yml:2: expected"),
-        ("</s>: 0\n<unk>: 2\n", "ids from 0 on"),
+        ("</s>: 0\n<unk>: 2\n", "number its pieces 0, 1, 2"),
         ("a: 0\nb: 1\n", "no </s> and no <unk>"),
         ("- a\n- b\n", "should hold a line `piece: id`"),
         ("a: [", "is not plain YAML"),
         ("", "should hold a line"),
     ],
 )
-def test_a_yaml_file_of_other_things_is_refused(text: str, words: str, tmp_path: Path) -> None:
+def test_a_wrong_yaml_file_is_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "vocab.yml").write_text(text, encoding="utf-8")
     with pytest.raises(Seq2SeqError, match=words):
         imported_from(Marian(), tmp_path, "vocab.yml")
 
 
-def test_three_vocabularies_are_too_many(tmp_path: Path) -> None:
-    with pytest.raises(Seq2SeqError, match="3 SentencePiece vocabularies .* expected one"):
+def test_three_vocabularies_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Seq2SeqError, match="3 SentencePiece models .* expected one"):
         read_marian(Marian().write(tmp_path), [tmp_path / "vocab.spm"] * 3, NONE)

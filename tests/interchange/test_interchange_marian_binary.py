@@ -44,12 +44,12 @@ def binary(entries: list[Entry], version: int = 1) -> bytes:
 
 
 def padded(data: bytes) -> bytes:
-    """With what happened to be in memory behind it, as in Firefox's files."""
+    """Padded with arbitrary bytes, as in Firefox's files."""
     return data + b"\xdd" * (-len(data) % 256)
 
 
 class Quantized(Marian):
-    """A random model of 8 bits: its arrays become what the integers stand for."""
+    """A random model in 8 bits, whose arrays hold the values that the integers represent."""
 
     def entries(self) -> list[Entry]:
         found: list[Entry] = []
@@ -112,7 +112,7 @@ def test_logits_are_those_of_the_formulas(
     np.testing.assert_allclose(logits, expected[:, [THEIRS[i] for i in ours]], rtol=0, atol=1e-4)
 
 
-def test_what_is_imported_begins_with_zero_and_says_so(tmp_path: Path) -> None:
+def test_an_imported_decoder_starts_with_a_zero_vector(tmp_path: Path) -> None:
     imported = imported_from(tmp_path, binary(Quantized(**RECURRENT).entries()))
     assert imported.config["model"]["zero_start"] is True
     assert not imported.weights["embeddings.target.weight"][BOS].any()
@@ -169,10 +169,10 @@ ONE = struct.pack("<f", 1.0)
         (("a", INTGEMM8, (2, 2), bytes(4) + struct.pack("<f", np.nan)), "is nan"),
         (("a", INTGEMM8, (2, 2), bytes(4) + struct.pack("<f", np.inf)), "is inf"),
         (("a", INTGEMM8, (2, 2), bytes(4) + struct.pack("<f", 1e-40)), "multiplier of a"),
-        (("", FLOAT32, (1, 1), ONE), "is no name"),
-        (("a\0b", FLOAT32, (1, 1), ONE), "is no name"),
-        (("\xff", FLOAT32, (1, 1), ONE), "is no name"),
-        (("a" * 10**5, FLOAT32, (1, 1), ONE), "is no name"),
+        (("", FLOAT32, (1, 1), ONE), "is not the name"),
+        (("a\0b", FLOAT32, (1, 1), ONE), "is not the name"),
+        (("\xff", FLOAT32, (1, 1), ONE), "is not the name"),
+        (("a" * 10**5, FLOAT32, (1, 1), ONE), "is not the name"),
         (("b", FLOAT32, (1, 1), ONE), "two items have the name 'b'"),
     ],
 )
@@ -184,7 +184,7 @@ def test_a_damaged_item_is_named(entry: Entry, words: str, tmp_path: Path) -> No
     assert len(str(caught.value)) < 400
 
 
-def test_what_follows_the_last_item_is_damage(tmp_path: Path) -> None:
+def test_bytes_after_the_last_item_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(binary([("b", FLOAT32, (1, 1), ONE)]) + b"\0")
     with pytest.raises(DataError, match="1 bytes follow the last item"):
@@ -204,7 +204,7 @@ def test_what_follows_the_last_item_is_damage(tmp_path: Path) -> None:
         (b"", "should hold options"),
     ],
 )
-def test_a_description_of_other_things_is_refused(text: bytes, words: str, tmp_path: Path) -> None:
+def test_a_wrong_description_is_refused(text: bytes, words: str, tmp_path: Path) -> None:
     *items, _ = Quantized(**RECURRENT).entries()
     entries = [*items, ("special:model.yml", INT8, (len(text) + 1,), text + b"\0")]
     with pytest.raises(Seq2SeqError, match=words):
@@ -217,7 +217,7 @@ def test_a_description_of_other_things_is_refused(text: bytes, words: str, tmp_p
 def lexicon(
     lists: list[list[int]], frequent: int = 1, *, offsets: list[int] | None = None, words: int = 0
 ) -> bytes:
-    """A file of lists; `words` of `M` are announced in addition."""
+    """A file of lists, whose header announces `words` more ids than there are."""
     ids = [i for each in lists for i in each]
     places = np.cumsum([0, *map(len, lists)]).tolist() if offsets is None else offsets
     body = struct.pack("<QQQQ", frequent, 50, len(places), len(ids) + words)
@@ -233,7 +233,7 @@ def lexicon(
 LISTS = [[], [], [8], [3, 4], [], [2, 5], [6], [], [0, 1, 7]]
 
 
-def test_lists_become_those_of_the_run(tmp_path: Path) -> None:
+def test_a_shortlist_is_imported_with_the_ids_of_the_run(tmp_path: Path) -> None:
     path = write(tmp_path, binary(Quantized(**RECURRENT).entries()))
     file = tmp_path / "lex.50.50.xxyy.s2t.bin"
     file.write_bytes(lexicon(LISTS, frequent=5))
@@ -260,22 +260,22 @@ def test_lists_become_those_of_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no binary shortlist"),
+        (b"", "not a binary shortlist"),
         (b"dog Hund 0.5\n" * 9, "--lexicon"),
-        (lexicon(LISTS)[:-1], "another size than its header says"),
-        (lexicon(LISTS)[:40], "no binary shortlist"),
-        (lexicon(LISTS) + bytes(4), "another size"),
-        (lexicon(LISTS, words=2**62), "another size"),
-        (lexicon(LISTS, words=2**63), "another size"),
-        (lexicon(LISTS)[:-20] + b"\1" + lexicon(LISTS)[-19:], "checksum is of other content"),
+        (lexicon(LISTS)[:-1], "its size is not what its header says"),
+        (lexicon(LISTS)[:40], "not a binary shortlist"),
+        (lexicon(LISTS) + bytes(4), "its size is not"),
+        (lexicon(LISTS, words=2**62), "its size is not"),
+        (lexicon(LISTS, words=2**63), "its size is not"),
+        (lexicon(LISTS)[:-20] + b"\1" + lexicon(LISTS)[-19:], "checksum does not match"),
         (lexicon(LISTS, offsets=[0, 2**63, 9]), "do not follow one another"),
         (lexicon(LISTS, offsets=[0, 50, 9]), "do not follow one another"),
         (lexicon(LISTS, offsets=[0, 5, 3, 9]), "do not follow one another"),
         (lexicon(LISTS, offsets=[1, 9]), "do not follow one another"),
-        (lexicon(LISTS, offsets=[]), "another size"),
-        (lexicon([[V]]), "of another vocabulary"),
-        (lexicon([[2**32 - 1]]), "of another vocabulary"),
-        (lexicon([[]] * (V + 1)), "of another vocabulary"),
+        (lexicon(LISTS, offsets=[]), "its size is not"),
+        (lexicon([[V]]), "belongs to another vocabulary"),
+        (lexicon([[2**32 - 1]]), "belongs to another vocabulary"),
+        (lexicon([[]] * (V + 1)), "belongs to another vocabulary"),
     ],
 )
 def test_a_damaged_shortlist_is_refused(content: bytes, words: str, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_damaged_shortlist_is_refused(content: bytes, words: str, tmp_path: Pa
     assert len(str(caught.value)) < 300
 
 
-def test_a_shortlist_may_end_before_the_last_pieces_and_count_more_than_there_are(
+def test_a_shortlist_may_end_early_and_announce_too_many_frequent_pieces(
     tmp_path: Path,
 ) -> None:
     maps = imported_from(tmp_path, binary(Quantized(**RECURRENT).entries())).maps

@@ -21,7 +21,7 @@ def test_every_metric_has_a_different_name_and_computes() -> None:
     assert all(score.interval is None for score in scores)
 
 
-def test_tokenized_bleu_takes_words_as_they_stand() -> None:
+def test_tokenized_bleu_splits_at_spaces_only() -> None:
     metrics = build_metrics(find_metrics(["bleu-tokenized"]), [["a.b c d e f"]], "zh")
     (score,) = corpus_scores(["a.b c d e x"], metrics)
     expected = BLEU(tokenize="none").corpus_score(["a.b c d e x"], [["a.b c d e f"]])
@@ -29,7 +29,7 @@ def test_tokenized_bleu_takes_words_as_they_stand() -> None:
     assert "tok:none" in score.signature
 
 
-def test_a_system_that_some_resamples_find_worthless_has_an_interval() -> None:
+def test_a_system_that_scores_zero_in_some_resamples_has_an_interval() -> None:
     hypotheses = ["#", "The dog runs ."]
     by_name = {name: build_metrics(find_metrics([name]), [REFERENCES]) for name in DEFAULT}
     bare = [next(iter(build_metrics(find_metrics([n]), [REFERENCES]).values())) for n in DEFAULT]
@@ -62,7 +62,7 @@ def test_the_seed_of_the_environment_is_obeyed_and_signed(monkeypatch: pytest.Mo
     assert one.interval.mean != other.interval.mean
 
 
-def test_unknown_names_are_answered_with_those_there_are() -> None:
+def test_an_unknown_metric_is_refused_with_a_list_of_all() -> None:
     with pytest.raises(ConfigError, match="no metric 'comet'.*bleu, chrf, ter, bleu-tokenized"):
         find_metrics(["comet"])
 
@@ -77,7 +77,7 @@ def test_no_sentence_is_refused() -> None:
         corpus_scores([], {})
 
 
-def test_a_seed_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_that_is_not_a_whole_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for fine in ("7", "none", "None"):
         monkeypatch.setenv("SACREBLEU_SEED", fine)
         check_seed()

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk against sacreBLEU, one pair after the other."""
+"""Minimum Bayes risk, compared with sacreBLEU's scores of all pairs."""
 
 import random
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ hypotheses = st.lists(st.one_of(letters, words.map(" ".join)), min_size=1, max_s
 
 
 def by_pairs(texts: Sequence[str]) -> list[float]:
-    """The expected chrF of each: the mean of sacreBLEU's scores."""
+    """The expected chrF of each text: the mean of sacreBLEU's scores against all texts."""
     metric = CHRF()
     scores = [[metric.sentence_score(text, [other]).score for other in texts] for text in texts]
     return [sum(row) / len(row) for row in scores]
 
 
 def first_best(expected: Sequence[float]) -> int:
-    """The first that is best up to rounding."""
+    """Index of the first value that is the largest up to rounding."""
     return next(i for i, value in enumerate(expected) if value > max(expected) - 1e-8)
 
 
@@ -57,14 +57,14 @@ def test_the_size_of_a_block_makes_no_difference(
     assert minimum_bayes_risk(texts).expected == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_text_weighs_as_often_as_it_occurs() -> None:
+def test_a_text_counts_as_often_as_it_occurs() -> None:
     texts = [*variants(5), "something else altogether"]
     assert minimum_bayes_risk(texts).best < 5
     assert minimum_bayes_risk([*texts, *texts[-1:] * 30]).best == 5
 
 
 @pytest.mark.parametrize("texts", [["b a", "a b"], ["abc", "def", "ghi"], ["", ""], ["a a", "a a"]])
-def test_of_equal_ones_the_first_is_chosen(texts: list[str]) -> None:
+def test_the_first_of_equally_good_texts_is_chosen(texts: list[str]) -> None:
     assert minimum_bayes_risk(texts).best == 0
     assert minimum_bayes_risk(texts[::-1]).best == 0
 
@@ -74,6 +74,6 @@ def test_one_hypothesis_is_its_own_reference() -> None:
     assert minimum_bayes_risk([""]) == (0, [0])
 
 
-def test_of_no_hypotheses_none_is_chosen() -> None:
+def test_an_empty_list_of_hypotheses_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one hypothesis"):
         minimum_bayes_risk([])

@@ -1,4 +1,4 @@
-"""The metrics that are ours: exact match and symbol error rate."""
+"""The metrics that sacreBLEU lacks: exact match and symbol error rate."""
 
 from itertools import product
 
@@ -61,7 +61,7 @@ def test_bad_outputs_may_need_more_edits_than_there_are_symbols() -> None:
     assert scores([""], [["A B"]])["SER"].value == 100
 
 
-def test_the_signatures_say_what_is_compared_and_intervals_come_with_them() -> None:
+def test_scores_have_signatures_and_intervals() -> None:
     by_name = scores(["A"] * 5 + ["B"] * 5, [["A"] * 10])
     assert "|unit:line|case:mixed|" in by_name["exact"].signature
     interval = by_name["exact"].interval

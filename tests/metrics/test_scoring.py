@@ -28,7 +28,7 @@ def some_pairs() -> list[Pair]:
 
 
 def one_step_at_a_time(model: Seq2Seq, pair: Pair) -> Tensor:
-    """log p of each target piece, alone and as a decoder would come by it."""
+    """The log-probability of each target piece, computed one step after the other."""
     state = model.start(model.encode(torch.tensor([[*pair.source_ids, EOS]])))
     logp = []
     for before, piece in zip([BOS, *pair.target_ids], [*pair.target_ids, EOS], strict=True):

@@ -1,10 +1,11 @@
-"""What a text looks like."""
+"""Cautions about tokenized text and about text without spaces."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
-from helpers.tiny_runs import demo_lines
+from helpers.tiny_runs import DEMO, demo_lines
 
 from seq2seq.metrics.text_checks import (
     cautions,
@@ -47,10 +48,10 @@ def test_a_few_odd_lines_do_not_make_a_text_tokenized() -> None:
     assert not looks_tokenized([*RAW, *["a dog runs ."] * 10])
 
 
-def test_each_caution_says_what_to_know() -> None:
+def test_cautions_name_the_tokenized_side() -> None:
     split = tokenized(RAW)
     (both,) = cautions(split, {"x": split})
-    assert "references look tokenized" in both and "bleu-tokenized of --metrics" in both
+    assert "references look tokenized" in both and "--metrics bleu-tokenized" in both
     (joined,) = cautions(RAW, {"x": RAW, "y": split})
     assert "translations of y look tokenized, and the references do not" in joined
 
@@ -68,7 +69,7 @@ def test_each_caution_says_what_to_know() -> None:
         "我",
     ],
 )
-def test_a_language_without_spaces_has_to_be_told(line: str) -> None:
+def test_text_without_spaces_asks_for_its_language(line: str) -> None:
     assert looks_spaceless([line])
     (caution,) = cautions([line], {"x": [line]})
     assert "no spaces between words" in caution and "--language zh" in caution
@@ -78,19 +79,19 @@ def test_a_language_without_spaces_has_to_be_told(line: str) -> None:
 @pytest.mark.parametrize(
     "lines", [[], ["", "3.5"], RAW, ["나는 학교에 간다"], ["他 is a word of Chinese"]]
 )
-def test_other_texts_have_spaces(lines: list[str]) -> None:
+def test_other_texts_do_not_look_spaceless(lines: list[str]) -> None:
     assert not looks_spaceless(lines)
 
 
-def test_tokenized_references_are_scored_as_they_stand_too() -> None:
+def test_tokenized_references_are_also_scored_without_tokenization() -> None:
     assert usual_metrics(RAW) == ["bleu", "chrf", "ter"]
     assert usual_metrics(tokenized(RAW)) == ["bleu", "chrf", "ter", "bleu-tokenized"]
 
 
-FLICKR = Path("/work/shared/data/multi30k")
+FLICKR = Path(os.environ.get("SEQ2SEQ_MULTI30K", DEMO.parent / "multi30k"))
 
 
-@pytest.mark.skipif(not FLICKR.is_dir(), reason="the corpus is not on this machine")
+@pytest.mark.skipif(not (FLICKR / "tok").is_dir(), reason="no corpus in data/multi30k")
 @pytest.mark.parametrize("language", ["de", "en", "fr"])
 def test_a_real_test_set_is_told_from_its_tokenized_form(language: str) -> None:
     def lines(name: str) -> list[str]:

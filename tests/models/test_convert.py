@@ -1,4 +1,4 @@
-"""Multi-head attention made into grouped-query attention by means of heads."""
+"""Multi-head attention converted to grouped-query attention by averaging heads."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def of_heads(name: str) -> bool:
     return any(name.endswith(ending) for ending in SHARED)
 
 
-def test_as_many_heads_as_before_change_nothing() -> None:
+def test_the_same_number_of_heads_changes_nothing() -> None:
     state = small_model("transformer", "attn=mha").state_dict()
     fitted = share_heads(state, small_model("transformer", "attn=mha"))
     assert fitted.keys() == state.keys()
@@ -30,7 +30,7 @@ def test_as_many_heads_as_before_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_heads_that_are_equal_in_a_group_answer_as_before(groups: int) -> None:
+def test_groups_of_equal_heads_answer_as_before(groups: int) -> None:
     full = small_model("transformer", "attn=mha", "attn.bias=true")
     state = full.state_dict()
     for name in filter(of_heads, state):
@@ -60,7 +60,7 @@ def test_each_head_is_the_mean_of_its_group_and_nothing_else_changes() -> None:
     assert all(torch.equal(state[name], before[name]) for name in state)
 
 
-def test_only_the_roles_that_share_are_changed() -> None:
+def test_only_the_roles_that_share_heads_are_changed() -> None:
     state = small_model("transformer", "attn=mha").state_dict()
     shared = small_model("transformer", "attn=mha", "attn@decoder_attn=mqa")
     fitted = share_heads(state, shared)
@@ -70,7 +70,7 @@ def test_only_the_roles_that_share_are_changed() -> None:
 
 
 def test_heads_that_no_group_can_share_evenly_are_refused() -> None:
-    with pytest.raises(ConfigError, match="num_kv_heads=3: take a divisor of 4"):
+    with pytest.raises(ConfigError, match="num_kv_heads=3: type a divisor of 4"):
         mean_of_groups(torch.zeros(HEADS * WIDTH), 3, WIDTH)
-    with pytest.raises(ConfigError, match="num_kv_heads=4: take a divisor of 2"):
+    with pytest.raises(ConfigError, match="num_kv_heads=4: type a divisor of 2"):
         mean_of_groups(torch.zeros(2 * WIDTH), 4, WIDTH)

@@ -1,4 +1,4 @@
-"""Which dropout of a model acts where, and that none of them acts unless it is asked to."""
+"""Where each dropout of a model acts, and that none acts unless it is asked for."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ import torch
 from helpers.builders import TARGET_SIZE, assert_equal, model_config, small_model, source_batch
 from torch import Tensor
 
-from seq2seq.attention import Attention
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.models import Seq2Seq
 from seq2seq.models.layers.dropout import Dropout, drop_words
@@ -26,7 +25,7 @@ def hidden(model: Seq2Seq, seed: int = 1) -> Tensor:
 
 
 def word_dropout(p: float) -> tuple[Tensor, Tensor]:
-    """Which of many words were dropped, (rows, places), and what became of the others' ones."""
+    """Drop words that are all ones. Returns: which were dropped (rows, places), and the rest."""
     ids = torch.randint(UNK, 50, (400, 100))
     x = drop_words(torch.ones(400, 100, 3), ids, p)
     gone = (x == 0).all(-1)
@@ -71,9 +70,7 @@ def test_without_dropout_a_model_in_training_draws_nothing(model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("option", ["word_dropout", "attention_dropout"])
-def test_a_dropout_changes_what_a_model_gives_in_training_and_not_later(
-    model: str, option: str
-) -> None:
+def test_dropout_changes_answers_in_training_only(model: str, option: str) -> None:
     torch.manual_seed(3)
     built = small_model(model, *NONE, f"model.{option}=0.5")
     assert not torch.equal(hidden(built, seed=1), hidden(built, seed=2))
@@ -98,7 +95,7 @@ def rates(model: Seq2Seq, kind: Any) -> list[float]:
     return [part.p for module in inside for part in module.modules() if isinstance(part, Dropout)]
 
 
-def test_inside_feed_forward_networks_dropout_is_the_common_one_unless_given() -> None:
+def test_feed_forward_networks_use_the_common_dropout_unless_given_another() -> None:
     common, changed, zero = (
         small_model("transformer", "model.dropout=0.3", *more)
         for more in ((), ("model.activation_dropout=0.1",), ("model.activation_dropout=0",))
@@ -109,7 +106,7 @@ def test_inside_feed_forward_networks_dropout_is_the_common_one_unless_given() -
     assert sorted(set(rates(changed, Seq2Seq))) == [0.1, 0.3]
 
 
-def test_attention_dropout_is_that_of_every_attention_unless_given() -> None:
+def test_attentions_use_the_attention_dropout_unless_given_another() -> None:
     def dropouts(*typed: str) -> list[float]:
         config = model_config("transformer", "model.attention_dropout=0.1", *typed)
         return [options["dropout"] for options in config["attention"].values()]
@@ -117,16 +114,10 @@ def test_attention_dropout_is_that_of_every_attention_unless_given() -> None:
     assert dropouts() == [0.1, 0.1, 0.1]
     assert dropouts("attn.dropout=0.2") == [0.2, 0.2, 0.2]
     assert dropouts("attn@cross_attn=gqa", "cross_attn.dropout=0") == [0.1, 0.1, 0]
-    # The mechanism that stands in for one that is not defined has it too.
+    # So does the substitute for a mechanism that is not defined in a role.
     assert (
         model_config("transformer", "model.attention_dropout=0.1", "attn=longformer")["attention"][
             "cross"
         ]["dropout"]
         == 0.1
     )
-
-
-def test_attentions_hold_the_dropout_of_weights() -> None:
-    model = small_model("transformer", "model.attention_dropout=0.25")
-    attentions = [module for module in model.modules() if isinstance(module, Attention)]
-    assert {getattr(attention, "dropout", None) for attention in attentions} == {0.25}

@@ -1,4 +1,4 @@
-"""The recurrent models against their equations, written out one token and one number at a time.
+"""The recurrent models, compared with their equations written out token by token.
 
     h_j = [forward cell up to j; backward cell down to j]      s_0 = tanh(W0 [h_last; h_first] + b0)
 
@@ -135,7 +135,7 @@ class LuongByHand(ByHand):
 @pytest.mark.parametrize(
     ("equations", "variant"), [(ByHand, ("rnn", "attn=additive")), (LuongByHand, ("rnn_luong",))]
 )
-def test_a_recurrent_model_is_its_equations(
+def test_a_recurrent_model_follows_its_equations(
     equations: type[ByHand], variant: tuple[str, ...], cell: str, layers: int
 ) -> None:
     model = small_model(*variant, f"model.cell={cell}", f"model.layers={layers}")

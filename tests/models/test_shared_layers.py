@@ -1,16 +1,17 @@
-"""Stacks that apply one layer again and again (Dehghani et al. 2018, arXiv:1807.03819)."""
+"""Stacks that apply one layer repeatedly (Dehghani et al. 2018, arXiv:1807.03819)."""
 
 from pathlib import Path
 
 import pytest
 import torch
 from helpers.native_code import needs_native
+from helpers.native_models import assert_native_translates_alike
 from helpers.tiny_runs import TINY_MODEL, save_model, train_tiny, weights
 
 from seq2seq import checkpoint
 from seq2seq.base.symbols import EOS
 from seq2seq.decoding import build_search, decode
-from seq2seq.decoding.precision import is_native, with_precision
+from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Memories, Seq2Seq
 from seq2seq.models.ensemble import Ensemble
 
@@ -22,8 +23,8 @@ def build(path: Path, *typed: str) -> Seq2Seq:
     return checkpoint.read(path).build()
 
 
-def test_a_shared_stack_is_one_of_separate_layers_with_equal_weights(tmp_path: Path) -> None:
-    """Its gradient is the sum of theirs; its size is that of one layer each."""
+def test_a_shared_stack_equals_separate_layers_with_equal_weights(tmp_path: Path) -> None:
+    """Its gradient is the sum of theirs, and its size that of a single layer."""
     shared = build(tmp_path / "shared.ckpt", *SHARED)
     apart = build(tmp_path / "apart.ckpt", *SHARED[1:])
     single = build(tmp_path / "single.ckpt", "model.encoder_layers=1", "model.decoder_layers=1")
@@ -44,10 +45,8 @@ def test_a_shared_stack_is_one_of_separate_layers_with_equal_weights(tmp_path: P
     assert sizes[0] == sizes[1]
 
 
-def test_they_stay_one_through_training_and_a_checkpoint(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    folder = train_tiny(tmp_path_factory.getbasetemp(), *SHARED, "trainer.max_steps=3")
+def test_shared_layers_stay_shared_through_training_and_a_checkpoint(base: Path) -> None:
+    folder = train_tiny(base, *SHARED, "trainer.max_steps=3")
     trained = weights(folder)
     for name in trained:
         if ".2." in name:
@@ -58,19 +57,15 @@ def test_they_stay_one_through_training_and_a_checkpoint(
 
 @needs_native
 @pytest.mark.parametrize("attention", ["attn=mha", "attn=ssru"])
-def test_the_decoder_in_c_applies_them_again_too(attention: str, tmp_path: Path) -> None:
-    model = build(tmp_path / "a.ckpt", *SHARED, attention)
-    rows = torch.randint(4, 20, (5, 7)).index_fill(1, torch.tensor([6]), EOS)
-    search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 0, "length_extra": 9})
-    compiled = with_precision(model, "float32")
-    assert is_native(compiled)
-    one, other = decode(model, rows, search), decode(compiled, rows, search)
-    assert [[h.ids for h in each] for each in one] == [[h.ids for h in each] for each in other]
+def test_the_native_decoder_repeats_shared_layers(attention: str, tmp_path: Path) -> None:
+    assert_native_translates_alike(build(tmp_path / "a.ckpt", *SHARED, attention))
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_two_of_them_translate_together_as_one_does(precision: str, tmp_path: Path) -> None:
-    """Layers are memories of their own, also where they are one module."""
+def test_an_ensemble_of_a_model_with_itself_translates_like_the_model(
+    precision: str, tmp_path: Path
+) -> None:
+    """Each application of a shared layer has a memory of its own."""
     model = with_precision(build(tmp_path / "a.ckpt", *SHARED), precision)
     rows = torch.randint(4, 20, (5, 7)).index_fill(1, torch.tensor([6]), EOS)
     search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 0, "length_extra": 9})
@@ -80,7 +75,7 @@ def test_two_of_them_translate_together_as_one_does(precision: str, tmp_path: Pa
 
 
 @needs_native
-def test_the_c_reads_as_many_memories_as_it_has_layers(tmp_path: Path) -> None:
+def test_the_native_decoder_needs_a_memory_for_every_layer(tmp_path: Path) -> None:
     model = with_precision(build(tmp_path / "a.ckpt", *SHARED), "float32")
     sources, pasts = model.memories(model.encode(torch.tensor([[5, 6, EOS]])), 1)
     tokens, positions = torch.tensor([[5]]), torch.tensor([0])

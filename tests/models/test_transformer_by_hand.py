@@ -80,7 +80,7 @@ class ByHand:
         return self.linear("embeddings.output", self.norm("decoder_norm", x))
 
 
-def test_the_model_is_the_equations_of_the_paper() -> None:
+def test_the_model_follows_the_equations_of_the_paper() -> None:
     model = small_model("transformer", "attn=mha", "position=sinusoidal")
     source, target = source_batch(7, 4, 1), torch.randint(TARGET_SIZE, (3, 5))
     logits = model.logits(model(source, target).hidden)

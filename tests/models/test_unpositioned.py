@@ -1,4 +1,4 @@
-"""Source tokens outside the order: feature tags, of which only their being there counts."""
+"""Source tokens without positions, such as feature tags, whose order does not matter."""
 
 from typing import Any
 
@@ -37,14 +37,14 @@ def tagged(scheme: str, *overrides: str) -> Seq2Seq:
 
 
 def plain(scheme: str) -> Seq2Seq:
-    """The same weights, with all tokens in the order."""
+    """A model with the same weights in which every token has a position."""
     model = tagged(scheme)
     model.unpositioned = None
     return model
 
 
 class Placed(PositionScheme):
-    """A scheme that puts the tokens of a sentence at given positions, whatever it is told."""
+    """A scheme with given positions, whatever positions it is called with."""
 
     def __init__(self, scheme: PositionScheme, places: list[int]):
         super().__init__(scheme.causal, 1)
@@ -65,7 +65,7 @@ def test_positions_on_paper() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_tokens_are_read_at_their_positions(scheme: str) -> None:
-    """Against a model without the option whose scheme itself has the positions written down."""
+    """Compare with a model without the option, whose scheme is given these positions."""
     states = tagged(scheme).encode(SOURCE).states
     for row, places in enumerate(POSITIONS):
         reference: Any = plain(scheme)
@@ -92,13 +92,13 @@ def test_the_order_of_tags_does_not_matter(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_source_without_tags_is_read_as_ever(scheme: str) -> None:
+def test_a_source_without_tags_is_read_as_usual(scheme: str) -> None:
     assert_equal(tagged(scheme).encode(SOURCE[2:]).states, plain(scheme).encode(SOURCE[2:]).states)
 
 
 @needs_native
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_c_reads_tokens_at_the_same_positions(scheme: str) -> None:
+def test_the_native_encoder_reads_tokens_at_the_same_positions(scheme: str) -> None:
     model = tagged(scheme).float()
     fast = with_precision(model, "float32")
     assert type(fast) is not type(model)
@@ -114,7 +114,7 @@ def test_marks_follow_the_model_but_are_not_among_its_weights() -> None:
     assert moved is not None and moved.is_meta
 
 
-def test_a_pattern_names_pieces_but_no_symbols() -> None:
+def test_a_pattern_matches_pieces_but_not_symbols() -> None:
     tokenizer = WordLevel(vocab_size=None).train(["<V> <PST> < > a <b", "b> <>"]).with_tags(["x"])
     for pattern, words in (
         ("<*>", {"<V>", "<PST>", "<>"}),
@@ -144,7 +144,7 @@ def test_a_pattern_names_pieces_but_no_symbols() -> None:
         ),
     ],
 )
-def test_what_has_no_positions_of_single_tokens_is_refused(
+def test_schemes_without_positions_of_single_tokens_are_refused(
     overrides: list[str], reason: str
 ) -> None:
     config = model_config("transformer", *overrides, "model.unpositioned='<*>'")
@@ -152,6 +152,6 @@ def test_what_has_no_positions_of_single_tokens_is_refused(
         build_model(config, 9, 9)
 
 
-def test_other_programs_have_no_such_tokens() -> None:
-    with pytest.raises(ConfigError, match="no tokens outside the order.*unpositioned=null"):
+def test_a_model_with_unpositioned_tokens_cannot_be_exported() -> None:
+    with pytest.raises(ConfigError, match="no tokens without positions.*unpositioned=null"):
         check_exportable(tagged("sinusoidal"), "CTranslate2", lambda _: [])

@@ -703,8 +703,8 @@ def test_the_text_of_a_file_comes_into_the_pane(page: Browser, stub: Stub) -> No
     page.wait("document.querySelector('#target').value")
     assert (value(page, "source"), value(page)) == (TEXT, ENGLISH)
     for name, content, message in (
-        ("a.png", [137, 80, 255], "a.png is not a text. Files that can be opened: text in UTF-8"),
-        ("b.txt", [65, 0], "b.txt is not a text. Files that can be opened: text in UTF-8"),
+        ("a.png", [137, 80, 255], "a.png is not a text file. Supported: text in UTF-8"),
+        ("b.txt", [65, 0], "b.txt is not a text file. Supported: text in UTF-8"),
         (EVIL, [65] * 4001, f"{EVIL} is too long: at most 1,000 characters are translated at once"),
     ):
         choose_file(page, name, content)
@@ -734,7 +734,7 @@ def test_a_file_is_translated_as_a_whole_if_the_service_does_that(
         assert stub.of("/translate_file")[-1] == {
             **{"file": (name, b"A" * length), "source": "de", "target": "en"}
         }
-        assert texts(page, "#source-status") == [f"{saved} is among your downloads"]
+        assert texts(page, "#source-status") == [f"{saved} is in your downloads"]
     assert f"{stub.address}download_file/1" in page.requests and value(page, "source") == ""
     page.requests = [url for url in page.requests if not url.startswith("blob:")]
 

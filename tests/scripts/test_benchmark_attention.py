@@ -1,4 +1,4 @@
-"""What the benchmark of lengths measures, fits, leaves out and writes."""
+"""The benchmark of attention over lengths: measurements, fits, limits and reports."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def made(name: str, *overrides: str) -> Preset:
     return presets([name], "model.dim=64", *overrides)[0]
 
 
-def test_live_memory_is_what_is_alive_at_once_and_what_is_left() -> None:
+def test_live_memory_counts_what_is_alive_at_once_and_what_is_left() -> None:
     def three_of_which_two_live_together() -> torch.Tensor:
         first = torch.ones(MB)
         second = torch.ones(MB)
@@ -43,7 +43,7 @@ def test_live_memory_is_what_is_alive_at_once_and_what_is_left() -> None:
     assert live == (3 * BLOCK, 2 * BLOCK)
 
 
-def test_live_memory_sees_what_an_operation_holds_only_inside() -> None:
+def test_live_memory_includes_what_an_operation_holds_inside() -> None:
     x = torch.randn(256, 256)
     live = live_memory(lambda: torch.nn.functional.scaled_dot_product_attention(x, x, x), CPU)
     assert live.held == x.nbytes
@@ -51,7 +51,7 @@ def test_live_memory_sees_what_an_operation_holds_only_inside() -> None:
     assert two_sums.peak >= x.nbytes > two_sums.held
 
 
-def test_live_memory_of_written_out_attention_is_its_weights() -> None:
+def test_live_memory_of_explicit_attention_includes_its_weights() -> None:
     length, heads = 256, 4
     weights = heads * length * length * 4  # bytes
     training = {
@@ -65,7 +65,7 @@ def test_live_memory_of_written_out_attention_is_its_weights() -> None:
 
 
 @pytest.mark.slow
-def test_attention_in_tiles_needs_memory_as_its_sequences_do() -> None:
+def test_attention_in_tiles_needs_memory_linear_in_the_length() -> None:
     def peak(length: int, width: int) -> int:
         wq, wk, v = (torch.randn(1, 1, length, width, requires_grad=True) for _ in range(3))
         u = torch.randn(1, width, requires_grad=True)
@@ -89,7 +89,7 @@ def test_every_round_allocates_the_same() -> None:
 
 
 @pytest.mark.parametrize("role", [Role.DECODER, Role.CROSS])
-def test_a_decoding_step_comes_after_as_many_tokens_as_were_asked_for(role: Role) -> None:
+def test_a_decoding_step_comes_after_the_given_number_of_tokens(role: Role) -> None:
     decoding = Decoding(made("mha"), 300, setting(role))
     already = 1 if role is Role.DECODER else 0  # the step that warms up
     assert decoding.memory.nbytes == (300 + already) * 2 * 64 * 4
@@ -134,7 +134,7 @@ def test_a_mechanism_that_grows_faster_than_it_claims_is_marked() -> None:
     assert power(growth, less.name, BOTH_PEAK) == "1.00"
 
 
-def test_names_move_apart_and_stay_inside() -> None:
+def test_labels_are_moved_apart_and_stay_inside() -> None:
     assert apart([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
     assert apart([0.5, 0.5, 0.5], 0.1) == pytest.approx([0.4, 0.5, 0.6])
     assert apart([0.99, 1.0], 0.1) == pytest.approx([0.9, 1.0])
@@ -161,6 +161,6 @@ def test_the_script_writes_tables_points_and_curves(
     assert (folder / "decoder.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_name_that_is_no_preset_is_answered_with_all_names() -> None:
+def test_an_unknown_preset_is_refused_with_all_names() -> None:
     with pytest.raises(SystemExit, match="unknown preset 'mh'. Known: .*mha"):
         presets(["mha", "mh"])

@@ -1,4 +1,4 @@
-"""What the benchmark of decoding compares, deals out, counts and writes."""
+"""The benchmark of decoding: candidates, division of work, counts and reports."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding import Greedy, decode
 
 
-def test_names_of_candidates_are_read_as_they_are_written() -> None:
+def test_names_of_candidates_are_parsed_as_they_are_printed() -> None:
     assert [parse(candidate.name) for candidate in ALL] == ALL
     assert parse("ours-int8-paged-2x1") == Candidate("ours", "int8", "paged", 2, 1)
     assert parse("hf-1x2").processes == 1 and parse("hf-2x1").processes == 2
@@ -35,14 +35,14 @@ def test_other_names_are_refused(name: str) -> None:
         parse(name)
 
 
-def test_every_hand_gets_as_much_of_every_length() -> None:
+def test_each_process_gets_an_equal_share_of_every_length() -> None:
     lengths = [3, 9, 4, 8, 5, 7, 6]
     assert deal(lengths, 1) == [[1, 3, 5, 6, 4, 2, 0]]
     hands = deal(lengths, 2)
     assert [[lengths[i] for i in hand] for hand in hands] == [[9, 7, 5, 3], [8, 6, 4]]
 
 
-def test_the_seconds_of_a_process_grow_with_its_work() -> None:
+def test_the_cpu_seconds_of_a_process_grow_with_its_work() -> None:
     if not Path("/proc/self/stat").is_file():
         pytest.skip("there is no /proc")
     import os
@@ -84,7 +84,7 @@ def test_the_floor_counts_the_products_of_a_translation_without_padding(tmp_path
     assert counted == 6 * encoder + 3 * decoder
 
 
-def test_a_replay_multiplies_as_often_as_it_counts(tmp_path: Path) -> None:
+def test_a_replay_does_as_many_multiplications_as_it_counts(tmp_path: Path) -> None:
     floor = Floor(save_model(tmp_path / "a.ckpt", *TINY_MODEL))
     steps = [Step(True, 6), Step(False, 2)]
     floor.replay(steps)  # makes its buffers
@@ -104,7 +104,7 @@ def measured(**seconds: list[float]) -> Measured:
     return Measured(Job("free", 5, 40), results, ["`ours-int8`: no"])
 
 
-def test_ratios_are_to_the_best_of_the_others_and_the_floor_of_the_same_layout() -> None:
+def test_ratios_compare_with_the_best_competitor_and_the_floor_of_the_same_layout() -> None:
     figures = lines(
         measured(
             floor_2x1=[1.0, 1.0],
@@ -139,7 +139,7 @@ def test_a_section_says_what_was_left_out_void_or_unsteady() -> None:
 
 
 class Sprinter:
-    """A candidate that has batch sizes, and is fastest with 32."""
+    """A candidate with several batch sizes that is fastest with 32."""
 
     candidate = parse("hf-1x2")
 

@@ -1,4 +1,4 @@
-"""What the comparison reads of a sweep, leaves out, warns of and writes."""
+"""The comparison of a sweep: the runs it reads, its warnings, tables and pictures."""
 
 import csv
 import json
@@ -42,10 +42,10 @@ def sweep(base: Path) -> Path:
 
 
 @pytest.fixture
-def swept(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
-    """A copy of the sweep, to be spoilt."""
+def swept(base: Path, tmp_path: Path) -> Path:
+    """A copy of the sweep that a test may damage."""
     copy = tmp_path / "sweep"
-    shutil.copytree(sweep(tmp_path_factory.getbasetemp()), copy)
+    shutil.copytree(sweep(base), copy)
     return copy
 
 
@@ -55,9 +55,9 @@ def run_script(monkeypatch: pytest.MonkeyPatch, *typed: object) -> None:
 
 
 def test_a_sweep_becomes_a_table_and_a_picture(
-    swept: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+    swept: Path, monkeypatch: pytest.MonkeyPatch, base: Path
 ) -> None:
-    valid = corpus(tmp_path_factory.getbasetemp()) / "valid"
+    valid = corpus(base) / "valid"
     test = (valid.with_suffix(".de"), valid.with_suffix(".en"))
     run_script(monkeypatch, swept, "--no-speed", "--test", *test)
     with (swept / "comparison.csv").open(encoding="utf-8") as file:
@@ -82,7 +82,7 @@ def test_a_sweep_becomes_a_table_and_a_picture(
     assert "mha (2 seeds)" in (swept / "comparison.html").read_text(encoding="utf-8")
 
 
-def test_the_loss_is_that_of_the_weights_that_were_kept(swept: Path) -> None:
+def test_the_loss_belongs_to_the_weights_that_were_kept(swept: Path) -> None:
     runs, _ = read_runs([swept])
     for run in runs:
         bleu, loss = metrics(run.folder, "valid/bleu"), metrics(run.folder, "valid/loss")
@@ -100,20 +100,20 @@ def test_unfinished_runs_are_named_and_left_out(swept: Path) -> None:
     assert "3-tiny-seed2 is left out: it has no result.json" in skipped[1]
 
 
-def test_a_folder_without_runs_is_answered_with_what_to_type(tmp_path: Path) -> None:
+def test_a_folder_without_runs_is_refused_with_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="python train.py -m attn=mha,gqa hydra.sweep.dir="):
         read_runs([tmp_path])
     with pytest.raises(SystemExit, match="there is no folder"):
         read_runs([tmp_path / "nowhere"])
 
 
-def test_a_run_without_metrics_is_answered_in_words(swept: Path) -> None:
+def test_a_run_without_metrics_is_refused(swept: Path) -> None:
     (swept / "0-tiny-seed1" / "metrics.csv").unlink()
     with pytest.raises(DataError, match="without logger=none"):
         read_runs([swept])
 
 
-def test_seeds_are_one_row_and_other_budgets_are_warned_of(swept: Path) -> None:
+def test_seeds_share_a_row_and_different_budgets_give_warnings(swept: Path) -> None:
     runs, _ = read_runs([swept])
     assert [(g.name, len(g.runs)) for g in group_runs(runs)] == [("mha", 2), ("fixed", 2)]
     assert incomparable(runs) == []
@@ -123,7 +123,7 @@ def test_seeds_are_one_row_and_other_budgets_are_warned_of(swept: Path) -> None:
     assert "update.optimizer.lr" in warnings and "steps is 4 in" in warnings and "9 in" in warnings
 
 
-def test_what_was_typed_for_one_mechanism_only_is_in_its_name(swept: Path) -> None:
+def test_options_typed_for_one_mechanism_only_are_in_its_name(swept: Path) -> None:
     runs, _ = read_runs([swept])
     other = runs[1]._replace(typed=[*runs[1].typed, "attn.dropout=0.1", "validation.sentences=9"])
     groups = group_runs([runs[0], other, runs[2]])
@@ -167,7 +167,7 @@ def test_the_cache_is_counted_per_token_and_as_a_fixed_part() -> None:
     assert past.each == 0 and past.fixed > 0 and source.each > 0
 
 
-def test_a_fixed_size_and_a_deviation_are_seen_in_the_table() -> None:
+def test_the_table_shows_fixed_sizes_and_deviations() -> None:
     assert size(Remembered(4096.0, 0.0)) == "4,096"
     assert size(Remembered(0.0, 66560.0)) == "0 + 66,560"
     mean = Mean.of([30.0, 32.0])
@@ -187,7 +187,7 @@ def test_a_fixed_size_and_a_deviation_are_seen_in_the_table() -> None:
     )
 
 
-def test_lines_of_the_picture_begin_at_zero_unless_nothing_would_be_seen() -> None:
+def test_axes_start_at_zero_unless_nothing_would_be_seen() -> None:
     assert bounds([Mean(10.0, None), Mean(20.0, None)]) == (0, 20)
     low, high = bounds([Mean(90.0, 1.0), Mean(95.0, None)])
     assert 85 < low < 89 and high == 95

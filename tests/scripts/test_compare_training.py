@@ -1,4 +1,4 @@
-"""The whole road of a comparison: two files are divided, presets trained, one page written."""
+"""A whole comparison: two files are divided, presets are trained, and one page is written."""
 
 import csv
 import json
@@ -55,7 +55,7 @@ def test_no_source_is_in_two_parts_and_nothing_is_lost(
 
 
 @given(PAIRS, st.randoms())
-def test_the_order_of_lines_does_not_choose_what_is_held_out(
+def test_the_order_of_lines_does_not_decide_what_is_held_out(
     pairs: list[tuple[str, str]], random: Random
 ) -> None:
     shuffled = list(pairs)
@@ -76,7 +76,7 @@ def test_a_text_too_small_to_be_divided_is_refused() -> None:
         hold_out([("a", "x"), ("b", "y"), ("a ", "z"), ("", "x")], 2, "my.de")
 
 
-def test_given_parts_are_taken_and_other_text_is_never_mixed_in(tmp_path: Path) -> None:
+def test_given_parts_are_used_and_never_mixed_with_other_text(tmp_path: Path) -> None:
     text = write_text(tmp_path, "my", [(f"quelle {n}", f"target {n}") for n in range(40)])
     valid = write_text(tmp_path, "dev", [("eins", "one"), ("zwei", "two")])
     parts = write_parts(
@@ -89,7 +89,7 @@ def test_given_parts_are_taken_and_other_text_is_never_mixed_in(tmp_path: Path) 
         write_parts(text, {"valid": None, "test": None}, tmp_path / "out", ("de", "en"), anew=False)
 
 
-def test_text_on_which_nothing_was_trained_is_replaced(tmp_path: Path) -> None:
+def test_text_is_replaced_if_nothing_was_trained_on_it(tmp_path: Path) -> None:
     given: dict[str, tuple[Path, Path] | None] = {"valid": None, "test": None}
     one, other = (write_text(tmp_path, name, SOME[n:]) for n, name in enumerate("ab"))
     parts = (given, tmp_path / "data", ("de", "en"))
@@ -106,7 +106,7 @@ def test_languages_are_suffixes_unless_typed() -> None:
     assert language_of((Path("a"), Path("b.en")), ("ja", None)) == ("ja", "target")
 
 
-def test_a_run_is_every_combination_of_what_is_typed() -> None:
+def test_every_combination_of_options_becomes_a_run() -> None:
     typed = ["attn=mha,fixed", "+cross_attn.dropout=0.1", "seed=1,2"]
     assert dict(combinations(typed)) == {
         f"{attn},seed={seed}": (f"attn={attn}", typed[1], f"seed={seed}")
@@ -124,7 +124,7 @@ def test_hydra_reads_a_quoted_name_as_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", [min, max])
-def test_the_kept_validation_is_that_of_the_result_whatever_is_better(
+def test_the_best_validation_is_found_whether_more_or_less_is_better(
     tmp_path: Path, mode: object
 ) -> None:
     values = [3.0, 1.0, 2.0, 7.0, 5.0]
@@ -145,7 +145,9 @@ def test_a_run_that_was_killed_after_its_last_update_keeps_its_curve(tmp_path: P
     assert [row["step"] for row in validations(tmp_path)] == ["0", "1", "2"]
 
 
-def test_memory_against_length_ends_where_a_model_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_measured_up_to_the_longest_text_of_a_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(memory, "LENGTHS", (16, 32, 64, 128))
     model = small_model("transformer", "position=learned", "data.max_length=64")
     past, source = measure_memory(model, 64)
@@ -170,7 +172,7 @@ def test_a_sentence_is_a_line_or_a_text() -> None:
     pairs = [("eins", "one"), (" ", "two")]
     assert find_sentence("1", pairs, "my.de") == ("eins", "one", "line 1 of my.de")
     assert find_sentence("Drei", pairs, "my.de") == ("Drei", None, "")
-    for typed, message in (("2", "is empty"), ("3", "has the lines 1 to 2"), ("", "is empty")):
+    for typed, message in (("2", "is empty"), ("3", "give 1 to 2"), ("", "is empty")):
         with pytest.raises(DataError, match=message):
             find_sentence(typed, pairs, "my.de")
 
@@ -197,18 +199,18 @@ REFUSED = {
     "attn=mha,linear position=rope model=rnn": "position",
     "attn=additive position=rope": "additive,seed=1: score=additive",
     "attn=mha modle.dim=4": "unknown option modle",
-    "attn=mha data.train=x": "data.train=... cannot be given here: the two files are the data",
-    "attn=mha hydra.run.dir=x": "hydra.run.dir=... cannot be given here: -o FOLDER",
+    "attn=mha data.train=x": "data.train=... cannot be set here: the two files are the data",
+    "attn=mha hydra.run.dir=x": "hydra.run.dir=... cannot be set here: -o FOLDER",
     "attn=mha logger=none": "logger=none would leave no curves",
-    "position=rope": "nothing is compared yet: type presets such as attn=mha,additive,gqa",
-    "attn=mha --sentence 99": "--sentence 99:",
+    "position=rope": "to compare several, type presets such as attn=mha,additive,gqa",
+    "attn=mha --sentence 99": "--sentence 99 is not a line of",
     "attn=mha,mha": "mha,seed=1: the same run twice",
     "attn=mha third.txt": "to train, give two files of text and options",
 }
 
 
 @pytest.mark.parametrize("typed", REFUSED)
-def test_mistakes_are_told_before_anything_is_trained(
+def test_mistakes_are_reported_before_anything_is_trained(
     typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(training.subprocess, "run", lambda *_: pytest.fail("it trained"))
@@ -232,7 +234,7 @@ def test_files_that_are_not_parallel_or_empty_are_refused(
         assert message in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run_script(monkeypatch, tmp_path, "--valid", source, target)
-    assert "--valid is for a training" in capsys.readouterr().err
+    assert "--valid is only for training" in capsys.readouterr().err
 
 
 @cache
@@ -251,10 +253,8 @@ def compared(base: Path) -> tuple[list[str], Path, str]:
 
 
 @pytest.mark.slow  # three runs
-def test_two_files_and_presets_become_one_page(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    _, out, _ = compared(tmp_path_factory.getbasetemp())
+def test_two_files_and_presets_become_one_page(base: Path) -> None:
+    _, out, _ = compared(base)
     with (out / "comparison.csv").open(encoding="utf-8") as file:
         rows = {row["attn"]: row for row in csv.DictReader(file)}
     assert next(iter(rows)) == "mha" and set(rows) == {"mha", "additive", "fixed"}
@@ -271,13 +271,11 @@ def test_two_files_and_presets_become_one_page(
 
 
 @pytest.mark.slow
-def test_the_same_command_trains_what_is_missing_and_nothing_twice(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    command, out, _ = compared(tmp_path_factory.getbasetemp())
+def test_the_same_command_trains_only_what_is_missing(base: Path) -> None:
+    command, out, _ = compared(base)
     runs = out / "runs"
     before = {path: path.stat().st_mtime_ns for path in runs.glob("*/best.ckpt")}
-    # As after a kill: the state at an update in the middle, and no result.
+    # As after a kill: there is a checkpoint, but no result.
     (runs / "fixed,seed=1" / "result.json").unlink()
     command = [*command, "--no-speed"]
     again = subprocess.run(command, capture_output=True, text=True, timeout=600)

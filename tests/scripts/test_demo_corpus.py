@@ -195,7 +195,7 @@ def test_repeating_the_nearest_training_sentence_is_not_enough(
     assert readme["BLEU of the nearest training sentence"] == f"{max(scores):.1f}"
 
 
-def test_the_diagonal_is_no_alignment(test: list[Pair], readme: dict[str, str]) -> None:
+def test_the_diagonal_is_a_poor_alignment(test: list[Pair], readme: dict[str, str]) -> None:
     guessed = reference = common = 0
     for source, target, links in test:
         diagonal = {

@@ -1,4 +1,4 @@
-"""The picture of attention as regression."""
+"""The pictures of attention as kernel regression."""
 
 import re
 from itertools import pairwise
@@ -60,7 +60,7 @@ def test_the_learnt_width_minimises_the_leave_one_out_error() -> None:
     assert seen == sorted(seen, reverse=True)
 
 
-def test_the_width_that_is_learnt_is_nearer_to_the_curve_than_those_that_are_chosen() -> None:
+def test_the_learnt_width_is_nearer_to_the_curve_than_the_chosen_ones() -> None:
     given = draw_kernels.sample()
 
     def distance(weights: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""The command for GPUs, on a CPU and in sizes that mean nothing."""
+"""The command for GPUs, run on a CPU with tiny sizes."""
 
 import importlib
 import json
@@ -32,7 +32,7 @@ def child(code: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_part_that_fails_or_hangs_is_a_row_beside_those_before_it(
+def test_a_part_that_fails_or_hangs_becomes_a_row_after_its_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(gpu.ROOT / "scripts"))
@@ -56,7 +56,7 @@ def test_the_page_has_command_conditions_and_a_table_for_each_part() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_it_says_so_and_claims_nothing(
+def test_without_a_gpu_the_page_is_not_changed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = PAGE.read_bytes()
@@ -74,7 +74,7 @@ def test_without_a_gpu_it_says_so_and_claims_nothing(
     assert PAGE.read_bytes() == before
 
 
-def test_what_is_missing_is_named(
+def test_missing_packages_and_an_old_torch_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(gpu, "find_spec", lambda name: None if name == "tokenizers" else name)
@@ -87,8 +87,8 @@ def test_what_is_missing_is_named(
 
 
 @pytest.mark.slow
-def test_nothing_that_it_needs_imports_hydra(tmp_path: Path) -> None:
-    """A machine that is lent for minutes has torch, and little more."""
+def test_the_parts_do_not_import_hydra(tmp_path: Path) -> None:
+    """A machine that is rented for minutes has torch, and little more."""
     names = [f"gpu_bench.{name}" for name in gpu.PARTS]
     code = f"import sys, importlib\nfor name in {names}: importlib.import_module(name)\n"
     code += "print({'hydra', 'omegaconf', 'lightning', 'matplotlib', 'sacrebleu'} & {*sys.modules})"

@@ -1,4 +1,4 @@
-"""Commands of SCAN against examples worked out by hand, and the splits."""
+"""Commands of SCAN, compared with examples worked out by hand, and its splits."""
 
 import sys
 from collections.abc import Callable
@@ -30,7 +30,7 @@ Split = Callable[..., None]
 
 @pytest.fixture
 def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Split:
-    """Runs the script with these options, into the temporary folder."""
+    """A function that runs the script with options, into the temporary folder."""
 
     def run(*typed: str) -> None:
         monkeypatch.setattr(sys, "argv", ["make_scan.py", "-o", str(tmp_path), *typed])
@@ -39,7 +39,7 @@ def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Split:
     return run
 
 
-def test_the_grammar_says_every_command_once_and_what_it_means(
+def test_the_grammar_produces_every_command_once_with_its_meaning(
     split: Split, tmp_path: Path
 ) -> None:
     """As many commands as in the paper; four fifths are for training."""
@@ -90,10 +90,10 @@ def test_the_jump_split_trains_on_the_verb_alone(tmp_path: Path, split: Split) -
 
 
 @pytest.mark.parametrize("split_name", ["simple", "length", "jump"])
-def test_the_experiment_reads_what_the_script_writes_and_may_answer_at_full_length(
+def test_the_experiment_reads_the_files_and_its_limit_cuts_no_answer(
     split_name: str, tmp_path: Path, split: Split
 ) -> None:
-    """The limit of outputs, which by default is learnt from training, cuts no right answer."""
+    """The limit on outputs, by default learnt from training data, cuts no right answer."""
     split("--split", split_name)
     folder = make_scan.default_folder(split_name, make_scan.CUT_OFF)
     plan = plan_of(Path("nowhere"), f"experiment={folder.name}")
@@ -115,7 +115,7 @@ def test_a_cut_off_that_leaves_nothing_to_test_is_refused(
 ) -> None:
     with pytest.raises(SystemExit):
         split("--split", "length", "--cut-off", "48")
-    assert "so 1 to 47" in capsys.readouterr().err
+    assert "should be 1 to 47" in capsys.readouterr().err
     for kind in ((), ("--split", "jump")):
         with pytest.raises(SystemExit):
             split(*kind, "--cut-off", "26")

@@ -1,4 +1,4 @@
-"""The pages of the site are those of the repository, with links that lead somewhere."""
+"""The site has the pages of the repository, with links that work there."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def test_links_lead_to_pages_of_the_site() -> None:
     assert found == "[up](../index.md) [beside](../a.md)"
 
 
-def test_every_page_that_the_navigation_names_is_there() -> None:
+def test_every_page_in_the_navigation_exists() -> None:
     pages = {str(path.relative_to(make_site.ROOT / "docs")) for path in make_site.documents()}
     pages |= set(make_site.PAPERS.values())
     config = (make_site.ROOT / "docs" / "site.toml").read_text(encoding="utf-8")

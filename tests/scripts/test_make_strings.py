@@ -15,7 +15,7 @@ def lines(path: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_strings_are_copied_and_reversed_short_in_training_and_longer_beyond(
+def test_strings_are_copied_or_reversed_and_longer_ones_are_only_tested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["make_strings.py", "-o", str(tmp_path)])
@@ -35,7 +35,7 @@ def test_strings_are_copied_and_reversed_short_in_training_and_longer_beyond(
     assert not any(tuple(s) in trained for s in sources["test"] + sources["valid"] if len(s) > FEW)
 
 
-def test_the_seed_alone_decides_the_strings(tmp_path: Path) -> None:
+def test_the_strings_depend_on_the_seed_only(tmp_path: Path) -> None:
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         write_strings(tmp_path / name, "copy", seed)
     one, again, other = (
@@ -46,7 +46,7 @@ def test_the_seed_alone_decides_the_strings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("task", ["copy", "reverse"])
 def test_the_experiment_reads_the_strings_and_validates_once_at_the_end(task: str) -> None:
-    """What is tested are the last weights."""
+    """So the last weights are tested."""
     plan = plan_of(Path("nowhere"), f"experiment={task}")
     assert (plan.data.train, plan.data.test) == (f"data/{task}/train", f"data/{task}/test")
     assert plan.trainer.val_check_interval == plan.trainer.max_steps

@@ -1,4 +1,4 @@
-"""Our weights in a model of the transformers library."""
+"""A model of the transformers library with our weights."""
 
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from seq2seq.interchange.ctranslate2 import NEVER
 
 
 @pytest.mark.parametrize("overrides", [[], ["model.norm_order=post", "attn.bias=true"]])
-def test_it_gives_every_piece_the_same_score(overrides: list[str], tmp_path: Path) -> None:
+def test_the_model_of_transformers_gives_every_piece_the_same_score(
+    overrides: list[str], tmp_path: Path
+) -> None:
     pytest.importorskip("transformers", reason="pip install transformers")
     model = save_model(tmp_path / "a.ckpt", *TINY_MODEL, *overrides)
     with torch.no_grad():
@@ -35,7 +37,9 @@ def test_it_gives_every_piece_the_same_score(overrides: list[str], tmp_path: Pat
     "overrides",
     [["attn=mqa"], ["position=rope"], ["model.norm=rmsnorm"], ["model.tie=none"], ["model=rnn"]],
 )
-def test_what_it_cannot_compute_is_refused(overrides: list[str], tmp_path: Path) -> None:
+def test_models_that_transformers_cannot_compute_are_refused(
+    overrides: list[str], tmp_path: Path
+) -> None:
     tiny = [] if "model=rnn" in overrides else TINY_MODEL
     model = save_model(tmp_path / "a.ckpt", *tiny, *overrides)
     assert not marian.fits(model)

@@ -1,4 +1,4 @@
-"""Files of Multi30k: which are fetched from where, and that no other content is accepted."""
+"""Files of Multi30k: where they come from, and that no other content is accepted."""
 
 import gzip
 import hashlib
@@ -126,7 +126,7 @@ def test_other_contents_are_refused_and_nothing_is_overwritten(
     assert held(tmp_path / "out") == left
 
 
-def test_a_place_that_cannot_be_written_is_named(
+def test_a_folder_that_cannot_be_written_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "out").touch()

@@ -18,7 +18,7 @@ def halves(sentence: str) -> list[tuple[str, str]]:
     ]
 
 
-def test_each_begins_as_one_sentence_and_ends_as_another() -> None:
+def test_each_new_sentence_begins_like_one_and_ends_like_another() -> None:
     sentences = demo_lines("train", "de", 400)
     begins, ends = zip(*(pair for each in sentences for pair in halves(each)), strict=True)
     made = list(recombine(sentences, BEFORE, times=2, seed=1))

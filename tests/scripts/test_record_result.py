@@ -27,7 +27,7 @@ def finished(folder: Path, *overrides: str) -> Path:
     return folder
 
 
-def test_the_command_is_what_was_typed_without_the_folders_of_a_machine(tmp_path: Path) -> None:
+def test_the_command_is_shown_as_typed_without_local_folders(tmp_path: Path) -> None:
     two = "data.train={a: {path: /home/me/one}, b: {path: /home/me/two, weight: 2}}"
     typed = "experiment=multi30k_en_de", "data.root=/home/me/tok", two
     run = finished(tmp_path, *typed, "data.valid=[/home/me/a.de,/home/me/a.en]", "logger.x=3/4")
@@ -50,7 +50,7 @@ def test_training_and_evaluation_name_one_folder(tmp_path: Path) -> None:
 
 def test_a_resumed_run_has_the_command_and_the_time_of_all_its_parts(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=zh_en", "resume=runs/x/last.ckpt")
-    assert record_result.minutes(run) == "90 minutes, all its parts together"
+    assert record_result.minutes(run) == "90 minutes, all parts together"
     # The same command without it comes to the same end.
     assert record_result.training_command(run).endswith(f"experiment=zh_en hydra.run.dir={run}")
 
@@ -67,7 +67,7 @@ def test_the_conditions_are_those_that_the_run_wrote_down(tmp_path: Path) -> Non
         record_result.machine(run)
 
 
-def test_options_that_have_changed_since_are_named(tmp_path: Path) -> None:
+def test_options_that_have_changed_since_the_run_are_named(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=zh_en", "data.train=x", "data.valid=y")
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("train", overrides=record_result.overrides(run))
@@ -84,8 +84,8 @@ NO_RECIPE = [(), ("model=rnn", "~logger"), ("experiment=none",), ("logger.experi
 
 
 @pytest.mark.parametrize("overrides", NO_RECIPE)
-def test_a_run_of_no_recipe_is_refused(tmp_path: Path, overrides: tuple[str, ...]) -> None:
-    with pytest.raises(record_result.Seq2SeqError, match="has no recipe"):
+def test_a_run_without_a_recipe_is_refused(tmp_path: Path, overrides: tuple[str, ...]) -> None:
+    with pytest.raises(record_result.Seq2SeqError, match="was not trained by a recipe"):
         record_result.experiment_of(finished(tmp_path, *overrides))
 
 
@@ -96,7 +96,7 @@ def test_a_run_that_is_not_finished_is_refused(tmp_path: Path) -> None:
         record_result.experiment_of(run)
 
 
-def test_scores_are_a_table_with_what_they_are_worth(tmp_path: Path) -> None:
+def test_scores_are_a_table_with_intervals_and_signatures(tmp_path: Path) -> None:
     lines = record_result.scores([record_result.Evaluated("seq2seq evaluate", RESULT)])
     assert lines[2] == "| 1 | BLEU **39.2** | ± 1.3 | `a\\|b` |"
     assert lines[-1] == "Test set 1: 1,000 sentences; sha256 of the translations `abc`."

@@ -48,7 +48,7 @@ def test_g2p_takes_letters_apart_and_leaves_sounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["kirjoittaa", "كَتَبَ", "mettre en œuvre", "a  b", "ḱ", "ﷺ"])
-def test_joined_letters_are_the_word(
+def test_joining_letters_gives_the_word_back(
     word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(split_letters.letters(word) + "\n"))
@@ -68,11 +68,11 @@ def test_join_reads_no_file(capsys: pytest.CaptureFixture[str]) -> None:
         ("a\tb\tN;SG\na\tN;SG\n", "t.tsv, line 2: 2 column(s) between tabs, expected 3"),
         ("a b\n", "t.tsv, line 1: 1 column(s) between tabs, expected two or more"),
         ("a\t\tN;SG\n", "t.tsv, line 1: a column is empty"),
-        ("a␣\tb\tN;SG\n", "t.tsv, line 1: a column contains ␣, which stands for a space"),
+        ("a␣\tb\tN;SG\n", "t.tsv, line 1: a column contains ␣, which marks a space"),
         ("\n\n", "t.tsv has no examples"),
     ],
 )
-def test_what_is_no_example_is_named(
+def test_a_line_that_is_no_example_is_named(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = write(tmp_path / "good.tsv", INFLECTION)

@@ -9,7 +9,7 @@ from zoo_table import BEGIN, END, HEADER, PAGE, cells, insert_between_marks, tab
 from seq2seq.attention import Role
 
 
-def test_the_table_in_docs_is_up_to_date_and_leaves_nothing_open() -> None:
+def test_the_table_in_docs_is_up_to_date_and_complete() -> None:
     page, shown = PAGE.read_text(encoding="utf-8"), table()
     assert page == insert_between_marks(page, shown), "type: python scripts/zoo_table.py"
     lines = shown.splitlines()[2:]
@@ -19,7 +19,7 @@ def test_the_table_in_docs_is_up_to_date_and_leaves_nothing_open() -> None:
         assert "|  |" not in line
 
 
-def test_a_line_says_what_is_known_of_a_mechanism() -> None:
+def test_a_row_describes_its_mechanism() -> None:
     mha, fixed = (dict(zip(HEADER, cells(p), strict=True)) for p in presets(["mha", "fixed"]))
     assert mha["what it is"] == "Multi-head attention"
     assert mha["source"] == "Vaswani et al. 2017, arXiv:1706.03762"
@@ -34,7 +34,7 @@ def test_positions_are_those_that_the_score_can_take() -> None:
     assert list_positions(additive, Role.ENCODER, 64, 4) == ["alibi", "t5", "transformer_xl"]
 
 
-def test_quadratic_cost_is_told_from_less() -> None:
+def test_mechanisms_of_less_than_quadratic_cost_are_recognized() -> None:
     assert [p.is_subquadratic for p in presets(["mha", "additive", "fixed"])] == [
         *(False, False, True),
     ]

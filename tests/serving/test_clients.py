@@ -147,9 +147,9 @@ def test_deepls_client_keeps_glossaries_of_two_languages(
     stranger = deepl.DeepLClient("second", server_url=client.server_url)
     assert stranger.list_glossaries() == []
     for refuse in (stranger.get_glossary, stranger.get_glossary_entries, stranger.delete_glossary):
-        with pytest.raises(deepl.GlossaryNotFoundException, match="none of your glossaries"):
+        with pytest.raises(deepl.GlossaryNotFoundException, match="not one of your glossaries"):
             refuse(glossary.glossary_id)
-    with pytest.raises(deepl.DeepLException, match="none of your glossaries"):
+    with pytest.raises(deepl.DeepLException, match="not one of your glossaries"):
         stranger.translate_text(text, source_lang="DE", target_lang="EN-US", glossary=glossary)
 
     client.delete_glossary(glossary)

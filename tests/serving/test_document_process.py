@@ -114,8 +114,8 @@ def test_a_file_that_cannot_be_read_is_named(name: str, data: bytes, message: st
 @pytest.mark.parametrize(
     ("number", "code", "message"),
     [
-        (signal.SIGXCPU, 413, "a.txt takes more than 10 seconds of computing"),
-        (signal.SIGKILL, 413, "a.txt takes more memory"),
+        (signal.SIGXCPU, 413, "a.txt needs more than 10 seconds of computing"),
+        (signal.SIGKILL, 413, "a.txt needs more memory"),
         (signal.SIGSEGV, 500, "a.txt: the process that reads it has ended"),
     ],
 )
@@ -137,7 +137,7 @@ def test_an_error_of_ours_is_logged_without_the_text(caplog: Any) -> None:
         await handle.ask("open", language="de", whole=True)
         await handle.ask("next", translations=[("secret",)])
 
-    with pytest.raises(HTTPError, match="its log says where") as caught:
+    with pytest.raises(HTTPError, match="see its log") as caught:
         with_handle("a.txt", b"secret.", fail)
     assert caught.value.status == 500
     assert "ValueError" in caplog.text and "secret" not in caplog.text

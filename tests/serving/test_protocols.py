@@ -205,10 +205,10 @@ def test_a_glossary_with_which_all_is_a_term_is_bounded(client: TestClient) -> N
         ("Hund\t ", {}, 400, "line 1 of entries"),
         ("Hund\t" + "a" * 201, {}, 400, "1 to 200 characters"),
         ("Hund\td\x00g", {}, 400, "line 1 of entries"),
-        ("a\tb\na\tc", {}, 400, "line 2 of entries has the term"),
+        ("a\tb\na\tc", {}, 400, "line 2 of entries repeats"),
         ("a,b,c", {"entries_format": "csv"}, 400, "as csv"),
-        ('a,"b', {"entries_format": "csv"}, 400, "line 1 of entries is no csv"),
-        ('"a"b,c', {"entries_format": "csv"}, 400, "line 1 of entries is no csv"),
+        ('a,"b', {"entries_format": "csv"}, 400, "line 1 of entries is not csv"),
+        ('"a"b,c', {"entries_format": "csv"}, 400, "line 1 of entries is not csv"),
         ('a,b\n"Roter\nHund",c', {"entries_format": "csv"}, 400, "line 3 of entries"),
         ("Hund\td\u2028g", {}, 400, "line 1 of entries"),
         ('a,b\n"c, ""d""",e,DE,en-US', {"entries_format": "csv"}, 201, '"entry_count":2'),
@@ -241,7 +241,9 @@ def test_ids_of_others_and_of_nobody_are_unknown(client: TestClient) -> None:
         assert client.delete(f"/v3/glossaries/{each}", headers=KEYS[1]).status_code == 404
         body = {**entry, "glossary_id": each}
         answer = client.post("/v2/translate", json=body, headers=KEYS[1])
-        assert answer.status_code == 404 and "none of your glossaries" in answer.json()["message"]
+        assert (
+            answer.status_code == 404 and "not one of your glossaries" in answer.json()["message"]
+        )
     assert client.get(f"/v2/glossaries/{made}").status_code == 200
     without = {"text": [TEXT], "target_lang": "EN", "glossary_id": made}
     assert "source_lang" in client.post("/v2/translate", json=without).json()["message"]

@@ -175,7 +175,7 @@ def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(
     expected = server.translate(TEXTS[0])
     own.write_bytes(b"damaged")
     server.process.send_signal(signal.SIGHUP)
-    server.wait_for(lambda: any("not loaded" in line for line in server.log))
+    server.wait_for(lambda: any("loading failed" in line for line in server.log))
     assert server.translate(TEXTS[0]) == expected
     own.write_bytes((trained / "best.ckpt").read_bytes())
     server.process.send_signal(signal.SIGHUP)
@@ -194,7 +194,7 @@ def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(
     [
         (("nowhere",), "nowhere"),
         (("{path}", "--host", "0.0.0.0"), "--no-auth"),
-        (("{path}", "--keys", "{empty}"), "has no key"),
+        (("{path}", "--keys", "{empty}"), "has no keys"),
         (("{path}", "{path}"), "one name"),
         (("--model", "a={empty}"), "checkpoint"),
         ((), "seq2seq serve RUN"),

@@ -357,7 +357,7 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
             with suppress(HTTPError):
                 for sentence in (each for text in texts for each in text.sentences):
                     sentence.links = turn % 3
-                answer = await submit_texts(service, request, texts)
+                answer = await submit_texts(service, request, texts, len)
                 answers.append(asyncio.ensure_future(answer))
             await asyncio.sleep(0.005 * (turn % 4))
             if turn % 7:

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -55,7 +54,7 @@ def test_a_client_has_nothing_but_its_own(storage: Storage) -> None:
     storage.create(KIND, "b", {}, b"b")
     assert [each.id for each in storage.list_records(KIND, "a")] == [own.id]
     for client, kind in (("b", KIND), ("", KIND), ("a", BRIEF)):
-        with pytest.raises(UnknownRecordError, match="none of your"):
+        with pytest.raises(UnknownRecordError, match="not one of your"):
             storage.read(kind, client, own.id)
         with pytest.raises(UnknownRecordError):
             storage.delete(kind, client, own.id)
@@ -87,9 +86,9 @@ def test_each_client_has_room_for_so_many_and_all_for_so_many_clients(
     storage.create(KIND, "b", {}, b"")
     with pytest.raises(ConfigError, match="of 2 clients"):
         storage.create(KIND, "c", {}, b"")
-    with pytest.raises(ConfigError, match="200 each are kept"):
+    with pytest.raises(ConfigError, match="may have 200 bytes each"):
         storage.create(KIND, "b", {}, b"x" * 200)
-    with pytest.raises(ConfigError, match="200 each are kept"):
+    with pytest.raises(ConfigError, match="may have 200 bytes each"):
         storage.update(KIND, "a", last.id, lambda old: ({"name": "x" * 200}, b""))
     assert storage.read(KIND, "a", last.id) == last
     storage.delete(KIND, "a", last.id)
@@ -134,26 +133,24 @@ def test_what_a_killed_process_left_is_no_record(storage: Storage) -> None:
             storage.read(KIND, "a", made.id)
 
 
-def test_a_server_is_known_by_its_lock_as_long_as_it_lives(storage: Storage) -> None:
-    assert not files_in(storage.folder)  # who only reads leaves nothing
-    own = storage.server_id()
-    other = Storage(storage.folder)
-    assert storage.server_id() == own != other.server_id()
-    assert storage.is_running(own) and other.is_running(own)
-    assert storage.is_running(other.server_id())
-    assert not storage.is_running(str(uuid.uuid4()))
-    code = "import sys; from pathlib import Path; from seq2seq.serving.storage import Storage\n"
-    code += (
-        "kept = Storage(Path(sys.argv[1]))\nprint(kept.server_id(), flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", code, str(storage.folder)]
+def test_a_record_is_locked_as_long_as_its_process_lives(storage: Storage) -> None:
+    place = KIND, "a", storage.create(KIND, "a", {}, b"").id
+    assert not storage.is_locked(*place)
+    with storage.lock(*place):
+        assert storage.is_locked(*place) and Storage(storage.folder).is_locked(*place)
+        assert storage.read(*place).id == place[-1]
+    assert not storage.is_locked(*place)
+    code = "import sys; from pathlib import Path; from seq2seq.serving import storage\n"
+    code += "place = storage.GLOSSARIES, 'a', sys.argv[2]\n"
+    code += "lock = storage.Storage(Path(sys.argv[1])).lock(*place)\n"
+    code += "print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code, str(storage.folder), place[-1]]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:  # type: ignore[call-overload]
-        third = process.stdout.readline().strip()
-        assert storage.is_running(third)
+        process.stdout.readline()
+        assert storage.is_locked(*place)
         process.kill()
-    assert not storage.is_running(third)
-    for path in files_in(storage.folder):
-        os.utime(path, (0, 0))
-    storage.expire()
-    assert {path.name for path in files_in(storage.folder)} == {own, other.server_id()}
+    assert not storage.is_locked(*place)
+    storage.delete(*place)
+    with pytest.raises(UnknownRecordError):
+        storage.is_locked(*place)

@@ -17,11 +17,10 @@ from starlette.testclient import TestClient
 
 from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.serving import routes
-from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.model_worker import MAX_PADDED, ModelWorker
 from seq2seq.serving.queue import Speed
 from seq2seq.serving.service import Service
 from seq2seq.serving.validation import Limits
-from seq2seq.serving.word_links import MAX_PADDED
 
 TEXTS = demo_lines("test", "de", 20)
 BOOK = " ".join(TEXTS * 20)  # 400 sentences
@@ -326,4 +325,4 @@ def test_a_load_reads_the_keys_again_and_keeps_them_if_it_cannot(
         change()  # type: ignore[operator]
         load()
         assert codes("first", "other", "") == [403, 200, 403]
-        assert "keys not read again" in caplog.text
+        assert "cannot read the keys again" in caplog.text

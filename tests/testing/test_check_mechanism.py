@@ -1,4 +1,4 @@
-"""`check_mechanism` names a class that accepts or declares what it then ignores."""
+"""`check_mechanism` names what a class accepts or declares and then ignores."""
 
 import re
 from typing import Any
@@ -19,14 +19,14 @@ class Honest(MultiHead):
 
 
 class Unplaced(Honest):
-    """Positions do not reach it, whatever the scheme."""
+    """It ignores positions, whatever the scheme."""
 
     def __init__(self, place: Place, **options: Any):
         super().__init__(place._replace(position=None), **options)
 
 
 class TurnsQueriesAlone(Honest):
-    """What it remembers of a token is the same wherever the token stands."""
+    """What it remembers of a token does not depend on its position."""
 
     supports = frozenset({"rotate"})
 
@@ -35,7 +35,7 @@ class TurnsQueriesAlone(Honest):
 
 
 class HidesAndIgnores(Unplaced):
-    """It knows a little of the order, but nothing from the scheme."""
+    """Its window depends on the order, but it ignores the scheme."""
 
     supports = frozenset({"bias"})
 
@@ -56,7 +56,7 @@ class AlwaysDrops(Honest):
 
 
 class DropsWhereItIsWritten(Honest):
-    """One of its kernels forgets the dropout."""
+    """One of its kernels applies no dropout."""
 
     @property
     def dropout_now(self) -> float:
@@ -108,7 +108,7 @@ def breaches(mechanism: type[Attention[Any]]) -> str:
 
 
 @pytest.mark.parametrize("liar", LIARS, ids=lambda liar: liar.__name__)
-def test_what_is_declared_and_ignored_is_named(liar: type[Attention[Any]]) -> None:
+def test_an_option_that_is_declared_but_ignored_is_named(liar: type[Attention[Any]]) -> None:
     assert re.search(LIARS[liar], breaches(liar))
 
 
@@ -116,5 +116,5 @@ def test_a_class_that_does_what_it_declares_passes() -> None:
     check_mechanism(Honest, num_heads=4)
 
 
-def test_a_class_whose_order_is_in_its_steps_may_ignore_rotations() -> None:
+def test_a_recurrent_class_may_ignore_rotations() -> None:
     check_mechanism(SSRU)

@@ -39,7 +39,7 @@ def test_a_full_disk_ends_the_run_and_leaves_the_last_good_files(
         fsync(opened)
 
     monkeypatch.setattr(os, "fsync", fill)
-    words = f"{name} cannot be written, and is as it was: No space left.*last.ckpt continues"
+    words = f"{name} cannot be written and is unchanged: No space left.*last.ckpt continues"
     with pytest.raises(CheckpointError, match=words):
         train_again(
             folder,

@@ -15,7 +15,7 @@ from helpers.builders import (
     small_model,
     source_batch,
 )
-from helpers.configurations import complaint, plan_of
+from helpers.train_options import checked_plan, complaint
 from helpers.tiny_runs import metrics, train_tiny, weights
 from torch import Tensor
 from torch.nn import functional as F
@@ -180,7 +180,7 @@ def test_layers_that_cannot_be_compiled_are_left_as_they_are() -> None:
 def test_auto_compiles_on_gpus_that_can(
     missing: str, reason: str | None, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    options = plan_of().trainer
+    options = checked_plan().trainer
     assert choose_compile(replace(options, accelerator="cpu")).compile is False
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr(

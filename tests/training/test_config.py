@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from helpers import configurations
 from helpers.builders import CONF, composed, presets, resolved
-from helpers.configurations import complaint, plan_of, values_of
+from helpers.train_options import checked_plan as plan_of
+from helpers.train_options import complaint, values_of
+from helpers.train_options import every_logger_is_installed as every_logger_is_installed
 from omegaconf import OmegaConf
 
 from seq2seq.attention import ATTENTION
@@ -26,8 +27,6 @@ from seq2seq.text.tokenization.registry import TOKENIZERS
 from seq2seq.training.config.plan import NODES, PLAIN_NODES, REFERRED, check_config
 from seq2seq.training.loggers import LOGGERS
 from seq2seq.training.optimizer import SCHEDULES
-
-every_logger_is_installed = configurations.every_logger_is_installed
 
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir())
 FILES = sorted(CONF.rglob("*.yaml"))

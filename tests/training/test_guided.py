@@ -136,9 +136,9 @@ def test_without_links_no_head_is_guided() -> None:
         ([], {"head": 5}, r"guided.head=5 should be at least 1 and at most 4"),
         (["attn=fixed"], {}, r"Fixed has none.*attn@cross_attn=mha"),
         (["attn=linformer"], {}, r"Linformer has none.*attn@cross_attn=mha"),
-        (["attn=concat_linear"], {}, r"those of MultiHead do not depend on the target"),
-        (["attn=linear"], {}, r"those of Linear are not probabilities"),
-        (["attn=local_p"], {}, r"those of LocalPredictive are not probabilities"),
+        (["attn=concat_linear"], {}, r"the weights of MultiHead are the same for all words"),
+        (["attn=linear"], {}, r"the weights of Linear are not probabilities"),
+        (["attn=local_p"], {}, r"the weights of LocalPredictive are not probabilities"),
     ],
 )
 def test_a_head_that_cannot_be_trained_is_refused_by_name(

@@ -157,9 +157,13 @@ def test_a_run_that_is_resumed_chooses_as_before(base: Path, tmp_path: Path) -> 
         (
             (command, "checkpoint.mode=min"),
             (command,),
-            "checkpoint.mode=min, and this run chooses by max",
+            "checkpoint.mode=min, but this run has checkpoint.mode=max",
         ),
-        (("checkpoint.monitor=loss",), (), "checkpoint.monitor=loss, and this run chooses by bleu"),
+        (
+            ("checkpoint.monitor=loss",),
+            (),
+            "checkpoint.monitor=loss, but this run has checkpoint.monitor=bleu",
+        ),
     ):
         run = train_tiny(base, *RUN, *before)
         best = (run / "best.ckpt").read_bytes()
@@ -217,7 +221,7 @@ def test_a_command_in_a_checkpoint_is_shown_and_never_run(
     torch.save(content, changed)
     options = tiny_overrides(base)
     for own in ((), (typed(command),)):
-        with pytest.raises(ConfigError, match="shown and never run") as caught:
+        with pytest.raises(ConfigError, match="shown, but never run") as caught:
             train_again(tmp_path / "next", *options, *RUN, *own, f"resume={changed}")
         assert evil in str(caught.value)
     train_again(tmp_path / "start", *options, *RUN, f"init={changed}", "tokenizer=checkpoint")

@@ -98,7 +98,7 @@ def test_a_resumed_run_keeps_its_precision_and_a_new_one_from_its_weights_choose
     resumed = train_tiny(base, *options, "trainer.max_steps=2", f"resume={path}")
     out, err = capsys.readouterr()
     assert precision_in(resumed) == "bf16-mixed"
-    assert "precision: bf16-mixed (that of the run that is resumed)\n" in out
+    assert "precision: bf16-mixed (as in the run that is resumed)\n" in out
     assert f"init={path}" in err  # which can be typed, unlike another precision
     assert chosen(base, "trainer.precision=auto", f"init={path}") == "32-true"
 

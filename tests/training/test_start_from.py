@@ -70,7 +70,7 @@ def test_another_model_is_refused_in_words(base: Path, changed: str, words: str)
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        (("tokenizer=checkpoint",), "takes its tokenizers from init=PATH"),
+        (("tokenizer=checkpoint",), "takes the tokenizers of init=PATH"),
         (("init=nowhere.ckpt",), "init=nowhere.ckpt: there is no such checkpoint"),
         (("init={run}", "tokenizer=checkpoint", "+tokenizer.vocab_size=9"), "vocab_size means not"),
     ],

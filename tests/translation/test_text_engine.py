@@ -1,9 +1,10 @@
-"""Texts that are submitted, cancelled and streamed on one engine are translated as if alone."""
+"""Texts submitted to, cancelled on and streamed through one engine are translated as if alone."""
 
 import random
 import re
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +29,8 @@ SEARCHES = (Greedy(), Beam(beam_size=2), Beam(beam_size=2, length_penalty=0.0))
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    translator = Translator.load(demo_run(tmp_path_factory.getbasetemp()), device="cpu")
+def translator(base: Path) -> Translator:
+    translator = Translator.load(demo_run(base), device="cpu")
     translator.model.double()
     return translator
 
@@ -55,7 +56,7 @@ def test_every_caller_gets_its_texts_once(translator: Translator, cache: str, ca
     ]
     sentences = Engine(translator.model, SEARCHES[0], cache=cache, rows=8)
     callers = [translator.text_engine(sentences, LIMIT) for _ in range(2)]
-    # Of each caller: its request -> search and text.
+    # For each caller: request -> indices of search and text.
     submitted: list[dict[TranslationRequest, tuple[int, int]]] = [{}, {}]
     answered: list[set[TranslationRequest]] = [set(), set()]
     stream = enumerate(
@@ -108,7 +109,7 @@ def test_a_text_becomes_sentences(translator: Translator) -> None:
     assert sentences_of("") == sentences_of(" \n") == []
     (short,), long = sentences_of("Ja."), sentences_of(TEXTS[-2], "A dog ")
     assert len(long) > 1 and all(len(r.source) <= LIMIT for r in long)
-    # Encoded with others, it is the same.
+    # Encoding it with other texts gives the same ids.
     ids = codec.encode([TEXTS[1], "Ja."])[1]
     assert sentences_of("Ja.", ids=ids)[0].source == short.source
     begin = codec.tokenizers.target.encode_batch(["A dog"])[0]
@@ -122,11 +123,6 @@ def test_a_model_is_converted_once_for_each_precision(translator: Translator) ->
     assert translator.engine(workers=1).model is not first.model  # type: ignore[union-attr]
 
 
-def test_options_out_of_range_are_refused_from_python_too(translator: Translator) -> None:
-    with pytest.raises(ConfigError, match="decode.beam_size=0 should be at least 1"):
-        Beam(beam_size=0)
-
-
 def texts_of(
     translator: Translator, requests: list[TranslationRequest], **options: Any
 ) -> list[str]:
@@ -135,7 +131,7 @@ def texts_of(
     return [best[0].text for best, _ in results if best]
 
 
-def test_a_translation_obeys_what_is_asked_of_it(translator: Translator) -> None:
+def test_a_translation_contains_required_words_and_no_banned_ones(translator: Translator) -> None:
     sources, banned = demo_lines("test", "de", 12), ("The", "not", "s")
     words = [re.findall(r"\w+", text) for text in demo_lines("test", "en", 12)]
     asked = [
@@ -147,13 +143,13 @@ def test_a_translation_obeys_what_is_asked_of_it(translator: Translator) -> None
     for request, text in zip(asked, obeying, strict=True):
         assert all(any(count_occurrences(word, text) for word in group) for group in request.must)
         assert not any(count_occurrences(word, text) for word in banned)
-    # Beside others, all are the same.
+    # Translating them with other texts changes nothing.
     free = [TranslationRequest(source) for source in sources]
     plain, both = texts_of(translator, free), texts_of(translator, [*asked, *free])
     assert len(asked) > 5 and both == [*obeying, *plain]
 
 
-def test_what_no_translation_can_contain_is_said_and_left_out(translator: Translator) -> None:
+def test_a_requirement_that_cannot_be_met_is_reported_and_dropped(translator: Translator) -> None:
     source = demo_lines("test", "de", 1)[0]
     alone = texts_of(translator, [TranslationRequest(source, must=(("dog",),))])
     huge = " ".join(["dog"] * 200)
@@ -161,7 +157,8 @@ def test_what_no_translation_can_contain_is_said_and_left_out(translator: Transl
         source, must=(("dog",), ("cat",), (huge,)), must_not=("cat",), place="line 1"
     )
     with pytest.warns(
-        UserWarning, match="line 1 has no translation that obeys what is asked of 'cat' and 'dog "
+        UserWarning,
+        match="line 1 has no translation that meets all requirements; left out: 'cat' and 'dog ",
     ):
         ((best, problems),) = translator.stream([replace(request)], Beam(beam_size=4))
     assert best[0].unsatisfied == ("cat", huge)
@@ -172,7 +169,7 @@ def test_what_no_translation_can_contain_is_said_and_left_out(translator: Transl
 
 
 @pytest.mark.parametrize("word", ["café", "Łódź", "日本", "😀"])
-def test_letters_of_several_pieces_are_required_and_banned(
+def test_words_with_characters_of_several_pieces_can_be_required_and_banned(
     translator: Translator, word: str
 ) -> None:
     source = demo_lines("test", "de", 1)[0]
@@ -187,10 +184,10 @@ def test_letters_of_several_pieces_are_required_and_banned(
     assert EOS in guide.next_tokens(state).banned.tolist()
 
 
-def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> None:
+def test_only_the_requirement_that_the_beginning_breaks_is_dropped(translator: Translator) -> None:
     source = demo_lines("test", "de", 1)[0]
     request = TranslationRequest(source, "A small dog ", (("puppy",),), ("dog", "the"))
-    with pytest.warns(UserWarning, match="obeys what is asked of 'dog': left out"):
+    with pytest.warns(UserWarning, match="meets all requirements; left out: 'dog'"):
         (text,) = texts_of(translator, [request])
     assert text.startswith("A small dog ") and count_occurrences("puppy", text)
     assert not count_occurrences("the", text)
@@ -204,7 +201,7 @@ def test_a_beginning_is_continued_as_it_is_typed(translator: Translator, search:
     answers = list(translator.stream(sources, search, cut))
     for beginning, (best, _) in zip(cut, answers, strict=True):
         assert best[0].text.startswith(beginning)
-    # With a space it closes a word: nothing else can follow the words before it.
+    # A space at the end closes the last word, which then cannot grow.
     closed = [f"{text.split(' ')[0]} " for text in references]
     results = translator.stream(sources, search, closed)
     for beginning, (best, _) in zip(closed, results, strict=True):
@@ -227,8 +224,8 @@ def test_alternatives_differ_after_the_beginning_and_the_first_is_the_best(
         translator.alternatives("")
 
 
-@pytest.mark.filterwarnings("ignore:line 1 has no translation that obeys")
-def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
+@pytest.mark.filterwarnings("ignore:line 1 has no translation that meets")
+def test_missing_placeholders_are_named_even_if_the_search_did_not_require_them(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("seq2seq.decoding.constraints.placeholders.MAX_REQUIRED", 1)
@@ -241,7 +238,7 @@ def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
         assert "%d" in missing and set(translation.unsatisfied) == missing
 
 
-def test_a_text_that_is_refused_fails_alone_and_says_why(translator: Translator) -> None:
+def test_a_refused_text_fails_alone_and_says_why(translator: Translator) -> None:
     engine = translator.text_engine(Engine(translator.model, Greedy()), LIMIT)
     unreadable = TranslationRequest("", place="line 3")
     unreadable.fail(DataError("x"), Problem("unreadable", "cannot be read"))
@@ -261,11 +258,13 @@ def test_a_text_that_is_refused_fails_alone_and_says_why(translator: Translator)
         assert list(warn_of_problems(asked, lenient=True)) == asked
     words = [str(each.message).split(":")[0] for each in told]
     assert words[:2] == ["line 1", "line 3 cannot be read"]
-    with pytest.raises(ConfigError, match="line 1: a translation that must contain something"):
+    with pytest.raises(ConfigError, match="line 1: required text needs a search"):
         next(warn_of_problems(asked))
 
 
-def test_a_text_fails_with_one_of_its_sentences_and_others_do_not(translator: Translator) -> None:
+def test_a_text_fails_with_one_of_its_sentences_and_other_texts_do_not(
+    translator: Translator,
+) -> None:
     sentences = Engine(translator.model, Greedy())
     engine = translator.text_engine(sentences, LIMIT)
     long, other = TranslationRequest(TEXTS[-2]), TranslationRequest(TEXTS[0])
@@ -283,27 +282,27 @@ def test_a_text_fails_with_one_of_its_sentences_and_others_do_not(translator: Tr
         list(warn_of_problems([long], lenient=True))
 
 
-def test_places_are_named_as_briefly_as_they_can_be() -> None:
+def test_places_are_joined_without_repetition() -> None:
     assert join_places(["line 1", "line 3", "b.txt, line 4", "b.txt, line 5", "line 6"]) == (
         "line 1, 3, b.txt, line 4, 5, line 6"
     )
 
 
 @pytest.mark.filterwarnings("ignore:line .* is longer than", "ignore:cut off at the length")
-def test_a_word_that_no_language_has_is_copied_and_named(translator: Translator) -> None:
+def test_an_overlong_word_is_copied_and_reported(translator: Translator) -> None:
     endless = "Ein " + "xy" * 500 + " Hund"
     texts = [TEXTS[0], endless, "x " * 300]
     requests = [TranslationRequest(text, place=f"line {n}") for n, text in enumerate(texts, 1)]
     engine = translator.text_engine(Engine(translator.model, Greedy()))
     with pytest.warns(UserWarning, match="line 2 has a word of .* pieces: copied") as told:
         plain, copied, words = warn_of_problems(engine.translate(requests))
-    # The text before it and after it is translated as ever.
+    # The text before and after it is translated as usual.
     around = [TranslationRequest(text) for text in ("Ein", "Hund")]
     first, last = (each.result.translations[0].text for each in engine.translate(around))
     assert [each.text for each in copied.result.translations] == [f"{first} {'xy' * 500} {last}"]
     assert [each.is_flawed for each in (plain, copied, words)] == [False, True, False]
     assert not any(str(each.message).startswith("line 3 has a word") for each in told)
-    # Where words have no spaces between them, there are no such words.
+    # Languages without spaces between words have no overlong words.
     codec = replace(engine.codec, spaceless=True)
     ids = codec.encode([endless])[0]
     assert not codec.endless_words(endless, ids)
@@ -311,10 +310,10 @@ def test_a_word_that_no_language_has_is_copied_and_named(translator: Translator)
 
 
 @pytest.mark.filterwarnings("ignore:cut off at the length")
-def test_an_endless_address_stops_neither_its_sentence_nor_placeholders(
+def test_a_sentence_with_an_overlong_address_is_translated_around_it(
     translator: Translator,
 ) -> None:
-    """Alone, beside marks, in an answer with several translations, and in one that streams."""
+    """The address alone, beside a placeholder, in several translations, and while streaming."""
     word = "https://mail.example.org/?u=" + "aB3" * 200
     rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS)))
     engine = translator.text_engine(Beam(beam_size=2, length_extra=20), rules=rules)
@@ -341,14 +340,14 @@ def test_a_translation_has_no_spaces_around_it(translator: Translator) -> None:
 def test_a_placeholder_that_cannot_be_kept_is_a_flaw(
     translator: Translator, search: Search
 ) -> None:
-    """Without a search that must copy it, and where it does not fit into the length."""
+    """Once no search has to copy it, and once the length has no room for it."""
     text = f"{TEXTS[0]} {{some_very_long_name}} {TEXTS[0]}"
     beams = search.beams > 1
     rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS))) if beams else None
     request = TranslationRequest(text, checked=not beams)
     list(translator.text_engine(search, rules=rules).translate([request]))
     (problem,) = (each for each in request.result.problems if each.kind != "truncated")
-    assert problem.kind == "lost" and "'{some_very_long_name}': left out" in problem.message
+    assert problem.kind == "lost" and "left out: '{some_very_long_name}'" in problem.message
     assert request.is_flawed
     free = TranslationRequest(text)
     list(translator.text_engine(search).translate([free]))

@@ -31,8 +31,8 @@ SENTENCES = demo_lines("test", "de", 40)
 
 
 @pytest.fixture(scope="session")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    return Translator.load(demo_run(tmp_path_factory.getbasetemp()), device="cpu")
+def translator(base: Path) -> Translator:
+    return Translator.load(demo_run(base), device="cpu")
 
 
 def assert_same(actual: list[Result], expected: list[Result]) -> None:
@@ -42,22 +42,24 @@ def assert_same(actual: list[Result], expected: list[Result]) -> None:
         assert [t.score for t in some] == pytest.approx([t.score for t in others], abs=1e-4)
 
 
-def test_translations_differ_and_so_could_be_confused(translator: Translator) -> None:
+def test_translations_differ_so_that_a_mix_up_would_be_noticed(translator: Translator) -> None:
     assert len(set(translator.translate(SENTENCES))) > len(SENTENCES) / 2
 
 
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 4])
-def test_a_translation_does_not_depend_on_its_neighbours(
+def test_a_translation_does_not_depend_on_its_neighbours_and_their_order(
     translator: Translator, beam_size: int
 ) -> None:
     search = translator.search(beam_size=beam_size)
     together = list(translator.stream(SENTENCES, search))
-    alone = list(translator.stream(SENTENCES, search, max_unanswered=1))
-    assert_same(alone, together)
+    assert_same(list(translator.stream(SENTENCES, search, max_unanswered=1)), together)
+    order = random.sample(range(len(SENTENCES)), len(SENTENCES))
+    shuffled = translator.stream([SENTENCES[i] for i in order], search, max_unanswered=7)
+    assert_same(list(shuffled), [together[i] for i in order])
 
 
-def test_the_end_of_a_line_is_no_part_of_a_text(translator: Translator) -> None:
-    """So an open file can be translated, and scored, as it is."""
+def test_a_line_ending_is_not_part_of_a_text(translator: Translator) -> None:
+    """So that an open file can be translated and scored line by line."""
     endings = cycle(("\n", "\r\n"))
     ended = [text + ending for text, ending in zip(SENTENCES, endings, strict=False)]
     search = translator.search()
@@ -66,24 +68,16 @@ def test_the_end_of_a_line_is_no_part_of_a_text(translator: Translator) -> None:
     assert translator.score(ended, ended) == translator.score(SENTENCES, SENTENCES)
 
 
-def test_a_translation_does_not_depend_on_the_order(translator: Translator) -> None:
-    search = translator.search()
-    order = random.sample(range(len(SENTENCES)), len(SENTENCES))
-    shuffled = list(translator.stream([SENTENCES[i] for i in order], search, max_unanswered=7))
-    expected = list(translator.stream(SENTENCES, search))
-    assert_same(shuffled, [expected[i] for i in order])
-
-
 def test_the_model_on_disk_translates_as_the_model_in_training(
-    translator: Translator, tmp_path_factory: pytest.TempPathFactory
+    translator: Translator, base: Path
 ) -> None:
-    """BLEU of the best validation, from the file that was written then."""
+    """The saved model has the BLEU of the best validation."""
     sources, references = (demo_lines("valid", side, 8) for side in ("de", "en"))
     limits = {name: translator.config["decode"][name] for name in ("length_ratio", "length_extra")}
     greedy = build_search({"name": "greedy", **limits})
     written = [best[0].text for best, _ in translator.stream(sources, greedy)]
     (bleu, *_) = score_corpus(written, references, language="en")
-    best = max(metrics(demo_run(tmp_path_factory.getbasetemp()), "valid/bleu"))
+    best = max(metrics(demo_run(base), "valid/bleu"))
     assert best > 0
     assert bleu.value == pytest.approx(best, abs=1e-4)
 
@@ -93,9 +87,6 @@ def test_there_are_as_many_translations_as_texts(translator: Translator) -> None
     results = translator.stream(texts, translator.search(), max_unanswered=2)
     found = [bool(result.translations) for result in results]
     assert found == [False, True, False, True, False, False]
-
-
-def test_no_texts_have_no_translations(translator: Translator) -> None:
     assert translator.translate([]) == []
 
 
@@ -174,7 +165,7 @@ MIXED = "attn@cross_attn=linformer", "cross_attn.rank=4"
     ],
     ids=["positions", "attention", "rnn"],
 )
-def test_a_source_longer_than_a_model_can_read_is_cut_whatever_is_asked_for(
+def test_a_source_is_cut_to_what_the_model_can_read_even_if_more_is_allowed(
     tmp_path: Path, typed: tuple[str, ...]
 ) -> None:
     save_model(tmp_path / "best.ckpt", *typed, "data.max_length=30")
@@ -188,7 +179,7 @@ def test_a_source_longer_than_a_model_can_read_is_cut_whatever_is_asked_for(
 
 
 class Echo(SentenceEngine):
-    """An engine that gives each source back, and reads `window` requests before it does."""
+    """An engine that returns each source as its translation, after reading `window` requests."""
 
     waiting = busy = False
     active_rows = 0
@@ -198,7 +189,7 @@ class Echo(SentenceEngine):
         self.heard: list[SentenceRequest] = []
 
     def check(self, request: SentenceRequest) -> None:
-        """All can be answered."""
+        """Accept every request."""
 
     def submit(self, requests: Sequence[SentenceRequest]) -> None:
         self.heard += requests
@@ -207,13 +198,13 @@ class Echo(SentenceEngine):
             request.finish([Hypothesis(source[:-1], -1.0, -2.0, token_logp=log_probabilities)])
 
     def cancel(self, requests: Iterable[SentenceRequest]) -> None:
-        """All have ended."""
+        """Do nothing: every request has already ended."""
 
     def advance(self) -> list[SentenceRequest]:
         return []
 
 
-def test_what_is_read_and_not_answered_is_all_that_is_kept(translator: Translator) -> None:
+def test_only_unanswered_texts_are_kept_in_memory(translator: Translator) -> None:
     class Text(str):
         __slots__ = ("__weakref__",)
 
@@ -276,11 +267,11 @@ def test_one_huge_line_costs_what_its_parts_cost(translator: Translator) -> None
     ]
     assert all(len(r.source) <= 128 for r in of_huge)
     assert sum(len(r.source) for r in of_huge) == pytest.approx(pieces, rel=0.05)
-    # Each has its own id, on which random draws depend.
+    # Each has its own id, which random draws depend on.
     assert [r.draw_id for r in among.heard] == list(range(len(among.heard)))
 
 
-def test_a_prefix_is_the_beginning_of_a_translation_and_of_its_first_part_only(
+def test_a_prefix_begins_only_the_first_part_of_a_translation(
     translator: Translator,
 ) -> None:
     engine = Echo()
@@ -289,7 +280,7 @@ def test_a_prefix_is_the_beginning_of_a_translation_and_of_its_first_part_only(
     begin = translator.target.encode_batch(["A dog"])[0]
     assert [r.prefix for r in engine.heard] == [begin, begin, *[[]] * (len(engine.heard) - 2)]
     assert len(engine.heard) > 2
-    # The model writes the space with the word that follows: not a piece of it is in the prefix.
+    # The model writes a space with the word that follows, so the prefix contains no space.
     whole = translator.target.encode_batch(["A dog runs."])[0]
     assert whole[: len(begin)] == begin
 
@@ -311,7 +302,7 @@ def test_a_prefix_that_the_model_cannot_write_is_refused(tmp_path: Path) -> None
         "data.max_length=9",
     )
     short = Translator.load(tmp_path, device="cpu")
-    with pytest.raises(ConfigError, match="line 2: the prefix has .* no more than 9"):
+    with pytest.raises(ConfigError, match="line 2: the prefix has .* at most 9"):
         list(short.stream(["Ja."] * 2, Echo(), ["x", "x y z u v w"]))
 
 
@@ -337,7 +328,7 @@ def test_workers_translate_as_one_process_does(
 
 
 def test_options_of_an_engine_are_checked(translator: Translator) -> None:
-    with pytest.raises(ConfigError, match="workers=-1 should be auto, or 1 or more"):
+    with pytest.raises(ConfigError, match="workers=-1 should be auto, or from 1"):
         translator.engine(workers=-1)
     with pytest.raises(ConfigError, match="float33"):
         translator.engine(precision="float33")
@@ -363,7 +354,7 @@ def test_the_parts_of_a_text_are_joined_rank_by_rank(translator: Translator) -> 
     assert codec.translations_of([]) == []
 
 
-def test_what_is_asked_for_replaces_what_the_model_was_configured_with(
+def test_options_of_a_search_override_those_of_the_model(
     translator: Translator,
 ) -> None:
     assert translator.search().beams == 3
@@ -378,7 +369,7 @@ def test_what_is_asked_for_replaces_what_the_model_was_configured_with(
         translator.search(beam_sizes=2)
 
 
-def test_a_greedy_model_can_be_asked_for_beams(tmp_path: Path) -> None:
+def test_a_model_configured_greedy_can_search_with_beams(tmp_path: Path) -> None:
     save_model(tmp_path / "best.ckpt", *TINY_MODEL)
     greedy = Translator.load(tmp_path, device="cpu")
     assert greedy.search().beams == 1

@@ -1,23 +1,13 @@
-"""The layer, heads and shift of a model that `seq2seq align` reads, and the reason."""
+"""Choose the layer, heads and shift that `seq2seq align` reads, and say why."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seq2seq.alignment import choice as choices
 from seq2seq.alignment.candidates import Candidate, CandidateCounts
-from seq2seq.alignment.choice import (
-    Alignment,
-    Choice,
-    check_choice,
-    choice_file,
-    choice_of_guided_head,
-    choice_options,
-    describe_choice,
-    guess_choice,
-    load_choice,
-)
+from seq2seq.alignment.choice import Alignment, Choice, choice_options, describe_choice
 from seq2seq.alignment.links import Links
 from seq2seq.base.errors import ConfigError
 from seq2seq.cli.align.options import ChoiceOptions
@@ -27,13 +17,13 @@ GUESS = (
     "align PATH --source FILE --target FILE --gold FILE --choose"
 )
 
-FIRST = 200  # pairs that the guess of a layer is based on
-Alignments = Iterator[Alignment | None]  # None of a pair that cannot be aligned
-Shape = tuple[int, int]  # decoder layers of a model, heads of each
+FIRST = 200  # number of pairs on which the guess of a layer is based
+Alignments = Iterator[Alignment | None]  # None for a pair that cannot be aligned
+Shape = tuple[int, int]  # numbers of decoder layers, and of heads in each
 
 
 class ExplainedChoice(NamedTuple):
-    """The choice that is read of a model, and the reason: options, validation or a guess."""
+    """The choice for a model, and its reason: options, validation or a guess."""
 
     choice: Choice
     shape: Shape
@@ -44,7 +34,7 @@ class ExplainedChoice(NamedTuple):
         return f"{what} ({self.why})" if self.why else what
 
     def to_json(self) -> dict[str, Any]:
-        """For JSON, counted from 1 as on the command line."""
+        """The choice for JSON; layers and heads count from 1, as on the command line."""
         return {**choice_options(self.choice), "why": self.why or "as given"}
 
 
@@ -54,30 +44,30 @@ def select_choice(
     config: Mapping[str, Any],
     alignments: Sequence[Alignment],
 ) -> ExplainedChoice:
-    """The choice of the options; else the one chosen or trained for the model; else a guess.
+    """The choice that the options make; else the one chosen or trained for the model; else a guess.
 
-    With another layer than the chosen one, its heads and shift are not used either.
+    If the options name another layer, the heads and shift chosen for the model are ignored too.
 
     Args:
-        checkpoint, config: of the model.
-        alignments: one or more by the model.
+        checkpoint, config: checkpoint and configuration of the model.
+        alignments: one or more alignments by the model.
 
     Raises: ConfigError for a layer or head that the model does not have.
     """
     shape = model_shape(alignments[0])
     is_open = None in (options.layer, options.heads, options.shift)
-    choice, why = load_choice(checkpoint) if is_open else None, ""
+    choice, why = choices.load_choice(checkpoint) if is_open else None, ""
     if choice:
-        why = f"chosen on validation: {choice_file(checkpoint)}"
-    elif is_open and (trained := choice_of_guided_head(config)):
+        why = f"chosen on validation: {choices.choice_file(checkpoint)}"
+    elif is_open and (trained := choices.choice_of_guided_head(config)):
         choice, why = trained, "trained to align, by guided.links"
     else:
-        choice = guess_choice(alignments, options.shift or 0)
+        choice = choices.guess_choice(alignments, options.shift or 0)
         why = GUESS if options.layer is None else ""
     if shape[1] == 1 and choice.head == 0:
         choice = choice._replace(head=None)  # the mean of one head is that head
     wanted = apply_options(choice, options, shape)
-    check_choice(wanted, *shape)
+    choices.check_choice(wanted, *shape)
     # The reason no longer holds if the options changed the choice.
     return ExplainedChoice(wanted, shape, why if why == GUESS or wanted == choice else "")
 
@@ -85,7 +75,9 @@ def select_choice(
 def choose_reading(
     options: ChoiceOptions, checkpoint: Path, config: Mapping[str, Any], alignments: Alignments
 ) -> tuple[ExplainedChoice | None, Alignments]:
-    """`select_choice` by the first alignments, None if no pair can be aligned; and all of them."""
+    """The result of `select_choice` for the first alignments, and an iterator over all alignments.
+    The result is None if no pair can be aligned.
+    """
     first: list[Alignment | None] = []
     while not any(first) and (more := list(islice(alignments, FIRST))):
         first += more
@@ -100,7 +92,7 @@ def model_shape(alignment: Alignment) -> Shape:
 
 
 def apply_options(choice: Choice, options: ChoiceOptions, shape: Shape) -> Choice:
-    """The choice with the given options. Another layer resets heads, shift and thresholds; another
+    """The choice, changed as the options say. A new layer resets heads, shift and thresholds; a new
     head or shift resets the thresholds.
     """
     if options.layer is not None and options.layer - 1 != choice.layer:
@@ -113,7 +105,7 @@ def apply_options(choice: Choice, options: ChoiceOptions, shape: Shape) -> Choic
 
 
 def head_option(options: ChoiceOptions, shape: Shape) -> int | None:
-    """The head of --heads, from 0; None for the mean, also of a single head."""
+    """The head that --heads names, from 0; None for the mean, and for the only head."""
     if not isinstance(options.heads, int) or (options.heads == 1 and shape[1] == 1):
         return None
     return options.heads - 1
@@ -122,7 +114,7 @@ def head_option(options: ChoiceOptions, shape: Shape) -> int | None:
 def rank_choices(
     options: ChoiceOptions, alignments: Iterable[Alignment | None], reference: Sequence[Links]
 ) -> tuple[list[Candidate], Shape]:
-    """All choices that the options allow, from the lowest error rate; and the model's shape.
+    """All choices that the options allow, best first, and the shape of the model.
 
     Raises: ConfigError for a layer or head that the model does not have, and if no pair can be
         aligned.
@@ -134,17 +126,11 @@ def rank_choices(
             continue
         if candidates is None:
             shape = model_shape(alignment)
-            check_choice(apply_options(Choice(0, 0, None), options, shape), *shape)
+            choices.check_choice(apply_options(Choice(0, 0, None), options, shape), *shape)
             candidates = CandidateCounts(*shape)
         candidates.add(alignment, links)
     if candidates is None:
-        raise ConfigError("there is nothing to choose by: no pair can be aligned")
+        raise ConfigError("--choose needs pairs that can be aligned: there are none")
     candidates.sure += missed  # links that no choice can find
     allowed = [c for c in candidates.rank() if apply_options(c.choice, options, shape) == c.choice]
     return allowed, shape
-
-
-def check_choice_can_be_saved(checkpoint: Path) -> None:
-    """Raises: ConfigError if nothing can be saved beside the checkpoint."""
-    if not os.access(checkpoint.parent, os.W_OK):
-        raise ConfigError(f"--choose writes to {checkpoint.parent}, which is not writable: copy it")

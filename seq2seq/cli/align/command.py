@@ -9,8 +9,8 @@
     seq2seq align PATH --reverse PATH2 --source a.de --target a.en -o a.align      two directions
     seq2seq align --links a.align --gold gold.align              score the links of any aligner
 
-Without TGT the model translates SRC first. In files, a pair that cannot be aligned gives an empty
-line and sets the exit code to 1.
+Without TGT, the model first translates SRC. A pair of lines that cannot be aligned becomes an empty
+line of the output, and sets the exit code to 1.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ from seq2seq.cli.files import check_written, folder_of, inputs_of, warn_of_files
 from seq2seq.cli.options import collect_given
 
 LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
-HELP = "align the words of sentences and translations: a picture, or links"
+HELP = "align words of sentences and translations, as a picture or as links"
 
 
 def run(options: AlignOptions) -> int:
@@ -42,11 +42,11 @@ def run(options: AlignOptions) -> int:
 
     assert given is not None  # see `check_one_input`
     if output is not None and output.suffix == PAGE:
-        return views.align_page(options, options.path, given, output)
+        return views.draw_page(options, options.path, given, output)
     if isinstance(given, TextFiles):
         return files.align_files(options, options.path, given)
     assert output is not None
-    return views.align_sentence(options, options.path, given, output)
+    return views.draw_sentence(options, options.path, given, output)
 
 
 def check_one_input(options: AlignOptions) -> None:
@@ -55,7 +55,7 @@ def check_one_input(options: AlignOptions) -> None:
     reverse, links = options.directions.reverse, options.directions.links
     if links:
         if options.path or reverse or options.choose or collect_given(options.choice):
-            raise ConfigError("--links need no model: leave PATH and options of models out")
+            raise ConfigError("--links takes no model: leave out PATH and the options of models")
     elif options.path is None:
         raise ConfigError("no model is given: add a checkpoint, a run, or --links FILE")
     elif options.source is not None:
@@ -71,29 +71,29 @@ def check_one_input(options: AlignOptions) -> None:
 
 
 def check_output(options: AlignOptions, output: Path | None) -> None:
-    """Raises: ConfigError unless there is one thing to make of the alignments."""
+    """Raises: ConfigError unless the options ask for one kind of output."""
     if output is not None and output.suffix == PAGE:
         of_links = ("--gold", "--choose", "--reverse", "--links", "--json")
         if given := [name for name in collect_given(options) if name in of_links]:
-            raise ConfigError(f"{given[0]} is for links: leave it out, or -o FILE{LINKS}")
+            raise ConfigError(f"{given[0]} is for links: leave it out, or write to -o FILE{LINKS}")
     elif options.source is None:
         check_link_options(options)
     to_links = output.suffix == LINKS if output is not None else options.source is None
     if to_links and options.choice.heads == "all":
-        raise ConfigError("links are of one alignment: --heads mean, or --heads 1")
+        raise ConfigError("links come from one alignment: type --heads mean, or --heads 1")
 
 
 def check_link_options(options: AlignOptions) -> None:
-    """Raises: ConfigError unless links are chosen by, written to a .align file, or scored."""
+    """Raises: ConfigError unless links are to be scored, or written to a .align file."""
     output, gold, links = options.output, options.files.gold, options.directions.links
     if len(links) > 2:
-        raise ConfigError(f"--links takes a file for each direction; {len(links)} are given")
+        raise ConfigError(f"--links takes one file for each direction, not {len(links)}")
     if options.choose and gold is None:
         raise ConfigError("--choose compares with reference links: add --gold FILE.align")
     if output is None and gold is None:
-        raise ConfigError(f"no output is asked for: -o FILE{LINKS}, or --gold FILE{LINKS}")
+        raise ConfigError(f"there is nothing to do: add -o FILE{LINKS}, or --gold FILE{LINKS}")
     if output is not None and output.suffix != LINKS and not options.choose:
-        raise ConfigError(f"-o {output} should be links, -o FILE{LINKS}, or a page, -o FILE{PAGE}")
+        raise ConfigError(f"-o {output} should end with {LINKS}, for links, or {PAGE}, for a page")
     is_one = not options.directions.reverse and len(links) < 2
     if options.directions.symmetrize and is_one:
         raise ConfigError("--symmetrize is for two directions: add --reverse MODEL")

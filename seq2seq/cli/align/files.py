@@ -1,64 +1,54 @@
-"""`seq2seq align` of whole files by one model, or by one for each direction."""
+"""Align whole files with one model, or with a model for each direction."""
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import (
-    Alignment,
-    Units,
-    choice_options,
-    describe_choice,
-    save_choice,
-)
+from seq2seq.alignment.choice import Alignment, choice_options, describe_choice, save_choice
 from seq2seq.alignment.links import Link, Links, check_all_links, check_pair_links
 from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align import choice
 from seq2seq.cli.align.links import (
     DIRECTIONS,
-    combine_directions,
     count_pair_words,
-    describe_rates,
-    outcome_entry,
     print_results,
     rates_entry,
     rates_table,
     read_links,
+    report_links,
 )
 from seq2seq.cli.align.options import AlignOptions, ChoiceOptions, TextFiles
 from seq2seq.text.languages import is_spaceless, language_code
 from seq2seq.translation.translator import Translator
 
-SHOWN = 5  # best candidates in a table
+SHOWN = 5  # number of candidates in a table
 
 
 class Direction(NamedTuple):
-    """A model, and how it reads the files: `swapped` means from target to source."""
+    """A model and its direction; if `swapped`, it translates from target to source."""
 
     name: str
     checkpoint: Path
     translator: Translator
-    options: ChoiceOptions  # for this model
+    options: ChoiceOptions  # choice for this model
     swapped: bool
-    reference: Sequence[Links]  # or none; this model's source first
+    reference: Sequence[Links]  # reference links, this model's source first; may be empty
 
-    def alignments(
-        self, texts: TextFiles, gold: Path | None, units: Units
-    ) -> Iterator[Alignment | None]:
+    def alignments(self, options: AlignOptions, texts: TextFiles) -> choice.Alignments:
         """The alignments of all pairs.
 
-        Raises: DataError on reaching a reference link out of range of its pair.
+        Raises: DataError if a reference link names a word that its pair does not have.
         """
         pairs = (pair[::-1] if self.swapped else pair for pair in texts.pairs())
-        alignments = self.translator.alignments(pairs, units=units)
+        alignments = self.translator.alignments(pairs, units=options.units)
         for row, alignment in enumerate(alignments):
             if alignment is not None and self.reference:
                 size = len(alignment.source), len(alignment.target)
-                where = f"{gold}:{row + 1}"
+                where = f"{options.files.gold}:{row + 1}"
                 check_pair_links(self.reference[row], size, where, f"{texts}, or the tokenizer")
             yield alignment
 
@@ -75,49 +65,46 @@ def align_files(options: AlignOptions, model: Path, texts: TextFiles) -> int:
     directions = open_directions(options, model, texts, reference)
     lines: list[str] = []
     summary: dict[str, Any] = {one.name: {} for one in directions}
-    alignments = partial(Direction.alignments, texts=texts, gold=gold, units=options.units)
     if options.choose:
         for one in directions:
-            lines += choose_and_save(one, alignments(one), gold, summary[one.name])
+            alignments = one.alignments(options, texts)
+            lines += choose_and_save(one, alignments, gold, summary[one.name])
         if output is None and len(directions) == 1:
             print_results(options.json, lines, summary)
             return 0
     links_by_direction = []
     for one in directions:
-        reading, links = read_direction(one, alignments(one))
+        reading, links = read_direction(one, one.alignments(options, texts))
         what = reading.describe() if reading else "empty, since no pair can be aligned"
         written = None if one.swapped else output
         lines.append(f"{written or one.checkpoint}: {what}")
         summary[one.name] |= reading.to_json() if reading else {}
         links_by_direction.append(links)
-    whole, rates = combine_directions(options, links_by_direction, reference)
-    summary |= outcome_entry(output, rates)
-    print_results(options.json, [*lines, *describe_rates(rates)], summary)
-    return 0 if whole else 1
+    return report_links(options, links_by_direction, reference, lines, summary)
 
 
 def open_directions(
     options: AlignOptions, model: Path, texts: TextFiles, reference: Sequence[Links]
 ) -> list[Direction]:
-    """The models. Raises: DataError, before one is built, for reference links out of range."""
+    """Open the models. Raises: DataError, before any is built, for impossible reference links."""
     paths = [find_checkpoint(path) for path in (model, options.directions.reverse) if path]
-    for path in paths if options.choose else []:
-        choice.check_choice_can_be_saved(path)
+    for folder in (path.parent for path in paths if options.choose):
+        if not os.access(folder, os.W_OK):
+            raise ConfigError(f"--choose writes to {folder}, which is not writable: copy the run")
     saved = [checkpoint.read(path) for path in paths]
     data = saved[0].config["data"]
     spaced = not any(is_spaceless(data[side]) for side in ("source", "target"))
-    if options.files.gold and spaced and options.units == "words":  # else the tokenizer decides
+    if options.files.gold and spaced and options.units == "words":  # words need no tokenizer
         check_all_links(options.files.gold, reference, count_pair_words(texts), str(texts))
     translator = Translator(saved[0], options.device, options.tag)
     directions = [Direction(DIRECTIONS[0], paths[0], translator, options.choice, False, reference)]
     if len(saved) == 2:
         translator = Translator(saved[1], options.device)
         links = [Links(*map(swap_sides, pair)) for pair in reference]
-        directions.append(
-            Direction(DIRECTIONS[1], paths[1], translator, ChoiceOptions(), True, links)
-        )
+        other = Direction(DIRECTIONS[1], paths[1], translator, ChoiceOptions(), True, links)
+        directions.append(other)
     warn_of_same_way(directions)
-    check_pieces(options.units, directions)
+    check_pieces(options, directions)
     return directions
 
 
@@ -131,12 +118,12 @@ def warn_of_same_way(directions: Sequence[Direction]) -> None:
         warnings.warn(problem, stacklevel=2)
 
 
-def check_pieces(units: Units, directions: Sequence[Direction]) -> None:
-    """Raises: ConfigError if both models align pieces, but not the same ones."""
+def check_pieces(options: AlignOptions, directions: Sequence[Direction]) -> None:
+    """Raises: ConfigError if the two models cut text into different pieces and align these."""
     for side, other in (("source", "target"), ("target", "source")):
         # The source of the reverse model is the target of the first.
         sides = [(d.translator, other if d.swapped else side) for d in directions]
-        by_piece = {t.by_piece(name, units) for t, name in sides}
+        by_piece = {t.by_piece(name, options.units) for t, name in sides}
         cuts = {getattr(t, name).to_json() for t, name in sides}
         if len(by_piece) > 1 or (True in by_piece and len(cuts) > 1):
             raise ConfigError(
@@ -147,12 +134,9 @@ def check_pieces(units: Units, directions: Sequence[Direction]) -> None:
 
 
 def choose_and_save(
-    direction: Direction,
-    alignments: Iterator[Alignment | None],
-    gold: Path | None,
-    entry: dict[str, Any],
+    direction: Direction, alignments: choice.Alignments, gold: Path | None, entry: dict[str, Any]
 ) -> list[str]:
-    """Save the best choice, and add all to `entry`. Returns: the best as text."""
+    """Save the best choice, and add all choices to `entry`. Returns: the best ones as text."""
     links = direction.reference
     ranked, shape = choice.rank_choices(direction.options, alignments, links)
     best, counts = ranked[0]
@@ -165,18 +149,16 @@ def choose_and_save(
 
 
 def read_direction(
-    direction: Direction, alignments: Iterator[Alignment | None]
+    direction: Direction, alignments: choice.Alignments
 ) -> tuple[choice.ExplainedChoice | None, Iterator[set[Link] | None]]:
-    """The choice for a direction, and the links of all pairs, one at a time, source first."""
+    """The choice for a direction, and an iterator over the links of all pairs, source first."""
     of_model = direction.options, direction.checkpoint, direction.translator.config
     reading, alignments = choice.choose_reading(*of_model, alignments)
 
-    def links() -> Iterator[set[Link] | None]:
-        for alignment in alignments:
-            if alignment is None or reading is None:
-                yield None
-            else:
-                pair_links = alignment.links(reading.choice)
-                yield swap_sides(pair_links) if direction.swapped else pair_links
+    def links_of(alignment: Alignment | None) -> set[Link] | None:
+        if alignment is None or reading is None:
+            return None
+        links = alignment.links(reading.choice)
+        return swap_sides(links) if direction.swapped else links
 
-    return reading, links()
+    return reading, map(links_of, alignments)

@@ -1,4 +1,4 @@
-"""Links of whole files, by models or any aligner: symmetrized, written, and scored."""
+"""Combine, write and score the links of whole files, from models or any other aligner."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,23 +27,18 @@ DIRECTIONS = ("forward", "reverse")
 
 
 def error_rates(counts: LinkCounts) -> dict[str, float]:
-    """The rates by their headings."""
-    return {
-        "AER": counts.aer,
-        "precision": counts.precision,
-        "recall": counts.recall,
-        "F1": counts.f1,
-    }
+    """Error rates by the headings of a table."""
+    return {name: getattr(counts, name.lower()) for name in ("AER", "precision", "recall", "F1")}
 
 
 def rates_entry(counts: LinkCounts) -> dict[str, float]:
-    """For JSON: the rates and their counts."""
+    """Error rates, and the counts they are computed from, for JSON."""
     rates = {name.lower(): rate for name, rate in error_rates(counts).items()}
     return rates | counts._asdict()
 
 
 def rates_table(rows: Mapping[str, LinkCounts]) -> list[str]:
-    """A line for each, under headings."""
+    """A table of error rates: headings, then a line for each row."""
     rates = {name: error_rates(counts) for name, counts in rows.items()}
     lines = ["  ".join(f"{heading:>9}" for heading in next(iter(rates.values())))]
     for name, values in rates.items():
@@ -52,10 +47,9 @@ def rates_table(rows: Mapping[str, LinkCounts]) -> list[str]:
 
 
 def read_links(path: Path, count: int, of: str) -> list[Links]:
-    """The links of `count` pairs.
+    """Read the links of `count` pairs.
 
-    Raises: DataError naming the line of an invalid link, or both counts if there are not as many
-        lines as pairs.
+    Raises: DataError if a link is invalid, or if the file does not have a line for each pair.
     """
     links = read_alignment(path)
     check_line_count(path, len(links), count, of)
@@ -63,11 +57,11 @@ def read_links(path: Path, count: int, of: str) -> list[Links]:
 
 
 def read_link_files(paths: Sequence[Path], texts: TextFiles | None) -> list[list[Links]]:
-    """The links of files, checked against the text if it is given.
+    """Read files of links, and check them against the texts if there are any.
 
-    Raises: DataError as `read_links`, and for a link to a word that is not there.
+    Raises: DataError as in `read_links`, and for a link to a word that does not exist.
     """
-    links = [read_alignment(path) for path in paths]  # each once: it may be a pipe
+    links = [read_alignment(path) for path in paths]  # each is read only once: it may be a pipe
     count, of, sizes = len(links[0]), str(paths[0]), None
     if texts:
         count, of, sizes = texts.count_pairs(), str(texts), count_pair_words(texts)
@@ -79,22 +73,22 @@ def read_link_files(paths: Sequence[Path], texts: TextFiles | None) -> list[list
 
 
 def count_pair_words(texts: TextFiles) -> list[tuple[int, int]]:
-    """Words of source and target of each pair."""
+    """The number of words of source and target, for each pair."""
     return [(len(words(source)), len(words(target))) for source, target in texts.pairs()]
 
 
 def combine_directions(
     options: AlignOptions, directions: Sequence[Iterable[PairLinks]], reference: Sequence[Links]
 ) -> tuple[bool, dict[str, LinkCounts]]:
-    """Write a line for each pair if there is an output, and score if there is a reference.
+    """Write the links of each pair if there is an output; score them if there is a reference.
 
     Args:
-        directions: one or two; for each pair its links, source first, or None if it cannot be
-            aligned.
-        reference: of each pair, or empty.
+        directions: links of one or two directions: those of each pair, source first, or None if it
+            cannot be aligned.
+        reference: reference links of each pair; empty if there are none.
 
-    Returns: could all pairs be aligned, and how do the links agree with the reference, by direction
-        and heuristic? The first counts are those of the links that are written.
+    Returns: True if all pairs could be aligned; and the counts of right and wrong links by
+        direction and heuristic, first for the links that are written.
     """
     heuristic = options.directions.symmetrize or HEURISTICS[-1]
     names = [heuristic, *DIRECTIONS, *HEURISTICS] if len(directions) == 2 else ["links"]
@@ -118,8 +112,8 @@ def combine_directions(
 
 
 def describe_rates(rates: Mapping[str, LinkCounts]) -> list[str]:
-    """`AER 0.137, precision 0.830, recall 0.898, F1 0.862` of the links that are written; with two
-    directions a table of all heuristics as well.
+    """The error rates of the written links as text: `AER 0.137, precision 0.830, recall 0.898, F1
+    0.862`; for two directions, also a table of all heuristics.
     """
     if not rates:
         return []
@@ -129,7 +123,7 @@ def describe_rates(rates: Mapping[str, LinkCounts]) -> list[str]:
 
 
 def print_results(as_json: bool, words: Sequence[str], summary: dict[str, Any]) -> None:
-    """Print the words or, as JSON, the summary."""
+    """Print the lines, or the summary as JSON."""
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
@@ -138,7 +132,7 @@ def print_results(as_json: bool, words: Sequence[str], summary: dict[str, Any]) 
 
 
 def outcome_entry(output: Path | None, rates: Mapping[str, LinkCounts]) -> dict[str, Any]:
-    """For JSON: the output and the rates."""
+    """The output and the error rates, for JSON."""
     fields: dict[str, Any] = {"output": str(output) if output else None}
     entries = {name: rates_entry(counts) for name, counts in rates.items()}
     first = next(iter(entries), None)
@@ -149,15 +143,34 @@ def outcome_entry(output: Path | None, rates: Mapping[str, LinkCounts]) -> dict[
     return {**fields, "symmetrize": first, **entries[first], "all": entries}
 
 
+def report_links(
+    options: AlignOptions,
+    directions: Sequence[Iterable[PairLinks]],
+    reference: Sequence[Links],
+    lines: Sequence[str],
+    summary: dict[str, Any],
+) -> int:
+    """Write and score links, and print the result; other arguments as in `combine_directions`.
+
+    Args:
+        lines: lines to print before the error rates.
+        summary: entries to print as JSON, together with the error rates.
+
+    Returns: 1 if a pair could not be aligned, else 0.
+    """
+    whole, rates = combine_directions(options, directions, reference)
+    summary |= outcome_entry(options.output, rates)
+    print_results(options.json, [*lines, *describe_rates(rates)], summary)
+    return 0 if whole else 1
+
+
 def align_links(options: AlignOptions) -> int:
-    """`seq2seq align --links`. Returns: 0."""
+    """Score or combine the links of --links. Returns: 0."""
     output, gold = options.output, options.files.gold
     paths = [*options.directions.links, *filter(None, [gold])]
     links = read_link_files(paths, options.files.texts)
     count, reference = len(links[0]), links.pop() if gold else []
-    # The possible links of an aligner count as links, too.
+    # Links that an aligner marks as possible count as links.
     possible = [[pair.possible for pair in lines] for lines in links]
-    _, rates = combine_directions(options, possible, reference)
     written = [f"{output}: {format_count(count, 'line')}"] if output else []
-    print_results(options.json, [*written, *describe_rates(rates)], outcome_entry(output, rates))
-    return 0
+    return report_links(options, possible, reference, written, {})

@@ -1,41 +1,36 @@
 """The options of `seq2seq align`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import as_utf8
 from seq2seq.cli.models import DeviceOptions
 from seq2seq.cli.options import argument, flag, group, positive, value
-from seq2seq.data.text.lines import check_parallel, read_lines
+from seq2seq.data.text.formats import TwoFiles
+from seq2seq.data.text.lines import check_parallel
 
 OUTPUT = "file to write: a picture (.png, .svg, .pdf), links (.align) or a page (.html)"
-UNITS = "what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)"
+UNITS = "what to align: words between spaces, or the tokenizer's pieces (%(default)s)"
 CHOOSE = "try all on --gold, and save the one with the lowest error rate beside the checkpoint"
 LINK_FILES = "instead of PATH: links from any aligner, one or two directions, source first"
 
 Heuristic = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
-Sentence = tuple[str, str | None]  # with its translation, or to be translated
+Sentence = tuple[str, str | None]  # with its translation; None = translate it
 
 
-class TextFiles(NamedTuple):
+class TextFiles(TwoFiles):
     """Two files whose lines are pairs of sentences."""
-
-    source: Path
-    target: Path
 
     def __str__(self) -> str:
         return f"{self.source} and {self.target}"
 
     def count_pairs(self) -> int:
-        """The number of pairs. Raises: DataError if the files do not fit together."""
+        """The number of pairs. Raises: DataError if the files have different numbers of lines."""
         return check_parallel(self.source, self.target, "aligning")
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        return zip(read_lines(self.source), read_lines(self.target), strict=True)
 
 
 def heads(text: str) -> str | int:
@@ -44,16 +39,16 @@ def heads(text: str) -> str | int:
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceOptions:
-    """The layer, heads and shift to read; by default, the best ones known."""
+    """The layer, heads and shift to read; by default, the best ones that are known."""
 
-    layer: int | None = value("decoder layer, from 1", "N")
-    heads: int | str | None = value("their mean, all, or one from 1", "mean|all|N", type=heads)
-    shift: Literal[0, 1] | None = value("where it looked for a word, or one step later (1)")
+    layer: int | None = value("number of the decoder layer, from 1", "N")
+    heads: int | str | None = value("the mean, all, or number N", "mean|all|N", type=heads)
+    shift: Literal[0, 1] | None = value("the step that writes a word (0), or the next step (1)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """Two files, and the links that are right."""
+    """The two files, and their reference links."""
 
     source_file: InputPath | None = value("sentences", "FILE", "--source")
     target_file: InputPath | None = value("their translations", "FILE", "--target")
@@ -61,7 +56,7 @@ class FileOptions:
 
     @property
     def texts(self) -> TextFiles | None:
-        """The two files, if they are given."""
+        """The two files; None if one is missing."""
         if self.source_file is None or self.target_file is None:
             return None
         return TextFiles(self.source_file, self.target_file)
@@ -69,7 +64,7 @@ class FileOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectionOptions:
-    """The second of two directions, and how both are combined."""
+    """The second direction, and the way of combining both."""
 
     reverse: InputPath | None = value("a model from target to source, to combine", "PATH")
     symmetrize: Heuristic | None = value("how to combine directions (grow-diag-final-and)")
@@ -77,7 +72,7 @@ class DirectionOptions:
 
 
 def text_argument(text: str, name: str) -> Any:
-    """A text that need not be given."""
+    """A field for an optional text."""
     return argument(text, name, nargs="?", type=partial(as_utf8, where=name))
 
 
@@ -91,7 +86,7 @@ class AlignOptions(DeviceOptions):
     output: Path | None = value(OUTPUT, "FILE", "-o")
     json: bool = flag("for files: print one JSON object")
     units: Literal["words", "subwords"] = value(UNITS, default="words")
-    choice: ChoiceOptions = group("what is read; by default, what --choose saved")
+    choice: ChoiceOptions = group("what to read; by default, what --choose saved")
     choose: bool = flag(CHOOSE)
     files: FileOptions = group("whole files, one sentence per line, may be .gz")
     directions: DirectionOptions = group("both directions")

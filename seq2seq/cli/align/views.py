@@ -1,4 +1,4 @@
-"""Alignments to look at: a sentence pair as a picture, or pairs of two files as an HTML page."""
+"""Show alignments: of one sentence as a picture, or of two files as an HTML page."""
 
 from itertools import islice
 from pathlib import Path
@@ -14,12 +14,12 @@ from seq2seq.pages.page import write_page
 from seq2seq.pages.plots import picture_format, plot_alignment
 from seq2seq.translation.translator import Translator
 
-# What a browser opens without delay: pairs, and weights of a byte each.
+# Number of pairs, and of weights of one byte, that a browser opens without delay.
 MAX_PAIRS, MAX_WEIGHTS = 100, 20_000_000
 
 
-def align_sentence(options: AlignOptions, model: Path, sentence: Sentence, output: Path) -> int:
-    """Write a picture of a pair, or its links. Returns: 0."""
+def draw_sentence(options: AlignOptions, model: Path, sentence: Sentence, output: Path) -> int:
+    """Write a picture of a sentence pair, or its links. Returns: 0."""
     if output.suffix != ".align":
         picture_format(output, ".align", ".html")
     path = find_checkpoint(model)
@@ -40,10 +40,8 @@ def align_sentence(options: AlignOptions, model: Path, sentence: Sentence, outpu
     return 0
 
 
-def align_page(
-    options: AlignOptions, model: Path, given: Sentence | TextFiles, output: Path
-) -> int:
-    """Write a page of pairs. Returns: 1 if a pair could not be aligned, else 0."""
+def draw_page(options: AlignOptions, model: Path, given: Sentence | TextFiles, output: Path) -> int:
+    """Write a page that shows pairs. Returns: 1 if a pair could not be aligned, else 0."""
     count = given.count_pairs() if isinstance(given, TextFiles) else 1
     path = find_checkpoint(model)
     translator = Translator.load(path, options.device, options.tag)
@@ -62,8 +60,8 @@ def align_page(
 
 
 def first_pairs(translator: Translator, texts: TextFiles, units: Units) -> list[Alignment | None]:
-    """The alignments of the first pairs of two files, None where a pair cannot be aligned: up to
-    `MAX_PAIRS`, with up to `MAX_WEIGHTS` weights in all, and at least one.
+    """The alignments of the first pairs of two files, None for a pair that cannot be aligned. Stops
+    after `MAX_PAIRS` pairs, or before their weights exceed `MAX_WEIGHTS`.
     """
     first: list[Alignment | None] = []
     total = 0

@@ -1,8 +1,8 @@
-"""Score translations of a test set: BLEU, chrF and TER by sacreBLEU, on detokenised text, with
-signatures. BLEU and chrF: 100 is best; TER: edits per 100 words, 0 is best.
+"""Score translations of a test set with sacreBLEU: BLEU, chrF and TER of detokenised text, with
+signatures. For BLEU and chrF, 100 is best; TER counts edits per 100 words, so 0 is best.
 
 A PATH is a checkpoint, the folder of a run, or a file of translations, one sentence per line.
-Several are compared; the first is the baseline.
+Several PATHs are compared with the first one.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
-from seq2seq.cli.evaluate.systems import System, check_systems, file_content, translate_systems
+from seq2seq.cli.evaluate.systems import System, check_systems, translate
 from seq2seq.cli.evaluate.testset import COMMAND, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.models import DecodingOptions
@@ -24,7 +24,7 @@ from seq2seq.text.languages import LANGUAGE_CODES, read_language
 
 HELP = "score translations of a test set"
 USAGE = f"{COMMAND} [options]"
-MAX_RESAMPLES = 100_000  # each takes an index per sentence
+MAX_RESAMPLES = 100_000  # each needs an index per sentence
 
 
 def resamples(text: str) -> int:
@@ -36,7 +36,7 @@ def resamples(text: str) -> int:
 
 def language(text: str) -> str:
     if not read_language(text).is_known:
-        raise ConfigError(f"{text} is the code of no language: {LANGUAGE_CODES}")
+        raise ConfigError(f"no language has the code {text}: {LANGUAGE_CODES}")
     return text
 
 
@@ -56,17 +56,17 @@ class EvaluateOptions(DecodingOptions):
     """The options of `seq2seq evaluate`."""
 
     files: Sequence[InputPath] = argument(PATHS, "PATH", nargs="+")
-    output: Path | None = value("also write the translations, of one PATH only", "FILE", "-o")
+    output: Path | None = value("also write the translations (of one PATH only)", "FILE", "-o")
     json: bool = flag("print one JSON object instead")
     metrics: list[str] | None = value(CHOICE, "A,B", type=lambda text: text.split(","))
     resamples: int | None = value(RESAMPLES, "N", type=resamples)
     language: str | None = value("target language; by default the model's", "CODE", type=language)
     lengths: bool = flag("also print the first score by source length")
-    paired: Test | None = value("does the difference of a PATH from the first mean anything?")
+    paired: Test | None = value("test if a PATH differs significantly from the first")
 
 
 def check_arguments(options: EvaluateOptions, paths: list[Path]) -> None:
-    """Raises: ConfigError for options that cannot work."""
+    """Raises: ConfigError for options that do not go together, and for unknown metrics."""
     if len(paths) == 1 and options.paired:
         raise ConfigError(f"--paired compares systems, and there is only {paths[0]}: add more")
     if len(paths) > 1 and options.output:
@@ -87,19 +87,11 @@ def run(options: EvaluateOptions) -> int:
     check_arguments(options, paths)
     test_set = read_test_set(*files)
     check_systems(paths, test_set, options)
-    from seq2seq.metrics.text_checks import cautions, usual_metrics  # sacreBLEU takes a moment
-
-    names = options.metrics or usual_metrics(test_set.first)
-    systems = list(translate_systems(paths, test_set, options))
+    systems = [translate(path, test_set, options) for path in paths]
     if options.output:
         with replacing(options.output) as file:
-            file.write(file_content(systems[0].lines))
-    if {"bleu", "chrf"} & set(names):
-        lines = {system.name: system.lines for system in systems}
-        _, language = find_languages(systems, options.language)
-        for caution in cautions(test_set.first, lines, language):
-            warnings.warn(caution, stacklevel=1)
-    findings = evaluate(systems, test_set, names, options)
+            file.write(systems[0].content)
+    findings = evaluate(options, systems, test_set)
     if options.json:
         print(json.dumps(findings_entry(findings), ensure_ascii=False))
     else:
@@ -108,15 +100,20 @@ def run(options: EvaluateOptions) -> int:
     return int(any(system.failed for system in systems))
 
 
-def evaluate(
-    systems: list[System], test_set: TestSet, names: list[str], options: EvaluateOptions
-) -> Findings:
-    """Score the systems, and compare them as the options say."""
-    from seq2seq.metrics.assessment import Assessor
+def evaluate(options: EvaluateOptions, systems: list[System], test_set: TestSet) -> Findings:
+    """Score the systems, and compare them if --paired asks for it."""
+    from seq2seq.metrics.assessment import Assessor  # sacreBLEU takes a moment
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import compare_systems, usual_resamples
+    from seq2seq.metrics.text_checks import cautions, usual_metrics
 
-    languages = find_languages(systems, options.language)
+    config: dict[str, Any] = next((each.config["data"] for each in systems if each.config), {})
+    languages = config.get("source"), options.language or config.get("target")
+    names = options.metrics or usual_metrics(test_set.first)
+    lines = {system.name: system.lines for system in systems}
+    if {"bleu", "chrf"} & set(names):
+        for caution in cautions(test_set.first, lines, languages[1]):
+            warnings.warn(caution, stacklevel=1)
     usual = usual_resamples(len(test_set.source))
     resamples = usual if options.resamples is None else options.resamples
     kinds = find_metrics(names)
@@ -124,12 +121,5 @@ def evaluate(
     assessed = [(system, assessor.assess(system.lines)) for system in systems]
     paired = None
     if options.paired:
-        lines = {system.name: system.lines for system in systems}
         paired = options.paired, compare_systems(lines, assessor.metrics, options.paired)
     return Findings(test_set, languages, assessed, resamples, paired)
-
-
-def find_languages(systems: list[System], target: str | None) -> tuple[str | None, str | None]:
-    """Source and target language: the target as typed, else those of the first model."""
-    config: dict[str, Any] = next((each.config["data"] for each in systems if each.config), {})
-    return config.get("source"), target or config.get("target")

@@ -1,5 +1,6 @@
-"""The findings of `seq2seq evaluate`, as lines for people and as JSON for programs."""
+"""Print the findings of `seq2seq evaluate`, as lines or as JSON."""
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,14 +24,14 @@ class Findings(NamedTuple):
     languages: tuple[str | None, str | None]  # source and target
     systems: list[tuple[System, "Assessment"]]
     resamples: int
-    paired: tuple[str, dict[str, "Comparison"]] | None  # the test, and its results
+    paired: tuple[str, dict[str, "Comparison"]] | None  # name of the test, and its results by score
 
 
 def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
-    """The scores first, for a reader that takes the first lines only.
+    """The findings as lines: the scores come first, for programs that read only these.
 
     Args:
-        lengths: also show the scores by length?
+        lengths: True to show scores by length as well.
     """
     if len(findings.systems) == 1:
         yield from single_lines(findings)
@@ -55,7 +56,7 @@ def single_lines(findings: Findings) -> Iterator[str]:
 
 
 def score_table(findings: Findings) -> Iterator[str]:
-    """A row per system, a column per score; then what all have in common."""
+    """A table with a row per system and a column per score, then the signatures."""
     baseline, scores = findings.systems[0][0], findings.systems[0][1].scores
     rows = [["", *(score.name for score in scores)]]
     for index, (system, assessment) in enumerate(findings.systems):
@@ -99,7 +100,7 @@ def pad_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def findings_entry(findings: Findings) -> dict[str, Any]:
-    """See docs/evaluation.md. A single system is at the top level, several are in a list."""
+    """The findings for JSON: see docs/evaluation.md. Several systems are in a list."""
     source, target = findings.languages
     test = {
         "test_set": str(findings.test_set.source_path),
@@ -128,7 +129,7 @@ def system_entry(system: System, assessment: "Assessment") -> dict[str, Any]:
         **scores,
         "path": system.name,
         "kind": "model" if system.config else "translations",
-        "sha256": system.sha256,
+        "sha256": hashlib.sha256(system.content).hexdigest(),
         "truncated": system.truncated,
         "lengths": {
             "score": assessment.scores[0].name,

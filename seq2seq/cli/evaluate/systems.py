@@ -1,15 +1,13 @@
-"""The translations of a test set by each system: by a model, or read from a file."""
+"""Translate a test set with each system, which is a model or a file of translations."""
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.cli import status
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
-from seq2seq.cli.models import DecodingOptions, choose_shortlist, open_engine
+from seq2seq.cli.models import DecodingOptions, open_engine
 from seq2seq.cli.options import collect_given
 from seq2seq.cli.requests import one_line, put_best_first
 from seq2seq.data.text.lines import check_rereadable, read_lines, similar_names
@@ -20,27 +18,22 @@ class System(NamedTuple):
 
     name: str  # as it was typed
     lines: list[str]
-    config: dict[str, Any] | None  # of a model; None of a file
-    failed: bool  # could a sentence not be translated?
-    truncated: int | None  # translations that the length limit cut off; None of a file
+    config: dict[str, Any] | None  # configuration of a model; None for a file
+    failed: bool  # True if a sentence could not be translated
+    truncated: int | None  # translations cut off at the length limit; None for a file
 
     @property
-    def sha256(self) -> str:
-        """Of the translations as `-o` writes them."""
-        return hashlib.sha256(file_content(self.lines)).hexdigest()
-
-
-def file_content(lines: Sequence[str]) -> bytes:
-    """The bytes of a file of translations."""
-    return "".join(f"{line}\n" for line in lines).encode()
+    def content(self) -> bytes:
+        """The bytes of a file of the translations."""
+        return "".join(f"{line}\n" for line in self.lines).encode()
 
 
 def check_systems(paths: Sequence[Path], test_set: TestSet, options: DecodingOptions) -> None:
     """Check the systems before the first model is loaded.
 
-    Raises: ConfigError if a path is not a system, or is given twice, and for options of models
-        where there are none; DataError for a file of translations that does not fit the test set;
-        CheckpointError for a later model that cannot be opened.
+    Raises: ConfigError if a path is not a system, or is given twice, and for options of models if
+        no path is a model; DataError for a file of translations that does not fit the test set;
+        CheckpointError if a model other than the first cannot be opened.
     """
     for index, path in enumerate(paths):
         if path in paths[:index]:
@@ -55,9 +48,7 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, options: DecodingOpt
     models = [path for path in paths if is_model(path)]
     asked = collect_given(options, DecodingOptions)
     if not models and asked:
-        raise ConfigError(
-            f"{next(iter(asked))} is for models, and there are only translations: leave it out"
-        )
+        raise ConfigError(f"{next(iter(asked))} is for models, but no PATH is one: leave it out")
     if len(models) > 1:
         if options.ensemble.others:
             raise ConfigError(
@@ -66,42 +57,33 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, options: DecodingOpt
             )
         from seq2seq import checkpoint
 
-        # The others are opened only after the first has translated all, perhaps in hours.
+        # Opened now, since the first model may translate for hours before the others are needed.
         for path in models[1:]:
             checkpoint.read(path)
 
 
 def is_model(path: Path) -> bool:
-    """Is it a folder or a checkpoint, rather than a file of translations?"""
+    """True for a folder or a checkpoint, False for a file of translations."""
     if path.is_dir() or path.suffix == ".ckpt":
         return True
     check_rereadable(path)
     return is_archive(path)
 
 
-def translate_systems(
-    paths: Sequence[Path], test_set: TestSet, options: DecodingOptions
-) -> Iterator[System]:
-    """The systems with their translations, one after another."""
-    for path in paths:
-        if is_model(path):
-            yield translate(path, test_set, options)
-        else:
-            lines = [one_line(line) for line in read_lines(path)]
-            yield System(str(path), lines, None, False, None)
-
-
 def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System:
-    """The translations by a model."""
-    shortlist = choose_shortlist(path, options.engine.shortlist)
-    translator, _, engine, rules = open_engine(path, options, shortlist)
-    results = list(translator.stream(test_set.source, engine, rules=rules))
+    """The translations by a model, or those of a file."""
+    if not is_model(path):
+        lines = [one_line(line) for line in read_lines(path)]
+        return System(str(path), lines, None, False, None)
+    opened = open_engine(path, options)
+    translator = opened.translator
+    results = list(translator.stream(test_set.source, opened.engine, rules=opened.rules))
     for result in results:
-        put_best_first(result.translations, options.requirements.mbr)
+        put_best_first(result, options.requirements.mbr)
     if options.engine.stats:
-        status.print_stats(engine)
+        opened.print_stats()
     bests = [result.translations[0] if result.translations else None for result in results]
-    # As in a file, so that both have the same score.
+    # The same lines as in a file, so that both have the same score.
     lines = [one_line(best.text) if best else "" for best in bests]
     truncated = sum(best.truncated for best in bests if best)
     failed = any(result.failed for result in results)

@@ -1,4 +1,4 @@
-"""The sentences and references that systems are scored on, checked before a model is loaded."""
+"""Read the sentences and references of a test set, and check them before loading a model."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -24,9 +24,9 @@ class TestSet(NamedTuple):
 
 
 def split_files(files: list[Path]) -> tuple[list[Path], list[Path]]:
-    """The systems, and the two files of the test set.
+    """Split the arguments into the systems and the two files of the test set.
 
-    Raises: ConfigError if there are too few files, or in the wrong order.
+    Raises: ConfigError if there are too few arguments, or in the wrong order.
     """
     if len(files) < 3:
         raise ConfigError(
@@ -34,17 +34,14 @@ def split_files(files: list[Path]) -> tuple[list[Path], list[Path]]:
         )
     for path, role in zip(files[-2:], ("SRC", "REF"), strict=True):
         if path.is_dir() or path.suffix == ".ckpt":
-            raise ConfigError(
-                f"{path} stands where {role} is expected, and is a folder or a checkpoint: "
-                f"{COMMAND}"
-            )
+            raise ConfigError(f"{path} should be {role}, not a folder or a checkpoint: {COMMAND}")
     return files[:-2], files[-2:]
 
 
 def read_test_set(source: Path, references: Path) -> TestSet:
     """Read sources and references.
 
-    Raises: DataError if a file cannot be read, or the line counts differ.
+    Raises: DataError if a file cannot be read, or if their numbers of lines differ.
     """
     check_parallel(source, references, "scoring")
     lines, streams = list(read_lines(source)), read_references(references)
@@ -59,7 +56,7 @@ def read_test_set(source: Path, references: Path) -> TestSet:
 
 
 def is_table(path: Path) -> bool:
-    """Does a file of references have a column per reference?"""
+    """True if a file of references has a column per reference."""
     return ".tsv" in path.suffixes[-2:]
 
 

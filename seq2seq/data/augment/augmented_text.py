@@ -43,17 +43,19 @@ class AugmentOptions:
 
 
 def check_augment(rates: Mapping[str, Any], where: str) -> None:
-    """Raises: ConfigError for an unknown kind, or a value that is not a probability.
+    """Check the probabilities of changes.
 
     Args:
         where: name of the option, for messages: `data.augment`.
+
+    Raises: ConfigError for an unknown kind of change, or a value that is not a probability.
     """
     check_options(AugmentOptions, rates, where)
     upper, title = rates.get("upper", 0), rates.get("title", 0)
     if upper + title > 1:
         raise ConfigError(
-            f"{where}.upper={upper} and {where}.title={title} are of different pairs, and together "
-            f"more than all: {where}.upper=0.07 {where}.title=0.05"
+            f"{where}.upper={upper} and {where}.title={title} exclude each other, so together they "
+            f"should be at most 1: {where}.upper=0.07 {where}.title=0.05"
         )
 
 

@@ -40,8 +40,8 @@ class SubwordRegularization:
 
     Dropout makes more pieces. So that no batch exceeds its bound, batches are formed as if each row
     had more pieces: the average of rows of its length plus the root of its length, which is enough
-    for nearly all rows, but never more than `max_length` allows. A row that
-    would not fit keeps its plain pieces in this epoch.
+    for nearly all rows, but never more than `max_length` allows. A row that would not fit keeps its
+    plain pieces in this epoch.
 
     Args:
         corpus: a corpus of plain pieces.

@@ -67,7 +67,8 @@ class BatchLoader:
         rank: number of this process, from 0 to `world` - 1.
         world: number of processes that share each global batch.
         steps: accumulation steps of each global batch.
-        variants: source of changed pairs, or other segmentations, in each pass; None for none.
+        variants: source of changed pairs or other segmentations in each pass; None = all passes
+            have the pairs of the corpus.
         stages: weights that change with the update; empty to use the weights of the corpus.
         cut: probability of hiding an input in a second pass, see `draw_cuts`; 0 for one pass.
         device: device that the batches are sent to ahead of their use.

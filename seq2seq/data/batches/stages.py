@@ -37,8 +37,8 @@ def check_stages(stages: Sequence[Any], train: object) -> None:
     """
     if not isinstance(train, Mapping):
         raise ConfigError(
-            "data.stages gives weights to several corpora, and data.train has one: name them, "
-            "data.train={NAME: {path: FILES}, ...}, or data.stages=null"
+            "data.stages gives weights to several corpora, but data.train has only one: give "
+            "several, data.train={NAME: {path: FILES}, ...}, or data.stages=null"
         )
     if not stages:
         raise ConfigError(f"data.stages is empty: null for none, or {EXAMPLE}")
@@ -71,7 +71,7 @@ def check_stages(stages: Sequence[Any], train: object) -> None:
 
 
 def check_corpora(weights: Mapping[str, Any], train: Mapping[str, Any], where: str) -> None:
-    """Raises: ConfigError for an unknown corpus, or an invalid weight."""
+    """Check the weights of a stage. Raises: ConfigError for an unknown corpus or invalid weight."""
     if not weights:
         raise ConfigError(f"{where} names no corpus: {EXAMPLE}")
     for name, weight in weights.items():

@@ -213,6 +213,6 @@ def scores_of_lines(path: Path) -> Iterator[float]:
                 raise ValueError
         except (ValueError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
             raise DataError(
-                f"{where}: {line[:40]!r} is no score. Write a number, or what seq2seq score prints"
+                f"{where}: {line[:40]!r} is not a number, nor a line that seq2seq score prints"
             ) from error
         yield score

@@ -42,7 +42,7 @@ class Component:
 
     @property
     def corpus(self) -> str:
-        """The name that the option gives the corpus, without the mark of a reversed one."""
+        """The name of the corpus in the option; a reversed component has its original's name."""
         return self.name.removesuffix("reversed").rstrip() if self.is_reversed else self.name
 
 
@@ -68,7 +68,7 @@ def check_spec(spec: Spec, what: str) -> None:
     for name, options in spec.items():
         where = f"{what}.{name}"
         if not isinstance(options, Mapping) or "path" not in options:
-            raise ConfigError(f"{where}={options!r} should say where it is: {what}={EXAMPLE}")
+            raise ConfigError(f"{where}={options!r} should have a path: {what}={EXAMPLE}")
         check_options(ComponentOptions, options, where)
         weight, tag = options.get("weight", 1), options.get("tag")
         check_weight(weight, f"{where}.weight", where)
@@ -85,7 +85,7 @@ def check_spec(spec: Spec, what: str) -> None:
 
 
 def check_weight(weight: Any, what: str, corpus: str) -> None:
-    """Raises: ConfigError if the value cannot be the weight of a corpus."""
+    """Check the weight of a corpus. Raises: ConfigError if it is not a valid weight."""
     if not (matches(weight, float) and 0 < weight <= 1000):
         raise ConfigError(
             f"{what}={weight!r} should be a number above 0, at most 1000: how often an epoch sees "

@@ -146,7 +146,7 @@ def count_lines(path: Path) -> int:
 
 
 def check_rereadable(path: Path) -> None:
-    """Raises: DataError for a pipe or a device, which cannot be read twice."""
+    """Check that a file can be read twice. Raises: DataError if it is a pipe or a device."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise DataError(
             f"{path} is a pipe or a device, which can be read once; files are read twice, to check "
@@ -174,6 +174,6 @@ def check_parallel(
         raise DataError(
             f"{source} has {counts[0]:,} line(s), {target} {counts[1]:,}. Line n of one must be "
             f"the translation of line n of the other; {use} shifted pairs makes no sense. Only LF "
-            "ends a line, and a sentence left out is an empty line."
+            "ends a line, and a missing sentence should be an empty line."
         )
     return counts[0]

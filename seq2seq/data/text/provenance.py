@@ -29,7 +29,7 @@ def describe_provenance(
 
 
 def check_ledger(path: Path, command: str) -> None:
-    """Raises: ConfigError if a ledger of this command would replace another file."""
+    """Check that a command's ledger replaces no other file. Raises: ConfigError if it would."""
     if not path.exists() or (entry := parse_ledger(path)).get("command") == command:
         return
     what = f"the ledger of seq2seq {entry['command']}" if "outputs" in entry else "no ledger"

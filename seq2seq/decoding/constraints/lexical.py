@@ -131,7 +131,7 @@ class Vocabulary:
         ids = self.tokenizer.encode_batch([prefix])[0]
         if max_length is not None and len(ids) + 1 >= max_length:
             raise ConfigError(
-                f"the prefix has {len(ids)} pieces, and this model writes no more than "
+                f"the prefix has {len(ids)} pieces, but this model can write at most "
                 f"{max_length}: give fewer than {max_length - 1}"
             )
         return self.spelling.extend(prefix)

@@ -38,7 +38,7 @@ class Placeholders:
             raise Seq2SeqError(
                 f"--keep {self.pattern.pattern!r} takes more than {SECONDS:g} s for "
                 f"{text[:40]!r}..., {len(text):,} characters: it tries too many ways to match. "
-                "Repeat nothing that repeats, as (a+)+ does, or let it give nothing back: (?:a+)++"
+                "Avoid nested repetitions such as (a+)+, or make them possessive: (?:a+)++"
             ) from None
 
     def terms(self, text: str) -> list[Term]:

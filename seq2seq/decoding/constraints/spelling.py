@@ -60,8 +60,8 @@ class Spelling:
         steps = [step["type"] for step in decoder.get("decoders", [decoder])]
         if "BPEDecoder" in steps:
             raise ConfigError(
-                "with tokenizer=subword_nmt a piece does not say what follows it: prefixes and "
-                "required or forbidden words need another tokenizer"
+                "prefixes and required or forbidden words do not work with tokenizer=subword_nmt, "
+                "whose pieces do not show what follows them: train with another tokenizer"
             )
         self._byte_level = "ByteLevel" in steps
         self._table = byte_letters() if self._byte_level else {}

@@ -260,12 +260,12 @@ def check_code(code: int, embedding: Any = None, *ids: Tensor) -> None:
     if code >= 0:
         return
     if code == -constants.BAD_LIST:
-        raise DataError("a list of tokens should hold ids of the target's pieces, one at least")
+        raise DataError("a list of tokens should hold one or more ids, all of target pieces")
     is_token = code == -constants.BAD_TOKEN
     name, given = ("an id", ids[0]) if is_token else ("a position", ids[1])
     rows = embedding.vocab_size if is_token else embedding.max_positions
     wrong = int(given.min()) if given.min() < 0 else int(given.max())
-    raise DataError(f"{name} of {wrong} was given to a model of {rows:,}")
+    raise DataError(f"{name} of {wrong} is out of range: the model has {rows:,}")
 
 
 def load_native(

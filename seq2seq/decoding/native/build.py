@@ -1,9 +1,9 @@
-"""Builds the native library and caches it in a folder of the user: a copy of a prebuilt library, or
-one that the system's compiler makes when it is first needed.
+"""Build the native library, and cache it in a folder of the user. It is a copy of a prebuilt
+library, or is compiled by the system's compiler when first needed.
 
-The name of a cached library identifies its sources, flags, compiler (or prebuilt library), the
-processor, the test (`self_test`) that it passed there in another process, and its content. So a
-library is loaded only if all of these are unchanged.
+The name of a cached library identifies its sources, flags, compiler (or prebuilt library),
+processor, content, and the test (`self_test`) that it passed in another process. A library is
+loaded only if all of these are unchanged.
 """
 
 import hashlib

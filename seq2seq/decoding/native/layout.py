@@ -29,7 +29,7 @@ DECLARATION = re.compile(rf"\s*(\w+)\s+({NAME}(?:\s*,\s*{NAME})*)\s*")
 
 
 class Header(NamedTuple):
-    """The declarations of a C header, each under its name there."""
+    """The declarations of a C header, by name."""
 
     constants: SimpleNamespace
     structs: SimpleNamespace

@@ -1,4 +1,4 @@
-"""Builds the shortlist of a model from pairs of pieces that translate each other."""
+"""Build the shortlist of a model from pairs of pieces that translate each other."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -152,8 +152,8 @@ def read_lexicon(path: Path, tokenizers: Tokenizers) -> tuple[PieceCounts, int]:
             pairs[source, target] = weight
     if not pairs:
         raise DataError(
-            f"{path}: none of its {left_out:,} pairs is of pieces of this model; {LINE}, and "
-            "pieces should be named as in the model"
+            f"{path}: none of its {left_out:,} pairs consists of pieces of this model; {LINE}, and "
+            "pieces should have the same names as in the model"
         )
     ids = np.array([*pairs], dtype=np.int64)
     frequency = -np.arange(tokenizers.target.size, dtype=np.float64)

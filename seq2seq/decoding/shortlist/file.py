@@ -70,19 +70,19 @@ def read_shortlist(path: Path, tokenizers: Tokenizers) -> Shortlist:
     for side, (size, digest) in pieces_of(tokenizers).items():
         if header[side] != [size, digest]:
             raise DataError(
-                f"the shortlist {file} is of a model with other {side} pieces than this one, which "
-                f"has {size:,}. {MAKE}"
+                f"the shortlist {file} belongs to another model: its {side} pieces are not the "
+                f"{size:,} of this one. {MAKE}"
             )
     sizes = tokenizers.source.size + 2, header["ids"]
     if min(sizes) < 0 or len(arrays) != 8 * sizes[0] + 4 * sizes[1]:
         raise DataError(
-            f"the shortlist {file} is damaged: it has another size than its header says. Copy it "
+            f"the shortlist {file} is damaged: its size is not what its header says. Copy it "
             f"again. {MAKE}"
         )
     offsets = np.frombuffer(arrays, "<i8", sizes[0]).astype(np.int64)
     ids = np.frombuffer(arrays, "<i4", sizes[1], 8 * sizes[0]).astype(np.int32)
     if not are_lists(offsets, ids, tokenizers.target.size):
-        raise DataError(f"the shortlist {file} is damaged: its lists are none. {MAKE}")
+        raise DataError(f"the shortlist {file} is damaged: its lists are not valid. {MAKE}")
     return Shortlist(torch.from_numpy(offsets), torch.from_numpy(ids))
 
 

@@ -1,6 +1,6 @@
-"""Kernels for GPUs, in Triton, each tested against the readable torch that computes the same.
+"""GPU kernels in Triton, each tested against readable torch code that computes the same.
 
-Nothing of this package but `launch` is imported before a kernel is asked for, so that nothing else
-needs Triton. All of them also run without a GPU, slowly, in Triton's interpreter
-(TRITON_INTERPRET=1): there they are tested.
+Until a kernel is used, only `launch` is imported, so that Triton is not needed otherwise. All
+kernels also run without a GPU, slowly, in Triton's interpreter (TRITON_INTERPRET=1), which is how
+the tests run them.
 """

@@ -1,7 +1,7 @@
-"""The gradient of attention as kernels; the readable one is `gradient` in `seq2seq.functional`.
+"""Kernels for the gradient of attention; `gradient` in `online_softmax.py` is the readable form.
 
-The weights are computed again, p_ij = exp(e_ij - lse_i). Each kernel owns what it writes, and reads
-all tiles that add to it, always in the same order: no sum depends on chance.
+The weights are recomputed, p_ij = exp(e_ij - lse_i). Each program writes its own part of a result,
+and reads all tiles that add to it in a fixed order, so that sums are reproducible.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from seq2seq.functional.triton.tiles import TileArguments, first_query, hide, ke
 
 
 class OutputRows(NamedTuple):
-    """Of the forward pass, as the gradient needs them: each (B, H, T, ...)."""
+    """Results of the forward pass that the gradient needs, each (B, H, T, ...)."""
 
     lse: Rows
     delta: Rows  # sum_c dout_ic out_ic
@@ -35,7 +35,7 @@ class OutputRows(NamedTuple):
 
 @triton.jit
 def queries_kernel(score, q, k, v, outputs, tiles, dq, du, sizes):
-    """One program has a block of queries of a head: their gradient, and their part of that of u."""
+    """Each program computes the gradient of a block of queries of a head, and adds to that of u."""
     b, h = tl.program_id(0) // tiles.heads, tl.program_id(0) % tiles.heads
     block, one = tl.program_id(1), tl.arange(0, 1)
     i = block * sizes.Q + tl.arange(0, sizes.Q)
@@ -59,7 +59,7 @@ def queries_kernel(score, q, k, v, outputs, tiles, dq, du, sizes):
 
 @triton.jit
 def keys_kernel(score, q, k, v, outputs, tiles, dk, dv, sizes):
-    """One program has a block of keys and values that a group of heads reads: their gradients."""
+    """Each program computes the gradients of a block of keys and values of a group of heads."""
     b, g = tl.program_id(0) // v.heads, tl.program_id(0) % v.heads
     first = tl.program_id(1) * sizes.K
     j = first + tl.arange(0, sizes.K)
@@ -77,7 +77,7 @@ def keys_kernel(score, q, k, v, outputs, tiles, dk, dv, sizes):
             p, de = slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes)
             dv_block += product(tl.trans(p), given[2], sizes.NARROW)
             dk_block += key_slope(score, de, queries, keys, h, d, sizes.NARROW)
-        if score.u is not None:  # each query head has keys of its own
+        if score.u is not None:  # each query head has its own keys
             store(dk, dk_block, b, h, j, d)
             dk_block = tl.zeros((sizes.K, sizes.D), sizes.WIDE)
     if score.u is None:
@@ -87,8 +87,8 @@ def keys_kernel(score, q, k, v, outputs, tiles, dk, dv, sizes):
 
 @triton.jit
 def bias_kernel(score, q, k, v, outputs, tiles, dbias, sentences, sizes):
-    """One program has a block of the bias: the sum over all sentences, heads, queries and keys to
-    which it is added.
+    """Each program computes the gradient of a block of the bias: the sum over all sentences, heads,
+    queries and keys to which that block is added.
     """
     d, c = tl.arange(0, sizes.D), tl.arange(0, sizes.M)
     b0, h0 = tl.program_id(0) // dbias.heads, tl.program_id(0) % dbias.heads
@@ -110,7 +110,7 @@ def bias_kernel(score, q, k, v, outputs, tiles, dbias, sentences, sizes):
                     values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)
                     _, de = slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes)
                     block += de
-    # Of an axis of length 1 only the first number is stored.
+    # Along an axis of length 1, sum up: only the first element is stored.
     block = tl.where(dbias.rows == 1, tl.sum(block, 0)[None, :], block)
     block = tl.where(dbias.width == 1, tl.sum(block, 1)[:, None], block)
     store(dbias, block, b0, h0, i0 + tl.arange(0, sizes.Q), j0 + tl.arange(0, sizes.K))
@@ -118,8 +118,9 @@ def bias_kernel(score, q, k, v, outputs, tiles, dbias, sentences, sizes):
 
 @triton.jit
 def load_outputs(outputs, b, h, i, c, sizes):
-    """lse, delta and dout of some queries. A query without any key has lse = inf, and so
-    p = exp(-inf - inf) = 0, not exp(-inf + inf).
+    """Load lse, delta and dout of some queries.
+
+    A query without any key gets lse = inf, so that p = exp(-inf - inf) = 0, not exp(-inf + inf).
     """
     one = tl.arange(0, 1)
     lse = load(outputs.lse, b, h, i, one, sizes.WIDE)
@@ -149,7 +150,7 @@ def differentiate_blocks(
     bias: Tensor | None,
     sizes: Sizes,
 ) -> FlashSlopes:
-    """The gradients; `bias` is the one that learns, if any."""
+    """Compute all gradients. `bias` is passed only if it needs a gradient."""
     out, lse, dout = outputs
     B, H, T, D = q.shape
     delta = (dout.to(lse.dtype) * out).sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""The online softmax as a kernel; the readable one is `online_softmax` in `seq2seq.functional`."""
+"""A kernel for the online softmax; `online_softmax` in `online_softmax.py` is the readable form."""
 
 import torch
 import triton
@@ -15,7 +15,7 @@ LOWEST = tl.constexpr(torch.finfo(torch.float32).min)
 
 @triton.jit
 def attend_kernel(score, q, k, v, tiles, out, lse, sizes):
-    """One program has a block of queries of one head, and reads the keys block by block."""
+    """Each program computes a block of queries of one head, reading the keys block by block."""
     b, h = tl.program_id(0) // tiles.heads, tl.program_id(0) % tiles.heads
     i = tl.program_id(1) * sizes.Q + tl.arange(0, sizes.Q)
     d, c = tl.arange(0, sizes.D), tl.arange(0, sizes.M)
@@ -38,7 +38,10 @@ def attend_kernel(score, q, k, v, tiles, out, lse, sizes):
 
 @triton.jit
 def soften(e, m, l):  # noqa: E741
-    """Highest scores so far, sums of exponentials, the factor of earlier ones, and new ones."""
+    """One step of the online softmax, from new scores e, highest scores m and sums l.
+
+    Returns: new highest scores, new sums, factor of earlier terms, exponentials of e.
+    """
     # A query that has seen no key yet has m = -inf, and -inf minus itself would be NaN.
     m_new = tl.maximum(tl.maximum(m, tl.max(e, 1)), LOWEST)
     fade, p = tl.exp(m - m_new), tl.exp(e - m_new[:, None])
@@ -47,8 +50,8 @@ def soften(e, m, l):  # noqa: E741
 
 @triton.jit
 def write_outputs(acc, m, l, out, lse, b, h, i, c):  # noqa: E741
-    """Write the weighted means and the logarithms of the sums of exponentials."""
-    # l is 0 without any key, and at least 1 with one: its highest score adds exp(0).
+    """Write the weighted means, and the logarithms of the sums of exponentials."""
+    # l is 0 if there was no key, else at least 1: the highest score adds exp(0).
     some = tl.maximum(l, 1)
     store(out, acc / some[:, None], b, h, i, c)
     lse_rows = tl.where(l > 0, m + tl.log(some), float("-inf"))
@@ -58,7 +61,7 @@ def write_outputs(acc, m, l, out, lse, b, h, i, c):  # noqa: E741
 def attend_blocks(
     score: ScoreArguments, q: Tensor, k: Tensor, v: Tensor, tiles: TileArguments, sizes: Sizes
 ) -> tuple[Tensor, Tensor]:
-    """out (B, H, T, M) in the type of q, and lse (B, H, T, 1) in that of sums."""
+    """Compute out (B, H, T, M) in the type of q, and lse (B, H, T, 1) in the type of sums."""
     B, H, T, _ = q.shape
     out = q.new_empty(B, H, T, v.shape[3])
     lse = q.new_empty(B, H, T, 1, dtype=torch.promote_types(q.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""The start of a kernel: Triton, a device or the interpreter, types and sizes of blocks."""
+"""Preparation of a kernel: checks of Triton and the device, types and sizes of blocks."""
 
 import os
 from importlib.metadata import PackageNotFoundError, version
@@ -9,18 +9,18 @@ from torch import Tensor
 
 from seq2seq.base.errors import ConfigError
 
-TRITON = (3, 7)  # the oldest that compiles these kernels; torch 2.13 comes with it
-# What to take on a CPU.
-INSTEAD = "Take kernel=auto; or TRITON_INTERPRET=1 for a slow check of the kernels"
+TRITON = (3, 7)  # the oldest version that compiles these kernels; torch 2.13 comes with it
+# Advice for a CPU.
+INSTEAD = "Take kernel=auto; to test the kernels without a GPU, slowly, set TRITON_INTERPRET=1"
 
 
 def is_interpreted() -> bool:
-    """True if Triton's interpreter runs the kernels; chosen when they are first imported."""
+    """True if Triton's interpreter runs the kernels. Triton decides when they are imported."""
     return os.environ.get("TRITON_INTERPRET", "0").lower() in {"1", "true", "on", "yes"}
 
 
 def lacks_triton() -> str | None:
-    """The package to install where it is missing, or too old for tuples in a loop; else None."""
+    """The package to install if Triton is missing or too old for these kernels; else None."""
     try:
         found = version("triton")
     except PackageNotFoundError:
@@ -34,37 +34,39 @@ def lacks_triton() -> str | None:
 
 
 def check_triton() -> None:
-    """Raises: ConfigError without Triton, or without a GPU."""
+    """Check that the kernels can run. Raises: ConfigError if Triton or a GPU is missing."""
     if told := lacks_triton():
         raise ConfigError(f"kernel=triton needs {told}. Take kernel=auto without it")
     if not (torch.cuda.is_available() or is_interpreted()):
-        raise ConfigError(f"kernel=triton runs on GPUs, and torch finds none here. {INSTEAD}")
+        raise ConfigError(f"kernel=triton needs a GPU, and torch finds none here. {INSTEAD}")
 
 
 def check_tensor(x: Tensor) -> None:
-    """Raises: ConfigError for a tensor that the kernels cannot read where they run."""
+    """Check the device and type of a tensor. Raises: ConfigError if the kernels cannot use them."""
     if is_interpreted():
         return
     if x.device.type != "cuda":
         raise ConfigError(
-            f"kernel=triton runs on GPUs, and this model is on the {x.device.type}. {INSTEAD}"
+            f"kernel=triton needs a GPU, but this model is on device {x.device.type}. {INSTEAD}"
         )
     if x.dtype == torch.float64:
         raise ConfigError(
-            "kernel=triton has no products in float64, whose compiler fails. Take kernel=flash"
+            "kernel=triton cannot compute in float64: Triton does not compile it. Take kernel=flash"
         )
 
 
 class Types(NamedTuple):
-    """In which types a kernel computes, as Triton's names."""
+    """The types in which a kernel computes, as Triton's types."""
 
     product: Any  # operands of matrix products, as wide as the inputs
     sum: Any  # sums, scores and exponentials
 
 
 def types_of(dtype: torch.dtype) -> Types:
-    """The types for inputs of one type. The interpreter cannot compute in 16 bits: it takes the
-    bits of a bfloat16 for an integer, without a word. There products are as wide as sums.
+    """The types to compute in for inputs of this type.
+
+    The interpreter silently treats the bits of a bfloat16 as an integer, so that there products are
+    computed in the type of sums.
     """
     import triton.language as tl
 
@@ -79,19 +81,20 @@ class Sizes(NamedTuple):
     Q: Any  # queries
     K: Any  # keys
     D: Any  # columns of queries and keys, all in one block
-    M: Any  # columns of values, likewise
-    WIDE: Any  # of sums
-    NARROW: Any  # of the operands of products
+    M: Any  # columns of values, all in one block
+    WIDE: Any  # type of sums
+    NARROW: Any  # type of the operands of products
 
 
-# Queries and keys of a block by the widest of its columns, for 16 bits and for more. Not measured.
+# Largest width of queries or values -> queries and keys of a block, with 16 bits and with more.
+# These sizes were not measured.
 DOT_BLOCKS = {64: (64, 32), 128: (64, 32), 256: (32, 16)}
-# With a hidden layer, that of a tile is in registers: queries and keys by the same.
+# Largest width -> queries and keys of a block if the tile's hidden layer is held in registers.
 ADDITIVE_BLOCKS = {32: (16, 16), 64: (16, 8), 128: (8, 8), 256: (8, 4), 512: (4, 4)}
 
 
 def sizes_of(q: Tensor, v: Tensor, is_additive: bool) -> Sizes:
-    """The sizes for queries (B, H, T, D) and values (B, G, S, M)."""
+    """Choose the sizes for queries (B, H, T, D) and values (B, G, S, M)."""
     import triton.language as tl
 
     types, columns = types_of(q.dtype), [round_up(x.shape[3]) for x in (q, v)]
@@ -103,5 +106,5 @@ def sizes_of(q: Tensor, v: Tensor, is_additive: bool) -> Sizes:
 
 
 def round_up(size: int, least: int = 16) -> int:
-    """The next power of two, as blocks must have; at least 16, as products of blocks must."""
+    """Round up to a power of two, which blocks need; products of blocks need at least 16."""
     return max(least, 1 << (size - 1).bit_length())

@@ -1,6 +1,6 @@
-"""Attention of a decoding step to keys and values in pages, read where they are.
+"""Attention of a decoding step to keys and values in pages, which are read without copies.
 
-`gather_attention` of `functional/decode.py` computes the same, and copies all keys and values.
+`gather_attention` in `functional/decode.py` computes the same but copies all keys and values.
 """
 
 import torch
@@ -15,10 +15,10 @@ from seq2seq.functional.triton.launch import INSTEAD, Sizes, is_interpreted, rou
 from seq2seq.functional.triton.scores import compare, score_arguments
 from seq2seq.functional.triton.tiles import hide, tile_arguments
 
-# Keys that one program reads. Which partial sums there are, and in which order they are added, is
-# thus a matter of a row's own length: not of the batch, nor of how many programs a machine can run.
+# Keys that one program reads. With a fixed number, the partial sums of a row and their order depend
+# only on its own length, not on the batch or on the number of programs that a GPU can run at once.
 SPLIT = 512
-ROWS = 16  # queries of a program, the fewest that a product of blocks takes
+ROWS = 16  # queries of a program, the fewest that a product of blocks allows
 
 
 def paged_attention(
@@ -34,37 +34,39 @@ def paged_attention(
     split: int = SPLIT,
     block: int | None = None,
 ) -> Tensor:
-    """softmax(scale q k^T + bias) v for a few queries a row, over the keys in the row's slots.
+    """softmax(scale q k^T + bias) v for a few queries per row, over the keys in the row's slots.
 
-    The result of a row is the same to the bit whatever other rows there are.
+    The result of a row is the same, bit for bit, whatever other rows are in the batch.
 
     Args:
         q: (N, H, T, D).
         k: (G, slots of the pool, D), G divides H.   v: (G, slots of the pool, M).
-        slots: (N, S), where each row's tokens are.
-        lengths: (N,), how many tokens; the slots after them are not read.
+        slots: slots of each row's tokens, (N, S).
+        lengths: number of tokens in each row, (N,); later slots are not read.
         scale: factor of the scores.
         mask: bool, broadcastable to (N, H, T, S); True = may attend.
         bias: terms added to the scores, broadcastable to (N, H, T, S).
-        split: keys of a partial sum, a multiple of the block; the result depends on it by rounding.
-        block: keys read at once, a power of two, at least 16; None = what fits the widths.
+        split: number of keys in a partial sum, a multiple of the block; results for different
+            values differ by rounding.
+        block: number of keys read at once, a power of two, at least 16; None = chosen by the
+            widths.
 
     Returns: (N, H, T, M), zeros for a query that may attend to nothing.
-    Raises: ValueError if shapes disagree; ConfigError where there is no GPU, nor the interpreter,
-        and on a GPU for float64.
+    Raises: ValueError if shapes disagree; ConfigError if the tensors are not on a GPU or are
+        float64, unless Triton's interpreter is in use.
     Source: Dao et al. 2023, "Flash-Decoding"; Kwon et al. 2023, arXiv:2309.06180.
     """
     (N, H, T, D), (G, _, M), S = q.shape, v.shape, slots.shape[1]
     check_pages(q, k, v, slots, lengths)
     widths = round_up(D), round_up(M)
-    # With larger blocks a program for float32 needs more registers than there are.
+    # With larger blocks a float32 program would need more registers than the GPU has.
     block = block or (32 if max(widths) <= 64 else 16)
     if split % block:
         raise ValueError(f"split={split} should be a multiple of block={block}")
     dtype = torch.promote_types(q.dtype, k.dtype)
     types = types_of(dtype)
     sizes = Sizes(*(tl.constexpr(x) for x in (ROWS, block, *widths, types.sum, types.product)))
-    # The query heads of a group are further queries of its key head.
+    # The query heads of a group count as more queries of its key head.
     rows = H // G * T
     scores = N, G, rows, S
     mask, bias = (None if x is None else x.expand(N, H, T, S).reshape(scores) for x in (mask, bias))
@@ -88,13 +90,15 @@ def paged_attention(
 
 
 def check_pages(q: Tensor, k: Tensor, v: Tensor, slots: Tensor, lengths: Tensor) -> None:
-    """Raises: ValueError for sizes that do not belong together, or slots of another layout;
-    ConfigError for tensors that no kernel can read.
+    """Check the arguments of `paged_attention`.
+
+    Raises: ValueError if the sizes do not match or the slots are not contiguous; ConfigError if the
+    kernel cannot use tensors of this type and device.
     """
     if not is_interpreted() and (not q.is_cuda or q.dtype == torch.float64):
         raise ConfigError(
-            f"kernel=triton decodes on GPUs, in 32 bits or 16, and this is {q.dtype} on the device "
-            f"{q.device.type}. {INSTEAD}"
+            "kernel=triton decodes on a GPU, in float32, bfloat16 or float16, but this model has "
+            f"{q.dtype} on device {q.device.type}. {INSTEAD}"
         )
     N, H, _, D = q.shape
     fits = k.shape[:2] == v.shape[:2] and k.shape[2] == D and H % len(k) == 0
@@ -108,13 +112,13 @@ def check_pages(q: Tensor, k: Tensor, v: Tensor, slots: Tensor, lengths: Tensor)
         )
 
 
-# Whether strides of tables and masks are multiples of 16 changes from step to step: each time the
-# kernel would be compiled again.
+# Triton compiles a kernel again when a stride becomes a multiple of 16 or stops being one, and the
+# strides of tables and masks change from step to step.
 @triton.jit(do_not_specialize=["slots_n", "tiles"])
 def attend_split(
     score, q, k, v, slots, slots_n, lengths, tiles, parts, lse, SPLIT: tl.constexpr, sizes
 ):
-    """One program has a block of queries of one row and key head, and the keys of one split."""
+    """Each program computes a block of queries of a row and key head, for the keys of one split."""
     n, splits = tl.program_id(0).to(tl.int64), parts.heads // k.heads
     g, part = tl.program_id(1) // splits, tl.program_id(1) % splits
     i = tl.program_id(2) * sizes.Q + tl.arange(0, sizes.Q)
@@ -127,7 +131,7 @@ def attend_split(
     for start in range(part * SPLIT, tl.minimum((part + 1) * SPLIT, length), sizes.K):
         j = start + tl.arange(0, sizes.K)
         inside = j < length
-        # Slots of other rows may hold anything: they are read as if outside of the pool.
+        # The slots after a row's end are undefined: replace them by one outside the pool.
         slot = tl.load(slots + n * slots_n + j, mask=inside, other=k.rows)
         e = compare(score, queries, load(k, 0, g, slot, d, sizes.WIDE), g, d, sizes.NARROW)
         e = tl.where(inside[None, :], hide(e, tiles, n, g, i, j), float("-inf"))
@@ -139,9 +143,9 @@ def attend_split(
 
 @triton.jit
 def add_splits(parts, lse, lengths, out, SPLIT: tl.constexpr, sizes):
-    """The results of the splits, first to last, by their shares of the exponentials.
+    """Add the results of the splits, in order, weighted by their shares of the exponentials.
 
-    One split is added to nothing: exp(0) = 1, so that the result is that without a second one.
+    A single split has the factor exp(0) = 1, so that its result is unchanged.
     """
     n, g, splits = tl.program_id(0).to(tl.int64), tl.program_id(1), parts.heads // out.heads
     i = tl.program_id(2) * sizes.Q + tl.arange(0, sizes.Q)

@@ -1,6 +1,7 @@
-"""Scores of one tile in a kernel, with their gradients; readable: `seq2seq.functional.tile_scores`.
+"""Scores of one tile in a kernel, with their gradients.
 
-With a vector u they are additive, u . tanh(q_i + k_j), without one dot products.
+`seq2seq.functional.tile_scores` is the readable form. With a vector u the scores are additive,
+u . tanh(q_i + k_j); without it they are dot products.
 """
 
 from typing import Any, NamedTuple
@@ -13,20 +14,20 @@ from seq2seq.functional.triton.blocks import load, product, rows_of
 
 
 class ScoreArguments(NamedTuple):
-    """The score of a query and a key."""
+    """The score function of a query and a key."""
 
-    scale: Any  # of a dot product, known when the kernel is compiled
+    scale: Any  # factor of a dot product, known when the kernel is compiled
     u: Any  # Rows (1, 1, H, A), or None
 
 
 def score_arguments(scale: float, u: Tensor | None) -> ScoreArguments:
-    """The dot product, or with u (H, A) an additive score."""
+    """A dot product if u is None, else an additive score with u (H, A)."""
     return ScoreArguments(tl.constexpr(scale), None if u is None else rows_of(u[None, None]))
 
 
 @triton.jit
 def compare(score, q, k, h, d, NARROW: tl.constexpr):
-    """The scores of a tile, (queries, keys), of the queries and keys of head h, of columns d."""
+    """The scores of a tile of head h, (queries, keys), from columns d of queries and keys."""
     if score.u is None:
         e = product(q, tl.trans(k), NARROW) * score.scale
     else:
@@ -36,7 +37,7 @@ def compare(score, q, k, h, d, NARROW: tl.constexpr):
 
 @triton.jit
 def query_slope(score, de, q, k, h, d, NARROW: tl.constexpr):
-    """The gradient of the queries, from that of the scores."""
+    """The gradient of the queries, from the gradient `de` of the scores."""
     if score.u is None:
         dq = product(de, k, NARROW) * score.scale
     else:
@@ -47,7 +48,7 @@ def query_slope(score, de, q, k, h, d, NARROW: tl.constexpr):
 
 @triton.jit
 def key_slope(score, de, q, k, h, d, NARROW: tl.constexpr):
-    """The gradient of the keys, from that of the scores."""
+    """The gradient of the keys, from the gradient `de` of the scores."""
     if score.u is None:
         dk = product(tl.trans(de), q, NARROW) * score.scale
     else:
@@ -70,7 +71,7 @@ def vector(score, h, d, WIDE: tl.constexpr):
 
 @triton.jit
 def hidden(q, k):
-    """tanh(q_i + k_j), (queries, keys, A), without exponentials that overflow."""
+    """tanh(q_i + k_j), (queries, keys, A), computed so that no exponential overflows."""
     x = q[:, None, :] + k[None, :, :]
     small = tl.exp(-2 * tl.abs(x))
     size = (1 - small) / (1 + small)

@@ -1,7 +1,7 @@
-"""The tiles of T x S scores in a kernel: what hides, moves and drops some of them.
+"""The mask, bias and dropout of the tiles of T x S scores in a kernel.
 
-The readable version is `seq2seq.functional.tiles`; the hash that drops, `keep_factors_at` in
-`seq2seq.functional.dropout`.
+The readable forms are `seq2seq.functional.tiles` and, for the hash that decides which weights are
+dropped, `keep_factors_at` in `seq2seq.functional.dropout`.
 """
 
 from typing import Any, NamedTuple
@@ -14,16 +14,16 @@ from seq2seq.functional.triton.blocks import pointers, rows_of
 
 
 class DropoutArguments(NamedTuple):
-    """The weights to drop: those whose hash, a number of 32 bits with a sign, is below a number."""
+    """Arguments of dropout. A weight is dropped if its hash, a signed 32-bit number, is too low."""
 
-    threshold: Any
-    factor: Any  # of the others, known when the kernel is compiled
+    threshold: Any  # lowest hash of a weight that is kept
+    factor: Any  # factor of the weights that are kept, known when the kernel is compiled
     row_seed: Any
     column_seed: Any
 
 
 class TileArguments(NamedTuple):
-    """The scores (B, H, T, S) of all queries and keys."""
+    """Shape of the scores (B, H, T, S) of all queries and keys, and what applies to them."""
 
     heads: Any
     T: Any
@@ -35,7 +35,7 @@ class TileArguments(NamedTuple):
 
 
 def dropout_arguments(p: float, threshold: int, seeds: tuple[int, int]) -> DropoutArguments:
-    """Dropout with probability p, of the threshold and the seeds that it has in torch."""
+    """Dropout with probability p, with the same threshold and seeds as in the torch version."""
     return DropoutArguments(threshold, tl.constexpr(1 / (1 - p)), *seeds)
 
 
@@ -46,7 +46,7 @@ def tile_arguments(
     bias: Tensor | None,
     dropout: DropoutArguments | None,
 ) -> TileArguments:
-    """Tiles of scores (B, H, T, S), to which mask and bias are broadcast."""
+    """Arguments for scores of this shape (B, H, T, S), to which mask and bias are broadcast."""
     masks, biases = (None if x is None else rows_of(x.expand(shape)) for x in (mask, bias))
     _, heads, T, S = shape
     return TileArguments(heads, T, S, tl.constexpr(causal), masks, biases, dropout)
@@ -54,7 +54,7 @@ def tile_arguments(
 
 @triton.jit
 def last_key(tiles, end):
-    """The keys that the queries before `end` may read end here."""
+    """End of the range of keys that the queries before `end` may read."""
     last = tiles.S
     if tiles.causal:
         last = tl.minimum(last, tiles.S - tiles.T + tl.minimum(end, tiles.T))
@@ -63,7 +63,7 @@ def last_key(tiles, end):
 
 @triton.jit
 def first_query(tiles, start, BLOCK: tl.constexpr):
-    """The queries that may read keys from `start` on begin in this block."""
+    """Start of the first block with a query that may read a key at `start` or later."""
     first = 0
     if tiles.causal:
         first = tl.maximum(start - (tiles.S - tiles.T), 0) // BLOCK * BLOCK
@@ -72,7 +72,7 @@ def first_query(tiles, start, BLOCK: tl.constexpr):
 
 @triton.jit
 def hide(e, tiles, b, h, i, j):
-    """The scores of queries i and keys j with their bias, -inf where a query may not read a key."""
+    """Add the bias to the scores of queries i and keys j, and set hidden ones to -inf."""
     visible = (i[:, None] < tiles.T) & (j[None, :] < tiles.S)
     if tiles.bias is not None:
         e += tl.load(pointers(tiles.bias, b, h, i, j), mask=visible, other=0.0).to(e.dtype)
@@ -85,7 +85,7 @@ def hide(e, tiles, b, h, i, j):
 
 @triton.jit
 def keep(tiles, b, h, i, j, WIDE: tl.constexpr):
-    """The factors of dropout for the weights of a tile, of a hash of seed, row and column."""
+    """Dropout factors for the weights of a tile, from a hash of seed, row and column."""
     factors = 1.0
     if tiles.dropout is not None:
         row = (b * tiles.heads + h) * tiles.T + i + tiles.dropout.row_seed
@@ -99,7 +99,7 @@ def keep(tiles, b, h, i, j, WIDE: tl.constexpr):
 
 @triton.jit
 def hash_bits(x):
-    """A hash of 32 bits."""
+    """A 32-bit hash."""
     x = x.to(tl.uint32)
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B

@@ -47,7 +47,7 @@ class Embeddings(nn.Module):
         if tie == "all" and source_size != target_size:
             raise ConfigError(
                 f"model.tie=all needs one vocabulary, not {source_size} and {target_size} pieces: "
-                "tokenizer.joint=true, or model.tie=target"
+                "type tokenizer.joint=true, or model.tie=target"
             )
         self.dim = dim
         self.scale = dim**0.5 if scale else 1.0

@@ -125,7 +125,7 @@ class Rotary(PositionScheme):
 
     Args:
         causal, dim: as for every scheme.
-        base: factor between the wavelengths, which run from 2 pi to 2 pi * base tokens.
+        base: ratio of the longest wavelength, 2 pi * base tokens, to the shortest, 2 pi tokens.
     """
 
     hook = "rotate"
@@ -165,7 +165,7 @@ class T5Bias(PositionScheme):
     """
 
     hook = "bias"
-    starts: Tensor  # smallest distance of each class
+    starts: Tensor  # smallest distance of each class but the first
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-// What is drawn of the sentences. Each text is a textarea, for the cursor, over a mirror that draws it:
-// words, links, doubts, proposals.
+// Drawing the sentences. Each text is a textarea, which has the cursor, above a mirror, which draws the
+// text with its words, links, uncertain words and proposals.
 import { element, find, others, percent, say, source, target } from "./dom.js";
 import { chosen, placed, state, whole } from "./state.js";
 import { drawSuggestion } from "./suggestion.js";
@@ -19,7 +19,7 @@ function mirror(area, words, ghost) {
     span.classList.toggle("ghost", Boolean(ghost && cuts[n] >= ghost.start && end <= ghost.end));
     return span;
   });
-  area.previousElementSibling.replaceChildren(...parts, "\u200b"); // so that a last line end is drawn
+  area.previousElementSibling.replaceChildren(...parts, "\u200b"); // so that a final line break is drawn
 }
 
 export function draw(caret = null) {
@@ -65,12 +65,12 @@ export function drawSource() {
   mirror(source, words);
 }
 
-// The index of the sentence at the cursor, or after it.
+// The index of the sentence at the cursor or, if there is none, of the next one.
 export function currentIndex() {
   return atCursor()?.index ?? placed().findIndex(({ end }) => end >= target.selectionStart);
 }
 
-// The n-best list of the sentence at the cursor.
+// Draw the n-best list of the sentence at the cursor.
 export function drawOthers() {
   const segment = placed()[currentIndex()]?.segment;
   const list = segment?.sentence.translations ?? [];
@@ -78,7 +78,7 @@ export function drawOthers() {
     const button = element("button", "", { type: "button" });
     button.ariaPressed = String(translation.text === segment.text);
     const score = translation.score.toFixed(2).replace("-", "−");
-    const cut = translation.truncated ? " · cut off" : ""; // at the length limit
+    const cut = translation.truncated ? " · cut off" : ""; // by the length limit
     const figures = element("small", `${percent(translation.confidence)} · score ${score}${cut}`);
     button.append(element("bdi", translation.text, { lang: chosen().target }), figures);
     const item = element("li", "");
@@ -105,7 +105,7 @@ export function atCursor() {
   return null;
 }
 
-// The words linked with the one under the pointer, or else at the cursor.
+// The word under the pointer, or else at the cursor, and the words linked with it.
 function linked() {
   const word = state.pointed ?? atCursor();
   const segment = word && placed()[word.index]?.segment;
@@ -124,7 +124,7 @@ export function mark() {
   partners.flatMap(spansOf).forEach((span) => span.classList.add("link"));
 }
 
-// Scroll the other pane to the words that are linked with the one at the cursor.
+// Scroll the other pane to the words linked with the one at the cursor.
 export function showLinks() {
   if (!state.pointed) linked().partners.flatMap(spansOf)[0]?.scrollIntoView({ block: "nearest" });
 }

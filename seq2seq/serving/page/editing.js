@@ -1,4 +1,4 @@
-// The translation is edited.
+// Editing the translation.
 import { say, target } from "./dom.js";
 import { draw } from "./drawing.js";
 import { glossary } from "./glossary.js";
@@ -23,24 +23,24 @@ export function choose(index, best, caret = best.text.length) {
   draw(placed()[index].begin + caret);
 }
 
-// What is after the cursor in a sentence becomes a proposal, until the service has a better one.
+// The rest of the sentence after the cursor becomes a proposal until the service has a better one.
 export function edit(event) {
   stop("propose");
   const [before, now, caret] = [whole(), target.value, target.selectionStart];
-  let [head, same] = [0, 0]; // units that are equal at the begin, and at the end
+  let [head, same] = [0, 0]; // number of equal units at the beginning and at the end
   while (head < caret && before[head] === now[head]) head++;
   while (same < before.length - head && same < now.length - caret && before.at(-1 - same) === now.at(-1 - same)) same++;
   remember();
   const place = placed().find(({ begin, end }) => begin <= head && before.length - same <= end);
   if (!place) {
-    Object.assign(state, { segments: [], tail: now, proposal: null }); // several sentences at once: a text of one's own
+    Object.assign(state, { segments: [], tail: now, proposal: null }); // several sentences changed at once: all of it is now the user's own text
     return draw();
   }
   const { index, begin } = place;
   const text = now.slice(begin, now.length - (before.length - place.end));
   const [at, old] = [caret - begin, state.proposal?.index === index ? state.proposal : null];
   const typed = event.isComposing ? "" : (event.data ?? "");
-  // What is typed may be what was proposed.
+  // The typed text may match the proposal.
   const along = old && typed && at === old.at + typed.length && text.startsWith(typed, at);
   const rest = text.slice(along ? at + typed.length : at);
   hold({ index, at, rest: rest && (old?.rest ?? rest), shown: text.slice(0, at) + rest });
@@ -48,7 +48,7 @@ export function edit(event) {
   if (!along && !event.isComposing) later("propose", (signal) => propose(signal, index, text.slice(0, at)));
 }
 
-// What is proposed is shown, and is no part of the text: nobody has typed or accepted it.
+// The proposal is shown, but not part of the text until somebody types or accepts it.
 function hold(proposal, more = {}) {
   const { index, at, rest, shown } = proposal;
   state.proposal = proposal;
@@ -84,7 +84,7 @@ export function dismiss() {
   draw(placed()[index].begin + at);
 }
 
-// One who goes on elsewhere does not take what is proposed.
+// Moving the cursor elsewhere rejects the proposal.
 export function leaveProposal() {
   if (!state.proposal) return;
   const { index, at, rest, shown } = state.proposal;

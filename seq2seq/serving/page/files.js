@@ -1,5 +1,5 @@
-// Files of the user: the text of one goes into the pane; other kinds are translated as a whole, if the
-// service does that, and come back as files.
+// The user's files. The text of a text file goes into the source pane; other files are translated as a
+// whole if the service does that, and downloaded.
 import { element, number, say, source } from "./dom.js";
 import { ask } from "./service.js";
 import { chosen, state } from "./state.js";
@@ -12,7 +12,7 @@ export async function openFile(signal, file) {
   const limit = state.limits.characters;
   const suffix = file.name.match(/\.[^.]*$/)?.[0].toLowerCase();
   const isWhole = formats().includes(suffix);
-  // A character has at most four bytes.
+  // A character has at most four bytes, so longer files need not be read.
   const text = (isWhole && suffix !== ".txt") || file.size > 4 * limit ? null : await readText(file);
   if (isWhole && (text === null || countCharacters(text) > limit)) return translateFile(signal, file, suffix);
   if (text === null) throw new Error(`${file.name} is too long: at most ${number(limit)} characters are translated at once`);
@@ -27,8 +27,8 @@ async function readText(file) {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     if (!text.includes("\0")) return text;
-  } catch {} // is no text
-  throw new Error(`${file.name} is not a text. Files that can be opened: ${["text in UTF-8", ...formats()].join(", ")}`);
+  } catch {} // not a text
+  throw new Error(`${file.name} is not a text file. Supported: ${["text in UTF-8", ...formats()].join(", ")}`);
 }
 
 async function translateFile(signal, file, suffix) {
@@ -37,11 +37,11 @@ async function translateFile(signal, file, suffix) {
   for (const [name, value] of Object.entries(fields)) body.append(name, value);
   say(`Translating ${file.name} …`, { at: "source" });
   const { translatedFileUrl } = await ask(signal, "translate_file", body);
-  const { pathname, search } = new URL(translatedFileUrl, location); // a server behind a proxy may not know its name
+  const { pathname, search } = new URL(translatedFileUrl, location); // a server behind a proxy may not know its own name
   const content = await ask(signal, pathname + search, null, (response) => response.blob());
   const name = `${file.name.slice(0, -suffix.length)}_${chosen().target}${suffix}`;
   const link = element("a", "", { href: URL.createObjectURL(content), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  say(`${name} is among your downloads`, { at: "source" });
+  say(`${name} is in your downloads`, { at: "source" });
 }

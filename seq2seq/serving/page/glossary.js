@@ -1,9 +1,9 @@
-// How terms are to be translated. The page alone knows it, until it is closed.
+// Terms and their translations, which only the page knows, until it is closed.
 import { element, find } from "./dom.js";
 import { chosen } from "./state.js";
 
 const list = find("#glossary ol");
-const entries = []; // {code of a language: term}, for all pairs of languages, in both directions
+const entries = []; // {language code: term}, for all pairs of languages in both directions
 
 const languages = () => [chosen().source, chosen().target];
 
@@ -12,7 +12,7 @@ function pairs() {
   return terms.filter(([from, to]) => from && to);
 }
 
-// The field of a request; none if there are no pairs, since not every service knows it.
+// The field of a request; left out if there are no pairs, since not every service knows it.
 export const glossary = () => (pairs().length ? { glossary: pairs() } : {});
 
 export function drawGlossary() {
@@ -24,7 +24,7 @@ export function drawGlossary() {
 const countPairs = () => (find("#glossary summary").textContent = pairs().length ? `Glossary (${pairs().length})` : "Glossary");
 list.addEventListener("input", countPairs);
 
-// A pair of terms; null stands for one that is not typed yet, at the end of the list.
+// The inputs for a pair of terms; null is the empty pair at the end of the list.
 function row(entry) {
   const item = element("li", "");
   const inputs = languages().map((code, n) => {

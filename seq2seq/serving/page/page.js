@@ -1,5 +1,5 @@
-// The page of the service: a text, its translation, and what the model knows of both. Here are the
-// events; what follows from them is in the other modules.
+// The page of the service: a text, its translation, and what the model knows about both. This module
+// has the event listeners; what they do is in the other modules.
 import { find, model, others, say, source, target } from "./dom.js";
 import { currentIndex, drawOthers, known, mark, sayLinks, showLinks } from "./drawing.js";
 import { accept, choose, dismiss, edit, leaveProposal, undo } from "./editing.js";
@@ -18,7 +18,7 @@ source.addEventListener("input", () => changeSource());
 on("#clear", "click", () => {
   source.focus();
   source.select();
-  document.execCommand("delete"); // which can be undone, other than a new value
+  document.execCommand("delete"); // unlike setting the value, this can be undone
   closeWays();
 });
 on("#open", "click", () => find("#file").click());
@@ -61,7 +61,7 @@ on("#suggest", "click", sendSentence);
 on("#copy", "click", async () => {
   await navigator.clipboard?.writeText(target.value).catch(() => null);
   if (!navigator.clipboard) {
-    target.select(); // a page without TLS has no clipboard
+    target.select(); // a page without TLS has no clipboard API
     document.execCommand("copy");
   }
   say("Copied");

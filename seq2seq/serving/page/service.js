@@ -1,8 +1,8 @@
-// Requests to the service. Something new for a purpose ends what was under way for it.
+// Requests to the service. A new request for a purpose cancels the previous one.
 import { find, say } from "./dom.js";
 
-const WAIT = 250; // milliseconds after a key, before the service is asked
-const PLACES = { models: "header", file: "source" }; // of messages, by purpose
+const WAIT = 250; // milliseconds from a key press to the request
+const PLACES = { models: "header", file: "source" }; // where messages go, by purpose
 const [running, timers] = [{}, {}]; // by purpose
 let secret = "";
 
@@ -40,7 +40,7 @@ export function useKey() {
   secret = find("#key input").value;
 }
 
-// body: fields, which are sent as JSON, or a form; read: what is wanted of the response.
+// body: fields to send as JSON, or a form; read: function that reads the response.
 export async function ask(signal, path, body, read = (response) => response.json()) {
   const headers = secret ? { Authorization: `Bearer ${secret}` } : {};
   const isForm = body instanceof FormData;
@@ -51,5 +51,5 @@ export async function ask(signal, path, body, read = (response) => response.json
   if (response?.ok && answer) return answer;
   const busy = !answer || [429, 503].includes(response.status);
   const wait = busy && (Number(response?.headers.get("Retry-After")) || 3);
-  throw Object.assign(new Error(answer?.error ?? "The service does not answer"), { code: response?.status, wait });
+  throw Object.assign(new Error(answer?.error ?? "The service does not respond"), { code: response?.status, wait });
 }

@@ -1,28 +1,28 @@
-// What the page knows: the models, the sentences of the translation, and what was before them.
+// The state of the page: the models, the sentences of the translation, and the history for undo.
 import { model, target } from "./dom.js";
 
 export const state = {
   models: [],
-  limits: {}, // of a request
-  settings: {}, // what else the service does
-  many: 5, // translations of a sentence
-  // The sentences: {gap: what is before it in the translation, text: its translation, without what is
-  // only proposed, sentence: what the service answered, best: its answer that is shown, or was before
-  // a person edited it, edited}.
+  limits: {}, // on a request
+  settings: {}, // other features of the service
+  many: 5, // number of translations of a sentence
+  // The sentences: {gap: text between it and the previous one, text: its translation, without the
+  // proposal, sentence: the service's answer, best: the translation in that answer that is shown, or
+  // was shown before it was edited, edited: true if the user has changed it}.
   segments: [],
-  tail: "", // of the translation, after the last sentence
-  // Grey words that nobody has accepted: {index: of the segment, at: where they begin in its text,
-  // rest: what stands there until then, shown: the text of the segment with them}.
+  tail: "", // text of the translation after the last sentence
+  // Grey words that nobody has accepted: {index: the segment's, at: where they begin in its text,
+  // rest: the text from there on if they are rejected, shown: the segment's text with them}.
   proposal: null,
-  history: [], // of segments and tail
-  pointed: null, // the word under the pointer: {side, index: of the segment, word}
+  history: [], // earlier segments and tails
+  pointed: null, // the word under the pointer: {side, index: the segment's, word}
 };
 
 export const chosen = () => state.models[model.selectedIndex];
 
 export const whole = () => placed().map(({ segment: { gap, text } }) => gap + text).join("") + state.tail;
 
-// The segments as they are shown, with what is proposed, and their places in the translation.
+// The segments as shown, including the proposal, and their positions in the translation.
 export function placed() {
   let end = 0;
   return state.segments.map((segment, index) => {

@@ -1,10 +1,10 @@
-// A sentence that a person accepts, or corrects, and that the service keeps. Grey words are not the
-// person's: while there are some, nothing is sent.
+// Sentences that a person accepts or corrects, and the service keeps. Grey words are not the person's
+// own, so nothing is sent while there are any.
 import { find, say } from "./dom.js";
 import { ask } from "./service.js";
 import { chosen, isProposed, state } from "./state.js";
 
-const sent = new Map(); // translations by their sentences
+const sent = new Map(); // translation by source sentence
 
 const WAITING = "Tab accepts the grey words, Esc removes them";
 

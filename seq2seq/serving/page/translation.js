@@ -35,19 +35,19 @@ export function changeModel() {
   changeSource(0);
 }
 
-// Translate what the source is now, unless it is too long.
+// Translate the source text, unless it is too long.
 export function changeSource(milliseconds) {
   const [length, limit] = [countCharacters(source.value), state.limits.characters];
   find("#clear").hidden = !length;
   drawSource();
-  if (!chosen()) return; // it comes with the models
+  if (!chosen()) return; // not before the models are known; then this is called again
   find("#count").textContent = `${number(length)} / ${number(limit)}`;
   source.ariaInvalid = String(length > limit);
   if (length <= limit) return later("translate", translate, milliseconds);
   stop("translate");
   pane.classList.add("stale");
   say(`The text is too long: at most ${number(limit)} characters are translated at once`, { at: "source", wrong: true });
-  // The message takes room from the text, and so may hide the cursor at its end.
+  // The message takes space from the text, and so could hide the cursor at its end.
   const { parentElement: box, selectionEnd: cursor, value } = source;
   if (cursor === value.length) requestAnimationFrame(() => (box.scrollTop = box.scrollHeight));
 }
@@ -68,7 +68,7 @@ async function translate(signal) {
   }
 }
 
-// A sentence whose source is the same keeps what a person made of it.
+// Show an answer. A sentence whose source has not changed keeps the user's edits.
 function take({ text, sentences, detected }) {
   remember();
   const kept = state.segments.filter((segment) => segment.edited);

@@ -1,4 +1,4 @@
-// Other ways to go on from a word of the translation.
+// Other ways to continue from a word of the translation.
 import { element, find, percent, say, target } from "./dom.js";
 import { atCursor, spansOf } from "./drawing.js";
 import { asked, choose } from "./editing.js";
@@ -7,7 +7,7 @@ import { chosen, placed, state } from "./state.js";
 import { segmented, wordsOf } from "./words.js";
 
 export const ways = find("#ways");
-let anchor = null; // the word that they are for
+let anchor = null; // the word for which they are shown
 
 export const openWays = (enter) => later("ways", (signal) => offer(signal, enter), 0);
 
@@ -42,7 +42,7 @@ function option(translation, index, prefix) {
   return item;
 }
 
-// Below the word, or above it where there is no room.
+// Place the list below the word, or above it if there is no room.
 export function placeWays() {
   if (ways.hidden) return;
   const [box, at] = [ways.parentElement, spansOf(anchor)[0]].map((each) => each.getBoundingClientRect());

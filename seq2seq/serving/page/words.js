@@ -1,10 +1,10 @@
-// Places in texts.
+// Positions in texts.
 const UNSURE = 0.3; // a word with a piece less probable than this is marked
 
-// As the service counts them: code points.
+// The number of code points, as the service counts characters.
 export const countCharacters = (text) => text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0);
 
-// Where each unit of a sentence, whose white space is single spaces, is in the text that it is from.
+// The position of each unit of a sentence in its text. White space in the sentence is single spaces.
 export function placesOf(sentence, text, from) {
   const words = sentence.split(/\s+/).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   const pattern = new RegExp(words.join("\\s+"), "gu");
@@ -17,7 +17,7 @@ export function placesOf(sentence, text, from) {
   });
 }
 
-// The service counts code points, a page units of UTF-16.
+// Convert positions: the service counts code points, JavaScript units of UTF-16.
 export function inUnits(text, words) {
   const places = [0];
   for (const character of text) places.push(places.at(-1) + character.length);
@@ -36,7 +36,7 @@ export function wordsOf(segment, language) {
   return isLinked(segment) ? inUnits(segment.text, segment.best.words) : segmented(segment.text, language);
 }
 
-// The pieces of which the model was not sure; none if they do not spell the text.
+// The pieces of which the model was not sure; none if the pieces do not spell the text.
 export function unsureOf({ text, best }) {
   const pieces = best.tokens.filter(([piece]) => piece !== "</s>");
   const whole = pieces.map(([piece]) => piece).join("");

@@ -31,7 +31,7 @@ def explain_config_error(error: BaseException, folder: str, overrides: list[str]
         options = sorted({p.stem for f in folders for p in (f / group).glob("*.yaml")})
         return f"unknown {group} {name!r}{did_you_mean(name, options)} Known: {', '.join(options)}"
     if "Config group override must be a string" in text:
-        return "a group needs one of its options, not null; logger=none, for example"
+        return "a group cannot be null: choose one of its options, for example logger=none"
     return (
         f"{text.strip()}\nOptions are typed as key=value or group=option; conf/ holds all of them. "
         "A value with spaces or non-ASCII letters needs quotes: 'data.train=\"Häuser/train\"'"
@@ -43,7 +43,7 @@ def explain_unknown_key(key: str, folder: str, overrides: list[str]) -> str:
     `unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`.
     """
     if role := re.match(r"(encoder|decoder|cross)_attn\b", key):
-        return f"{role.group()} is not set: add a plus, +{key}=..., or type attn@{role.group()}=mha"
+        return f"{role.group()} is not set: type a plus, +{key}=..., or attn@{role.group()}=mha"
     config = compose_groups(folder, overrides)
     group, _, word = key.partition(".")
     if group.endswith("attn") and (reason := explain_absence(config[group].get("name"), word)):

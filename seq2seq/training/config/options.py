@@ -26,16 +26,16 @@ class RunOptions:
     )
     resume: str | None = option(
         REQUIRED,
-        "last.ckpt to continue exactly; auto: that of hydra.run.dir, if any; null: a new run",
+        "last.ckpt to continue from; auto: the one in hydra.run.dir, if any; null: a new run",
     )
     dry_run: bool = option(REQUIRED, "true: try the largest batches, print memory and speed, stop")
-    run_name: str = option(REQUIRED, "name of the run, in the name of its folder")
+    run_name: str = option(REQUIRED, "name of the run, used in the name of its folder")
 
     def __post_init__(self) -> None:
         if self.resume not in (None, AUTO) and not Path(str(self.resume)).is_file():
             raise ConfigError(
-                f"resume={self.resume}: there is no such file; give a last.ckpt, or {AUTO} to "
-                "continue from that of hydra.run.dir, if there is one"
+                f"resume={self.resume}: there is no such file; type the path of a last.ckpt, or "
+                f"{AUTO} for the one in hydra.run.dir, if any"
             )
 
 
@@ -44,11 +44,11 @@ class InitOptions:
     """Options of `init`: the weights that a new run starts from."""
 
     checkpoint: str | None = option(
-        None, "checkpoint or run with the first weights; init=PATH says the same; null: new weights"
+        None, "checkpoint or run to take the weights from; short: init=PATH; null: new weights"
     )
     vocabulary: Literal["same", "mapped"] = option(
         "same",
-        "same | mapped: a piece that is new begins as the mean of old ones that spell it",
+        "same | mapped: new pieces start as the mean of the old pieces that spell them",
     )
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class InitOptions:
             raise ConfigError(f"init={self.checkpoint}: there is no such checkpoint or run")
         if self.checkpoint is None and self.vocabulary == "mapped":
             raise ConfigError(
-                "init.vocabulary=mapped needs a model whose pieces are mapped: init=PATH"
+                "init.vocabulary=mapped needs a model to start from: type init=PATH as well"
             )
 
 
@@ -69,32 +69,32 @@ class LossOptions:
     )
     r_drop: float = option(
         0.0,
-        "weight alpha of R-Drop, between two dropout passes; 5 is usual; 0: none",
+        "weight alpha of R-Drop, which compares two dropout passes; 5 is usual; 0: none",
         minimum=0,
     )
     simcut: float = option(
         0.0,
-        "weight alpha of SimCut, against a pass with inputs cut; 3 is usual; 0: none",
+        "weight alpha of SimCut, which compares a pass with inputs cut; 3 is usual; 0: none",
         minimum=0,
     )
     simcut_p: float = option(
-        0.05, "probability that SimCut hides an input, of either side", minimum=0, below=1
+        0.05, "probability that SimCut hides an input, on either side", minimum=0, below=1
     )
 
     def __post_init__(self) -> None:
         if self.r_drop and self.simcut:
             raise ConfigError(
-                f"loss.r_drop={self.r_drop} and loss.simcut={self.simcut} are two losses of two "
-                "passes: keep one of them, and set the other to 0"
+                f"loss.r_drop={self.r_drop} and loss.simcut={self.simcut} cannot be combined: keep "
+                "one of them, and set the other to 0"
             )
         if self.simcut and not self.simcut_p:
             raise ConfigError(
                 f"loss.simcut={self.simcut} compares with a pass in which inputs are cut, but "
-                "loss.simcut_p=0 cuts none: loss.simcut_p=0.05, or loss.simcut=0"
+                "loss.simcut_p=0 cuts none: type loss.simcut_p=0.05, or loss.simcut=0"
             )
         if not self.simcut and self.simcut_p != LossOptions.simcut_p:
             raise ConfigError(
-                f"loss.simcut_p={self.simcut_p} has no effect without loss.simcut: loss.simcut=3"
+                f"loss.simcut_p={self.simcut_p} needs loss.simcut above 0: type loss.simcut=3"
             )
 
 
@@ -104,29 +104,29 @@ class GuidedOptions:
 
     links: str | dict[str, Any] | None = option(
         None,
-        "file of links i-j of data.train, or {NAME: file} for several corpora; null: none",
+        "file of links i-j for data.train, or {NAME: file} for several corpora; null: none",
     )
     valid: str | dict[str, Any] | None = option(
-        None, "likewise for data.valid, for valid/align_loss; null: none"
+        None, "the same for data.valid, to log valid/align_loss; null: none"
     )
     unlinked: Literal["end", "free"] = option(
         "end", "end | free: words without links attend to the source's end, or anywhere"
     )
     layer: int | None = option(
-        None, "decoder layer, from 1; null: the last but one, or of two the last", minimum=1
+        None, "decoder layer, from 1; null: the last but one, or the last of two", minimum=1
     )
     head: int = option(1, "head of that layer, from 1", minimum=1)
-    weight: float = option(0.5, "weight of the alignment loss; that of translation is 1", minimum=0)
+    weight: float = option(0.5, "weight of the alignment loss (translation loss: 1)", minimum=0)
 
     def __post_init__(self) -> None:
         if self.weight == 0:
             raise ConfigError(
-                "guided.weight=0 trains nothing: guided.weight=0.5, or guided.links=null"
+                "guided.weight=0 trains nothing: type guided.weight=0.5, or guided.links=null"
             )
         if self.valid is not None and self.links is None:
             raise ConfigError(
-                f"guided.valid={self.valid} measures a head that is trained on guided.links, which "
-                "are not given: guided.links=FILE"
+                f"guided.valid={self.valid} measures a head that is trained on guided.links, but "
+                "there are none: type guided.links=FILE as well"
             )
 
 
@@ -135,7 +135,7 @@ class ValidationOptions:
     """Options of `validation`: the sentences that are translated to validate the model."""
 
     sentences: int | None = option(
-        500, "sentences translated for BLEU, while the loss is that of all; null: all", minimum=1
+        500, "sentences translated for BLEU (the loss is always that of all); null: all", minimum=1
     )
     samples: int = option(3, "translations shown at each validation", minimum=0)
 
@@ -152,15 +152,15 @@ class CheckpointOptions:
         None, "max | min: whether a larger or a smaller number of a command is better; null: max"
     )
     patience: int | None = option(
-        None, "validations without improvement that end training; null: any number", minimum=1
+        None, "validations without improvement after which training ends; null: no limit", minimum=1
     )
     every: int = option(
-        500, "updates between saves of last.ckpt, where a killed run resumes exactly", minimum=1
+        500, "updates between saves of last.ckpt, from which a run can resume exactly", minimum=1
     )
     keep_best: int = option(
-        0, "best validations whose weights are kept, for `seq2seq average`", minimum=0
+        0, "number of best validations whose weights to keep, for `seq2seq average`", minimum=0
     )
-    keep_last: int = option(0, "last validations whose weights are kept, likewise", minimum=0)
+    keep_last: int = option(0, "number of last validations to keep, likewise", minimum=0)
     ema: float | None = option(
         None,
         "decay of averaged weights, which are validated and saved, such as 0.999; null: none",
@@ -178,8 +178,8 @@ class CheckpointOptions:
             )
         elif self.mode is not None:
             raise ConfigError(
-                f"checkpoint.mode={self.mode} is for a command's number; which {self.monitor} is "
-                "better is known: checkpoint.mode=null"
+                f"checkpoint.mode={self.mode} is only for the number of a command, not for "
+                f"{self.monitor}: type checkpoint.mode=null"
             )
 
     @property
@@ -213,8 +213,8 @@ def check_command(command: str) -> None:
         raise ConfigError(f"checkpoint.monitor={COMMAND}{command}: {error}") from error
     if shutil.which(program) is None:
         raise ConfigError(
-            f"checkpoint.monitor={COMMAND}{command}: there is no program {program!r}. Type "
-            f"one that is installed, or its path, as {COMMAND}python my/score.py"
+            f"checkpoint.monitor={COMMAND}{command}: there is no program {program!r}. Type the "
+            f"name or path of an installed program, for example {COMMAND}python my/score.py"
         )
 
 
@@ -225,7 +225,7 @@ class TrainerOptions:
     """
 
     accelerator: Literal["auto", "cpu", "gpu"] = option("auto", "auto | cpu | gpu")
-    devices: int | str | list[int] = option("auto", "auto, or how many")
+    devices: int | str | list[int] = option("auto", "auto, or the number of devices")
     num_nodes: int = option(1, "machines")
     strategy: Literal["auto", "ddp"] = option("auto", "auto | ddp: gradients summed over devices")
     precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed", "int8-aware"] = option(
@@ -236,7 +236,7 @@ class TrainerOptions:
     max_steps: int = option(10_000, "updates; -1: no limit")
     max_epochs: int = option(-1, "passes over the corpus; -1: no limit")
     max_time: str | None = option(
-        None, "DD:HH:MM:SS of training, resumed parts included; null: no limit"
+        None, "training time DD:HH:MM:SS, including resumed parts; null: no limit"
     )
     accumulate_grad_batches: int = option(
         1, "micro-batches per update; data.max_tokens is their sum", minimum=1

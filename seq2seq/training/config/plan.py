@@ -206,22 +206,22 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
     model, tokenizer = config["model"], config["tokenizer"]
     if tokenizer.get("name") == FROM_CHECKPOINT:
         if config["init"].get("checkpoint") is None and config["resume"] in (None, AUTO):
-            raise ConfigError("tokenizer=checkpoint takes its tokenizers from init=PATH: give one")
+            raise ConfigError("tokenizer=checkpoint takes the tokenizers of init=PATH: type both")
         if more := sorted(tokenizer.keys() - {"name"}):
             raise ConfigError(
-                f"tokenizer.{more[0]} means nothing with tokenizer=checkpoint, already learnt"
+                f"tokenizer.{more[0]} means nothing with tokenizers that are already learnt"
             )
         return
     recipe = build_recipe(tokenizer)
     if tokenizer.get("dropout") and config["guided"].get("links") is not None:
         raise ConfigError(
             f"tokenizer.dropout={tokenizer['dropout']} segments words differently in every "
-            "epoch, but guided.links belong to the pieces without dropout: tokenizer.dropout=0, or "
-            "guided.links=null"
+            "epoch, but guided.links belong to the pieces without dropout: type "
+            "tokenizer.dropout=0, or guided.links=null"
         )
     if model.get("tie") == "all" and not recipe.joint:
         raise ConfigError(
-            "model.tie=all shares one matrix between languages, which needs one vocabulary: "
+            "model.tie=all shares one matrix between languages, which needs one vocabulary: type "
             "tokenizer.joint=true, or model.tie=target"
         )
 
@@ -307,7 +307,7 @@ def check_r_drop(r_drop: float, model: Mapping[str, Any]) -> None:
     if r_drop and not any((*of_model, *of_weights)):
         raise ConfigError(
             f"loss.r_drop={r_drop} compares two dropout passes, but this model has no "
-            "dropout: model.dropout=0.3, for example, or loss.r_drop=0"
+            "dropout: type model.dropout=0.3, for example, or loss.r_drop=0"
         )
 
 
@@ -318,8 +318,8 @@ def check_precision(precision: str, ema: float | None) -> None:
     """
     if precision == INT8_AWARE and ema is not None:
         raise ConfigError(
-            f"trainer.precision={precision} validates rounded weights, checkpoint.ema={ema} their "
-            "average: checkpoint.ema=null, or trainer.precision=auto"
+            f"trainer.precision={precision} validates rounded weights, but checkpoint.ema={ema} "
+            "validates their average: type checkpoint.ema=null, or trainer.precision=auto"
         )
 
 
@@ -334,8 +334,8 @@ def check_readers(roles: Mapping[Role, Assignment], groups: str) -> None:
         readers = ", ".join(sorted(name for name, m in ATTENTION.items() if m.reads_groups))
         raise ConfigError(
             f"data.groups={groups} changes nothing here: no attention to the source reads groups. "
-            f"Those that do: {readers} ({training_command()} attn={readers.split(', ')[0]} "
-            f"data.groups={groups}), or data.groups=none"
+            f"Type data.groups=none, or choose one of {readers} ({training_command()} "
+            f"attn={readers.split(', ')[0]} data.groups={groups})"
         )
 
 

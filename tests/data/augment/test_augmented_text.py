@@ -1,4 +1,4 @@
-"""Augmented text: what changes, how often, and where links go, against a naive reading."""
+"""Augmented text: what changes, how often, and where links go, compared with naive code."""
 
 import random
 import re
@@ -41,8 +41,8 @@ def change(pair: SentencePair, kinds: int, row: int = 0) -> SentencePair:
 
 
 def numbered_pair(generator: random.Random) -> SentencePair:
-    """Words with a number of six digits in each, linked at random; sides end in a mark, joined or
-    apart, or in none.
+    """Words that each contain a number of six digits, linked at random. A side may end in
+    punctuation, with or without a space before it.
     """
     texts = []
     for _ in range(2):
@@ -57,13 +57,13 @@ def numbered_pair(generator: random.Random) -> SentencePair:
 
 
 def labels(text: str) -> list[str]:
-    """Of each word its number, `mark` for final punctuation, or `noise`."""
+    """For each word its number, `mark` for final punctuation, or `noise`."""
     found = [(word.text, re.search(r"\d{6}", word.text)) for word in words(text)]
     mark = re.compile(r"[.?!…]+")
     return [n[0] if n else "mark" if mark.fullmatch(word) else "noise" for word, n in found]
 
 
-def test_capitals_of_both_sides() -> None:
+def test_capitals_change_both_sides() -> None:
     pair = pair_of("ein Hund läuft. Straße", "a dog (it isn't ill) runs", "0-0")
     upper, title = change(pair, UPPER), change(pair, TITLE)
     assert upper[:2] == ("EIN HUND LÄUFT. STRASSE", "A DOG (IT ISN'T ILL) RUNS")
@@ -88,7 +88,7 @@ def test_final_punctuation_is_dropped_where_both_sides_have_it(before: Any, afte
 
 
 def test_links_stay_with_their_words() -> None:
-    """Links between numbers that stand in the words: no place is computed here."""
+    """Links are compared by the numbers in their words, without computing positions."""
     generator = random.Random(1)
     for row in range(3000):
         pair = numbered_pair(generator)
@@ -123,7 +123,7 @@ def test_noise_is_one_word_that_both_sides_get() -> None:
 
 
 def distance_of_one_typo(before: str, after: str) -> bool:
-    """Is one word the other with neighbours swapped, a letter less, doubled, or repeated?"""
+    """True if `after` has two letters swapped, one dropped, doubled, or replaced by a neighbour."""
     swaps = {
         before[:i] + before[i + 1] + before[i] + before[i + 2 :] for i in range(len(before) - 1)
     }
@@ -157,7 +157,7 @@ def test_typos_change_letters_of_words_and_nothing_else() -> None:
     assert change(pair, TYPOS).target == pair.target
 
 
-def test_kinds_are_as_frequent_as_asked_and_independent_but_for_capitals() -> None:
+def test_kinds_of_augmentation_have_their_rates_and_are_independent() -> None:
     rows = 200_000
     kinds = draw_kinds(EVERY, 1, 3, 0, rows)
     wanted = dict(zip(KINDS, vars(EVERY).values(), strict=True))
@@ -170,7 +170,7 @@ def test_kinds_are_as_frequent_as_asked_and_independent_but_for_capitals() -> No
     assert (draw_kinds(AugmentOptions(upper=1, typos=1), 1, 3, 0, 1000) == UPPER | TYPOS).all()
 
 
-def test_kinds_of_a_row_depend_on_seed_epoch_and_row_alone() -> None:
+def test_kinds_of_a_row_depend_on_seed_epoch_and_row_only() -> None:
     whole = draw_kinds(EVERY, 1, 3, 0, 5000)
     for start, stop in ((0, 1), (17, 18), (1000, 4999)):
         assert np.array_equal(draw_kinds(EVERY, 1, 3, start, stop), whole[start:stop])
@@ -199,9 +199,12 @@ def test_any_text_can_be_changed_in_every_way() -> None:
         ({"typo": 0.1}, r"unknown option data.augment.typo; did you mean 'typos'\?"),
         ({"upper": "7%"}, r"data.augment.upper='7%' should be a number"),
         ({"upper": True}, r"data.augment.upper=True should be a number"),
-        ({"upper": 0.6, "title": 0.5}, r"together more than all: data.augment.upper=0.07"),
+        (
+            {"upper": 0.6, "title": 0.5},
+            r"together they should be at most 1: data.augment.upper=0.07",
+        ),
     ],
 )
-def test_what_is_no_probability_is_refused(rates: dict[str, Any], message: str) -> None:
+def test_a_rate_that_is_not_a_probability_is_refused(rates: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         check_augment(rates, "data.augment")

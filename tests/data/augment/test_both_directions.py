@@ -1,4 +1,4 @@
-"""Each pair in both directions: what is trained on, what is validated, what is refused."""
+"""Each pair in both directions: training data, validation data, and refusals."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ def prepared(tmp_path: Path, tokenizer: Any = BPE, **changes: Any) -> Prepared:
 
 
 def texts(data: Prepared, part: str) -> list[tuple[str, str, str]]:
-    """Of each row the tag, the source and the target."""
+    """The tag, the source and the target of each row."""
     of_part, (source, target) = getattr(data, part), data.tokenizers
     tags = {source.tag_id(name): name for name in ("de", "en")}
     rows = [(of_part.source(i).tolist(), of_part.target(i).tolist()) for i in range(len(of_part))]
@@ -46,7 +46,7 @@ def test_each_pair_is_trained_on_both_ways_with_the_tag_of_its_target(
     forward = [("en", de, en) for de, en in zip(GERMAN, ENGLISH, strict=True)]
     backward = [("de", en, de) for de, en in zip(GERMAN, ENGLISH, strict=True)]
     assert texts(data, "train") == forward + backward
-    # The score that chooses is of the direction that the run is for.
+    # Validation is in the direction that the run is for.
     assert texts(data, "valid") == [("en", "der hund lacht", "the dog laughs")]
     one_way = prepared(tmp_path, both_directions=False)
     assert data.tokenizers.source.size == one_way.tokenizers.source.size + 2  # the tags alone
@@ -66,7 +66,7 @@ def test_files_lists_tables_and_weights_are_reversed(parallel: Write, tmp_path: 
     assert [share.weight for share in data.train.shares] == [1, 2.5, 1, 2.5]
 
 
-def test_two_vocabularies_and_tags_of_ones_own_are_refused(parallel: Write, tmp_path: Path) -> None:
+def test_two_vocabularies_and_other_tags_are_refused(parallel: Write, tmp_path: Path) -> None:
     parallel("train")
     parallel("valid")
     with pytest.raises(ConfigError, match=r"tokenizer.joint=true, or data.both_directions=false"):
@@ -80,9 +80,8 @@ def test_two_vocabularies_and_tags_of_ones_own_are_refused(parallel: Write, tmp_
 
 
 def test_a_run_in_both_directions_translates_either_way_and_is_not_resumed_in_one(
-    tmp_path_factory: pytest.TempPathFactory,
+    base: Path,
 ) -> None:
-    base = tmp_path_factory.getbasetemp()
     both = "data.both_directions=true"
     run = train_tiny(base, both, "trainer.max_steps=2", "schedule.steps=2")
     default, there, back = (Translator.load(run, "cpu", tag) for tag in (None, "en", "de"))

@@ -1,11 +1,11 @@
 """Batches of pairs that are segmented differently in every epoch."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-import torch
 from helpers.tiny_runs import corpus as demo_corpus
 
-from seq2seq.base.symbols import PAD
 from seq2seq.data.augment.subword_regularization import SubwordRegularization
 from seq2seq.data.batches.batch import Batch
 from seq2seq.data.batches.batch_loader import BatchLoader
@@ -17,8 +17,8 @@ LONGEST, TOKENS = 40, 300
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    folder = demo_corpus(tmp_path_factory.getbasetemp())
+def prepared(base: Path) -> Prepared:
+    folder = demo_corpus(base)
     train = {"all": {"path": str(folder / "train"), "tag": "de"}}
     options = DataOptions(
         name="demo",
@@ -38,16 +38,9 @@ def regularization_of(prepared: Prepared, p: float = 0.1, seed: int = 1) -> Subw
     return SubwordRegularization(prepared.train, tokenizers, p=p, seed=seed, max_length=LONGEST)
 
 
-def loader_of(prepared: Prepared, rank: int = 0, world: int = 1, steps: int = 1) -> BatchLoader:
-    return BatchLoader(
-        prepared.train,
-        max_tokens=TOKENS,
-        seed=1,
-        rank=rank,
-        world=world,
-        steps=steps,
-        variants=regularization_of(prepared),
-    )
+def loader_of(prepared: Prepared) -> BatchLoader:
+    variants = regularization_of(prepared)
+    return BatchLoader(prepared.train, max_tokens=TOKENS, seed=1, variants=variants)
 
 
 def texts(prepared: Prepared, batches: list[Batch], side: str) -> dict[int, str]:
@@ -82,13 +75,6 @@ def test_the_tag_of_a_corpus_is_never_cut(prepared: Prepared) -> None:
         assert (batch.source[:, 0] == tag).all()
 
 
-def test_no_batch_and_no_sentence_exceeds_its_bound(prepared: Prepared) -> None:
-    for batch in loader_of(prepared):
-        for width in (batch.source.shape[1], batch.target.shape[1] - 1):
-            assert width <= LONGEST
-            assert width * len(batch.indices) <= TOKENS
-
-
 def test_nearly_all_sentences_fit_into_their_room(prepared: Prepared) -> None:
     subwords = regularization_of(prepared)
     rows = [(side, row) for side in (0, 1) for row in range(len(prepared.train))]
@@ -103,35 +89,6 @@ def test_a_sentence_without_room_keeps_its_plain_pieces(prepared: Prepared) -> N
     long = int(np.argmax(prepared.train.target_lengths))
     drawn = subwords.draw(1, long, epoch=0)
     assert list(drawn) == prepared.train.target(long).tolist()
-
-
-@pytest.mark.parametrize(("world", "steps"), [(2, 1), (1, 3), (3, 2)])
-def test_ranks_and_accumulation_steps_share_the_batches_of_one_process(
-    prepared: Prepared, world: int, steps: int
-) -> None:
-    ranks = [loader_of(prepared, rank, world, steps) for rank in range(world)]
-    parts = [list(loader) for loader in ranks]
-    for index, batch in enumerate(loader_of(prepared)):
-        pieces = [p for part in parts for p in part[index * steps : (index + 1) * steps]]
-        assert {piece.total for piece in pieces} == {batch.total}
-        assert batch.total == sum(int((piece.target[:, 1:] != PAD).sum()) for piece in pieces)
-        rows = {row: ids for p in pieces for row, ids in zip(p.indices, p.target, strict=False)}
-        for row, ids in zip(batch.indices, batch.target, strict=True):
-            assert torch.equal(ids[ids != PAD], rows[row][rows[row] != PAD])
-
-
-def test_an_epoch_goes_on_in_the_middle_with_the_same_pieces(prepared: Prepared) -> None:
-    loader = loader_of(prepared, steps=2)
-    list(loader)
-    second = iter(loader)
-    for _ in range(5):  # in the middle of a global batch
-        next(second)
-    state = loader.state_dict()
-    resumed = loader_of(prepared, steps=2)
-    resumed.load_state_dict(state)
-    for one, other in zip(second, resumed, strict=True):
-        assert one.indices.tolist() == other.indices.tolist() and one.total == other.total
-        assert torch.equal(one.source, other.source) and torch.equal(one.target, other.target)
 
 
 def test_another_seed_segments_differently(prepared: Prepared) -> None:

@@ -88,7 +88,7 @@ def test_an_epoch_is_a_function_of_seed_and_index() -> None:
     assert contents[0] != contents[2]
 
 
-def test_batches_come_in_no_order_of_length() -> None:
+def test_batches_are_not_ordered_by_length() -> None:
     batches = batches_of([(1 + i % 25, 1 + i % 25) for i in range(500)])
     longest = [max(row % 25 for row in batch) for batch in batches]
     assert longest not in (sorted(longest), sorted(longest, reverse=True))
@@ -199,14 +199,14 @@ def test_a_state_taken_between_epochs_starts_at_the_next(corpus: Corpus, epoch: 
     assert resumed.state_dict() == before.state_dict() == {"epoch": epoch, "position": len(before)}
 
 
-def test_a_reader_that_stops_at_the_length_still_sees_the_epochs_pass(corpus: Corpus) -> None:
+def test_reading_exactly_the_length_finishes_an_epoch(corpus: Corpus) -> None:
     loader = BatchLoader(corpus, max_tokens=100, seed=9)
     for epoch in range(3):
         list(islice(loader, len(loader)))
         assert loader.state_dict() == {"epoch": epoch, "position": len(loader)}
 
 
-def test_the_state_is_the_same_on_every_rank(corpus: Corpus) -> None:
+def test_the_state_counts_the_batches_that_were_yielded_on_every_rank(corpus: Corpus) -> None:
     states = []
     for rank in range(3):
         loader = BatchLoader(corpus, max_tokens=100, seed=9, rank=rank, world=3)
@@ -265,7 +265,7 @@ def test_batches_are_made_ahead_and_their_thread_ends_with_them() -> None:
 
 
 def test_the_thread_has_ended_when_the_process_does() -> None:
-    """Else Python aborts, if the thread is busy."""
+    """Otherwise Python aborts if the thread is busy."""
     script = """if True:
         import atexit, itertools, sys, threading
         from seq2seq.data.batches.batch_loader import prefetch
@@ -277,14 +277,6 @@ def test_the_thread_has_ended_when_the_process_does() -> None:
     """
     ended = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=300)
     assert (ended.returncode, ended.stdout) == (3, b"1\n")
-
-
-def test_a_state_counts_what_was_yielded_not_what_was_made_ahead(corpus: Corpus) -> None:
-    loader = BatchLoader(corpus, max_tokens=100, seed=1)
-    batches = iter(loader)
-    for position in range(1, 4):
-        next(batches)
-        assert loader.state_dict() == {"epoch": 0, "position": position}
 
 
 @given(

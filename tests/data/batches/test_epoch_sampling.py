@@ -38,7 +38,7 @@ def drawn_rows(longer: np.ndarray, shares: Sequence[Share], seed: int) -> np.nda
 
 
 @given(case=weighted(), seed=st.integers(0, 99))
-def test_rows_are_visited_as_often_as_their_weight_says(
+def test_rows_are_visited_as_often_as_their_weight(
     case: tuple[np.ndarray, list[Share]], seed: int
 ) -> None:
     longer, shares = case
@@ -51,7 +51,7 @@ def test_rows_are_visited_as_often_as_their_weight_says(
 
 
 @given(case=weighted(), seed=st.integers(0, 99))
-def test_no_epoch_is_longer_than_the_longest(
+def test_the_lengths_of_an_epoch_never_exceed_their_bounds(
     case: tuple[np.ndarray, list[Share]], seed: int
 ) -> None:
     longer, shares = case
@@ -110,7 +110,7 @@ def test_an_epoch_of_many_rows_is_ordered_in_little_memory() -> None:
 
 @pytest.mark.parametrize("weights", [(), (1.0, 1.0), (2.5, 0.4)])
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_an_epoch_is_the_plain_sort_cut_and_shuffled(
+def test_an_epoch_is_sorted_cut_into_batches_and_shuffled(
     weights: tuple[float, ...], shuffle: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = generator(6).integers(1, 30, (2, 500)).astype(np.int32)
@@ -149,7 +149,7 @@ def test_an_epoch_is_the_plain_sort_cut_and_shuffled(
 def drawn(
     start: int, stop: int, count: int, longer: np.ndarray, random: np.random.Generator
 ) -> list[int]:
-    """Some of the rows, at equal distances in order of length from a random start."""
+    """A sample of the rows: in order of length, at equal distances from a random start."""
     ordered = sorted(random.permutation(np.arange(start, stop)), key=lambda row: longer[row])
     begin = random.random()
     return [int(ordered[int((i + begin) * (len(ordered) / count))]) for i in range(count)]

@@ -1,4 +1,4 @@
-"""Stages: from which update on which corpora are trained on, and what is refused."""
+"""Stages: the corpora that each stage trains on, the update where it begins, and refusals."""
 
 from collections import Counter
 from itertools import chain, islice
@@ -31,11 +31,6 @@ def epochs(batches: BatchLoader, count: int) -> list[Batch]:
     return list(chain.from_iterable(list(batches) for _ in range(count)))
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
-
-
 THREE = (
     "[{until: 7, weights: {web: 1}}, {until: 50, weights: {web: 1, clean: 2}}, "
     "{weights: {clean: 1}}]"
@@ -55,7 +50,7 @@ def test_a_stage_begins_exactly_at_its_update(base: Path, steps: int) -> None:
     assert any(row < FIRST for row in middle) and any(row >= FIRST for row in middle)
 
 
-def test_a_stage_passes_over_its_corpora_as_often_as_its_weights_say(base: Path) -> None:
+def test_a_stage_visits_its_corpora_as_often_as_their_weights(base: Path) -> None:
     staged = loader(base, "[{until: 7, weights: {web: 1}}, {weights: {web: 1, clean: 2}}]")
     batches = epochs(staged, 6)
     seen: Counter[int] = Counter()
@@ -68,7 +63,7 @@ def test_a_stage_passes_over_its_corpora_as_often_as_its_weights_say(base: Path)
         pytest.fail("no pass was whole")
 
 
-def test_one_stage_is_a_training_with_its_weights(base: Path) -> None:
+def test_a_single_stage_equals_training_with_its_weights(base: Path) -> None:
     folder = corpus(base)
     train = (
         f"{{web: {{path: {folder / 'train'}}}, clean: {{path: {folder / 'valid'}, weight: 2.5}}}}"
@@ -84,7 +79,7 @@ def test_one_stage_is_a_training_with_its_weights(base: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("tokenizer.dropout=0.1", "data.augment.upper=0.2")])
-def test_a_loader_goes_on_wherever_it_was_killed(base: Path, more: tuple[str, ...]) -> None:
+def test_a_loader_continues_wherever_it_was_killed(base: Path, more: tuple[str, ...]) -> None:
     plan = plan_of(base, *overrides(base, THREE, *more))
     data = plan, prepared_for(plan)
     whole = train_loader(*data)
@@ -161,8 +156,8 @@ def test_faulty_stages_are_refused(base: Path, stages: str, message: str) -> Non
         plan_of(base, *overrides(base, stages))
 
 
-def test_stages_are_of_several_corpora_and_give_all_weights(base: Path) -> None:
-    with pytest.raises(ConfigError, match=r"data.train has one: name them"):
+def test_stages_need_several_corpora_and_set_all_weights(base: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data.train has only one: give"):
         plan_of(base, *tiny_overrides(base), "data.stages=[{weights: {web: 1}}]")
     weighted = "data.train={web: {path: x, weight: 2}}", "data.stages=[{weights: {web: 1}}]"
     with pytest.raises(ConfigError, match=r"data.train.web.weight=2 has no effect with data.stag"):

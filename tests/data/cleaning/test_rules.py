@@ -1,4 +1,4 @@
-"""The rules of clean pairs, one by one and in their order."""
+"""The rules for clean pairs, one by one and in their order."""
 
 import random
 import unicodedata
@@ -61,13 +61,11 @@ def broken(source: str, target: str, languages: tuple[str, str] = ("de", "en")) 
         ("placeholders", "Siehe https://a.de/x.", "Look at https://a.de/y."),
     ],
 )
-def test_a_pair_breaks_the_rule_that_is_made_for_it(
-    rule: str | None, source: str, target: str
-) -> None:
+def test_a_pair_breaks_the_expected_rule(rule: str | None, source: str, target: str) -> None:
     assert broken(source, target) == broken(target, source, ("en", "de")) == rule
 
 
-def test_a_rule_that_is_off_breaks_for_nothing() -> None:
+def test_a_rule_that_is_off_is_never_broken() -> None:
     for name in LIMITS:
         others = {other: limit for other, limit in LIMITS.items() if other == name}
         assert first_broken(TextPair(GOOD, ("de", "en")), others) is None
@@ -116,7 +114,7 @@ def test_numbers_are_found_in_any_order_and_writing(
     assert len(find_numbers(plain)) == len(numbers)
 
 
-def test_a_number_longer_than_python_reads_is_compared_too() -> None:
+def test_numbers_that_python_refuses_to_parse_are_compared() -> None:
     assert find_numbers("9" * 10_000) == [Decimal("9" * 10_000)]
     assert have_other_numbers(TextPair(("9" * 60 + "8", "9" * 61), ("de", "en")))
 
@@ -219,16 +217,14 @@ def test_good_pairs_stay_in_each_script_of_a_language(text: str, language: str) 
     assert share_of_scripts("Ես ուզում եմ տեսնել գրքերը։", scripts_of(language)) == 0
 
 
-def test_long_sentences_without_spaces_are_no_longer_than_others() -> None:
+def test_sentences_without_spaces_are_measured_like_others() -> None:
     thai, english = "ผมอยากเห็นหนังสือเหล่านั้น" * 20, "I want to see the books. " * 20
     assert broken(thai, english, ("th", "en")) is None
     assert broken(thai * 2, english, ("th", "en")) == "max_words"
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=6), st.lists(st.sampled_from("abcd"), max_size=6))
-def test_the_copied_share_is_that_of_the_words_taken_one_by_one(
-    source: list[str], target: list[str]
-) -> None:
+def test_the_copied_share_is_counted_word_by_word(source: list[str], target: list[str]) -> None:
     left, common = list(target), 0
     for word in source:
         if word in left:

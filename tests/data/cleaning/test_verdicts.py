@@ -1,4 +1,4 @@
-"""Verdicts on the pairs of a corpus, against plain loops over sets."""
+"""Verdicts on the pairs of a corpus, compared with plain loops."""
 
 import math
 from collections import Counter
@@ -30,7 +30,7 @@ SCORES = st.floats(-9, 0, width=16)
 def expected_outcomes(
     pairs: list[tuple[str, str]], duplicates: str, scores: list[float], best: float
 ) -> list[str]:
-    """One pair after the other: a loop for the rules, one for duplicates, one for the worst."""
+    """Verdicts by plain loops: one for the rules, one for duplicates, one for the worst pairs."""
     out = [first_broken(TextPair(pair, LANGUAGES), LIMITS) or "kept" for pair in pairs]
     keys = [pair if duplicates == "pair" else pair[1] for pair in pairs]
     if duplicates != "off":
@@ -61,18 +61,18 @@ def test_each_pair_is_kept_or_left_out_for_one_reason(
 
 
 @given(PAIRS)
-def test_a_corpus_that_is_clean_stays_as_it_is(pairs: list[tuple[str, str]]) -> None:
+def test_a_clean_corpus_is_not_changed(pairs: list[tuple[str, str]]) -> None:
     verdicts = judge(pairs, LANGUAGES, LIMITS)
     kept = [pair for pair, verdict in zip(pairs, verdicts, strict=True) if not verdict]
     assert not judge(kept, LANGUAGES, LIMITS).any()
 
 
-def test_another_number_of_scores_is_refused() -> None:
+def test_a_different_number_of_scores_is_refused() -> None:
     with pytest.raises(DataError, match="2 lines, but 1 pairs"):
         judge([("ein Hund", "a dog")], LANGUAGES, LIMITS, scores=np.zeros(2))
 
 
-def test_examples_are_few_and_from_all_over_the_corpus() -> None:
+def test_a_few_examples_are_taken_from_the_whole_corpus() -> None:
     verdicts = np.array([0] * 1000 + [1] * 3, np.uint8)
     rows = sorted(example_rows(verdicts))
     assert len(rows) == 8 + 3 and rows[0] == 0 and rows[7] == 999 and rows[8:] == [1000, 1001, 1002]

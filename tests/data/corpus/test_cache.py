@@ -25,8 +25,8 @@ def test_a_folder_is_written_once(tmp_path: Path) -> None:
     assert (folder / "done").stat() == times
 
 
-def test_what_changed_since_it_was_written_is_written_again(tmp_path: Path) -> None:
-    """Of equal size, and with the times of the file that it takes the place of."""
+def test_a_changed_file_is_written_again(tmp_path: Path) -> None:
+    """Even if it has the size and the times of the original file."""
     done = compute_once(tmp_path, "a", write) / "done"
     times = done.stat()
     done.write_text("by another!")
@@ -35,7 +35,7 @@ def test_what_changed_since_it_was_written_is_written_again(tmp_path: Path) -> N
     assert (compute_once(tmp_path, "a", write) / "done").read_text() == "by this run"
 
 
-def test_the_disk_has_all_before_it_looks_finished(
+def test_a_folder_counts_as_finished_only_once_it_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(handle: int) -> None:
@@ -49,7 +49,7 @@ def test_the_disk_has_all_before_it_looks_finished(
     assert is_sealed(compute_once(tmp_path, "a", write), FileMemo(tmp_path))
 
 
-def test_the_remains_of_a_killed_run_are_cleared_away(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     stage = tmp_path / ".a.node7.0123456789abcdef.unfinished"
     for folder in (tmp_path / "a", stage):
         folder.mkdir()
@@ -67,7 +67,7 @@ def test_a_cache_that_cannot_be_written_says_how_to_choose_another(tmp_path: Pat
         compute_once(tmp_path / "file", "a", write)
 
 
-def test_of_several_processes_one_writes(tmp_path: Path) -> None:
+def test_only_one_of_several_processes_writes(tmp_path: Path) -> None:
     program = """if True:
         import os, sys, time
         from pathlib import Path
@@ -124,7 +124,7 @@ def test_two_containers_write_one_cache(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))
 
 
-def test_who_is_faster_may_take_away_what_both_work_with(tmp_path: Path) -> None:
+def test_a_faster_process_may_take_the_folder_away(tmp_path: Path) -> None:
     def slower(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:  # the lock of this machine holds here alone
             patch.setattr("filelock.FileLock", lambda path: nullcontext())

@@ -49,7 +49,7 @@ def lines_of(source: Path, target: Path) -> list[Component]:
 
 @pytest.fixture
 def encode(parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path) -> Encode:
-    """Encodes files, those of the small corpus unless others are given."""
+    """A function that encodes files, by default those of the small corpus."""
 
     def encoded(
         files: tuple[Path, Path] | list[Component] | None = None,
@@ -63,7 +63,7 @@ def encode(parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path) -> Encode
     return encoded
 
 
-def test_text_and_ids_are_of_the_same_rows(
+def test_text_and_ids_belong_to_the_same_rows(
     parallel: Parallel, tokenizers: Tokenizers, encode: Encode
 ) -> None:
     tagged = Tokenizers(tokenizers.source.with_tags(["t"]), tokenizers.target)
@@ -81,7 +81,7 @@ def test_text_and_ids_are_of_the_same_rows(
 
 
 def stats_of(corpus: Corpus) -> EncodingStats:
-    """Without the pieces."""
+    """The statistics of a corpus without those of its pieces."""
     [stats] = corpus.all_stats
     return replace(stats, source=PieceStats(), target=PieceStats())
 
@@ -180,7 +180,7 @@ def test_a_corpus_without_usable_pairs_is_refused(
         encode(paths, 4)
 
 
-def test_what_is_encoded_already_is_not_encoded_again(
+def test_a_corpus_is_encoded_only_once(
     parallel: Parallel, encode: Encode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths, cache = parallel("odd", ["a", "", "c"], ["x", "y", "z"]), tmp_path / "c"
@@ -195,7 +195,7 @@ def test_what_is_encoded_already_is_not_encoded_again(
 
 
 @pytest.mark.parametrize("change", ["source", "target", "swap", "tokenizer", "max_length"])
-def test_whatever_the_result_depends_on_is_noticed(
+def test_every_change_that_matters_is_noticed(
     change: str, parallel: Parallel, tokenizers: Tokenizers, encode: Encode
 ) -> None:
     paths, both, longest = parallel(), tokenizers, 50
@@ -248,7 +248,7 @@ def test_a_damaged_cache_is_written_again(
     assert file.read_bytes() == content
 
 
-def test_a_run_that_is_interrupted_leaves_nothing_that_looks_whole(
+def test_an_interrupted_run_leaves_nothing_that_looks_complete(
     encode: Encode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -263,7 +263,7 @@ SAVE = blocks.save_block
 
 
 class CountedBlocks:
-    """`save_block` in this process; ends the program after some blocks."""
+    """Call `save_block`, but raise KeyboardInterrupt after some blocks."""
 
     def __init__(self, allowed: int):
         self.allowed, self.written = allowed, [0]
@@ -295,7 +295,7 @@ class SameProcess:
         return future
 
 
-def test_an_interrupted_encoding_goes_on_where_it_was(
+def test_an_interrupted_encoding_continues_where_it_stopped(
     parallel: Parallel,
     tokenizers: Tokenizers,
     encode: Encode,
@@ -336,7 +336,7 @@ def test_an_interrupted_encoding_goes_on_where_it_was(
     assert not list((tmp_path / "c").rglob("*.npz"))
 
 
-def test_processes_encode_as_one_does_and_a_killed_one_loses_nothing(
+def test_several_processes_encode_like_one_and_a_killed_one_loses_nothing(
     parallel: Parallel, encode: Encode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = parallel("more", GERMAN * 5, ENGLISH * 5)
@@ -351,10 +351,10 @@ def test_processes_encode_as_one_does_and_a_killed_one_loses_nothing(
 
 
 @pytest.mark.parametrize("bytes_of_a_block", [1, 40, 2**24])
-def test_the_text_that_waits_is_bounded_in_bytes_and_changes_nothing(
+def test_the_waiting_text_is_bounded_in_bytes(
     parallel: Parallel, encode: Encode, monkeypatch: pytest.MonkeyPatch, bytes_of_a_block: int
 ) -> None:
-    """At most 2 blocks a core wait, and one is read and one written."""
+    """At most 2 blocks per core wait, while one is read and one written."""
     components = lines_of(*parallel("long", ["ä" * 50, *GERMAN] * 4, ["é" * 9, *ENGLISH] * 4))
     longest = max(blocks.count_bytes(pair) for pair in components[0].text.pairs())
     whole = encode(components, 25, cache="whole")
@@ -388,7 +388,7 @@ def test_the_text_that_waits_is_bounded_in_bytes_and_changes_nothing(
     assert most <= 6 * 5 * longest
 
 
-def test_a_process_that_encodes_does_not_wait_for_torch() -> None:
+def test_encoding_does_not_import_torch() -> None:
     script = "import sys, seq2seq.data.corpus.blocks; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", script]) == b"False\n"
 
@@ -407,9 +407,7 @@ def test_ids_take_as_few_bytes_as_the_vocabulary_allows(
     assert [pair[0] for pair in rows(corpus)] == small.encode_batch(GERMAN)
 
 
-def test_what_the_system_is_told_of_pages_changes_nothing(
-    parallel: Parallel, encode: Encode
-) -> None:
+def test_advice_on_memory_pages_changes_no_data(parallel: Parallel, encode: Encode) -> None:
     corpus = encode(parallel("more", GERMAN * 100, ENGLISH * 100))
     before = rows(corpus)
     lengths = corpus.source_lengths, corpus.target_lengths
@@ -422,7 +420,7 @@ def test_what_the_system_is_told_of_pages_changes_nothing(
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").is_file(), reason="needs Linux")
-def test_what_was_read_of_a_corpus_leaves_no_page_in_memory(
+def test_reading_a_corpus_leaves_no_page_in_memory(
     parallel: Parallel, encode: Encode, tmp_path: Path
 ) -> None:
     def resident() -> int:

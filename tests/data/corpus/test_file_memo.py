@@ -65,7 +65,7 @@ def test_a_changed_file_is_read_again(
     assert memo.recall(file, "text", Path.read_text) == file.read_text()
 
 
-def test_a_file_that_changes_now_or_changed_a_moment_ago_is_not_remembered(
+def test_a_file_that_changed_just_now_is_not_remembered(
     file: Path, memo: FileMemo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memo.recall(file, "lines", lambda path: path.write_text("longer than before\n"))
@@ -76,7 +76,7 @@ def test_a_file_that_changes_now_or_changed_a_moment_ago_is_not_remembered(
 
 
 @pytest.mark.parametrize("damage", [b"", b"[]", b"{", b"\xff", b'{"state": 1}'])
-def test_a_damaged_note_costs_nothing_but_time(damage: bytes, file: Path, tmp_path: Path) -> None:
+def test_a_damaged_note_only_costs_time(damage: bytes, file: Path, tmp_path: Path) -> None:
     memo = FileMemo(tmp_path / "c")
     memo.recall(file, "lines", count_lines)
     [note] = (tmp_path / "c" / "stamps").iterdir()
@@ -85,7 +85,7 @@ def test_a_damaged_note_costs_nothing_but_time(damage: bytes, file: Path, tmp_pa
     assert json.loads(note.read_text())["known"] == {"lines": 2}
 
 
-def test_notes_that_cannot_be_written_cost_nothing_but_time(file: Path, tmp_path: Path) -> None:
+def test_notes_that_cannot_be_written_only_cost_time(file: Path, tmp_path: Path) -> None:
     (tmp_path / "c").write_text("a file where the folder should be")
     assert FileMemo(tmp_path / "c").recall(file, "lines", count_lines) == 2
 

@@ -1,4 +1,4 @@
-"""Which tokens are in one word, and in one sentence, by real tokenizers."""
+"""The tokens that belong to one word or one sentence, with real tokenizers."""
 
 from typing import Any
 
@@ -52,14 +52,14 @@ def joined(groups: list[list[str]]) -> list[str]:
     return ["".join(pieces).strip() for pieces in groups]
 
 
-def test_pieces_of_a_word_are_one_group_and_the_end_is_another(tokenizer: Tokenizer) -> None:
+def test_the_pieces_of_a_word_form_a_group_and_the_end_another(tokenizer: Tokenizer) -> None:
     assert joined(grouped(tokenizer, "unhappiness is here.")) == [
         *("unhappiness", "is", "here."),
         "</s>",
     ]
 
 
-def test_words_are_those_of_alignments(tokenizer: Tokenizer) -> None:
+def test_words_are_the_same_as_in_alignments(tokenizer: Tokenizer) -> None:
     for text in LINES:
         # Alone, a part of a letter of several bytes is not that letter.
         spaced = " ".join(word for word in text.split() if word.isascii())
@@ -111,13 +111,13 @@ def test_tags_and_unknown_symbols_are_separate_words() -> None:
     assert joined(grouped(letters, "Na")) == ["", "Na", "</s>"]
 
 
-def test_a_text_of_pieces_is_the_text(tokenizer: Tokenizer) -> None:
+def test_the_texts_of_pieces_add_up_to_the_text(tokenizer: Tokenizer) -> None:
     texts = tokenizer.texts()
     assert len(texts) == tokenizer.size and not any(texts[:4])
     text = "unhappiness is here."
     assert "".join(texts[i] for i in tokenizer.encode_batch([text])[0]).strip() == text
 
 
-def test_a_separator_that_no_piece_holds_is_refused(tokenizer: Tokenizer) -> None:
+def test_a_separator_that_is_in_no_piece_is_refused(tokenizer: Tokenizer) -> None:
     with pytest.raises(ConfigError, match=r"'\. ' is in no piece .*data.sentence_separator=\."):
         group_marks(tokenizer, "sentences", ". ")

@@ -1,11 +1,13 @@
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.builders import CONF
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +24,7 @@ WORD = {"name": "word", "joint": False}
 
 @pytest.fixture
 def made(parallel: Parallel, tmp_path: Path) -> Callable[..., Prepared]:
-    """Prepares a corpus in which everything of note occurs."""
+    """A function that prepares a corpus with duplicates, empty, long and unknown text."""
     source = ["ein hund", "", "ein hund", "eine katze", "a b c d e f g h", "ein hund", "z"]
     target = ["a dog", "x", "a dog", "a cat", "y", "the dog", "\t"]
     parallel("train", source, target)
@@ -62,7 +64,7 @@ def test_a_ledger_names_files_pairs_and_what_was_left_out(
     assert set(ledger["parts"]) == {"train", "valid", "test"}
 
 
-def test_a_ledger_counts_duplicates_and_what_stands_in_train(
+def test_a_ledger_counts_duplicates_and_pairs_that_are_in_train(
     made: Callable[..., Prepared],
 ) -> None:
     prepared = made()
@@ -99,7 +101,7 @@ def test_a_ledger_counts_unknown_pieces(made: Callable[..., Prepared]) -> None:
     assert "valid: 25.00% of the source pieces are unknown" in prepared.report
 
 
-def test_the_second_ledger_is_the_first_and_reads_no_text(
+def test_a_second_ledger_is_the_same_and_reads_no_text(
     made: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("seq2seq.data.corpus.cache.SETTLED_NS", -(10**9))
@@ -200,8 +202,8 @@ def test_a_weight_changes_no_encoded_file(made: Callable[..., Prepared], tmp_pat
     ("changes", "words"),
     [
         ({"train": {}}, "data.train names no corpus"),
-        ({"train": {"a": "my/a"}}, "data.train.a='my/a' should say where it is"),
-        ({"train": {"a": {"weight": 1}}}, "data.train.a=.*should say where it is"),
+        ({"train": {"a": "my/a"}}, "data.train.a='my/a' should have a path"),
+        ({"train": {"a": {"weight": 1}}}, "data.train.a=.*should have a path"),
         ({"train": {"a": {"path": 5}}}, "data.train.a.path=5 should be"),
         ({"train": {"a": {"path": "x", "wait": 2}}}, "a.wait; did you mean 'weight'"),
         ({"train": {"a": {"path": "x", "weight": 0}}}, "a.weight=0 should be a number above 0"),
@@ -255,7 +257,7 @@ def test_a_column_may_be_typed_as_an_integer(made: Callable[..., Prepared], tmp_
 
 
 def test_spelling_to_sound_is_prepared_as_words(tmp_path: Path) -> None:
-    folder = Path(__file__).resolve().parents[4] / "shared" / "data" / "g2p-en"
+    folder = Path(os.environ.get("SEQ2SEQ_G2P", CONF.parent / "data" / "g2p"))
     if not folder.is_dir():
         pytest.skip(f"there is no {folder}")
     options = DataOptions(

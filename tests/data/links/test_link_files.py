@@ -1,4 +1,4 @@
-"""Links between words as links between pieces, read from files, some of them faulty."""
+"""Links between words, read from files and projected to pieces, and faulty files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,11 +21,6 @@ def test_entries_are_in_order_of_target_pieces_and_after_a_tag() -> None:
     spans = [(0, 1), (1, 2), (3, 4)], [(0, 2), (3, 4)]
     entries = link_entries(parse_links("0-0 1-1"), ("ab c", "xy z"), spans, 1, True)
     assert entries.tolist() == [(0, 1, 0.5), (0, 2, 0.5), (1, 3, 1.0)]
-
-
-@pytest.fixture
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.getbasetemp()
 
 
 def prepared(base: Path, links: Path, *overrides: str) -> Prepared:
@@ -97,7 +92,7 @@ def test_pieces_of_a_global_batch_divide_its_links(
     assert {step: {n} for step, n in asked.items()} == totals
 
 
-def test_what_was_projected_once_is_mapped_again(
+def test_links_are_projected_only_once(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = demo_lines("train", "align", 300)
@@ -205,16 +200,14 @@ def test_a_missing_file_of_links_is_refused_with_its_neighbours(base: Path, tmp_
         (["guided.links=a", "attn@cross_attn=fixed"], r"Fixed has none"),
     ],
 )
-def test_what_is_not_supported_is_refused_before_a_file_is_read(
+def test_unsupported_options_are_refused_before_a_file_is_read(
     base: Path, overrides: list[str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         plan_of(base, *tiny_overrides(base), *overrides)
 
 
-def test_some_of_several_corpora_may_have_links_and_a_tag_moves_them(
-    base: Path, tmp_path: Path
-) -> None:
+def test_single_corpora_may_have_links_which_a_tag_shifts(base: Path, tmp_path: Path) -> None:
     folder = corpus(base)
     links = links_in(tmp_path, demo_lines("train", "align", 300))
     # A name that YAML reads as a number.

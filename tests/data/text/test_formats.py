@@ -87,7 +87,7 @@ def test_columns_by_index_need_no_header(tmp_path: Path) -> None:
     assert list(format_of(path, "2", "1").pairs()) == [(b, a) for a, b in PAIRS]
 
 
-def test_a_quote_and_other_separators_are_characters(tmp_path: Path) -> None:
+def test_quotes_and_other_separators_are_plain_characters(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", 'de\ten\n"a\tb"\n\u2028\x0c\t\r\x1c\n')
     assert list(format_of(path).pairs()) == [('"a', 'b"'), ("\u2028\x0c", "\r\x1c")]
 
@@ -177,7 +177,7 @@ def test_a_table_of_a_truncated_gzip_file_is_refused(name: str, tmp_path: Path) 
     assert "not a whole gzip file" in complaint(path)
 
 
-def test_a_missing_table_is_answered_with_its_neighbours(tmp_path: Path) -> None:
+def test_a_missing_table_is_refused_with_the_names_of_its_neighbours(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv.gz", "x")
     with pytest.raises(DataError, match=r"data.train=.*train\.tsv is not a file.*train\.tsv\.gz"):
         format_of(tmp_path / "train.tsv")

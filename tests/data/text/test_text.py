@@ -72,11 +72,11 @@ def test_endings_and_byte_order_marks_are_dropped(
     assert list(read_lines(write(tmp_path, content.encode()))) == lines
 
 
-def test_a_model_that_translates_reads_marks_as_training_does() -> None:
+def test_byte_order_marks_are_dropped_in_translation_as_in_training() -> None:
     assert clean_line("\ufeffone\n") == "one" and clean_line("thr\ufeffee") == "three"
 
 
-def test_reading_does_not_hold_the_file(tmp_path: Path) -> None:
+def test_reading_does_not_hold_the_file_in_memory(tmp_path: Path) -> None:
     path = write(tmp_path, b"a sentence of some words\n" * 100_000)
     tracemalloc.start()
     try:
@@ -131,7 +131,7 @@ NO_TEXTS = {
 
 
 @pytest.mark.parametrize("content", NO_TEXTS.values(), ids=NO_TEXTS)
-def test_what_is_clearly_no_text_is_refused_by_all_readers(content: bytes, tmp_path: Path) -> None:
+def test_files_that_are_not_text_are_refused_by_all_readers(content: bytes, tmp_path: Path) -> None:
     path = write(tmp_path, content)
     with pytest.raises(DataError, match=r"a\.txt is not UTF-8 text: it (looks like|holds)"):
         count_lines(path)
@@ -141,7 +141,7 @@ def test_what_is_clearly_no_text_is_refused_by_all_readers(content: bytes, tmp_p
         read_alignment(path)
 
 
-def test_utf16_is_answered_with_what_converts_it(tmp_path: Path) -> None:
+def test_utf16_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
     for form in ("UTF-16", "UTF-16LE", "UTF-16BE", "UTF-32"):
         with pytest.raises(DataError, match=f"iconv -f {form} -t UTF-8"):
             count_lines(write(tmp_path, WORDS.encode(form)))
@@ -183,7 +183,7 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(
         count_lines(write(tmp_path, b"ok\n1234567890\n"))
 
 
-def test_a_missing_file_is_answered_with_its_neighbours(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_the_names_of_its_neighbours(tmp_path: Path) -> None:
     write(tmp_path, b"x\n", "train.en.gz")
     write(tmp_path, b"x\n", "other")
     with pytest.raises(DataError, match=r"train\.en does not exist.*: train\.en\.gz\.$"):
@@ -213,7 +213,7 @@ def test_two_files_of_one_side_are_refused(tmp_path: Path) -> None:
         find_side(tmp_path / "train", "de")
 
 
-def test_a_wrong_prefix_is_answered_with_what_was_looked_for(tmp_path: Path) -> None:
+def test_a_wrong_prefix_is_refused_with_the_names_that_were_tried(tmp_path: Path) -> None:
     write(tmp_path, b"x\n", "train.de")
     write(tmp_path, b"x\n", "train.en")
     with pytest.raises(DataError, match=r"data\.train=.*neither .*train\.fr nor .*train\.fr\.gz"):

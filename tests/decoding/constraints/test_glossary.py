@@ -46,7 +46,7 @@ def test_terms_are_literal_and_a_line_without_a_phrase_is_refused(tmp_path: Path
 
 @pytest.mark.parametrize("spaceless", [False, True])
 @pytest.mark.parametrize("same_case", [False, True])
-def test_the_terms_that_are_found_are_those_that_occur(spaceless: bool, same_case: bool) -> None:
+def test_exactly_the_terms_that_occur_are_found(spaceless: bool, same_case: bool) -> None:
     draw = random.Random(0)
 
     def text(most: int) -> str:

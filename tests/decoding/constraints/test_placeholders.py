@@ -1,4 +1,4 @@
-"""What is copied from a text: which parts, as often as they occur, and how long that may take."""
+"""Placeholders: which parts of a text are copied, how often, and how long the search may take."""
 
 import re
 import signal
@@ -38,7 +38,7 @@ def test_placeholders_are_found(text: str, kept: list[str]) -> None:
     assert placeholders.terms(text) == [term for terms in expected for term in terms]
 
 
-def test_what_occurs_twice_is_copied_twice() -> None:
+def test_a_placeholder_that_occurs_twice_is_copied_twice() -> None:
     placeholders = Placeholders(re.compile(PLACEHOLDERS))
     assert placeholders.terms("%s and %s") == [Term(("%s",), 2), Term(("%s",), 0, 2, anywhere=True)]
     contained = "http://x.y and http://x.y/z"
@@ -47,7 +47,7 @@ def test_what_occurs_twice_is_copied_twice() -> None:
     assert inside == [Term(("oo",), 1, 1, anywhere=True)]
 
 
-def test_the_first_placeholders_are_required_and_the_others_named() -> None:
+def test_only_the_first_placeholders_are_required() -> None:
     placeholders = Placeholders(re.compile(PLACEHOLDERS))
     text = " ".join(f"{{n{i}}}" for i in range(300)) + " {n299}"
     required, others = split_required(placeholders.find(text))

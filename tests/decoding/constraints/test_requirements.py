@@ -1,4 +1,4 @@
-"""What is asked of one translation, read from JSON."""
+"""Requirements on a translation, read from JSON."""
 
 import re
 
@@ -39,22 +39,22 @@ def test_a_json_object_becomes_a_request() -> None:
         ('{"text": "A", "prefix": null}', "text and prefix should be texts"),
     ],
 )
-def test_another_line_is_refused_in_words(line: str, message: str) -> None:
+def test_a_wrong_line_is_refused_with_the_reason(line: str, message: str) -> None:
     with pytest.raises(DataError, match=re.escape(message)):
         TranslationRequest(**parse_request(line))
 
 
-def test_what_is_asked_for_twice_is_there_twice() -> None:
+def test_a_word_that_is_required_twice_must_occur_twice() -> None:
     terms = Rules().terms("", must=(("a",), ("b",), ("a",)), must_not=("c",))
     assert terms == [Term(("a",), 2), Term(("b",)), Term(("c",), 0, 0)]
 
 
-def test_a_term_of_the_glossary_that_is_required_anyway_is_there_once() -> None:
+def test_a_glossary_term_that_is_also_required_counts_once() -> None:
     rules = Rules(Glossary([("dog", ("Hund",)), ("DOG", ("Hund",))], same_case=False))
     assert rules.terms("A dog.", must=(("Hund",),)) == [Term(("Hund",))]
 
 
-def test_parts_of_a_text_share_what_they_must_not_contain() -> None:
+def test_all_parts_of_a_text_share_its_banned_words() -> None:
     vocabulary = Vocabulary(TOKENIZER, False)
     asked = Requirements(BRACES, vocabulary, "x {a}", "ab", (("b",),), ("c",))
     must, must_not = Term(("b",)), Term(("c",), 0, 0)

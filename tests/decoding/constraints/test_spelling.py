@@ -71,7 +71,7 @@ def spelling_of(kind: str) -> Spelling:
 
 
 def normal(kind: str, text: str) -> str:
-    """A text as the recipes document that it is kept."""
+    """A text as the tokenizer normalizes it."""
     if "nfc" in kind:
         text = unicodedata.normalize("NFC", text)
     if kind.startswith("unigram"):
@@ -82,7 +82,7 @@ def normal(kind: str, text: str) -> str:
 
 
 def read(kind: str, written: bytes) -> str:
-    """The text of what pieces write, if they are all of the text."""
+    """The text of the bytes that pieces write, if they are a whole text."""
     text = written.decode("utf-8", "replace")
     if kind in SPACED:
         text = text.removeprefix(" ").replace("\ufdd0", "<").replace("\ufdd1", "▁")
@@ -94,7 +94,7 @@ def joined(kind: str, ids: list[int]) -> bytes:
 
 
 def known_text(kind: str, seed: int) -> str:
-    """Random words of the text that tokenizers are learnt from, so that closed ones know them."""
+    """Random words of the training text, which every tokenizer knows."""
     generator = random.Random(seed)
     if kind == "char":
         return "".join(generator.choices("".join(LINES), k=30))
@@ -103,7 +103,7 @@ def known_text(kind: str, seed: int) -> str:
 
 
 def bytewise(kind: str, rest: bytes) -> set[int]:
-    """The ids that may continue, by the definition."""
+    """The ids that may continue a text which must go on with `rest`, by the definition."""
     writes = spelling_of(kind).writes
 
     @cache
@@ -126,7 +126,7 @@ def bytewise(kind: str, rest: bytes) -> set[int]:
 @given(text=texts)
 @example(text=" ")
 @example(text="'")
-def test_what_the_pieces_of_a_text_write_is_the_text(kind: str, text: str) -> None:
+def test_the_pieces_of_a_text_write_that_text(kind: str, text: str) -> None:
     tokenizer, spelling = tokenizer_of(kind), spelling_of(kind)
     [ids] = tokenizer.encode_batch([text])
     assert read(kind, joined(kind, ids)) == tokenizer.decode_batch([ids])[0]
@@ -137,7 +137,7 @@ def test_what_the_pieces_of_a_text_write_is_the_text(kind: str, text: str) -> No
 
 
 @every_kind
-def test_a_piece_writes_what_decoding_says(kind: str) -> None:
+def test_a_piece_writes_what_the_tokenizer_decodes(kind: str) -> None:
     tokenizer, spelling = tokenizer_of(kind), spelling_of(kind)
     after, first = tokenizer.texts(), tokenizer.decode_batch([[i] for i in range(tokenizer.size)])
     assert len(spelling.writes) == tokenizer.size
@@ -188,7 +188,7 @@ def test_known_texts_cut_anywhere_are_continued(kind: str) -> None:
 
 @every_kind
 @given(text=texts, known=st.integers(0, 20), ends=st.tuples(*[st.integers(0, 40)] * 2))
-def test_any_bytes_may_be_continued_as_defined(
+def test_pieces_that_may_continue_any_bytes_follow_the_definition(
     kind: str, text: str, known: int, ends: tuple[int, int]
 ) -> None:
     written = (text if known > 10 else known_text(kind, known)).encode()
@@ -202,7 +202,7 @@ def test_any_bytes_may_be_continued_as_defined(
 @example(text="it're", place=4)
 @example(text="  \n  x", place=2)
 @example(text="中文中文中文没有空格", place=5)
-def test_no_later_text_changes_what_is_forced(kind: str, text: str, place: int) -> None:
+def test_later_text_does_not_change_the_forced_pieces(kind: str, text: str, place: int) -> None:
     tokenizer, spelling = tokenizer_of(kind), spelling_of(kind)
     text = normal(kind, text)
     [ids] = tokenizer.encode_batch([text])
@@ -272,7 +272,7 @@ def test_a_word_without_pieces_is_named(kind: str, prefix: str, named: str) -> N
         spelling_of(kind).extend(prefix)
 
 
-def test_a_rest_that_nothing_spells_allows_nothing() -> None:
+def test_a_rest_that_no_pieces_spell_allows_no_piece() -> None:
     assert spelling_of("word").pieces_for(b" xylophone").tolist() == []
     assert spelling_of("char").pieces_for(b"aZ").tolist() == []
 
@@ -304,13 +304,13 @@ def test_the_phrase_in_a_text_is_one_of_its_spellings(kind: str) -> None:
             pytest.fail(f"{phrase} is not found in {kind}")
 
 
-def test_bpe_has_a_phrase_with_and_without_the_space() -> None:
+def test_bpe_spells_a_phrase_with_and_without_the_space() -> None:
     tokenizer = tokenizer_of("bpe")
     inside, start = tokenizer.encode_batch(["a the dog", "the dog"])
     assert spelling_of("bpe").spellings("the dog") == [inside[1:], start]
 
 
-def test_unigram_has_a_phrase_with_the_space_and_without_it_after_a_bracket() -> None:
+def test_unigram_spells_a_phrase_with_and_without_the_space() -> None:
     written = [joined("unigram", ids) for ids in spelling_of("unigram").spellings("dog")]
     assert written[0] == b" dog" and b"dog" in written
 
@@ -353,7 +353,7 @@ def test_a_phrase_occurs_as_whole_words(phrase: str, text: str, there: bool) -> 
 
 
 @every_kind
-def test_another_process_gets_a_spelling_that_was_used(kind: str) -> None:
+def test_a_spelling_that_was_used_can_be_pickled(kind: str) -> None:
     ours = spelling_of(kind)
     expected = ours.spellings("dogs")
     theirs = pickle.loads(pickle.dumps(ours))

@@ -1,5 +1,5 @@
-"""The C gives the numbers of torch, for every model it covers, cache and search, and is not missed
-where it cannot be used.
+"""The native decoder gives the numbers of torch for every model, cache and search that it covers;
+other models stay on torch.
 """
 
 import itertools
@@ -87,7 +87,7 @@ def test_scores_are_those_of_float64(variant: str) -> None:
 def test_steps_in_int8_are_those_of_torch(
     variant: str, calibrated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Except where what differs by float32's rounding is rounded to another integer."""
+    """Except where the rounding of float32 leads to another integer."""
     model, source = build(variant), source_batch(5, 3, 8)
     layers = [name for name, each in model.named_modules() if type(each) is nn.Linear]
     set_input_scales(model, dict.fromkeys(layers, 0.02) if calibrated else {})
@@ -107,7 +107,7 @@ def test_steps_in_int8_are_those_of_torch(
 @pytest.mark.parametrize("variant", KINDS)
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_a_sentence_is_decoded_bit_by_bit_as_it_is_alone(
+def test_a_sentence_is_decoded_to_the_bit_as_it_is_alone(
     variant: str, precision: str, search: str
 ) -> None:
     model, asked = with_precision(build(variant), precision), make_requests()
@@ -120,10 +120,10 @@ def test_a_sentence_is_decoded_bit_by_bit_as_it_is_alone(
 
 
 @pytest.mark.parametrize("variant", KINDS)
-def test_steps_of_one_token_and_of_several_continue_each_other(
+def test_steps_of_one_and_of_several_tokens_can_be_mixed(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several are torch's. Positions go beyond the first tables, and hypotheses fork between."""
+    """Several tokens run in torch. Positions go beyond the first tables, and rows fork between."""
     model, source = build(variant), source_batch(5, 3)
     models = with_precision(model, "float32"), on_torch(model, "float32", monkeypatch)
     states = [each.start(each.encode(source), 2) for each in models]
@@ -137,7 +137,7 @@ def test_steps_of_one_token_and_of_several_continue_each_other(
             state.fork(torch.tensor([1, 1, 2, 2]))
 
 
-def test_gates_that_never_close_or_open_are_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saturated_gates_give_the_translations_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     model, asked = build(MODELS[-1]), make_requests()
     with torch.no_grad():
         for layer in model.decoder:
@@ -148,7 +148,7 @@ def test_gates_that_never_close_or_open_are_those_of_torch(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("variant", KINDS)
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_a_copy_for_another_process_is_the_same_model(variant: str, precision: str) -> None:
+def test_a_pickled_model_translates_the_same(variant: str, precision: str) -> None:
     model, asked = with_precision(build(variant), precision), make_requests()
     copied = pickle.loads(pickle.dumps(model))
     assert isinstance(copied, NativeModel)
@@ -193,7 +193,7 @@ def test_a_special_sentence_changes_no_bit_of_its_neighbours(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_candidates_of_some_rows_are_those_of_all(seed: int) -> None:
+def test_candidates_for_any_request_are_those_of_torch(seed: int) -> None:
     model = with_precision(build("attn=mha"), "float32")
     torch.manual_seed(seed)
     N = 7
@@ -220,7 +220,7 @@ def test_candidates_of_some_rows_are_those_of_all(seed: int) -> None:
     assert not (expected.logp[:, width:] > -torch.inf).any()
 
 
-def test_members_of_an_ensemble_run_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_of_an_ensemble_run_in_the_native_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     members = [build(MODELS[0]), build("attn=linear"), build(MODELS[-1]), build(RNNS[0])]
     model = Ensemble(members).eval()
     fast = with_precision(model, "float32")
@@ -244,12 +244,12 @@ def test_members_of_an_ensemble_run_in_c(monkeypatch: pytest.MonkeyPatch) -> Non
         "rnn attn=additive model.num_heads=4 model.project_scores=true attn.num_kv_heads=2",
     ],
 )
-def test_what_the_c_does_not_cover_stays_on_torch(variant: str) -> None:
+def test_models_that_are_not_covered_stay_on_torch(variant: str) -> None:
     model = build(variant)
     assert type(with_precision(model, "float32")) is type(model)
 
 
-def test_given_models_stay_as_they_were() -> None:
+def test_the_given_model_is_not_changed() -> None:
     model, source = build(MODELS[2]), source_batch(4, 6)
     before = {name: x.clone() for name, x in model.state_dict().items()}
     decode(with_precision(model, "int8"), source, build_search(SEARCHES["greedy"]))
@@ -270,7 +270,7 @@ SHAPES = [(1, 1, 1), (2, 5, 3), (3, 64, 33), (7, 131, 77), (13, 257, 96), (121, 
 
 
 @pytest.mark.parametrize("variant", [MODELS[0], MODELS[2]])
-def test_numbers_too_large_for_a_norm_are_not_finite_as_on_torch(
+def test_numbers_too_large_for_a_norm_give_no_finite_score(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = build(variant)
@@ -307,7 +307,7 @@ def test_products_of_integers_are_exact(
 
 @pytest.mark.parametrize("rows, inputs, outputs", SHAPES)
 @pytest.mark.parametrize("scale", [1e-3, 0.01, 0.3])
-def test_inputs_of_one_scale_are_those_of_torch_to_the_bit(
+def test_products_with_one_input_scale_are_those_of_torch_to_the_bit(
     rows: int, inputs: int, outputs: int, scale: float
 ) -> None:
     """Also where many are beyond the scale, and where a row is not finite."""
@@ -365,7 +365,7 @@ def test_candidates_are_the_best_of_all(count: int, no_eos: bool) -> None:
 
 @pytest.mark.parametrize("inputs", [64, 300, 1300])
 @pytest.mark.parametrize("int8", [False, True])
-def test_a_row_is_multiplied_bit_by_bit_as_it_is_alone(inputs: int, int8: bool) -> None:
+def test_a_row_is_multiplied_to_the_bit_as_it_is_alone(inputs: int, int8: bool) -> None:
     x, weight = torch.randn(300, inputs), torch.randn(200, inputs)
     packed = pack_matrix(native.load_library(), weight, None, int8)
     alone = torch.cat([packed.product(row[None]) for row in x])
@@ -374,7 +374,7 @@ def test_a_row_is_multiplied_bit_by_bit_as_it_is_alone(inputs: int, int8: bool) 
 
 
 @pytest.mark.parametrize("inputs", [1024, 2048])
-def test_sums_are_more_exact_than_one_after_another(inputs: int) -> None:
+def test_sums_are_more_exact_than_adding_in_order(inputs: int) -> None:
     x, weight = torch.randn(40, inputs), torch.randn(50, inputs)
     exact = x.double() @ weight.double().t()
     in_order = torch.zeros(40, 50)
@@ -385,7 +385,7 @@ def test_sums_are_more_exact_than_one_after_another(inputs: int) -> None:
 
 
 @pytest.mark.parametrize("position", ["alibi", "learned", "rope", "transformer_xl"])
-def test_longer_tables_take_the_place_of_shorter_ones_when_they_are_whole(
+def test_longer_tables_replace_shorter_ones_only_when_they_are_complete(
     position: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = with_precision(build(f"attn=mha position={position}"), "float32")

@@ -1,4 +1,4 @@
-"""Whatever the compiler and the cache do, there is a library that was tested, or a reason."""
+"""Whatever the compiler and the cache do, the result is a tested library or a reason."""
 
 import os
 import platform
@@ -22,11 +22,11 @@ pytestmark = needs_native
 
 @pytest.fixture
 def quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions that do nothing, which compile at once, tested only by loading the object."""
+    """Replace the sources by empty functions, which compile at once and are only loaded."""
     folder = tmp_path_factory.mktemp("sources")
     (folder / "nothing.c").write_text("".join(f"void {f}(void) {{}}\n" for f in HEADER.functions))
     monkeypatch.setattr(build, "SOURCES", folder)
-    # The functions are to be seen, without the declarations of native.h that say so.
+    # Export the functions, since there are no declarations of native.h that do so.
     seen = [flag for flag in prebuilt.FLAGS if flag != "-fvisibility=hidden"]
     monkeypatch.setattr(prebuilt, "FLAGS", seen)
     monkeypatch.setattr(build, "FLAGS", [*seen, "-march=native"])
@@ -34,7 +34,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a command of that name before the system's compiler."""
+    """Put a script named cc before the system's compiler in PATH."""
     folder.mkdir()
     path = folder / "cc"
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -42,7 +42,7 @@ def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_what_is_compiled_is_kept_for_the_user_alone(tmp_path: Path, quick: None) -> None:
+def test_a_compiled_library_is_kept_for_its_user_only(tmp_path: Path, quick: None) -> None:
     folder = tmp_path / "a" / "cache"
     path = build.build(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -58,13 +58,13 @@ def test_a_damaged_object_is_compiled_again(tmp_path: Path, quick: None) -> None
     assert build.build(tmp_path / "cache").read_bytes() == content
 
 
-def test_who_compiles_at_the_same_time_does_it_once(tmp_path: Path, quick: None) -> None:
+def test_simultaneous_builds_give_one_library(tmp_path: Path, quick: None) -> None:
     with ThreadPoolExecutor(2) as pool:
         found = set(pool.map(build.build, [tmp_path / "cache"] * 2))
     assert len(found) == 1 and list((tmp_path / "cache").iterdir()) == [*found]
 
 
-def test_one_who_compiles_for_ever_is_not_waited_for(
+def test_a_lock_that_is_held_too_long_is_ignored(
     tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with build.lock(tmp_path):
@@ -96,7 +96,7 @@ def test_an_object_of_another_processor_or_other_flags_is_not_loaded(
         ("sleep 100 & wait", "longer than 1 s"),
     ],
 )
-def test_a_compiler_that_fails_hangs_or_lies_leaves_torch(
+def test_a_compiler_that_fails_hangs_or_lies_is_reported(
     script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler(tmp_path / "bin", script, monkeypatch)
@@ -130,7 +130,7 @@ BAD_ENTRIES = {
 
 
 @pytest.mark.parametrize("name", BAD_ENTRIES)
-def test_whatever_has_the_name_of_an_object_it_is_compiled_again(
+def test_anything_else_with_the_name_of_a_library_is_replaced(
     name: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -145,10 +145,10 @@ def test_whatever_has_the_name_of_an_object_it_is_compiled_again(
 
 
 @pytest.mark.parametrize("text", ["", "int none;"])
-def test_an_object_with_a_right_name_and_no_functions_is_compiled_again(
+def test_a_library_without_the_functions_is_compiled_again(
     text: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name tells its content, so only loading it shows what it lacks."""
+    """Its name matches its content, so only loading it shows what is missing."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = build.build()
     (tmp_path / "other.c").write_text(text)
@@ -164,7 +164,7 @@ def test_an_object_with_a_right_name_and_no_functions_is_compiled_again(
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_what_others_left_is_removed_by_age(tmp_path: Path, quick: None) -> None:
+def test_old_files_in_the_cache_are_removed(tmp_path: Path, quick: None) -> None:
     now, day = time.time(), 24 * 3600
     kept = {"tmpnew": now - 60, "older-version.so": now - 20 * day}
     for name, modified in {**kept, "tmpold": now - day, "old-version.so": now - 40 * day}.items():
@@ -180,7 +180,7 @@ def test_what_others_left_is_removed_by_age(tmp_path: Path, quick: None) -> None
     assert {path.name for path in tmp_path.iterdir()} == {*kept, made.name}
 
 
-def test_an_object_that_is_used_is_not_old(tmp_path: Path, quick: None) -> None:
+def test_a_library_that_is_used_counts_as_new(tmp_path: Path, quick: None) -> None:
     path = build.build(tmp_path / "cache")
     os.utime(path, (0, 0))
     assert build.build(tmp_path / "cache") == path
@@ -203,7 +203,9 @@ def test_without_a_compiler_the_reason_says_so(
         build.build(tmp_path / "cache")
 
 
-def test_a_folder_of_others_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_others_can_write_to_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
@@ -221,14 +223,14 @@ def test_a_folder_of_others_is_not_used(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_full_disk_leaves_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler(tmp_path / "bin", "echo 'no space left on device' > /dev/full || exit 1", monkeypatch)
     with pytest.raises(UnavailableError, match="the C compiler failed"):
         build.build(tmp_path / "cache")
 
 
 @pytest.mark.parametrize("call", ["mkdir", "replace"])
-def test_a_cache_that_cannot_be_written_leaves_torch(
+def test_a_cache_that_cannot_be_written_is_reported(
     call: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -239,7 +241,7 @@ def test_a_cache_that_cannot_be_written_leaves_torch(
         build.build(tmp_path)
 
 
-def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_native_decoder_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQ2SEQ_NATIVE", "0")
     assert native.unavailable_reason() == "SEQ2SEQ_NATIVE=0"
     with pytest.raises(UnavailableError, match="SEQ2SEQ_NATIVE=0"):

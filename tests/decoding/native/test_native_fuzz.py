@@ -1,4 +1,4 @@
-"""Random models and batches through the C under the sanitizers of the compiler: `make
+"""Random models and batches in the native decoder under the compiler's sanitizers: `make
 test-native`.
 """
 

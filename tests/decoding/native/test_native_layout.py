@@ -1,4 +1,4 @@
-"""Python and the C agree on what native.h declares, and nothing else leaves the library."""
+"""Python and C agree on native.h, and the library exports nothing else."""
 
 import subprocess
 from ctypes import POINTER, Structure, c_int32, c_int64, c_void_p, sizeof
@@ -31,7 +31,7 @@ S2S_API void s2s_g(void);
 """
 
 
-def test_a_header_is_read_as_c_reads_it() -> None:
+def test_a_header_becomes_structures_and_functions() -> None:
     header = parse_header(TEXT)
     assert vars(header.constants) == {"NONE": 0, "SOME": 1}
     first, second = header.structs.First, header.structs.Second
@@ -70,7 +70,7 @@ DECLARED, TYPED = "an enum, a typedef struct or a function", "a number, a struct
         ("S2S_API void f(void x);", TYPED),
     ],
 )
-def test_what_the_grammar_lacks_is_refused_with_its_line(line: str, allowed: str) -> None:
+def test_unsupported_declarations_are_refused_with_their_line(line: str, allowed: str) -> None:
     number = TEXT.count("\n") + 1
     with pytest.raises(ValueError, match=f"native.h, line {number}: .* should be {allowed}"):
         parse_header(TEXT + line + "\nenum { OTHER };\n")
@@ -92,7 +92,7 @@ def test_structures_have_the_size_that_the_compiler_gives_them(tmp_path: Path) -
 
 
 @needs_native
-def test_only_what_the_header_declares_leaves_the_library() -> None:
+def test_the_library_exports_only_what_the_header_declares() -> None:
     command = ["nm", "--dynamic", "--defined-only", "--format=posix", str(build.build())]
     lines = subprocess.check_output(command, text=True).splitlines()
     symbols = {line.split()[0] for line in lines} - {"_init", "_fini"}
@@ -100,7 +100,7 @@ def test_only_what_the_header_declares_leaves_the_library() -> None:
     assert all(symbol.startswith("s2s_") for symbol in symbols)
 
 
-def test_no_member_is_named_as_its_type() -> None:
+def test_no_member_is_named_like_its_type() -> None:
     for struct in vars(HEADER.structs).values():
         for name, kind in struct._fields_:
             assert name != kind.__name__, f"{struct.__name__}.{name}"

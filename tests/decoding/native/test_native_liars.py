@@ -1,4 +1,4 @@
-"""No compiler that changes one operation is believed."""
+"""The self-test of the native code finds every compiler that changes one operation."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ pytestmark = needs_native
 
 
 class Lie(NamedTuple):
-    """What is compiled instead of a part of a file."""
+    """A replacement for a part of a file."""
 
     file: str
     old: str
@@ -95,7 +95,7 @@ LIES = {
 
 
 def changed_sources(lie: Lie, folder: Path) -> None:
-    """Write the C with that part changed."""
+    """Write the sources with that part changed."""
     shutil.copytree(SOURCES, folder)
     text = (folder / lie.file).read_text(encoding="utf-8")
     assert lie.old in text
@@ -104,9 +104,9 @@ def changed_sources(lie: Lie, folder: Path) -> None:
 
 @pytest.fixture
 def liar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Puts a compiler first in the PATH that compiles what is said there instead of our C.
+    """A function that puts a compiler first in PATH, which compiles the sources with a change.
 
-    Returns: an empty folder for what it compiles.
+    It returns an empty folder for the library.
     """
 
     def lie(name: str) -> Path:
@@ -125,7 +125,9 @@ def liar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LIES)
-def test_a_compiler_that_lies_is_not_believed(name: str, liar: Callable[[str], Path]) -> None:
+def test_the_self_test_finds_every_changed_operation(
+    name: str, liar: Callable[[str], Path]
+) -> None:
     folder = liar(name)
     with pytest.raises(UnavailableError, match="the test of the native code failed with code 1"):
         build.build(folder)

@@ -1,4 +1,4 @@
-"""Recurrent decoders in C: what is theirs alone. What they share with others: test_native.py."""
+"""Recurrent decoders in C; test_native.py has what they share with Transformers."""
 
 import copy
 from typing import Any
@@ -91,7 +91,7 @@ def test_a_step_of_no_rows_changes_nothing(variant: str) -> None:
 @pytest.mark.parametrize("variant", MODELS)
 @pytest.mark.parametrize("size", [30, 1e4, 1e30])
 @torch.no_grad()
-def test_gates_that_are_open_or_closed_are_those_of_torch(variant: str, size: float) -> None:
+def test_saturated_gates_give_the_states_of_torch(variant: str, size: float) -> None:
     model, source = build(variant), source_batch(4, 2)
     for cell in model.cells:
         for bias in (cell.bias_ih, cell.bias_hh):

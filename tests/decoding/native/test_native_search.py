@@ -1,5 +1,5 @@
-"""The searches of the C choose what those in Python choose from the same candidates, and what a
-naive search in float64 chooses.
+"""Searches in the native decoder choose what those in Python choose from the same candidates, and
+what a naive search in float64 chooses.
 """
 
 import copy
@@ -63,7 +63,7 @@ def build(name: str, precision: str = "float32", outputs: int = TARGET_SIZE) -> 
 
 @torch.no_grad()
 def with_twins(model: Seq2Seq) -> Seq2Seq:
-    """Pieces 4 and 5, 6 and 7, ... are alike: each hypothesis has others that are as good."""
+    """Make pieces 4 and 5, 6 and 7, ... equal, so that each hypothesis has equally good rivals."""
     embeddings = model.embeddings
     for table in (embeddings.target.weight, embeddings.output.weight, embeddings.output.bias):
         table[5::2] = table[4:-1:2]
@@ -72,13 +72,13 @@ def with_twins(model: Seq2Seq) -> Seq2Seq:
 
 @torch.no_grad()
 def with_nan(model: Seq2Seq, pieces: int | slice) -> Seq2Seq:
-    """All is NaN after these pieces."""
+    """Make everything NaN after these pieces."""
     model.embeddings.target.weight[pieces] = torch.nan
     return model
 
 
 def random_kind(draw: random.Random) -> dict[str, Any]:
-    """Options that sentences of a batch have in common."""
+    """Random options that all sentences of a batch must share."""
     if draw.random() < 0.2:
         return {"name": "greedy"}
     return {
@@ -90,7 +90,7 @@ def random_kind(draw: random.Random) -> dict[str, Any]:
 
 
 def random_search(draw: random.Random, kind: dict[str, Any]) -> Search:
-    """A search of this kind, with options of its own."""
+    """A search of this kind, with random options of a single sentence."""
     options: dict[str, Any] = {
         "length_ratio": draw.choice([0.0, 1.0, 1.5]),
         "length_extra": draw.choice([1, 4, 10, 40]),
@@ -131,8 +131,9 @@ def translate(model: Seq2Seq, asked: Sequence[SentenceRequest], **options: Any) 
 def come_and_go(
     model: Seq2Seq, asked: Sequence[SentenceRequest], seed: int, **options: Any
 ) -> Answers:
-    """Answers to sentences that are submitted a few at a time, while others are decoded, and
-    sometimes cancelled: those get none.
+    """Submit sentences a few at a time while others are decoded, and cancel some of them.
+
+    Returns: the answers, None for sentences that were cancelled.
     """
     draw, engine = random.Random(seed), Engine(model, build_search({"name": "greedy"}), **options)
     requests = [replace(request) for request in asked]
@@ -149,7 +150,7 @@ def come_and_go(
 
 
 def in_c(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The result of what must not search in Python."""
+    """The result of a function that must not search in Python."""
 
     def refused(*_: Any) -> None:
         raise AssertionError("this searches in Python")
@@ -161,7 +162,7 @@ def in_c(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def in_python(run: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The result of what searches in Python, among the candidates of the C."""
+    """The result of a function that searches in Python among native candidates."""
     with monkeypatch.context() as patch:
         patch.setattr(decoding_batch, "native_search", lambda *_: None)
         return run()
@@ -182,7 +183,7 @@ def assert_same(actual: Answers, expected: Answers, tolerance: float = 1e-12) ->
 
 
 def compare(run: Callable[[], Answers], monkeypatch: pytest.MonkeyPatch) -> Answers:
-    """The result of the C, after a comparison with that of Python."""
+    """The native result, after comparing it with that of Python."""
     found: Answers = in_c(run, monkeypatch)
     assert_same(found, in_python(run, monkeypatch))
     return found
@@ -194,7 +195,7 @@ def compare(run: Callable[[], Answers], monkeypatch: pytest.MonkeyPatch) -> Answ
 def test_hypotheses_are_those_of_the_search_in_python(
     name: str, cache: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of several kinds of searches, each with sentences of different options."""
+    """With several kinds of searches, and other options for each sentence."""
     draw = random.Random(f"{name} {cache} {seed}")
     model = build(name, draw.choice(["float32", "int8"]), draw.choice([6, 11, 300]))
     asked = [
@@ -222,7 +223,7 @@ def test_the_hypotheses_of_a_model_that_diverged_are_those_of_python(
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", MODELS)
-def test_of_equal_hypotheses_the_c_takes_that_of_python(
+def test_ties_are_broken_as_in_python(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = random.Random(f"{name} {seed}")
@@ -235,7 +236,7 @@ def test_of_equal_hypotheses_the_c_takes_that_of_python(
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("cache", CACHES)
-def test_sentences_that_come_go_and_start_again_get_what_they_get_together(
+def test_sentences_that_come_and_go_get_the_same_answers(
     name: str, cache: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw, model = random.Random(f"{name} {cache}"), build(name, outputs=30)
@@ -244,7 +245,7 @@ def test_sentences_that_come_go_and_start_again_get_what_they_get_together(
     draw.shuffle(asked)
     together = translate(model, asked)
     run = partial(come_and_go, model, asked, 3, **CACHES[cache])
-    # The C may take several steps at once, so others are cancelled there.
+    # The native decoder may take several steps at once, so it cancels other sentences.
     for answers in (in_c(run, monkeypatch), in_python(run, monkeypatch)):
         left = [i for i, answer in enumerate(answers) if answer is not None]
         assert_same([answers[i] for i in left], [together[i] for i in left])
@@ -252,7 +253,7 @@ def test_sentences_that_come_go_and_start_again_get_what_they_get_together(
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_sentences_that_gave_up_their_pages_get_what_they_get_alone(
+def test_preempted_sentences_get_the_same_answers(
     precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, search = build("transformer", precision), {"name": "beam", "min_length_extra": 9}
@@ -305,7 +306,7 @@ class With(Phrase):
 
 
 class Only(Phrase):
-    """A guide that has nothing to say after a first piece among some."""
+    """A guide that allows a few first pieces, and anything after them."""
 
     def next_state(self, state: int, token: int) -> int:
         return 1
@@ -373,7 +374,7 @@ def test_constrained_sentences_change_no_bit_of_the_others(
             assert all(5 not in h.ids[len(request.prefix) :] for h in hypotheses)
 
 
-def test_searches_that_the_c_does_not_cover_stay_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_that_are_not_covered_stay_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     model, source = build("transformer"), source_batch(4, 2)
     monkeypatch.setattr(NativeSearch, "step", None)
     for options in (
@@ -385,7 +386,7 @@ def test_searches_that_the_c_does_not_cover_stay_in_python(monkeypatch: pytest.M
         assert all(decode(model, source, build_search(options)))
 
 
-def test_thirty_two_beams_are_searched_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_native_decoder_searches_with_thirty_two_beams(monkeypatch: pytest.MonkeyPatch) -> None:
     model, draw = build("transformer", outputs=300), random.Random(0)
     asked = random_requests(draw, {"name": "beam", "beam_size": 32}, 3)
     compare(lambda: translate(model, asked), monkeypatch)

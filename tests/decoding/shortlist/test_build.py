@@ -1,4 +1,4 @@
-"""Lists from links and lexicons, by hand."""
+"""Shortlists from links and lexicons, worked out by hand."""
 
 import gzip
 from pathlib import Path
@@ -27,7 +27,7 @@ PAIRS = [
 
 
 def named(lists: Shortlist, *sources: str) -> list[set[str]]:
-    """The names on the lists of source pieces; of none, those of the pieces for all."""
+    """Names on the lists of source pieces; without any, those on the list for all pieces."""
     places = [IDS[0][name] for name in sources] or [TOKENIZERS.source.size]
     names = TOKENIZERS.target.symbols()
     return [{names[i].strip("▁") for i in ids} for ids in lists.lists_of(places)]
@@ -81,10 +81,10 @@ def test_lexicons_of_marian_are_read(tmp_path: Path, suffix: str) -> None:
         ("dog Hund many", "line 2: each line should be"),
         ("dog Hund nan", "line 2: each line should be"),
         ("dog Hund 1.5", "line 2: each line should be"),
-        ("chien Hund 0.5", "none of its 2 pairs is of pieces of this model"),
+        ("chien Hund 0.5", "none of its 2 pairs consists of pieces of this model"),
     ],
 )
-def test_another_file_is_refused(tmp_path: Path, line: str, message: str) -> None:
+def test_a_wrong_line_is_refused(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "lex"
     path.write_text(f"chien Hund 0.1\n{line}\n", encoding="utf-8")
     with pytest.raises(DataError, match=message):

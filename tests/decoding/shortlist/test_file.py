@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / NAME
 
 
-def test_what_is_read_is_what_was_written(file: Path) -> None:
+def test_a_shortlist_is_read_as_it_was_written(file: Path) -> None:
     for path in (file, file.parent):
         read = read_shortlist(path, TOKENIZERS)
         for found, expected in ((read.offsets, LISTS.offsets), (read.ids, LISTS.ids)):
@@ -48,29 +48,29 @@ def test_the_file_is_found_beside_a_checkpoint_and_in_the_folder_of_a_run(file: 
     assert find_shortlist(file.parent / "none" / "best.ckpt") is None
 
 
-def test_tokens_are_those_of_the_lists_once_each_with_the_end() -> None:
+def test_tokens_of_several_lists_are_unique_and_include_the_end() -> None:
     assert LISTS.tokens([4, 7]).tolist() == [2, 4, 5, 6, 7]
     assert LISTS.tokens([5], [6, 6, 4]).tolist() == [2, 4, 6]
 
 
 def test_lists_of_other_pieces_are_refused(file: Path) -> None:
     for text in ("a b c e", "a b c"):
-        with pytest.raises(DataError, match="of a model with other source pieces"):
+        with pytest.raises(DataError, match="belongs to another model: its source pieces"):
             read_shortlist(file, words_tokenizer(text))
 
 
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        (lists_of(*([] for _ in range(8)), [4, 8]), "its lists are none"),
-        (lists_of(*([] for _ in range(8)), [-1]), "its lists are none"),
-        (lists_of(*([] for _ in range(8)), [5, 4]), "its lists are none"),
-        (lists_of(*([] for _ in range(8)), [5, 5]), "its lists are none"),
-        (Shortlist(torch.tensor([0, 2, 1, *[2] * 7]), LISTS.ids[:2]), "its lists are none"),
-        (Shortlist(LISTS.offsets[:-1], LISTS.ids), "another size"),
+        (lists_of(*([] for _ in range(8)), [4, 8]), "its lists are not valid"),
+        (lists_of(*([] for _ in range(8)), [-1]), "its lists are not valid"),
+        (lists_of(*([] for _ in range(8)), [5, 4]), "its lists are not valid"),
+        (lists_of(*([] for _ in range(8)), [5, 5]), "its lists are not valid"),
+        (Shortlist(torch.tensor([0, 2, 1, *[2] * 7]), LISTS.ids[:2]), "its lists are not valid"),
+        (Shortlist(LISTS.offsets[:-1], LISTS.ids), "its size is not"),
     ],
 )
-def test_lists_that_are_none_are_refused(tmp_path: Path, lists: Shortlist, message: str) -> None:
+def test_invalid_lists_are_refused(tmp_path: Path, lists: Shortlist, message: str) -> None:
     write_shortlist(tmp_path / NAME, lists, TOKENIZERS)
     with pytest.raises(DataError, match=message):
         read_shortlist(tmp_path, TOKENIZERS)
@@ -94,7 +94,7 @@ def test_any_edit_of_the_file_is_refused_or_gives_lists(file: Path) -> None:
     "line",
     [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, json.dumps({"format": 2}).encode(), b"9" * 5000],
 )
-def test_another_file_is_refused(file: Path, line: bytes) -> None:
+def test_a_file_that_is_not_a_shortlist_is_refused(file: Path, line: bytes) -> None:
     file.write_bytes(line + b"\n")
     with pytest.raises(DataError, match="is not a shortlist of seq2seq"):
         read_shortlist(file, TOKENIZERS)

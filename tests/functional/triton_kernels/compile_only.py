@@ -13,7 +13,7 @@ from triton.runtime.jit import JITFunction
 
 
 class NoDriver:
-    """In place of a GPU's driver: the answers that the compiler needs."""
+    """A stand-in for a GPU's driver, with the answers that the compiler needs."""
 
     def __init__(self, capability: int):
         self.target = GPUTarget("cuda", capability, 32)
@@ -33,7 +33,7 @@ class NoDriver:
 
 @contextmanager
 def compile_only(capability: int) -> Iterator[list[Any]]:
-    """Within it a launch compiles, and runs nothing. Yields: what was compiled."""
+    """Make launches only compile. Yields: the list of compiled kernels."""
     compiled: list[Any] = []
     launch = JITFunction.run
 

@@ -1,4 +1,4 @@
-"""Pools of pages as decoding leaves them, in all shapes, and the right attention to them."""
+"""Pools of pages as decoding leaves them, and the reference for attention to them."""
 
 import random
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from seq2seq.functional.decode import gather_attention
 
 Attend = Callable[..., Tensor]
 
-# Of one: rounding of inputs is not an error, that of weights and results is.
+# For values near one. Inputs count as exact; weights and results are rounded.
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
@@ -26,7 +26,7 @@ class Case(NamedTuple):
         return attend(*self.tensors, **self.options, **self.cut)
 
     def expected(self) -> Tensor:
-        """In float64, with the gather."""
+        """The answer in float64, from gathered pages."""
         q, k, v = (x.double() for x in self.tensors[:3])
         # A row without tokens reads its first slot and gives it no weight, but 0 NaN = NaN.
         k, v = k.nan_to_num(), v.nan_to_num()
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 def make_case(seed: int, dtype: torch.dtype, device: torch.device) -> Case:
-    """One of ever so many cases: small, since the interpreter takes 10 ms a program."""
+    """A random case, small because the interpreter takes 10 ms a program."""
     draw, torch_draw = random.Random(seed), torch.Generator().manual_seed(seed)
     N, G, T = draw.randint(1, 3), draw.choice([1, 1, 2]), draw.choice([1, 1, 2, 5])
     H = G * draw.choice([1, 2, 3, 4])

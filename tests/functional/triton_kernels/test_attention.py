@@ -1,4 +1,4 @@
-"""Attention in Triton is the formula written out, with every gradient, in every type."""
+"""Attention in Triton equals the explicit formula, with every gradient, in every type."""
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ def test_the_tiles_in_torch_drop_the_same_weights(additive: bool, device: torch.
 
 
 @pytest.mark.parametrize("sizes", [(0, 5), (5, 0), (0, 0)], ids=str)
-def test_no_queries_get_no_answer_and_no_keys_give_zeros(
+def test_without_queries_there_is_no_answer_and_without_keys_it_is_zero(
     sizes: tuple[int, int], device: torch.device
 ) -> None:
     case = Case(2, 4, 2, *sizes, 4, 4, None, None, False, 0.0)
@@ -54,7 +54,7 @@ def test_no_queries_get_no_answer_and_no_keys_give_zeros(
         assert not slope.any()
 
 
-def test_it_can_be_differentiated_once_and_says_so(device: torch.device) -> None:
+def test_a_second_derivative_is_refused(device: torch.device) -> None:
     case = Case(1, 1, 1, 2, 3, 4, 4, None, None, False, 0.0)
     q, k, v = draw(case, False, torch.float32, device).leaves
     out = triton_attention(q, k, v, scale=SCALE)

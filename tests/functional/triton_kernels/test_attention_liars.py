@@ -1,4 +1,4 @@
-"""No kernel of attention with one operation changed passes for right."""
+"""The cases find every kernel of attention in which one operation is changed."""
 
 import importlib
 import re
@@ -31,7 +31,7 @@ VALUES = "values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)"
 
 
 class Lie(NamedTuple):
-    """What stands in place of a part of a file."""
+    """A replacement for a part of a file."""
 
     file: str
     old: str
@@ -170,14 +170,14 @@ def import_with(lie: Lie, folder: Path) -> ModuleType:
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_kernel_that_lies_is_found_out(name: str, changed: Path, device: torch.device) -> None:
+def test_every_changed_kernel_is_found_out(name: str, changed: Path, device: torch.device) -> None:
     kernels = import_with(LIES[name], changed)
     with pytest.raises((AssertionError, InterpreterError)):
         for case in CASES:
             check_case(case, LIES[name].additive, torch.float32, device, kernels)
 
 
-def test_kernels_without_a_lie_are_believed(changed: Path, device: torch.device) -> None:
+def test_unchanged_kernels_pass(changed: Path, device: torch.device) -> None:
     kernels = import_with(Lie(FORWARD, '"""The online softmax', '"""The online softmax'), changed)
     for case in CASES[:5]:
         for additive in (False, True):

@@ -1,4 +1,4 @@
-"""`kernel=triton` is chosen by name alone, and a model with it is the same."""
+"""`kernel=triton` is chosen by name only, and a model computes the same with it."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ from seq2seq.models import build_model
     ("attention", "position"),
     [("gqa", "rope"), ("gaussian", "alibi"), ("additive", "t5")],
 )
-def test_a_model_is_the_same_with_kernels_and_written_out(
+def test_a_model_computes_the_same_with_kernels_and_explicitly(
     attention: str, position: str, device: torch.device
 ) -> None:
     layers = "model.encoder_layers=1", "model.decoder_layers=1"
@@ -49,14 +49,16 @@ def test_a_checkpoint_is_read_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPa
     assert with_kernels_of_this_machine(trained) == config
 
 
-def test_what_cannot_run_is_refused_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_cannot_run_is_refused_with_what_to_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     options = dict(model_config("transformer")["attention"]["encoder"], kernel="triton")
     place = Place(Role.ENCODER, 32, 32)
     with pytest.raises(ConfigError, match="kernel=triton cannot .*=concat_linear.* Take kernel="):
         build_attention({**options, "score": "concat_linear"}, place)
     attention = build_attention(options, place)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    with pytest.raises(ConfigError, match="this model is on the cpu. Take kernel=auto"):
+    with pytest.raises(ConfigError, match="this model is on device cpu. Take kernel=auto"):
         launch.check_tensor(torch.zeros(1))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match="torch finds none here. Take kernel=auto"):

@@ -1,4 +1,4 @@
-"""Attention to keys and values in their pages, against the gather."""
+"""Attention to keys and values in their pages, compared with gathering them first."""
 
 import copy
 import importlib.util
@@ -29,7 +29,7 @@ every_type = pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 
 @every_type
 @pytest.mark.parametrize("tens", range(6))
-def test_it_computes_the_attention_to_gathered_pages(
+def test_paged_attention_equals_attention_to_gathered_pages(
     tens: int, dtype: torch.dtype, device: torch.device
 ) -> None:
     for seed in range(10 * tens, 10 * tens + 10):
@@ -81,7 +81,7 @@ def set_kernel(model: Seq2Seq, kernel: str) -> Seq2Seq:
     ],
 )
 @torch.no_grad()
-def test_a_decoder_reads_its_pages_as_it_reads_gathered_ones(
+def test_a_decoder_answers_from_pages_as_from_gathered_ones(
     attn: str, position: str, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_layer = ("model.encoder_layers=1", "model.decoder_layers=1")
@@ -110,16 +110,18 @@ def test_a_decoder_reads_its_pages_as_it_reads_gathered_ones(
     assert len(seen) == (0 if attn == "gaussian" else 6)
 
 
-def test_without_a_gpu_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_paged_kernel_is_refused_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paged, "is_interpreted", lambda: False)
     case = make_case(0, torch.float32, torch.device("cpu"))
-    with pytest.raises(ConfigError, match="torch.float32 on the device cpu. Take kernel=auto"):
+    with pytest.raises(ConfigError, match="torch.float32 on device cpu. Take kernel=auto"):
         case.run(paged_attention)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("capability", ["80", "90"])
-def test_it_compiles_where_there_is_no_gpu(capability: str, dtype: str, tmp_path: Path) -> None:
+def test_the_paged_kernel_compiles_without_a_gpu(
+    capability: str, dtype: str, tmp_path: Path
+) -> None:
     script = Path(__file__).with_name("compile_paged.py")
     ended = subprocess.run(
         [sys.executable, str(script), capability, dtype, "64"],
@@ -135,7 +137,7 @@ def test_it_compiles_where_there_is_no_gpu(capability: str, dtype: str, tmp_path
     assert sizes == {"attend_split": 4, "add_splits": 2}
 
 
-def test_what_does_not_fit_is_refused(device: torch.device) -> None:
+def test_shapes_that_do_not_fit_are_refused(device: torch.device) -> None:
     q, pool, slots = torch.zeros(2, 4, 1, 8), torch.zeros(2, 9, 8), torch.zeros(2, 3).long()
     lengths = torch.tensor([3, 1])
     with pytest.raises(ValueError, match="split=24 should be a multiple of block=16"):
@@ -207,6 +209,6 @@ def test_the_cases_find_every_mistake(name: str, tmp_path: Path, device: torch.d
 
 
 @pytest.mark.slow
-def test_the_cases_find_none_where_there_is_none(tmp_path: Path, device: torch.device) -> None:
+def test_the_unchanged_kernel_passes_every_case(tmp_path: Path, device: torch.device) -> None:
     attend = load_kernel(tmp_path / "right.py", ("SPLIT = 512", "SPLIT = 512"))
     assert all(make_case(seed, torch.float32, device).is_right(attend) for seed in range(10))

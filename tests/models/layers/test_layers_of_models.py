@@ -1,4 +1,4 @@
-"""The layers around attention against their formulas."""
+"""The layers around attention, compared with their formulas."""
 
 import math
 from typing import Any
@@ -41,7 +41,7 @@ def test_a_feed_forward_network_is_its_formula(activation: Any) -> None:
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
-def test_without_gradients_a_feed_forward_network_is_the_same_and_leaves_its_input(
+def test_a_feed_forward_network_without_gradients_gives_the_same_and_keeps_its_input(
     activation: Any,
 ) -> None:
     feed, x = (
@@ -135,7 +135,7 @@ def test_position_schemes_act_at_their_hook_and_nowhere_else() -> None:
 
 @pytest.mark.parametrize("tie", ["none", "target", "all"])
 def test_a_seed_fixes_the_embeddings(tie: Any) -> None:
-    """Also in one process: the order of draws must not depend on where tensors lie in memory."""
+    """The order of draws must not depend on where tensors are in memory."""
     first, second = [], []
     for states in (first, second):
         for _ in range(5):

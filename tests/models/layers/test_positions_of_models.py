@@ -99,7 +99,7 @@ def test_sentences_as_long_as_the_table_are_read_and_written() -> None:
     model(source_batch(6), torch.randint(4, 11, (1, 6)))
 
 
-def test_a_sentence_past_the_end_of_the_table_is_refused_in_words() -> None:
+def test_a_sentence_past_the_end_of_the_table_is_refused() -> None:
     model, short, long = short_model(6), torch.randint(4, 11, (1, 3)), torch.randint(4, 11, (1, 7))
     with pytest.raises(ConfigError, match=r"source of 7 pieces .* 6 positions .*length=7"):
         model.encode(source_batch(7))
@@ -113,7 +113,7 @@ def test_a_sentence_past_the_end_of_the_table_is_refused_in_words() -> None:
 
 
 def without_end(model: Seq2Seq) -> Seq2Seq:
-    """The model, but it never writes eos."""
+    """Make the model never write eos."""
     with torch.no_grad():
         bias: Tensor = model.embeddings.output.bias
         bias[EOS] = -1e9
@@ -127,7 +127,7 @@ def test_decoding_stops_at_the_end_of_the_table(search: Search) -> None:
         assert all(h.truncated for h in hypotheses)
 
 
-def test_a_shorter_limit_of_the_search_stays() -> None:
+def test_a_shorter_limit_of_the_search_is_kept() -> None:
     search = Greedy(length_ratio=0, length_extra=4)
     for (hypothesis,) in decode(without_end(short_model(6)), source_batch(5, 2), search):
         assert len(hypothesis.ids) == 4

@@ -1,26 +1,22 @@
-"""A decoder that begins with a zero vector, as Marian's does."""
+"""A decoder whose first input is a zero vector, as in Marian."""
 
 from pathlib import Path
 
 import pytest
 import torch
 from helpers.native_code import needs_native
+from helpers.native_models import assert_native_translates_alike
 from helpers.tiny_runs import TINY_MODEL, save_model, train_tiny, weights
 
 from seq2seq import checkpoint
 from seq2seq.base.symbols import BOS, EOS
-from seq2seq.decoding import build_search, decode
-from seq2seq.decoding.precision import is_native, with_precision
 
 ZERO = "model.zero_start=true"
 TARGET = "model.embeddings.target.weight"
 
 
 @pytest.mark.parametrize("tie", ["all", "target", pytest.param("none", marks=pytest.mark.slow)])
-def test_training_keeps_it_zero_and_moves_the_others(
-    tie: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    base = tmp_path_factory.getbasetemp()
+def test_training_keeps_the_first_vector_zero_and_moves_the_others(tie: str, base: Path) -> None:
     typed = [f"model.tie={tie}", "optimizer=adamw", "trainer.max_steps=3"]
     folder = train_tiny(base, ZERO, *typed)
     trained = weights(folder)[TARGET.removeprefix("model.")]
@@ -28,7 +24,7 @@ def test_training_keeps_it_zero_and_moves_the_others(
     assert weights(train_tiny(base, *typed))[TARGET.removeprefix("model.")][BOS].any()
 
 
-def test_weights_that_are_loaded_begin_with_zero_too(tmp_path: Path) -> None:
+def test_loaded_weights_start_with_zero(tmp_path: Path) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL, ZERO)
     content = torch.load(tmp_path / "a.ckpt", weights_only=True)
     content["state_dict"][TARGET][BOS] = 1.0
@@ -40,12 +36,6 @@ def test_weights_that_are_loaded_begin_with_zero_too(tmp_path: Path) -> None:
 
 @needs_native
 @pytest.mark.parametrize("attention", ["attn=mha", "attn=ssru"])
-def test_the_decoder_in_c_begins_with_zero(attention: str, tmp_path: Path) -> None:
+def test_the_native_decoder_starts_with_zero(attention: str, tmp_path: Path) -> None:
     save_model(tmp_path / "a.ckpt", *TINY_MODEL, ZERO, attention)
-    model = checkpoint.read(tmp_path / "a.ckpt").build()
-    rows = torch.randint(4, 20, (5, 7)).index_fill(1, torch.tensor([6]), EOS)
-    search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 0, "length_extra": 9})
-    compiled = with_precision(model, "float32")
-    assert is_native(compiled)
-    one, other = decode(model, rows, search), decode(compiled, rows, search)
-    assert [[h.ids for h in each] for each in one] == [[h.ids for h in each] for each in other]
+    assert_native_translates_alike(checkpoint.read(tmp_path / "a.ckpt").build())

@@ -1,6 +1,6 @@
-"""The glossaries of DeepL's protocol: of one pair of languages (`/v2`), and of several (`/v3`).
+"""The glossaries of DeepL's protocol: for one pair of languages (`/v2`), or for several (`/v3`).
 
-Both are records of one form, so that a glossary of one pair is found at both paths.
+Both are kept in the same form, so a glossary for one pair is found at both paths.
 """
 
 import asyncio
@@ -27,14 +27,15 @@ from seq2seq.serving.storage import GLOSSARIES, Kind, Record
 from seq2seq.serving.validation import AUTO, Entry
 from seq2seq.text.languages import language_code
 
-Dictionaries = dict[str, Entries]  # by languages, such as `de-en`
-Description = Callable[[Record], dict[str, Any]]  # of a glossary, in one of the two versions
+Dictionaries = dict[str, Entries]  # entries by pair of languages, such as `de-en`
+# The JSON of a glossary, in one of the two versions of the protocol.
+Description = Callable[[Record], dict[str, Any]]
 
 
 async def create_glossary(
     describe: Description, service: Service, request: Request, entry: Entry
 ) -> Response:
-    """Keep a glossary: of several pairs of languages, or of the one in `entry`."""
+    """Keep a glossary, for several pairs of languages or for the pair in `entry`."""
     dictionaries = await parse_dictionaries(service, entry.get("dictionaries", [entry]))
     keep, packed = service.find_storage().create, pack(entry["name"], dictionaries)
     record = await asyncio.to_thread(keep, GLOSSARIES, request.state.client, *packed)
@@ -42,7 +43,7 @@ async def create_glossary(
 
 
 async def list_glossaries(describe: Description, service: Service, request: Request) -> Any:
-    """The client's glossaries that a version describes, oldest first; none if nothing is kept."""
+    """The client's glossaries that this version of the protocol knows, oldest first."""
     if service.storage is None:
         return {"glossaries": []}
     keep = service.storage
@@ -58,7 +59,7 @@ async def get_glossary(describe: Description, service: Service, request: Request
 
 
 async def get_bilingual_entries(service: Service, request: Request) -> Any:
-    """The entries of a glossary of one pair of languages, as lines with tabs."""
+    """The entries of a glossary for one pair of languages, as tab-separated lines."""
     record = await read_glossary(service, request)
     text = format_entries(find_dictionary(record, pair_of(bilingual_json(record))))
     return PlainTextResponse(text, media_type="text/tab-separated-values")
@@ -71,7 +72,7 @@ async def get_multilingual_entries(service: Service, request: Request, entry: En
 
 
 async def update_multilingual(service: Service, request: Request, entry: Entry) -> Any:
-    """Give a glossary another name, or further entries, which replace those of the same terms."""
+    """Rename a glossary, or add entries, which replace existing entries with the same terms."""
     added = await parse_dictionaries(service, entry["dictionaries"])
 
     def merge(known: Dictionaries) -> Dictionaries:
@@ -106,7 +107,7 @@ async def delete_glossary(service: Service, request: Request) -> Any:
 
 
 async def read_glossary(service: Service, request: Request) -> Record:
-    """The glossary that the path of a request names."""
+    """The glossary named in the path of a request."""
     return await asyncio.to_thread(service.find_storage().read, *place_of(request))
 
 
@@ -116,8 +117,8 @@ async def change_glossary(
     change: Callable[[Dictionaries], Dictionaries],
     name: str | None = None,
 ) -> Record:
-    """Change the dictionaries of the glossary that the path of a request names, and its name if
-    another is given.
+    """Change the dictionaries of the glossary named in the path of a request, and its name if a new
+    one is given.
     """
 
     def repack(record: Record) -> tuple[dict[str, Any], bytes]:
@@ -127,22 +128,22 @@ async def change_glossary(
 
 
 def place_of(request: Request) -> tuple[Kind, str, str]:
-    """The place in the storage of the glossary that the path of a request names."""
+    """The arguments by which the storage finds the glossary named in the path of a request."""
     return GLOSSARIES, request.state.client, request.path_params["glossary_id"]
 
 
 async def language_pairs_of_glossaries(service: Service, request: Request) -> Any:
-    """The pairs of languages for which there may be glossaries: all that are translated."""
+    """The pairs of languages that glossaries may have: those of the models."""
     models = service.models.values()
     pairs = dict.fromkeys((language_code(m.source), language_code(m.target)) for m in models)
     return {"supported_languages": [{"source_lang": a, "target_lang": b} for a, b in pairs]}
 
 
 async def read_terms(service: Service, request: Request, entry: Entry) -> Terms:
-    """The terms of the glossaries of a request, of which the first takes precedence.
+    """The terms in the glossaries of a request; those of earlier glossaries take precedence.
 
-    Raises: HTTPError if they are not for its languages; UnknownRecordError if the client has no
-        such glossary.
+    Raises: HTTPError if a glossary is not for the languages of the request; UnknownRecordError if
+        the client has no such glossary.
     """
     ids = entry.get("glossary_ids", entry.get("glossary_id")) or []
     if ids and entry["source_lang"] == AUTO:
@@ -156,8 +157,8 @@ async def read_terms(service: Service, request: Request, entry: Entry) -> Terms:
 
 
 async def parse_dictionaries(service: Service, described: list[Entry]) -> Dictionaries:
-    """The dictionaries of a request. Raises: HTTPError for damaged entries, and for languages that
-    are not translated.
+    """The dictionaries of a request. Raises: HTTPError if entries cannot be read, or no model has
+    these languages.
     """
     dictionaries: Dictionaries = {}
     for each in described:
@@ -165,14 +166,14 @@ async def parse_dictionaries(service: Service, described: list[Entry]) -> Dictio
         model = service.find_models(each["source_lang"], each["target_lang"])[0]
         known = pair_of({"source_lang": model.source, "target_lang": model.target})
         if pair in dictionaries or pair != known:
-            raise HTTPError(400, f"{pair}: each dictionary is for two languages, and they differ")
+            raise HTTPError(400, f"{pair}: each dictionary needs its own pair of two languages")
         entries, form = each["entries"], each["entries_format"]
         dictionaries[pair] = await run_off_loop(len(entries), parse_entries, entries, form, pair)
     return dictionaries
 
 
 def pack(name: str, dictionaries: Dictionaries) -> tuple[dict[str, Any], bytes]:
-    """The metadata and the content of a glossary. Raises: HTTPError for too many entries."""
+    """The metadata and content of a glossary. Raises: HTTPError if it has too many entries."""
     for entries in dictionaries.values():
         check_entry_count(entries)
     counts = {pair: len(entries) for pair, entries in dictionaries.items()}
@@ -180,7 +181,7 @@ def pack(name: str, dictionaries: Dictionaries) -> tuple[dict[str, Any], bytes]:
 
 
 def find_dictionary(record: Record, pair: str) -> dict[str, str]:
-    """The entries of a glossary for a pair. Raises: HTTPError if it has none."""
+    """The entries of a glossary for a pair of languages. Raises: HTTPError if there are none."""
     if pair not in record.metadata["counts"]:
         known = ", ".join(record.metadata["counts"]) or "no languages"
         raise HTTPError(404, f"glossary {record.id} is for {known}, not for {pair}")
@@ -198,7 +199,7 @@ def dictionary_json(record: Record, pair: str) -> dict[str, Any]:
 
 
 def multilingual_json(record: Record) -> dict[str, Any]:
-    """A glossary, without its entries."""
+    """The JSON of a glossary without its entries."""
     created_at = datetime.fromtimestamp(record.created_at, UTC)
     return {
         "glossary_id": record.id,
@@ -209,11 +210,11 @@ def multilingual_json(record: Record) -> dict[str, Any]:
 
 
 def bilingual_json(record: Record) -> dict[str, Any]:
-    """A glossary of one pair of languages. Raises: HTTPError for one of more, or none."""
+    """The JSON of a glossary for one pair of languages. Raises: HTTPError if it is for several."""
     glossary = multilingual_json(record)
     dictionaries = glossary.pop("dictionaries")
     if len(dictionaries) != 1:
-        raise HTTPError(400, "this glossary is not of one pair of languages: see /v3/glossaries")
+        raise HTTPError(400, "this glossary is not for one pair of languages: use /v3/glossaries")
     return {**glossary, **dictionaries[0], "ready": True}
 
 

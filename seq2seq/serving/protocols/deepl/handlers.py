@@ -1,4 +1,4 @@
-"""The protocol of DeepL, which translation tools and office programs speak."""
+"""DeepL's protocol, which translation tools and office programs use."""
 
 import asyncio
 import hmac
@@ -15,7 +15,7 @@ from seq2seq.serving.protocols.deepl import glossaries
 from seq2seq.serving.protocols.deepl.glossaries import read_terms
 from seq2seq.serving.service import Routes, Service
 from seq2seq.serving.storage import DOCUMENTS, Record, UnknownRecordError
-from seq2seq.serving.texts import ClientText, answer_texts, split_texts
+from seq2seq.serving.texts import ClientText, split_texts, submit_texts
 from seq2seq.serving.validation import Entry, UploadedFile
 from seq2seq.text.documents.document import Split
 from seq2seq.text.documents.html_markup import read_html
@@ -24,23 +24,23 @@ from seq2seq.text.documents.xml_markup import XMLReader
 
 NO_LIMIT = 10**12  # characters
 SPLITS: dict[str, Split | None] = {"0": "none", "1": None, "nonewlines": "sentences"}
-TRUE = (True, "1", "true")  # the number 1 equals True
+TRUE = (True, "1", "true")  # also the number 1, which equals True
 
 
 async def translate(service: Service, request: Request, entry: Entry) -> Any:
-    """Translate texts. Wishes that are only preferences change nothing."""
+    """Translate texts. Fields that express mere preferences have no effect."""
     languages = entry["source_lang"], entry["target_lang"]
     wishes = {"read": reader_of(entry), "split": SPLITS[entry["split_sentences"]]}
     terms = await read_terms(service, request, entry)
     texts = await split_texts(service, entry["text"], *languages, terms=terms, **wishes)
     is_billed = entry.get("show_billed_characters", False) in TRUE
     write = partial(to_deepl, originals=entry["text"], is_billed=is_billed)
-    return await answer_texts(service, request, texts, write)
+    return await (await submit_texts(service, request, texts, write))
 
 
 def to_deepl(texts: Sequence[ClientText], originals: Sequence[str], is_billed: bool) -> Response:
-    """The answer. A text in a language that no model translates stays as it is, with its language
-    and a message. A text of which a sentence is copied has a message, too.
+    """The answer. A text in a language that no model translates is left unchanged, and comes with
+    its language and a message. A text with sentences left unchanged comes with a message, too.
     """
     translations: list[dict[str, Any]] = []
     for text, original in zip(texts, originals, strict=True):
@@ -52,7 +52,7 @@ def to_deepl(texts: Sequence[ClientText], originals: Sequence[str], is_billed: b
 
 
 def reader_of(entry: Entry) -> Reader | None:
-    """The reader of texts with tags that a request names."""
+    """The reader of tags that a request asks for; None for plain text."""
     match entry.get("tag_handling"):
         case "html":
             return read_html
@@ -67,15 +67,15 @@ def reader_of(entry: Entry) -> Reader | None:
 
 
 def tag_names(entry: Entry, field: str) -> frozenset[str]:
-    """The names in a field: a list, or one text with commas between them."""
+    """The names in a field, which is a list, or a text with commas between names."""
     value = entry.get(field, [])
     names = value.split(",") if isinstance(value, str) else value
     return frozenset(name.strip() for name in names)
 
 
 async def languages(service: Service, request: Request, entry: Entry) -> Any:
-    """The languages of one side, which the query names, or a form: even with GET, as DeepL's own
-    client for Python sends it.
+    """The source or target languages. The query or a form says which; even a GET request may have a
+    form, since DeepL's own Python client sends one.
     """
     side = entry["type"]
     codes = dict.fromkeys(getattr(model, side) for model in service.models.values())
@@ -84,12 +84,12 @@ async def languages(service: Service, request: Request, entry: Entry) -> Any:
 
 
 async def usage(service: Service, request: Request) -> Any:
-    """The characters translated since the start; there is no limit."""
+    """The number of characters translated since the start; there is no limit."""
     return {"character_count": service.characters, "character_limit": NO_LIMIT}
 
 
 async def upload_document(service: Service, request: Request, entry: Entry) -> Any:
-    """Begin to translate a document. Returns: its id, and the key that its client must know."""
+    """Start to translate a document. Returns: its id, and the key needed to ask for it."""
     if "filename" in entry and isinstance(entry["file"], UploadedFile):
         entry["file"] = UploadedFile(entry["filename"], entry["file"].data)
     terms = await read_terms(service, request, entry)
@@ -112,7 +112,7 @@ async def get_document_status(service: Service, request: Request, entry: Entry) 
 
 
 async def download_document(service: Service, request: Request, entry: Entry) -> Response:
-    """A translated document, which is then no longer kept."""
+    """A translated document, which is deleted here."""
     record = await find_document(service, request, entry)
     response = send_document(record)
     storage, client = service.find_storage(), request.state.client
@@ -121,10 +121,10 @@ async def download_document(service: Service, request: Request, entry: Entry) ->
 
 
 async def find_document(service: Service, request: Request, entry: Entry) -> Record:
-    """Raises: UnknownRecordError if the client has no such document, or the key is not its own."""
+    """The document of a request. Raises: UnknownRecordError if it or its key is unknown."""
     record = await find_record(service, request)
     if not hmac.compare_digest(record.metadata["key"].encode(), entry["document_key"].encode()):
-        raise UnknownRecordError("document_key is not that of this document")
+        raise UnknownRecordError("document_key does not belong to this document")
     return record
 
 

@@ -1,4 +1,4 @@
-"""The protocol of LibreTranslate, which Weblate, Open WebUI and many others speak."""
+"""LibreTranslate's protocol, which Weblate, Open WebUI and many other programs use."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from seq2seq.serving.event_loop import run_off_loop
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
 from seq2seq.serving.service import Routes, Service
 from seq2seq.serving.storage import SUGGESTIONS
-from seq2seq.serving.texts import ClientText, answer_texts, split_texts
+from seq2seq.serving.texts import ClientText, split_texts, submit_texts
 from seq2seq.serving.validation import AUTO, Entry
 from seq2seq.text.documents.files.formats import FORMATS
 from seq2seq.text.documents.html_markup import read_html
@@ -30,13 +30,13 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     texts = await split_texts(service, originals, *languages, read=read, links=count + 1)
     options = {"ranks": count + 1, "beams": min(count + 1, service.limits.beam_size)}
     write = partial(to_libretranslate, entry=entry)
-    return await answer_texts(service, request, texts, write, **options)
+    return await (await submit_texts(service, request, texts, write, **options))
 
 
 def to_libretranslate(texts: Sequence[ClientText], entry: Entry) -> Response:
-    """The answer, with lists if there was a list of texts. A text in a language that no model
-    translates stays as it is, with its language and an error. A text of which a sentence is copied
-    has an error, too.
+    """The answer, with lists if the request had a list of texts. A text in a language that no model
+    translates is left unchanged, and comes with its language and an error. A text with sentences
+    left unchanged comes with an error, too.
     """
     count = entry["alternatives"]
     answer: dict[str, Any] = {"translatedText": [text.translation() for text in texts]}
@@ -51,20 +51,20 @@ def to_libretranslate(texts: Sequence[ClientText], entry: Entry) -> Response:
 
 
 def language_json(detected: DetectedLanguage | None) -> dict[str, Any]:
-    """A language with its probability in percent."""
+    """The JSON of a detected language, with its probability in percent."""
     assert detected is not None
     return {"language": detected.language, "confidence": round(100 * detected.confidence)}
 
 
 async def detect_language(service: Service, request: Request, entry: Entry) -> Any:
-    """The language of a text; also one that no model translates, if it is clear."""
+    """The language of a text; one that no model translates only if there is little doubt."""
     service.check_length(entry["q"])
     candidates = [model.source for model in service.find_models()]
     return [language_json(await run_off_loop(len(entry["q"]), detect, entry["q"], candidates))]
 
 
 async def suggest(service: Service, request: Request, entry: Entry) -> Any:
-    """Keep a better translation of a text, in a language pair of a model."""
+    """Keep a better translation of a text, for the languages of a model."""
     storage = service.find_storage()
     (text,) = await split_texts(service, [entry["q"]], entry["source"], entry["target"])
     facts = {"source": text.model.source, "target": text.model.target}
@@ -74,7 +74,7 @@ async def suggest(service: Service, request: Request, entry: Entry) -> Any:
 
 
 async def translate_file(service: Service, request: Request, entry: Entry) -> Any:
-    """Translate a file, which is kept for a while. Returns: the address at which it is."""
+    """Translate a file, and keep it for a while. Returns: its address."""
     languages = entry["source"], entry["target"]
     record, answer = await accept_document(service, request, entry, languages)
     await wait_for_answer(answer, request.receive, SECONDS)
@@ -85,12 +85,12 @@ async def translate_file(service: Service, request: Request, entry: Entry) -> An
 
 
 async def download_file(service: Service, request: Request) -> Any:
-    """A file of this client that is translated."""
+    """A translated file of this client."""
     return send_document(await find_record(service, request))
 
 
 async def languages(service: Service, request: Request) -> Any:
-    """The source languages, and the targets of each."""
+    """The source languages, and the target languages of each."""
     targets: dict[str, list[str]] = {}
     for source, target in language_pairs(service):
         targets.setdefault(source, []).append(target)
@@ -98,7 +98,7 @@ async def languages(service: Service, request: Request) -> Any:
 
 
 async def settings(service: Service, request: Request) -> Any:
-    """The options of the service, as LibreTranslate describes its own."""
+    """The settings of the service, in the form that LibreTranslate uses for its own."""
     pair = next(iter(language_pairs(service)), ())
     sides = zip(("source", "target"), pair, strict=False)
     return {
@@ -112,7 +112,7 @@ async def settings(service: Service, request: Request) -> Any:
 
 
 def language_pairs(service: Service) -> list[tuple[str, str]]:
-    """Source and target of the models, in their order, each pair once."""
+    """The pairs of source and target languages, in the order of the models, without duplicates."""
     return list(dict.fromkeys((model.source, model.target) for model in service.models.values()))
 
 

@@ -1,9 +1,9 @@
-"""Our own protocol: everything that a model knows about a translation."""
+"""The project's own protocol, which shows everything a model knows about a translation."""
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,15 +16,15 @@ from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.event_loop import run_off_loop
 from seq2seq.serving.languages import english_name
 from seq2seq.serving.service import Routes, Service
-from seq2seq.serving.texts import ClientText, answer_texts, split_texts, submit_texts
+from seq2seq.serving.texts import ClientText, split_texts, submit_texts
 from seq2seq.serving.validation import Entry
 from seq2seq.translation.request import Translation
 
-PARTIAL_SECONDS = 0.05  # between two looks at an unfinished translation
+PARTIAL_SECONDS = 0.05  # between checks of an unfinished translation
 
 
 async def models(service: Service, request: Request) -> Any:
-    """The models, and the limits of a request."""
+    """The models, and the limits on a request."""
     descriptions = [
         {
             "name": model.name,
@@ -43,48 +43,47 @@ async def models(service: Service, request: Request) -> Any:
 
 
 async def translate(service: Service, request: Request, entry: Entry) -> Any:
-    """The translations of each sentence of a text; as events, also the best so far."""
+    """The translations of each sentence of a text; sent as events, also the best text so far."""
     nbest, prefix, must_not = entry["nbest"], entry["prefix"], entry["must_not"]
     must = [[each] if isinstance(each, str) else each for each in entry["must"]]
     beams: Any = entry.get("beam_size", nbest)
     if beams < nbest:
-        raise HTTPError(400, f"nbest={nbest} needs as many beams: beam_size={nbest}, or none")
+        raise HTTPError(400, f"nbest={nbest} needs beam_size={nbest} or more, or no beam_size")
     length = sum(map(len, chain(must_not, *must)))
     if length > MAX_CHARACTERS:
-        limit = f"at most {MAX_CHARACTERS:,} are searched for at once"
+        limit = f"at most {MAX_CHARACTERS:,} are allowed together"
         raise HTTPError(413, f"must and must_not have {length:,} characters; {limit}")
     wishes = {"must": must, "must_not": must_not, "terms": entry["glossary"]}
     split = None if entry["split"] else "none"
     text = await split_text(service, entry, nbest, split=split, **wishes)
     if len(text.sentences) != 1 and (prefix or must):
-        raise HTTPError(400, "prefix and must are for a text of one sentence; or add split=false")
-    options = {"beams": beams, "seconds": entry.get("deadline")}
+        raise HTTPError(400, "prefix and must need a text of one sentence, or split=false")
+    options = {"ranks": nbest, "beams": beams, "seconds": entry.get("deadline")}
     write = partial(to_json, ranks=nbest, is_linked=entry["links"])
+    answer = await submit_texts(service, request, [text], write, **options)
     if "text/event-stream" in request.headers.get("accept", ""):
-        answer = asyncio.ensure_future(await submit_texts(service, request, [text], **options))
-        events = send_events(text, answer, write, nbest)
+        events = send_events(text, asyncio.ensure_future(answer))
         return StreamingResponse(events, media_type="text/event-stream")
-    content = await answer_texts(service, request, [text], write, ranks=nbest, **options)
-    return Response(content, media_type="application/json")
+    return Response(await answer, media_type="application/json")
 
 
 async def alternatives(service: Service, request: Request, entry: Entry) -> Any:
-    """The ways to go on after the beginning of a translation."""
+    """The ways to continue a translation after its beginning."""
     count = entry["count"]
     text = await split_text(service, entry, count, split="none", alternatives=count)
     if not text.sentences:
-        raise HTTPError(400, "the text is empty: give a sentence")
+        raise HTTPError(400, "the text is empty: send a sentence")
     write = partial(to_json, ranks=count, is_linked=entry["links"])
     options = {"ranks": count, "seconds": entry.get("deadline")}
-    content = await answer_texts(service, request, [text], write, **options)
-    return Response(content, media_type="application/json")
+    answer = await submit_texts(service, request, [text], write, **options)
+    return Response(await answer, media_type="application/json")
 
 
 async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) -> ClientText:
     """The text of a request; arguments and errors as for `split_texts`.
 
     Args:
-        links: Number of its translations whose words are linked, if the client wants links.
+        links: Number of translations of each sentence whose words are linked if the client asks.
     """
     service.check_length(entry["prefix"])
     wishes |= {"name": entry["model"], "prefix": entry["prefix"]}
@@ -97,18 +96,9 @@ async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) 
     return text
 
 
-async def send_events(
-    text: ClientText,
-    answer: "asyncio.Future[None]",
-    write: Callable[[Sequence[ClientText]], str],
-    ranks: int,
-) -> AsyncIterator[str]:
-    """The best translation so far whenever it has changed, and then the answer, as server-sent
-    events.
-
-    Args:
-        answer: Ends when the text is translated.
-        write, ranks: As for `answer_texts`.
+async def send_events(text: ClientText, answer: "asyncio.Future[str]") -> AsyncIterator[str]:
+    """Server-sent events: the best translation so far whenever it has changed, and at the end the
+    answer.
     """
     sent, wait = "", PARTIAL_SECONDS
     join = partial(text.document.join, target=text.model.target)
@@ -122,10 +112,9 @@ async def send_events(
                 if best != sent:
                     sent = best
                     yield format_event("partial", json.dumps({"text": sent}, ensure_ascii=False))
-            # Of the time that others may use, looking takes a tenth at most.
+            # Checking may take at most a tenth of the time, which it takes from other clients.
             wait = max(PARTIAL_SECONDS, 10 * (time.monotonic() - began_at))
-        answer.result()
-        yield format_event("done", await run_off_loop(ranks * text.size, write, [text]))
+        yield format_event("done", answer.result())
     except ClientDisconnect:
         return
     except Exception as exception:
@@ -142,7 +131,7 @@ def format_event(name: str, data: str) -> str:
 
 def to_json(texts: Sequence[ClientText], ranks: int, is_linked: bool) -> str:
     """The answer for a single text, in JSON: all sentences with their translations. Each sentence
-    is written separately, since nothing else can happen while JSON is written.
+    is encoded separately, since other threads cannot run while a value is encoded.
     """
     (text,) = texts
     model = text.model
@@ -162,13 +151,13 @@ def to_json(texts: Sequence[ClientText], ranks: int, is_linked: bool) -> str:
 
 
 def sentence_json(text: ClientText, source: str, best: list[Translation], is_linked: bool) -> Any:
-    """A sentence with its translations, and the links between their words."""
+    """A sentence with its translations, and with the links between their words."""
     model = text.model
     entries = [each.to_json(model.labels) for each in best]
     sentence = {"source": source, "translations": entries}
     if is_linked and model.choice:
         for entry, alignment in zip(entries, (each.alignment for each in best), strict=True):
-            # There are none of texts that cannot be aligned, such as long ones.
+            # Texts that cannot be aligned, such as very long ones, have no links.
             source_words, words = (alignment.source, alignment.target) if alignment else ([], [])
             sentence["source_words"] = [word._asdict() for word in source_words]
             entry["words"] = [word._asdict() for word in words]

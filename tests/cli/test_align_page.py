@@ -60,7 +60,7 @@ def test_a_pair_that_cannot_be_aligned_is_left_out_with_a_warning(
 
 
 @pytest.mark.parametrize("option", [("--gold", "x.align"), ("--json",), ("--reverse", "other")])
-def test_options_of_links_are_refused(
+def test_options_for_links_are_refused_for_a_page(
     seq2seq: Command, pairs: tuple[Path, Path], tmp_path: Path, option: tuple[str, ...]
 ) -> None:
     files = "--source", pairs[0], "--target", pairs[1], *option

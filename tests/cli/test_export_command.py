@@ -32,7 +32,9 @@ def test_an_exported_run_translates_as_the_run_does_by_the_printed_code(
     assert best and printed.getvalue() == best[0].text + "\n"
 
 
-def test_sentences_may_be_given_or_are_random(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+def test_sentences_to_compare_may_be_given_or_are_random(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("ctranslate2", reason="pip install ctranslate2")
     text = tmp_path / "some.txt"
     text.write_text("\n".join(SENTENCES[:3]) + "\n\n", encoding="utf-8")
@@ -82,6 +84,6 @@ def test_a_run_becomes_a_folder_of_transformers(
     assert target.batch_decode(found, skip_special_tokens=True) == [best[0].text]
 
 
-def test_a_package_needs_its_name(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+def test_a_package_for_argos_needs_its_suffix(seq2seq: Command, run: Path, tmp_path: Path) -> None:
     command = "export", run, "--format", "argos", "-o", tmp_path / "x"
     assert "x.argosmodel" in refused(seq2seq(*command))

@@ -41,7 +41,7 @@ def test_scores_are_those_of_sacrebleu_and_come_first(
     assert system["sha256"] == hashlib.sha256(written).hexdigest()
 
 
-def test_translations_score_as_those_who_made_them(
+def test_a_file_of_translations_scores_like_the_model_that_made_it(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
     output = tmp_path / "out.en"
@@ -72,7 +72,7 @@ def test_a_language_that_does_not_exist_is_refused(seq2seq: Command, tmp_path: P
     typed = ("evaluate", *[tmp_path / "a"] * 3, "--language")
     for code in ("xx_nonsense", "letters", "de-xx-yy-zz"):
         message = refused(seq2seq(*typed, code))
-        assert f"{code} is the code of no language" in message and "zho_Hans" in message
+        assert f"no language has the code {code}" in message and "zho_Hans" in message
 
 
 def test_a_second_path_without_a_model_is_refused_before_the_first_translates(

@@ -15,7 +15,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "a.ckpt"
 
 
-def test_an_average_is_written_where_one_says(seq2seq: Command, model: Path) -> None:
+def test_an_average_is_written_to_the_given_file(seq2seq: Command, model: Path) -> None:
     output = model.with_name("mean.ckpt")
     ended = seq2seq("average", model, model, "-o", output)
     assert (ended.code, ended.lines) == (0, [f"{output}: the mean of a.ckpt, a.ckpt"])
@@ -31,14 +31,12 @@ def test_an_average_in_place_of_a_folder_is_refused_in_one_message(
     assert f"there is no folder {output.parent}" in refused(seq2seq(*command, output))
 
 
-def test_a_run_that_is_not_there_is_named(seq2seq: Command, tmp_path: Path) -> None:
+def test_a_missing_run_is_named(seq2seq: Command, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert f"there is no {run}" in refused(seq2seq("average", run, "--last", "3"))
 
 
-def test_a_device_is_no_place_for_an_average_and_stays_what_it_is(
-    seq2seq: Command, model: Path
-) -> None:
+def test_an_average_is_not_written_to_a_device(seq2seq: Command, model: Path) -> None:
     device = Path("/dev/full")
     if not device.is_char_device():
         pytest.skip("there is no /dev/full")

@@ -65,7 +65,7 @@ def without_scores(lines: list[str]) -> list[tuple[object, ...]]:
     [FAST, ("--nbest", 2, *FAST[2:]), ("--sample", "--seed", 3, *FAST[2:])],
     ids=["text", "nbest", "sampled"],
 )
-def test_each_file_becomes_what_it_becomes_alone(
+def test_files_in_a_folder_are_translated_like_single_files(
     seq2seq: Command, run: Path, texts: Path, options: tuple[object, ...]
 ) -> None:
     if "--sample" in options:  # a draw depends on the line, alone on how many had text before
@@ -80,7 +80,7 @@ def test_each_file_becomes_what_it_becomes_alone(
     assert joined(texts) == alone
 
 
-def test_a_request_of_json_is_translated_as_alone(
+def test_a_json_request_in_a_file_is_translated_like_a_single_one(
     seq2seq: Command, run: Path, texts: Path, tmp_path: Path
 ) -> None:
     lines = [{"text": text, "prefix": "A"} for text in SENTENCES[:6]]
@@ -107,7 +107,7 @@ def test_warnings_name_the_file_and_its_line(seq2seq: Command, run: Path, texts:
     assert cut and f"{texts / 'a.txt'}, line " in cut[1]
 
 
-def test_machines_share_the_work_and_each_line_is_done_once(
+def test_machines_share_the_work_and_each_line_is_translated_once(
     seq2seq: Command, run: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = seq2seq(*typed(run, texts, *FAST)) and joined(texts)
@@ -129,7 +129,7 @@ def test_machines_share_the_work_and_each_line_is_done_once(
     assert "without gaps: sbatch --array=1-3" in refused(seq2seq(*typed(run, texts, *FAST)))
 
 
-def test_what_is_damaged_or_missing_is_named_and_done_again(
+def test_damaged_and_missing_shards_are_named_and_translated_again(
     seq2seq: Command, run: Path, texts: Path
 ) -> None:
     seq2seq(*typed(run, texts, *FAST))
@@ -173,7 +173,7 @@ main()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isolated", [False, True])
-def test_two_machines_begin_a_folder_at_once(
+def test_two_machines_can_begin_a_folder_at_once(
     seq2seq: Command, run: Path, texts: Path, isolated: bool
 ) -> None:
     if isolated and not can_isolate():
@@ -185,7 +185,7 @@ def test_two_machines_begin_a_folder_at_once(
     assert not list(texts.parent.rglob("*.unfinished"))
 
 
-def test_who_begins_a_folder_says_how_it_is_translated(
+def test_the_first_machine_decides_the_options_for_a_folder(
     seq2seq: Command, run: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another machine creates the note between the look at it and its creation."""
@@ -213,7 +213,9 @@ def test_who_begins_a_folder_says_how_it_is_translated(
         assert f"{note} is damaged" in words and "delete" in words
 
 
-def test_the_note_of_an_earlier_version_is_read(seq2seq: Command, run: Path, texts: Path) -> None:
+def test_options_recorded_by_an_earlier_version_are_read(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
     seq2seq(*typed(run, texts, *FAST))
     (note,) = (path for path in (texts.parent / "out" / ".shards").iterdir() if path.is_file())
     note.rename(note.with_name("options.json"))
@@ -221,7 +223,7 @@ def test_the_note_of_an_earlier_version_is_read(seq2seq: Command, run: Path, tex
     assert "in 0 shards translated" in seq2seq(*typed(run, texts, *FAST)).err
 
 
-def test_an_option_of_zero_is_an_option(seq2seq: Command, run: Path, texts: Path) -> None:
+def test_an_option_with_value_zero_is_recorded(seq2seq: Command, run: Path, texts: Path) -> None:
     beam = ("--beam-size", 2, *FAST[2:])
     assert seq2seq(*typed(run, texts, *beam, "--length-penalty", 0)).code == 0
     words = refused(seq2seq(*typed(run, texts, *beam)))
@@ -239,7 +241,9 @@ def test_shards_of_another_model_are_not_joined(
     assert seq2seq(*typed(run, texts, "--merge")).code == 0
 
 
-def test_nothing_compressed_is_a_whole_file(seq2seq: Command, run: Path, texts: Path) -> None:
+def test_an_empty_file_is_compressed_to_a_valid_file(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
     (texts / "e.gz").write_bytes(gzip.compress(b""))
     assert seq2seq(*typed(run, texts, *FAST)).code == 0
     written = (texts.parent / "out" / "e.gz").read_bytes()
@@ -302,7 +306,7 @@ class KilledReplace:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_killed_at_any_write_and_started_again_every_line_is_there_once(
+def test_a_command_killed_at_any_write_resumes_without_losing_a_line(
     seq2seq: Command, run: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = {
@@ -331,15 +335,15 @@ def test_killed_at_any_write_and_started_again_every_line_is_there_once(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("IN", "IN/out"), "should be apart"),
-        (("IN", "IN/.."), "should be apart"),
+        (("IN", "IN/out"), "should not contain each other"),
+        (("IN", "IN/.."), "should not contain each other"),
         (("IN/none", "OUT"), "there is no such folder"),
         (("IN/a.txt", "OUT"), "is a file: give its folder"),
         (("IN/more/.hidden/..", "USED"), "holds something else"),
         (("EMPTY", "OUT"), "holds no files"),
     ],
 )
-def test_options_that_cannot_work_are_refused(
+def test_impossible_options_of_translate_files_are_refused(
     seq2seq: Command, run: Path, texts: Path, options: tuple[str, ...], words: str
 ) -> None:
     (texts.parent / "USED").mkdir()
@@ -365,13 +369,15 @@ def test_other_options_and_other_files_than_text_are_refused(
 
 
 @pytest.mark.skipif(find_spec("ray") is not None, reason="ray is installed")
-def test_what_a_cluster_needs_is_said(seq2seq: Command, run: Path, texts: Path) -> None:
+def test_a_missing_cluster_is_reported_with_advice(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
     assert "pip install ray" in refused(seq2seq(*typed(run, texts, "--ray", "auto")))
     both = typed(run, texts, "--ray", "auto", "--workers", 2)
     assert "leave --workers out" in refused(seq2seq(*both))
 
 
-def test_of_all_beams_the_nearest_to_the_reference_is_taken(
+def test_the_beam_nearest_to_the_reference_is_taken(
     seq2seq: Command, run: Path, texts: Path
 ) -> None:
     """References that are the last of the beams are found again."""
@@ -411,7 +417,7 @@ def test_nearest_translations_need_references_and_beams(
     assert "does not exist" in refused(seq2seq(*typed(run, texts, *nearest)))
 
 
-def test_a_corpus_of_translations_names_the_model_that_wrote_it(
+def test_the_ledger_of_translations_names_their_model(
     seq2seq: Command, run: Path, texts: Path
 ) -> None:
     assert seq2seq(*typed(run, texts, *FAST)).code == 0

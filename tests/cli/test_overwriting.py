@@ -63,7 +63,7 @@ def test_ordinary_names_in_the_folder_of_a_run_can_be_written_again(copy: Path) 
         check_written(copy / name, copy)
 
 
-def test_a_model_takes_the_place_of_models_only(copy: Path, tmp_path: Path) -> None:
+def test_a_model_replaces_only_other_models(copy: Path, tmp_path: Path) -> None:
     average, notes = copy / "average.ckpt", tmp_path / "notes"
     save_model(average, *TINY_MODEL)
     notes.write_text("a text\n", encoding="utf-8")
@@ -112,7 +112,7 @@ def test_no_command_writes_over_what_it_reads(
     assert before.items() <= contents(source.parent).items()
 
 
-def test_a_report_does_not_take_the_place_of_the_texts_of_its_run(
+def test_a_report_never_overwrites_the_texts_of_its_run(
     seq2seq: Command, run: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """They are read because the run's configuration names them."""
@@ -123,7 +123,7 @@ def test_a_report_does_not_take_the_place_of_the_texts_of_its_run(
         assert (corpus / name).read_bytes() == before
 
 
-def test_a_shell_that_joins_input_and_output_is_noticed(tmp_path: Path) -> None:
+def test_redirecting_output_to_the_input_is_noticed(tmp_path: Path) -> None:
     """`seq2seq translate RUN < a.txt >> a.txt` would translate what it wrote, for ever."""
     text = tmp_path / "a.txt"
     command = [sys.executable, "-m", "seq2seq", "translate", str(tmp_path / "run")]
@@ -138,7 +138,7 @@ def test_a_shell_that_joins_input_and_output_is_noticed(tmp_path: Path) -> None:
         assert text.read_text(encoding="utf-8") == "Ja.\n"
 
 
-def test_a_text_that_is_the_name_of_a_file_is_pointed_out(
+def test_a_text_that_is_a_file_name_causes_a_warning(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path]
 ) -> None:
     plain = seq2seq("translate", run, "no.such.file")

@@ -1,4 +1,4 @@
-"""Configurations, as `train.py` composes and checks them."""
+"""What `train.py` makes of the options on its command line."""
 
 from functools import cache
 from pathlib import Path
@@ -23,14 +23,15 @@ def values_of(*overrides: str) -> dict[str, Any]:
         return plain_values(compose("train", overrides=["run_name=test", *overrides]))
 
 
-def plan_of(*overrides: str) -> Plan:
+def checked_plan(*overrides: str) -> Plan:
+    """The plan of a run in a folder that does not exist."""
     return check_config(values_of(*overrides), Path("nowhere"))
 
 
 def complaint(*overrides: str) -> str:
-    """What `python train.py OVERRIDES` prints."""
+    """The error message of `python train.py OVERRIDES`."""
     try:
-        plan_of(*overrides)
+        checked_plan(*overrides)
     except Seq2SeqError as error:
         return str(error)
     except (HydraException, OmegaConfBaseException) as error:

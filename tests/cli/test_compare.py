@@ -31,7 +31,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def test_a_file_of_translations_scores_as_the_command_sacrebleu_says(
+def test_scores_of_a_file_equal_those_of_the_sacrebleu_command(
     seq2seq: Command, files: Files
 ) -> None:
     path = files.systems[0]
@@ -43,7 +43,7 @@ def test_a_file_of_translations_scores_as_the_command_sacrebleu_says(
     assert (ended.code, ended.err) == (0, "")
 
 
-def test_intervals_are_those_of_the_command_sacrebleu(seq2seq: Command, files: Files) -> None:
+def test_intervals_equal_those_of_the_sacrebleu_command(seq2seq: Command, files: Files) -> None:
     path = files.systems[0]
     expected = sacrebleu(files.reference, "-i", path, "-m", *METRICS, "--confidence")
     theirs = {each["name"]: each for each in expected}
@@ -69,7 +69,7 @@ def test_intervals_are_those_of_the_command_sacrebleu(seq2seq: Command, files: F
     ("test", "option"),
     [("bootstrap", "bs"), pytest.param("randomization", "ar", marks=pytest.mark.slow)],
 )
-def test_p_values_are_those_of_the_command_sacrebleu(
+def test_p_values_equal_those_of_the_sacrebleu_command(
     seq2seq: Command, files: Files, test: str, option: str
 ) -> None:
     # Approximate randomisation of chrF takes long: the other two suffice.
@@ -130,7 +130,7 @@ def test_tokenized_references_are_scored_as_they_stand_as_well(
     assert [line.split()[0] for line in only.lines[:1]] == ["BLEU"] and len(only.lines) == 3
 
 
-def test_several_references_in_columns_score_as_the_command_sacrebleu_says(
+def test_scores_with_several_references_equal_those_of_the_sacrebleu_command(
     seq2seq: Command, files: Files, tmp_path: Path
 ) -> None:
     second = damaged(REFERENCES, 0.05, 9)
@@ -151,24 +151,24 @@ def test_several_references_in_columns_score_as_the_command_sacrebleu_says(
 MISTAKES = [
     (("{0}", "{src}"), "three or more are needed: seq2seq evaluate PATH [PATH ...] SRC REF"),
     (("{0}", "{0}", "{src}", "{ref}"), "is given twice"),
-    (("{0}", "{src}", "{folder}"), "stands where REF is expected, and is a folder or a checkpoint"),
+    (("{0}", "{src}", "{folder}"), "should be REF, not a folder or a checkpoint"),
     (("nowhere", "{src}", "{ref}"), "there is no nowhere: give a checkpoint, the folder of a run"),
     (("{0}", "{src}", "{ref}", "--paired", "bootstrap"), "--paired compares systems, and there is"),
     (("{0}", "{1}", "{src}", "{ref}", "-o", "x"), "is for one PATH, and there are 2: leave it out"),
     (("{0}", "{src}", "{ref}", "--metrics", "blue"), "there is no metric 'blue'. Known, as in"),
     (("{0}", "{src}", "{ref}", "--metrics", "bleu,bleu"), "a metric is given twice"),
     (("{0}", "{src}", "{ref}", "-o", "out.en.gz"), "output is not compressed: -o out.en"),
-    (("{0}", "{src}", "{ref}", "--beam-size", "9"), "--beam-size is for models, and there are"),
-    (("{0}", "{src}", "{ref}", "--coverage", "0"), "--coverage is for models, and there are only"),
-    (("{0}", "{1}", "{src}", "{ref}", "--stats"), "--stats is for models, and there are only"),
-    (("{0}", "{src}", "{ref}", "--device", "cuda"), "--device is for models, and there are only"),
+    (("{0}", "{src}", "{ref}", "--beam-size", "9"), "--beam-size is for models, but no PATH"),
+    (("{0}", "{src}", "{ref}", "--coverage", "0"), "--coverage is for models, but no PATH is one"),
+    (("{0}", "{1}", "{src}", "{ref}", "--stats"), "--stats is for models, but no PATH is one"),
+    (("{0}", "{src}", "{ref}", "--device", "cuda"), "--device is for models, but no PATH is one"),
 ]
 
 
 @pytest.mark.parametrize(
     ("typed", "answer"), MISTAKES, ids=[" ".join(typed) for typed, _ in MISTAKES]
 )
-def test_a_mistake_is_answered_with_what_to_type(
+def test_the_message_for_a_mistake_says_what_to_type(
     seq2seq: Command, files: Files, tmp_path: Path, typed: tuple[str, ...], answer: str
 ) -> None:
     names = {"src": files.source, "ref": files.reference, "folder": tmp_path}
@@ -184,7 +184,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("content", "answer"), SHAPES)
-def test_a_file_of_translations_that_does_not_suit_is_refused(
+def test_a_file_of_translations_that_does_not_match_is_refused(
     seq2seq: Command, files: Files, content: bytes, answer: str
 ) -> None:
     path = files.systems[1]
@@ -193,9 +193,7 @@ def test_a_file_of_translations_that_does_not_suit_is_refused(
     assert answer.format(path=path, src=files.source) in refused(seq2seq(*typed))
 
 
-def test_equal_scores_are_shown_as_no_difference_whatever_the_test_says(
-    seq2seq: Command, files: Files
-) -> None:
+def test_equal_scores_are_shown_as_no_difference(seq2seq: Command, files: Files) -> None:
     twin = files.systems[1]
     twin.write_bytes(files.systems[0].read_bytes())
     typed = "evaluate", files.systems[0], twin, files.source, files.reference
@@ -236,7 +234,7 @@ def test_scores_by_length_are_shown(seq2seq: Command, files: Files) -> None:
     assert lines[1].split()[2:] == [str(buckets[0]["sentences"]), "sentences"]
 
 
-def test_the_sha256_is_that_of_the_file_of_translations(seq2seq: Command, files: Files) -> None:
+def test_the_sha256_is_of_the_file_of_translations(seq2seq: Command, files: Files) -> None:
     path = files.systems[0]
     (line,) = seq2seq("evaluate", path, files.source, files.reference, "--json").lines
     result = json.loads(line)
@@ -259,7 +257,7 @@ def test_a_column_that_is_the_source_is_no_reference(seq2seq: Command, tmp_path:
     assert f"the first column of {table} is the source itself" in message
 
 
-def test_so_many_sentences_that_resamples_fill_the_memory_get_none_unasked(
+def test_a_very_large_test_set_gets_no_resamples_by_default(
     seq2seq: Command, tmp_path: Path
 ) -> None:
     many = write(tmp_path / "many", ["a b"] * 10_001)

@@ -67,7 +67,7 @@ def test_options_may_stand_before_after_and_between_the_texts(seq2seq: Command, 
         *("white space", "CRLF", "separators", "very long", "byte order mark"),
     ],
 )
-def test_as_many_lines_come_out_as_go_in(
+def test_each_line_read_gives_one_line_of_output(
     seq2seq: Command, run: Path, stdin: bytes, filled: list[bool]
 ) -> None:
     ended = seq2seq("translate", run, "--beam-size", 1, stdin=stdin)
@@ -83,7 +83,7 @@ def test_a_line_end_of_windows_is_not_part_of_the_sentence(seq2seq: Command, run
     assert windows == seq2seq("translate", run, stdin=b"Ein Hund.\nEine Katze.\n")
 
 
-def test_broken_text_is_mended_with_a_warning_that_names_line_and_byte(
+def test_invalid_utf_8_is_replaced_with_a_warning_that_names_line_and_byte(
     seq2seq: Command, run: Path
 ) -> None:
     ended = seq2seq("translate", run, stdin=b"Ja.\nEin \xe4lterer Hund.\nNein.\n")
@@ -102,7 +102,7 @@ def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -
     assert joined == seq2seq("translate", run, "\ufeffJa.", "Ein Hund.", "--prefix", "\ufeff")
 
 
-def test_gzip_is_translated_as_what_it_holds(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+def test_gzip_is_decompressed_and_translated(seq2seq: Command, run: Path, tmp_path: Path) -> None:
     text = "".join(f"{line}\n" for line in SENTENCES).encode()
     packed = tmp_path / "packed"
     packed.write_bytes(gzip.compress(text))
@@ -114,7 +114,7 @@ def test_gzip_is_translated_as_what_it_holds(seq2seq: Command, run: Path, tmp_pa
     assert words.startswith(f"{packed} is not a whole gzip file") and words.count("\n") == 1
 
 
-def test_what_is_no_text_is_refused_before_the_model_is_opened(
+def test_input_that_is_not_text_is_refused_before_the_model_is_opened(
     seq2seq: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "source").write_bytes("Ja.\n".encode("utf-16"))
@@ -137,7 +137,7 @@ def test_a_named_pipe_of_gzip_is_answered_line_by_line(run: Path, tmp_path: Path
         assert (ended.code, ended.complaints) == (0, "")
 
 
-def test_every_broken_line_is_named(
+def test_every_line_with_invalid_utf_8_is_named(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hypotheses = [Hypothesis([5], 0.0, 0.0)]
@@ -146,7 +146,7 @@ def test_every_broken_line_is_named(
     assert re.findall(r"line (\d+), byte 1", ended.err) == [str(n) for n in range(1, 301)]
 
 
-def test_a_line_too_long_to_be_one_is_empty_and_the_exit_code_is_1(
+def test_a_line_that_is_too_long_becomes_empty_and_the_exit_code_is_1(
     seq2seq: Command, run: Path
 ) -> None:
     huge = b"Hund " * 500_000
@@ -159,7 +159,7 @@ def test_a_line_too_long_to_be_one_is_empty_and_the_exit_code_is_1(
     ]
 
 
-def test_the_longest_line_there_may_be_is_read_whole() -> None:
+def test_the_longest_allowed_line_is_read_whole() -> None:
     longest = b"x" * (LONGEST_INPUT_LINE - 1)
     assert list(InputLines(io.BytesIO(longest + b"\n" + longest))) == [longest.decode()] * 2
     assert list(InputLines(io.BytesIO(b"x" + longest + b"\nJa.\n"))) == [None, "Ja."]
@@ -190,7 +190,7 @@ def test_max_length_bounds_every_translation_whatever_its_source(
     assert f"cut off at the length limit: {sum(one['truncated'] for one in capped)} " in ended.err
 
 
-def test_without_a_terminal_lines_say_how_far_a_translation_has_come(
+def test_without_a_terminal_progress_is_shown_as_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Even before the first result is there."""
@@ -218,7 +218,7 @@ def test_quiet_shows_no_progress(
     assert bool(re.search(r"^[\d,]+ lines, [\d,.]+/s$", ended.err, re.M)) == (not typed)
 
 
-def test_batch_size_bounds_what_is_decoded_at_once_and_changes_nothing(
+def test_batch_size_limits_the_batch_and_changes_no_translation(
     seq2seq: Command, run: Path
 ) -> None:
     expected = seq2seq("translate", run, "--stats", *SENTENCES)
@@ -230,7 +230,7 @@ def test_batch_size_bounds_what_is_decoded_at_once_and_changes_nothing(
     assert float(*re.findall(r"steps of ([\d.]+) hypotheses", expected.err)) > 3 * 5
 
 
-def test_a_translation_never_makes_two_lines_of_one(
+def test_a_translation_is_always_one_line(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Tokenizer, "decode_batch", lambda _, rows: ["a\nb\r\nc"] * len(rows))
@@ -269,16 +269,20 @@ def test_as_many_hypotheses_as_beams_are_printed(seq2seq: Command, run: Path) ->
         ("--batch-size 99999", "batch_size=99999 should be at least 1 and at most 10,000"),
         ("--max-length 3 --min-length-extra 4", "min_length_extra=4 should be at most max_length"),
         ("--sample --nbest 2000", "--nbest=2000 should be at least 1 and at most 1,000"),
-        ("--temperature 0", "--temperature=0 should be at least 0.001"),
+        (
+            "--temperature 0",
+            "--temperature=0 should be at least 0.001 and at most 1,000; for the "
+            "most probable pieces use greedy search",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_message(
+def test_impossible_options_are_refused_in_one_message(
     seq2seq: Command, run: Path, typed: str, words: str
 ) -> None:
     assert refused(seq2seq("translate", run, "Ja.", *typed.split())).startswith(words)
 
 
-def test_a_closed_standard_input_is_answered_in_one_message(tmp_path: Path) -> None:
+def test_a_closed_standard_input_is_one_message(tmp_path: Path) -> None:
     """`seq2seq translate RUN <&-`: as from a service that has no input; no model is needed."""
     command = [sys.executable, "-m", "seq2seq", "translate", str(tmp_path)]
     closed = ["sh", "-c", 'exec "$@" <&-', "sh", *command]
@@ -341,15 +345,15 @@ def test_json_gives_score_confidence_and_the_probability_of_each_piece(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--temperature", "0.7", "--beam-size", "5"), "--beam-size belongs to a search for the"),
-        (("--sample", "--coverage", "0.2"), "--coverage belongs to a search for the best, --sam"),
-        (("--workers", "2", "--device", "cuda"), "--workers are processes on CPU cores"),
+        (("--temperature", "0.7", "--beam-size", "5"), "--beam-size is for beam search"),
+        (("--sample", "--coverage", "0.2"), "--coverage is for beam search, --sam"),
+        (("--workers", "2", "--device", "cuda"), "--workers is for CPU cores"),
         (("--input", "x"), "give texts or --input, not both"),
         (("-o", "no/where"), "there is no folder no"),
         (("-o", "x.en.gz"), "output is not compressed: -o x.en"),
     ],
 )
-def test_options_that_mean_nothing_together_are_refused_before_anything_is_read(
+def test_options_that_exclude_each_other_are_refused_before_anything_is_read(
     seq2seq: Command, arguments: tuple[str, ...], words: str
 ) -> None:
     assert words in refused(seq2seq("translate", "no/such/run", "Ja.", *arguments))

@@ -52,7 +52,7 @@ def corpus(tmp_path: Path) -> Path:
     return write_pairs(tmp_path, "train", MIXED)
 
 
-def test_pairs_stay_in_order_or_are_counted_once(
+def test_kept_pairs_stay_in_order_and_others_are_counted_once(
     seq2seq: Command, corpus: Path, tmp_path: Path
 ) -> None:
     ended = seq2seq("clean", corpus, *LANGUAGES, "-o", tmp_path / "clean")
@@ -137,11 +137,11 @@ def test_the_best_by_scores_of_both_directions_are_kept(seq2seq: Command, tmp_pa
     (tmp_path / "backward").write_text("-2.5\n-9\n-2\n")
     assert "backward ends before line 4" in refused(seq2seq(*typed, *scores))
     (tmp_path / "forward").write_text("-1\nnan\n")
-    assert "forward, line 2: 'nan' is no score" in refused(seq2seq(*typed, *scores[:2]))
+    assert "forward, line 2: 'nan' is not a number" in refused(seq2seq(*typed, *scores[:2]))
     assert "--best needs scores" in refused(seq2seq(*typed))
 
 
-def test_of_equal_targets_the_best_scored_stays(seq2seq: Command, tmp_path: Path) -> None:
+def test_among_equal_targets_the_best_score_is_kept(seq2seq: Command, tmp_path: Path) -> None:
     pairs = [("Ein Hund.", "A dog."), ("Der Hund.", "A dog."), ("Eine Katze.", "A cat.")]
     path = write_pairs(tmp_path, "three", pairs)
     (tmp_path / "scores").write_text("0.1\n0.9\n0.5\n")
@@ -187,7 +187,7 @@ def test_columns_are_named_after_languages_in_any_form(
     assert ended.code == 0 and "4 of 4 pairs" in ended.lines[0] and not ended.err
 
 
-def test_names_that_are_no_languages_are_named_and_may_be_told(
+def test_columns_not_named_after_languages_are_reported_unless_languages_are_given(
     seq2seq: Command, tmp_path: Path
 ) -> None:
     path = write_chinese(tmp_path, "src", "trg")
@@ -202,7 +202,7 @@ def test_names_that_are_no_languages_are_named_and_may_be_told(
     assert "no language has the code 'xx'" in words and "zho_Hans" in words
 
 
-def test_a_rule_that_leaves_out_more_than_half_says_so_with_examples(
+def test_a_rule_that_leaves_out_more_than_half_is_reported_with_examples(
     seq2seq: Command, tmp_path: Path
 ) -> None:
     wrong = [(f"Im Jahr {n} war es.", f"It was in {n + 1}.") for n in range(2000, 2010)]
@@ -223,7 +223,7 @@ def test_examples_show_no_control_characters(seq2seq: Command, tmp_path: Path) -
     assert "\x1b" not in ended.err
 
 
-def test_a_share_that_was_asked_for_is_no_surprise(seq2seq: Command, tmp_path: Path) -> None:
+def test_the_rule_best_is_never_reported_for_its_share(seq2seq: Command, tmp_path: Path) -> None:
     path = write_pairs(tmp_path, "best", PAIRS[:10])
     (tmp_path / "scores").write_text("".join(f"{n}\n" for n in range(10)))
     typed = ("--scores", tmp_path / "scores", "--best", 0.2)
@@ -296,7 +296,9 @@ def test_a_lone_surrogate_and_a_line_end_of_json_do_not_reach_the_output(
     assert "a.jsonl, line 1: a lone surrogate" in refused(seq2seq(*typed, tmp_path / "new"))
 
 
-def test_what_cannot_be_meant_is_refused(seq2seq: Command, corpus: Path, tmp_path: Path) -> None:
+def test_impossible_options_of_clean_are_refused(
+    seq2seq: Command, corpus: Path, tmp_path: Path
+) -> None:
     out = ("-o", tmp_path / "out")
     assert "give a CORPUS" in refused(seq2seq("clean", *LANGUAGES, *out))
     assert "add --output" in refused(seq2seq("clean", corpus, *LANGUAGES))
@@ -348,7 +350,7 @@ def test_a_file_that_changes_while_it_is_judged_is_noticed(
     assert not list(tmp_path.glob("out*"))
 
 
-def test_a_ledger_takes_the_place_of_one_of_its_command_only(
+def test_a_ledger_replaces_only_a_ledger_of_the_same_command(
     seq2seq: Command, corpus: Path, tmp_path: Path
 ) -> None:
     ledger, typed = tmp_path / "out.json", ("clean", corpus, *LANGUAGES, "-o", tmp_path / "out")
@@ -364,7 +366,9 @@ def test_a_ledger_takes_the_place_of_one_of_its_command_only(
     assert [seq2seq(*typed).code for _ in range(2)] == [0, 0]
 
 
-def test_a_name_that_is_not_utf_8_stands_in_the_ledger(seq2seq: Command, tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf_8_is_written_to_the_ledger(
+    seq2seq: Command, tmp_path: Path
+) -> None:
     path = write_pairs(tmp_path, os.fsdecode(b"caf\xe9"), PAIRS)
     ended = seq2seq("clean", f"[{path}.de, {path}.en]", *LANGUAGES, "-o", tmp_path / "out")
     assert ended.code == 0
@@ -372,7 +376,7 @@ def test_a_name_that_is_not_utf_8_stands_in_the_ledger(seq2seq: Command, tmp_pat
     assert isinstance(inputs, list) and inputs[0]["path"] == f"{path}.de"
 
 
-def test_a_killed_command_leaves_the_former_output_whole(tmp_path: Path) -> None:
+def test_a_killed_command_leaves_the_previous_output_intact(tmp_path: Path) -> None:
     path = write_pairs(tmp_path, "large", MIXED * 400)
     (tmp_path / "out.de").write_text("before\n")
     words = [sys.executable, "-m", "seq2seq", "clean", str(path), *LANGUAGES, "-o"]
@@ -387,7 +391,7 @@ def test_a_killed_command_leaves_the_former_output_whole(tmp_path: Path) -> None
     assert not (tmp_path / "out.json").exists()
 
 
-def test_a_page_shows_each_rule_and_runs_nothing(
+def test_a_page_shows_each_rule_and_escapes_scripts(
     seq2seq: Command, corpus: Path, tmp_path: Path, window: Browser
 ) -> None:
     write_pairs(tmp_path, "train", [*MIXED, ("<script>alert(1)</script>", "none")])

@@ -77,7 +77,7 @@ def test_no_output_overwrites_what_an_option_names(
 
 
 @pytest.mark.parametrize("command", ["export", "import", "serve", "score"])
-def test_what_the_shell_appends_to_a_file_that_is_read_is_noticed(
+def test_appending_output_to_a_file_that_is_read_is_noticed(
     run: Path, tmp_path: Path, command: str
 ) -> None:
     text = tmp_path / "text"
@@ -95,7 +95,9 @@ def test_what_the_shell_appends_to_a_file_that_is_read_is_noticed(
     assert f"standard output would overwrite {text}" in ended.stderr
 
 
-def test_files_of_a_run_are_kept_by_any_name(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+def test_files_of_a_run_are_protected_under_any_name(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
     os.link(run / "data.json", tmp_path / "link")
     before = (run / "data.json").read_bytes()
     for typed in (("translate", run, "Ja."), ("report", run), ("translate", run, "--with", run)):
@@ -112,7 +114,7 @@ def test_no_file_of_a_folder_overwrites_what_is_read(
     (out / ".shards").mkdir(parents=True)
     typed = "translate-files", run, texts, out, "--glossary"
     (out / "a.tsv").write_text("ja\tyes\n")
-    assert f"{out / 'a.tsv'} is read, and is in {out}" in refused(seq2seq(*typed, out / "a.tsv"))
+    assert f"{out / 'a.tsv'} is an input inside {out}" in refused(seq2seq(*typed, out / "a.tsv"))
     assert (out / "a.tsv").read_text() == "ja\tyes\n"
     glossary = (out / "a.tsv").rename(tmp_path / "glossary.tsv")
     (out / "a.tsv").symlink_to(glossary)
@@ -120,7 +122,7 @@ def test_no_file_of_a_folder_overwrites_what_is_read(
     assert glossary.read_text() == "ja\tyes\n"
 
 
-def test_a_text_of_the_command_line_that_is_no_utf8_is_read_as_one_of_a_file(
+def test_invalid_utf_8_on_the_command_line_is_read_as_in_a_file(
     seq2seq: Command, run: Path, tmp_path: Path
 ) -> None:
     raw = SENTENCES[0].encode()[:-1] + b"\xff."

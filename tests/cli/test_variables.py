@@ -16,7 +16,7 @@ def read(**environment: str) -> list[str]:
     return list(read_variables(command_parser("serve"), VARIABLES, {"HOME": "/root", **given}))
 
 
-def test_a_variable_says_what_an_option_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_has_the_effect_of_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
     typed = ["--port", "80", "--no-auth", "--allow-host", "a", "--allow-host", "b c", "--workers=2"]
     variables = {"PORT": "80", "NO_AUTH": "1", "ALLOW_HOST": "a 'b c'", "WORKERS": "2"}
     wanted = parse_arguments(["serve", "RUN", *typed])
@@ -36,7 +36,7 @@ def test_a_value_is_one_word_whatever_it_contains() -> None:
     "environment, message",
     [({"PROT": "80"}, "SERVE_PROT is no option.*SERVE_PORT"), ({"NO_AUTH": "yes"}, "should be 1")],
 )
-def test_what_is_no_option_or_no_value_is_refused(
+def test_variables_without_an_option_or_a_valid_value_are_refused(
     environment: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

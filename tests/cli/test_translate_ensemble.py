@@ -42,7 +42,7 @@ def probabilities(path: Path) -> list[list[float]]:
     return [[math.exp(value) for _, value in score.tokens] for score in scores]
 
 
-def test_scores_are_means_of_the_probabilities_of_its_members(
+def test_ensemble_scores_are_means_of_the_probabilities_of_members(
     seq2seq: Command, run: Path, other: Path, test_set: tuple[Path, Path]
 ) -> None:
     ended = seq2seq("score", run, "--with", other, "--weights", "1,3", *test_set, "--tokens")
@@ -111,7 +111,7 @@ def test_several_models_and_an_ensemble_are_not_evaluated_at_once(
     assert "--with joins models to one system, and there are 2 PATHs of models" in message
 
 
-def test_the_training_length_is_that_of_the_member_with_the_shortest(tmp_path: Path) -> None:
+def test_the_training_length_is_the_shortest_of_all_members(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("long.ckpt", "short.ckpt")]
     for path in paths:
         save_model(path, *TINY_MODEL)
@@ -134,7 +134,7 @@ def test_the_training_length_is_that_of_the_member_with_the_shortest(tmp_path: P
         (("--with", "nowhere"), "there is no nowhere: give a .ckpt file or the folder of a run"),
     ],
 )
-def test_options_that_make_no_ensemble_are_refused(
+def test_invalid_options_of_ensembles_are_refused(
     seq2seq: Command, run: Path, typed: tuple[str, ...], message: str
 ) -> None:
     given = [word.format(run=run) for word in typed]
@@ -165,7 +165,7 @@ def test_models_with_other_pieces_are_refused(seq2seq: Command, run: Path, tmp_p
     assert "with the same options of data and tokenizer" in message
 
 
-def test_how_pieces_differ_is_said_by_name(tmp_path: Path) -> None:
+def test_the_message_says_how_pieces_of_models_differ(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("one.ckpt", "two.ckpt")]
     mine = tokenizer().to_json()
     lines = demo_lines("valid", "en", 100)
@@ -174,7 +174,7 @@ def test_how_pieces_differ_is_said_by_name(tmp_path: Path) -> None:
         (theirs, r"the target pieces differ: number 2\d\d is '\S+' instead of '\S+'"),
         (
             mine.replace('"normalizer":null', '"normalizer":{"type":"NFC"}'),
-            "the target pieces differ: they have the same names, but texts are cut into them by",
+            "the target pieces differ: they have the same names, but text is split into them by",
         ),
     ):
         assert other != mine
@@ -199,5 +199,5 @@ def test_a_model_of_the_other_direction_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_ensemble_has_no_alignment(run: Path) -> None:
-    with pytest.raises(ConfigError, match="align with one of them"):
+    with pytest.raises(ConfigError, match="align with one of the models"):
         Translator.ensemble([run, run]).align("Ja.", "Yes.")

@@ -23,16 +23,14 @@ def test_the_corpus_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert demo.run(arguments) == 0 and mine.read_text() == "changed\n"
 
 
-def test_each_command_of_the_tour_is_one_that_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_command_of_the_tour_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for _, name, *words in demo.tour():
         if name != "train":
             command_parser(name).parse_intermixed_args(words)
 
 
-def test_the_tour_ends_where_a_command_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tour_ends_if_a_command_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     started = []
     monkeypatch.setattr(demo.subprocess, "call", lambda words: started.append(words) or 3)

@@ -38,7 +38,7 @@ def negative_log_likelihood(translator: Translator, source: str, target: str) ->
         return cross_entropy(hidden, translator.model.embeddings.output, labels).nll.item()
 
 
-def test_a_score_is_the_loss_of_training_with_its_sign_turned(translator: Translator) -> None:
+def test_a_score_is_the_negative_training_loss(translator: Translator) -> None:
     scores = translator.score(SENTENCES, REFERENCES)
     for score, *pair in zip(scores, SENTENCES, REFERENCES, strict=True):
         expected = -negative_log_likelihood(translator, *pair)
@@ -128,7 +128,7 @@ def test_files_that_do_not_match_are_refused_before_anything_is_scored(
     assert "line 2, byte 1" in refused(seq2seq("score", tmp_path, source, reference))
 
 
-def test_nothing_that_can_be_scored_has_no_perplexity(
+def test_without_a_pair_that_can_be_scored_there_is_no_perplexity(
     seq2seq: Command, run: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "empty.de"
@@ -138,7 +138,7 @@ def test_nothing_that_can_be_scored_has_no_perplexity(
     assert len(ended.lines) == 2
 
 
-def test_scores_that_were_cut_off_are_completed_to_the_same_bytes(
+def test_interrupted_scores_are_completed_to_the_same_bytes(
     seq2seq: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("seq2seq.cli.score.AHEAD", 4)
@@ -164,7 +164,7 @@ def test_scores_that_were_cut_off_are_completed_to_the_same_bytes(
         assert "holds something else" in refused(seq2seq("score", run, *others, "-o", output))
     ledger.unlink()
     ended = seq2seq("score", run, *texts, "-o", output)
-    assert f"or {ledger}, which would say so, is gone" in refused(ended)
+    assert f"or {ledger}, which describes them, is missing" in refused(ended)
     assert output.read_bytes() == expected
     assert output.read_bytes() == expected
     assert "should end with .jsonl" in refused(seq2seq("score", run, *texts, "-o", tmp_path / "a"))

@@ -35,7 +35,7 @@ def test_each_json_line_has_its_own_requirements(seq2seq: Command, run: Path) ->
     assert [plain] == seq2seq("translate", run, third, *BEAMS).lines
 
 
-def test_a_json_line_that_is_refused_is_empty_and_no_other_is_lost(
+def test_a_refused_json_line_is_empty_and_other_lines_are_translated(
     seq2seq: Command, run: Path
 ) -> None:
     requests: list[object] = [
@@ -58,7 +58,7 @@ def test_a_json_line_that_is_refused_is_empty_and_no_other_is_lost(
         (8, "not JSON"),
         (9, "not JSON"),
         (10, "not JSON"),
-        (6, "found by a search of several beams: beam_size=5"),
+        (6, "needs a search with several beams: beam_size=5"),
     ]:
         assert f"warning: line {line_no}: " in ended.err and message in ended.err
 
@@ -83,7 +83,7 @@ def test_a_glossary_and_kept_placeholders_are_obeyed(
     assert "zebra" in out.read_text(encoding="utf-8").splitlines()[0]
 
 
-def test_what_cannot_be_is_said_for_its_line(seq2seq: Command, run: Path) -> None:
+def test_impossible_requirements_are_reported_for_their_line(seq2seq: Command, run: Path) -> None:
     requests: list[object] = [
         {"text": SENTENCES[0]},
         {"text": SENTENCES[0], "must": ["dog"], "must_not": ["dog"]},
@@ -92,7 +92,7 @@ def test_what_cannot_be_is_said_for_its_line(seq2seq: Command, run: Path) -> Non
     plain, banned = map(json.loads, ended.lines)
     assert ended.code == 0 and "unmet" not in plain and banned["unmet"] == ["dog"]
     assert (
-        "warning: line 2 has no translation that obeys what is asked of 'dog': left out"
+        "warning: line 2 has no translation that meets all requirements; left out: 'dog'"
         in ended.err
     )
     assert not count_occurrences("dog", banned["text"])
@@ -111,10 +111,10 @@ def test_two_lines_with_one_term_are_alternatives_and_phrases_are_literal(
     # What cannot be is named as it was typed.
     request = {"text": SENTENCES[0], "must": ["C:\\temp"], "must_not": ["C:\\temp"]}
     ended = seq2seq("translate", run, "--json-input", *BEAMS, stdin=as_lines([request]))
-    assert "what is asked of 'C:\\temp': left out" in ended.err
+    assert "left out: 'C:\\temp'" in ended.err
 
 
-def test_minimum_risk_is_that_of_sacrebleu(
+def test_minimum_risk_equals_that_computed_with_sacrebleu(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
     typed = "--sample", "--temperature", 2, "--seed", 3
@@ -130,7 +130,7 @@ def test_minimum_risk_is_that_of_sacrebleu(
     assert out.read_text(encoding="utf-8").splitlines()[0] == best
 
 
-def test_minimum_risk_chooses_among_those_that_obey(
+def test_minimum_risk_chooses_among_translations_that_meet_requirements(
     seq2seq: Command, run: Path, tmp_path: Path
 ) -> None:
     glossary = tmp_path / "terms.tsv"
@@ -146,8 +146,8 @@ def test_minimum_risk_chooses_among_those_that_obey(
     ("typed", "message"),
     [
         (("--keep", "("), "--keep '(' is not a regular expression"),
-        (("--keep", "x", "--beam-size", "1"), "found by a search of several beams: beam_size=5"),
-        (("--keep", "x", "--sample"), "found by a search of several beams"),
+        (("--keep", "x", "--beam-size", "1"), "needs a search with several beams: beam_size=5"),
+        (("--keep", "x", "--sample"), "needs a search with several beams"),
         (("--glossary", "nowhere.tsv"), "nowhere.tsv"),
         (("--ignore-case",), "--ignore-case is for the terms of a --glossary: add one"),
         (("--mbr", "8", "--beam-size", "5"), "--mbr 8 needs as many beams: add --beam-size 8"),
@@ -157,7 +157,7 @@ def test_minimum_risk_chooses_among_those_that_obey(
         (("--beam-size", "4", "--beam-groups", "3"), "beam_groups=3 should divide the 4 beams"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_words(
+def test_impossible_options_for_requirements_are_refused(
     seq2seq: Command, run: Path, typed: tuple[str, ...], message: str
 ) -> None:
     assert message in refused(seq2seq("translate", run, SENTENCES[0], *typed))
@@ -176,9 +176,7 @@ def test_a_pattern_that_would_not_end_is_refused_with_its_line(seq2seq: Command,
         assert "is not a regular expression" in refused(ended)
 
 
-def test_lines_that_are_no_language_are_copied_if_that_is_asked_for(
-    seq2seq: Command, run: Path
-) -> None:
+def test_lines_without_words_are_copied_on_request(seq2seq: Command, run: Path) -> None:
     lines = ["2019", "A-17/3", "", " mail@example.org ", SENTENCES[0], "{name}: %s"]
     stdin = "".join(f"{line}\n" for line in lines).encode()
     plain = seq2seq("translate", run, *BEAMS, stdin=stdin)
@@ -207,6 +205,6 @@ def test_a_placeholder_that_cannot_be_kept_is_named_with_exit_code_1(
     name = "{" + "some_very_long_name" * 4 + "}"
     typed = "--max-length", 6, "--keep", "placeholders", *BEAMS
     ended = seq2seq("translate", run, f"{name} {SENTENCES[0]}", *typed)
-    assert ended.code == 1 and f"what is asked of '{name}': left out" in ended.err
+    assert ended.code == 1 and f"left out: '{name}'" in ended.err
     document = seq2seq("translate", run, "--document", f"{name} {SENTENCES[0]}", *typed)
     assert document.code == 1 and name in document.err

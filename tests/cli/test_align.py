@@ -47,7 +47,7 @@ def test_an_alignment_is_drawn_in_the_format_of_its_name(
 
 
 @pytest.mark.parametrize("name", ["map.png", "links.align"])
-def test_a_folder_that_is_not_there_is_refused_before_the_model_is_opened(
+def test_a_missing_folder_is_refused_before_the_model_is_opened(
     seq2seq: Command, tmp_path: Path, name: str
 ) -> None:
     output = tmp_path / "maps" / name
@@ -65,7 +65,9 @@ def test_a_picture_shows_the_words_of_both_sentences(
         assert f">{word}<" in picture
 
 
-def test_a_model_that_looks_nowhere_is_refused_by_name(seq2seq: Command, tmp_path: Path) -> None:
+def test_a_model_without_attention_weights_is_refused_by_name(
+    seq2seq: Command, tmp_path: Path
+) -> None:
     save_model(tmp_path / "best.ckpt", *TINY_MODEL, "attn=fixed")
     assert "attention 'fixed' has no weights" in refused(seq2seq("align", tmp_path, "Ja.", "Yes."))
 
@@ -77,7 +79,7 @@ def test_all_heads_are_drawn_with_their_names(seq2seq: Command, run: Path, tmp_p
     assert {f"head {head}" for head in range(1, 5)} <= set(written(path))
 
 
-def test_a_head_alone_is_another_picture_than_the_mean(
+def test_a_single_head_gives_another_picture_than_the_mean(
     seq2seq: Command, run: Path, tmp_path: Path
 ) -> None:
     pictures = []
@@ -104,7 +106,7 @@ def test_subwords_are_the_pieces_of_the_tokenizer(
     assert written(path)[: len(shown)] == shown
 
 
-def test_the_links_of_a_sentence_are_those_of_its_map(
+def test_the_links_of_a_sentence_agree_with_its_map(
     seq2seq: Command, run: Path, tmp_path: Path, translator: Translator
 ) -> None:
     path = tmp_path / "links.align"
@@ -117,7 +119,7 @@ def test_the_links_of_a_sentence_are_those_of_its_map(
     assert parse_links(line).sure == expected
 
 
-def test_files_are_aligned_as_their_sentences_alone(
+def test_files_are_aligned_like_single_sentences(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
     source, target = test_set
@@ -132,7 +134,7 @@ def test_files_are_aligned_as_their_sentences_alone(
     assert any(lines)
 
 
-def test_without_a_layer_all_pairs_of_a_file_have_the_same(
+def test_without_layer_option_all_pairs_of_a_file_use_one_layer(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
     source, target = test_set
@@ -145,7 +147,7 @@ def test_without_a_layer_all_pairs_of_a_file_have_the_same(
     assert path.read_bytes() == links
 
 
-def test_a_pair_that_cannot_be_aligned_is_an_empty_line_and_the_exit_code_is_1(
+def test_a_pair_that_cannot_be_aligned_gives_an_empty_line_and_exit_code_1(
     seq2seq: Command, run: Path, tmp_path: Path
 ) -> None:
     source, target, output = (tmp_path / name for name in ("a.de", "a.en", "a.align"))
@@ -162,7 +164,7 @@ def test_a_pair_that_cannot_be_aligned_is_an_empty_line_and_the_exit_code_is_1(
     assert [side for _, side in warned[-3:]] == ["the source", "the source", "the target"]
 
 
-def test_where_no_pair_can_be_aligned_all_lines_are_empty(
+def test_if_no_pair_can_be_aligned_all_lines_are_empty(
     seq2seq: Command, run: Path, tmp_path: Path
 ) -> None:
     path, output = tmp_path / "a.de", tmp_path / "a.align"
@@ -172,7 +174,7 @@ def test_where_no_pair_can_be_aligned_all_lines_are_empty(
     assert ended.lines == [f"{output}: empty, since no pair can be aligned"]
 
 
-def test_the_error_rate_against_links_by_hand_is_printed(
+def test_the_error_rate_against_reference_links_is_printed(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
     lines = (DEMO / "test.align").read_text(encoding="utf-8").splitlines()[:12]
@@ -201,15 +203,15 @@ def test_the_error_rate_against_links_by_hand_is_printed(
         (("Ja.", *OF_FILES), "cannot be aligned at once"),
         (("Ja.", "--gold", "a.align"), "cannot be aligned at once"),
         (OF_FILES, "-o FILE.align"),
-        (("Ja.", "-o", "a.align", "--heads", "all"), "links are of one alignment"),
-        ((*OF_FILES, "--gold", "a.align", "--heads", "all"), "links are of one alignment"),
+        (("Ja.", "-o", "a.align", "--heads", "all"), "links come from one alignment"),
+        ((*OF_FILES, "--gold", "a.align", "--heads", "all"), "links come from one alignment"),
         (("Ja.", "Yes.", "--heads", "5"), "head 5 does not exist: there are 1 ... 4"),
         (("Ja.", "Yes.", "--heads", "some"), "argument --heads: invalid heads value: 'some'"),
         (("Ja.", "Yes.", "--heads", "0"), "0 should be at least 1"),
         (("Ja.", "-o", "a.txt"), "ends in .png, .svg, .pdf, .align"),
     ],
 )
-def test_what_cannot_be_aligned_is_refused_in_one_message(
+def test_impossible_alignments_are_refused_in_one_message(
     seq2seq: Command, run: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     assert words in refused(seq2seq("align", run, *arguments))
@@ -233,7 +235,7 @@ def reference(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_choice_has_the_lowest_error_rate_and_is_read_from_then_on(
+def test_the_choice_has_the_lowest_error_rate_and_is_used_later(
     seq2seq: Command, copy: Path, test_set: tuple[Path, Path], reference: Path, tmp_path: Path
 ) -> None:
     files = "--source", test_set[0], "--target", test_set[1], "--gold", reference
@@ -258,7 +260,7 @@ def test_the_choice_has_the_lowest_error_rate_and_is_read_from_then_on(
     assert given.lines == [f"{tmp_path / 'map.svg'}: decoder layer 1 of 2, head 2 of 4"]
 
 
-def test_options_say_what_is_tried(
+def test_options_limit_the_choices_that_are_tried(
     seq2seq: Command, copy: Path, test_set: tuple[Path, Path], reference: Path
 ) -> None:
     files = "--source", test_set[0], "--target", test_set[1], "--gold", reference
@@ -276,7 +278,7 @@ def test_options_say_what_is_tried(
 
 
 @pytest.mark.parametrize("options", [(), ("--layer", 1), ("--heads", 3), ("--shift", 1)])
-def test_the_links_that_are_written_are_those_that_were_chosen(
+def test_the_chosen_links_are_written(
     seq2seq: Command,
     copy: Path,
     test_set: tuple[Path, Path],
@@ -308,7 +310,7 @@ def test_the_only_head_of_a_model_may_be_named(
     assert "head 2 does not exist" in refused(seq2seq("align", model, *files, "--heads", 2))
 
 
-def test_links_of_pairs_that_cannot_be_aligned_are_missed(
+def test_links_of_pairs_that_cannot_be_aligned_count_as_missing(
     seq2seq: Command, copy: Path, test_set: tuple[Path, Path], reference: Path, tmp_path: Path
 ) -> None:
     lines = test_set[0].read_text(encoding="utf-8").splitlines()
@@ -320,7 +322,7 @@ def test_links_of_pairs_that_cannot_be_aligned_are_missed(
     assert result["forward"]["candidates"][0]["aer"] == pytest.approx(result["aer"])
 
 
-def test_links_take_the_place_of_others_only_when_all_are_there(
+def test_a_file_of_links_is_replaced_only_by_a_complete_one(
     seq2seq: Command,
     run: Path,
     test_set: tuple[Path, Path],
@@ -411,7 +413,7 @@ def test_links_are_read_from_a_pipe(seq2seq: Command, tmp_path: Path) -> None:
     assert json.loads(result.out)["predicted"] == 2
 
 
-def test_two_models_are_combined_by_pieces_only_if_these_are_the_same(
+def test_two_models_are_combined_by_pieces_only_if_their_pieces_agree(
     seq2seq: Command, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
     lines = demo_lines("valid", "en", 40)
@@ -436,7 +438,7 @@ def test_two_models_are_combined_by_pieces_only_if_these_are_the_same(
         ("0-0\n", "has 1 lines of links for 2 pairs"),
     ],
 )
-def test_links_that_do_not_fit_the_sentences_are_named_by_file_and_line(
+def test_links_outside_their_sentences_are_reported_with_file_and_line(
     seq2seq: Command, tmp_path: Path, which: str, text: str, message: str
 ) -> None:
     files = [tmp_path / name for name in ("a.de", "a.en", "good", "bad")]
@@ -451,7 +453,7 @@ def test_links_that_do_not_fit_the_sentences_are_named_by_file_and_line(
     assert f"bad{message}" in refused(ended).replace("bad ", "bad", 1)
 
 
-def test_reference_links_out_of_range_are_named_before_a_model_is_built(
+def test_reference_links_out_of_range_are_reported_before_a_model_is_built(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], reference: Path
 ) -> None:
     lines = reference.read_text().splitlines()
@@ -474,12 +476,12 @@ def test_reference_links_out_of_range_are_named_before_a_model_is_built(
     ("arguments", "words"),
     [
         ((), "no model is given"),
-        (("RUN", "--links", "a.align"), "need no model"),
-        (("--links", "a.align", "--choose"), "need no model"),
-        (("--links", "a.align", "--layer", "1"), "need no model"),
-        (("--links", "a.align", "--shift", "0"), "need no model"),
-        (("--links", "a.align"), "no output is asked for"),
-        (("--links", "a", "b", "c", "--gold", "d"), "3 are given"),
+        (("RUN", "--links", "a.align"), "takes no model"),
+        (("--links", "a.align", "--choose"), "takes no model"),
+        (("--links", "a.align", "--layer", "1"), "takes no model"),
+        (("--links", "a.align", "--shift", "0"), "takes no model"),
+        (("--links", "a.align"), "there is nothing to do"),
+        (("--links", "a", "b", "c", "--gold", "d"), "not 3"),
         (("--links", "a", "--gold", "b", "--symmetrize", "union"), "add --reverse MODEL"),
         (("--links", "a", "--gold", "b", "--source", "c"), "give both --source FILE and"),
         (("--links", "nowhere", "--gold", "b"), "cannot read the alignment nowhere"),
@@ -487,7 +489,7 @@ def test_reference_links_out_of_range_are_named_before_a_model_is_built(
         (("RUN", "--source", "a", "--target", "b", "--choose"), "add --gold FILE.align"),
     ],
 )
-def test_what_is_asked_of_links_in_vain_is_refused_in_one_message(
+def test_impossible_options_for_links_are_refused_in_one_message(
     seq2seq: Command, run: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     typed = [run if text == "RUN" else text for text in arguments]

@@ -70,7 +70,7 @@ def test_one_pair_of_languages_is_chosen(suggest: Suggest, folder: Path, tmp_pat
     assert output.read_text(encoding="utf-8") == "en\tde\tcount\nA dog.\tEin Hund.\t1\n"
 
 
-def test_where_no_suggestions_are_is_said(folder: Path, tmp_path: Path) -> None:
+def test_missing_suggestions_are_reported(folder: Path, tmp_path: Path) -> None:
     for make in (lambda: None, lambda: Storage(folder).create(GLOSSARIES, "a", {}, b"")):
         make()
         with pytest.raises(ConfigError, match="serve --keep-in FOLDER"):

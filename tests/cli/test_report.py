@@ -33,7 +33,7 @@ def missing(window: Browser) -> dict[str, str]:
     return reasons
 
 
-def test_a_report_tells_all_of_a_run(
+def test_a_report_has_all_sections_for_a_run(
     seq2seq: Command, run: Path, tmp_path: Path, window: Browser
 ) -> None:
     path = tmp_path / "report.html"
@@ -51,7 +51,7 @@ def test_a_report_tells_all_of_a_run(
 
 
 @pytest.mark.parametrize("name", ["", "best.ckpt", "kept/one.ckpt"])
-def test_a_report_and_a_picture_lie_in_the_folder_of_the_run_unless_told_otherwise(
+def test_reports_and_pictures_go_to_the_folder_of_the_run_by_default(
     seq2seq: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "run" / "kept").mkdir(parents=True)
@@ -65,13 +65,13 @@ def test_a_report_and_a_picture_lie_in_the_folder_of_the_run_unless_told_otherwi
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_report_of_what_is_not_there_says_that(seq2seq: Command, tmp_path: Path) -> None:
+def test_a_report_of_a_missing_run_is_refused(seq2seq: Command, tmp_path: Path) -> None:
     path = tmp_path / "no" / "run"
     assert f"there is no {path}" in refused(seq2seq("report", path))
     assert f"there is no {path}" in refused(seq2seq("align", path, "Ja.", "Yes."))
 
 
-def test_the_alignments_of_a_report_answer_the_pointer(
+def test_the_alignments_of_a_report_react_to_the_pointer(
     seq2seq: Command, run: Path, tmp_path: Path, window: Browser
 ) -> None:
     path = tmp_path / "report.html"
@@ -83,7 +83,7 @@ def test_the_alignments_of_a_report_answer_the_pointer(
     assert "looked at" in window.run("document.querySelector('.said').textContent")
 
 
-def test_the_scores_are_those_of_evaluate(
+def test_the_scores_of_a_report_equal_those_of_evaluate(
     seq2seq: Command, run: Path, pairs: tuple[Path, Path], tmp_path: Path, window: Browser
 ) -> None:
     path = tmp_path / "report.html"
@@ -99,7 +99,7 @@ def test_the_scores_are_those_of_evaluate(
     assert [name for name, _ in rows] == ["BLEU", "chrF", "TER"]
 
 
-def test_the_table_of_lengths_is_that_of_evaluate(
+def test_the_table_of_lengths_equals_that_of_evaluate(
     seq2seq: Command, run: Path, pairs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "report.html"
@@ -125,7 +125,7 @@ def test_tokenized_references_are_scored_as_they_stand_as_well(
     assert "<td>BLEU-tokenized</td>" in page and "|tok:none|" in page
 
 
-def test_what_is_not_there_is_said_in_its_place(
+def test_a_section_says_if_its_input_is_missing(
     seq2seq: Command, run: Path, tmp_path: Path, window: Browser
 ) -> None:
     # A model alone, whose attention cannot be drawn, and whose corpus is not here.
@@ -148,9 +148,7 @@ def test_what_is_not_there_is_said_in_its_place(
     assert "attention 'fixed' has no weights to draw" in missing(window)["Alignment"]
 
 
-def test_a_table_of_several_references_is_not_taken_for_one(
-    seq2seq: Command, tmp_path: Path
-) -> None:
+def test_a_table_of_several_references_is_refused(seq2seq: Command, tmp_path: Path) -> None:
     source, table = tmp_path / "x.de", tmp_path / "x.tsv"
     source.write_text("Ja.\n", encoding="utf-8")
     table.write_text("Yes.\tYeah.\n", encoding="utf-8")
@@ -159,7 +157,7 @@ def test_a_table_of_several_references_is_not_taken_for_one(
     assert "a report takes one reference per sentence" in message
 
 
-def test_whatever_a_sentence_holds_is_shown_as_text(
+def test_markup_in_sentences_is_shown_as_text(
     seq2seq: Command, run: Path, tmp_path: Path, window: Browser
 ) -> None:
     evil = (
@@ -188,7 +186,7 @@ def test_whatever_a_sentence_holds_is_shown_as_text(
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"parts": {"train": 1}, "tokenizer": {}}'])
-def test_damaged_files_of_a_run_cost_their_part_only(
+def test_a_damaged_file_of_a_run_costs_only_its_own_section(
     seq2seq: Command, run: Path, tmp_path: Path, window: Browser, content: str
 ) -> None:
     shutil.copy(run / "best.ckpt", tmp_path)
@@ -211,7 +209,7 @@ def test_damaged_files_of_a_run_cost_their_part_only(
         ((), "no_model"),
     ],
 )
-def test_a_mistake_is_said_before_anything_is_computed(
+def test_a_mistake_is_reported_before_anything_is_computed(
     seq2seq: Command, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     assert words in refused(seq2seq("report", tmp_path / "no_model", *arguments))
