@@ -94,10 +94,9 @@ def typical_batch(tokens: int, has_cuts: bool, device: torch.device) -> Batch:
     return map_tensors(batch, lambda x: x.to(device))
 
 
-def compile_layers(model: Seq2Seq) -> list[str]:
-    """Compile the layers of a model that can be compiled, when they are first called.
-
-    Returns: lines for the user about the others.
+def compile_layers(model: Seq2Seq) -> None:
+    """Compile the layers of a model that can be compiled, when they are first called. The first
+    process of a run prints which are left as they are.
     """
     shapes.use_duck_shape = False
     layers = dict.fromkeys(model.blocks)  # a shared layer once
@@ -105,5 +104,6 @@ def compile_layers(model: Seq2Seq) -> list[str]:
     for layer, reason in reasons.items():
         if reason is None:
             layer.compile(dynamic=True)
-    told = dict.fromkeys(filter(None, reasons.values()))
-    return [f"some layers are not compiled: {reason}" for reason in told]
+    if is_first_process():
+        for reason in dict.fromkeys(filter(None, reasons.values())):
+            print(f"some layers are not compiled: {reason}", flush=True)

@@ -21,10 +21,11 @@ from seq2seq.data.batches.batch import Batch
 from seq2seq.data.batches.batch_loader import EvalBatches
 from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.prepare import Prepared
+from seq2seq.training.build import build_module, restore
+from seq2seq.training.command_score import run_score_command, trial_of
 from seq2seq.training.config.options import INT8_AWARE, TrainerOptions
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.loaders import train_loader
-from seq2seq.training.module import TrainingModule
 from seq2seq.training.trainer import build_trainer
 
 ROUNDS = 2  # the first is a warm-up
@@ -36,7 +37,7 @@ GROWTH = {"32-true": FULL, INT8_AWARE: FULL, "bf16-mixed": HALF, "16-mixed": HAL
 GB = 2**30
 
 
-def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
+def dry_run(plan: Plan, prepared: Prepared) -> None:
     """Train and validate briefly as one device of the run would; print memory use and speed.
 
     The batches are those of the first epoch, including the largest. No model is written.
@@ -48,6 +49,10 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
         raise ConfigError(
             f"dry_run=true tries one device, so start it without torchrun: {training_command()} ..."
         )
+    plan, module, text = build_module(plan, prepared)
+    restore(plan.resume, plan.init, module, prepared.tokenizers)
+    if plan.checkpoint.command is not None:
+        run_score_command(plan.checkpoint.command, trial_of(text))
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
     loader = train_loader(plan, prepared, world=world)

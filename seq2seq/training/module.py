@@ -154,8 +154,8 @@ class TrainingModule(L.LightningModule):
         return batch_loss(self.model, batch, options.label_smoothing, self.guide, alpha)
 
     def on_train_start(self) -> None:
-        """Compile for the same batch whenever a run starts: a compiler looks at the sizes that it sees
-        first, and a resumed run must compute with the kernels that it had before.
+        """Compile for the same batch whenever a run starts. A compiler chooses kernels by the sizes
+        that it sees first, and a resumed run must compute with those that it had before.
         """
         if not self.plan.trainer.compile:
             return

@@ -4,9 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +14,22 @@ from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.callbacks import ModelCheckpoint, Timer
 from omegaconf import DictConfig, OmegaConf
 
-from seq2seq import checkpoint
 from seq2seq.base.durable import write_text
 from seq2seq.base.environment import training_command
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.plugins import record_plugins
 from seq2seq.checkpoint.folder import BEST, KEPT, LAST
-from seq2seq.data.augment.augmented_text import AugmentOptions
 from seq2seq.data.batches.batch_loader import EvalBatches
-from seq2seq.data.corpus.groups import group_marks, mark_unpositioned
 from seq2seq.data.corpus.ledger import write_ledger
-from seq2seq.data.prepare import Prepared, learn_length_ratio, prepare
-from seq2seq.models import Seq2Seq, build_model
-from seq2seq.text.tokenization.tokenizer import Tokenizers
+from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.models import Seq2Seq
 from seq2seq.training import sweep
-from seq2seq.training.command_score import run_score_command, trial_of
-from seq2seq.training.compilation import choose_compile, compile_layers
-from seq2seq.training.config.options import InitOptions
+from seq2seq.training.build import build_module, restore
 from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loaders import train_loader
 from seq2seq.training.loggers import set_aside
-from seq2seq.training.module import TrainingModule
 from seq2seq.training.resume import (
     agree_on_path,
-    check_resumed,
-    load_initial_weights,
     read_tokenizers,
 )
 from seq2seq.training.run_folder import lock_run, write_record
@@ -50,7 +38,6 @@ from seq2seq.training.trainer import (
     build_callbacks,
     build_trainer,
     check_same_precision,
-    choose_precision,
 )
 
 # Files of an earlier run in the same folder, which a new run renames. A resumed run renames only
@@ -73,6 +60,9 @@ def fit(config: DictConfig) -> float | None:
     with nullcontext() if plan.run.dry_run else lock_run(plan.folder):
         given = read_tokenizers(plan.tokenizer, plan.resume or plan.init.checkpoint)
         prepared = prepare(plan.data, plan.tokenizer, given, plan.link_files)
+        if plan.run.dry_run:
+            dry_run(plan, prepared)
+            return None
         return train(plan, prepared, partial(write_record, config, plan.folder))
 
 
@@ -108,22 +98,7 @@ def train(
 
     Returns: the best value of the monitored metric, or None if there was no validation.
     """
-    plan = replace(plan, trainer=choose_compile(choose_precision(plan.trainer, plan.resume)))
-    L.seed_everything(plan.run.seed, verbose=False)
-    source, target = prepared.tokenizers
-    marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
-    unpositioned = mark_unpositioned(source, plan.model["model"].get("unpositioned"))
-    model = build_model(plan.model, source.size, target.size, marks, unpositioned)
-    eager = compile_layers(model) if plan.trainer.compile else []
-    saved = describe_run(plan, prepared)
-    text = list(islice(prepared.valid.texts(), plan.validation.sentences))
-    module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)
-    if plan.run.dry_run:
-        restore(plan.resume, plan.init, module, prepared.tokenizers)
-        if plan.checkpoint.command is not None:
-            run_score_command(plan.checkpoint.command, trial_of(text))
-        dry_run(plan, prepared, module)
-        return None
+    plan, module, text = build_module(plan, prepared)
     timer = Timer(plan.trainer.max_time)  # last.ckpt saves its time for a resumed run
     best = best_checkpoint(plan.folder, plan.checkpoint)
     trainer = build_trainer(
@@ -140,7 +115,7 @@ def train(
         set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
-        lines = *prepared.report, *told, *eager, headline(plan, model, trainer.world_size)
+        lines = *prepared.report, *told, headline(plan, module.model, trainer.world_size)
         print("\n".join(lines), flush=True)
     rank, world = trainer.global_rank, trainer.world_size
     trainer.fit(
@@ -155,22 +130,6 @@ def train(
         report_end(plan, trainer, timer, best, score)
     sweep.leave_process_group()
     return score
-
-
-def restore(
-    resume: str | None, init: InitOptions, module: TrainingModule, tokenizers: Tokenizers
-) -> list[str]:
-    """Check the checkpoint that a run resumes, or load the weights that a new run starts from.
-
-    Returns: lines for the user about the loaded weights.
-    """
-    config, weights = module.saved["config"], module.model.state_dict()
-    now = checkpoint.Saved(config, *tokenizers, weights, resumable=True)
-    if resume is not None:
-        check_resumed(resume, now)
-    elif init.checkpoint is not None:
-        return load_initial_weights(init, module.model, now)
-    return []
 
 
 def report_end(
@@ -195,61 +154,6 @@ def report_end(
         "torch": torch.__version__,
     }
     write_text(plan.folder / sweep.RESULT, json.dumps(result) + "\n")
-
-
-def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
-    """The entry that makes a checkpoint of this run self-sufficient and resumable."""
-    train = prepared.ledger["parts"]["train"]
-    order = {
-        "seed": plan.run.seed,
-        "max_tokens": plan.data.max_tokens,
-        "max_length": plan.data.max_length,
-        "weights": [share.weight for share in prepared.train.shares],
-        "bpe_dropout": plan.bpe_dropout,
-        "text": [file["sha256"] for corpus in train["corpora"] for file in corpus["files"]],
-    }
-    update = {
-        "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
-        **asdict(plan.loss),
-        "simcut_p": plan.loss.simcut_p if plan.loss.simcut else None,
-        "precision": plan.trainer.precision,
-        "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
-        "gradient_clip_val": plan.trainer.gradient_clip_val,
-        "ema": plan.checkpoint.ema,
-    }
-    if plan.data.both_directions:
-        order["both_directions"] = True
-    if plan.data.stages is not None:
-        order["stages"] = plan.data.stages
-    if prepared.train.is_augmented:
-        components = prepared.train.components
-        order["augment"] = [asdict(AugmentOptions(**each.augment)) for each in components]
-    guided = None
-    if plan.guide is not None:
-        order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
-        update["guided"] = {**plan.guide._asdict(), "unlinked": plan.guided.unlinked}
-        guided = asdict(plan.guided)
-        guided["layer"], guided["head"] = plan.guide.layer + 1, plan.guide.head + 1  # from 1
-    decode = dict(plan.decode)
-    if decode["length_ratio"] is None:
-        lengths = prepared.train.source_lengths, prepared.train.target_lengths
-        learnt = learn_length_ratio(*lengths, decode["length_extra"])
-        decode["length_ratio"] = max(learnt, decode["min_length_ratio"])
-    config = {
-        **plan.model,
-        "decode": decode,
-        "data": asdict(plan.data),
-        "order": order,
-        "update": update,
-        "guided": guided,
-        "monitor": plan.checkpoint.monitor,
-        "mode": plan.checkpoint.direction,
-    }
-    mechanisms = {options["name"] for options in plan.model["attention"].values()}
-    names = {"attention": mechanisms, "search": {decode["name"]}}
-    if plugins := record_plugins(names):
-        config["plugins"] = plugins
-    return checkpoint.make_entry(config, *prepared.tokenizers)
 
 
 def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:

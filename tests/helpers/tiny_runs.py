@@ -21,6 +21,7 @@ from seq2seq.models import Seq2Seq, build_model
 from seq2seq.text.tokenization.bpe import ByteLevelBPE
 from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
 from seq2seq.training.config.plan import Plan, check_config
+from seq2seq.training.dry_run import dry_run
 from seq2seq.training.launch import in_full
 from seq2seq.training.resume import read_tokenizers
 from seq2seq.training.run import plain_values, train
@@ -93,7 +94,8 @@ def train_again(folder: Path, *overrides: str) -> None:
     """Train in this process, in a folder that may hold a run."""
     plan = plan_of(folder, *overrides)
     given = read_tokenizers(plan.tokenizer, plan.resume or plan.init.checkpoint)
-    train(plan, prepared_for(plan, given))
+    run = dry_run if plan.run.dry_run else train
+    run(plan, prepared_for(plan, given))
 
 
 @cache
