@@ -1,4 +1,4 @@
-"""XML: the tokens of a text, and the tree of a file, as places in its text."""
+"""Parses XML into tokens or a tree whose nodes know their places in the text."""
 
 import re
 from collections.abc import Iterator, Set
@@ -11,12 +11,12 @@ from seq2seq.text.documents.document import escape_text
 from seq2seq.text.documents.html_markup import copy_token
 from seq2seq.text.documents.markup import Kind, Token, check_count, unescape
 
-MAX_DEPTH = 200  # of elements in one another in a file
-# Before the root: a declaration, and a document type that declares nothing itself. Others, in which
-# entities can stand for files or grow without end, are refused as what XML does not allow there.
+MAX_DEPTH = 200  # of nested elements in a file
+# Before the root: a declaration, and a document type without declarations of its own. A document
+# type that declares entities, which can include files or expand without limit, is refused.
 PROLOG = re.compile(r"\ufeff?\s*(?:<\?xml\b[^>]*+>\s*)?(?:<!DOCTYPE\b[^\[>]*+>)?")
-ROOT = "x"  # around a text, which may have several roots, or none
-# Characters that XML cannot hold, not even as references.
+ROOT = "x"  # name of an element put around the text, which may have no root, or several
+# Characters that XML cannot contain, not even as references.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 PREFIX = re.compile(r"<([^\s/>:]+:)?")
@@ -25,19 +25,18 @@ ATTRIBUTE = re.compile(r"""\s([^\s=<>"']++)\s*+=\s*+("[^"]*"|'[^']*')""")
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """An XML element with all that is in it, or a text or comment node, which has no name.
-
-    Not a `Token`, which is one tag in a row of them: files are searched as trees.
+    """An XML element with its content, or a text or comment node, which has an empty name.
 
     Attributes:
-        text: the text of the file.
-        name: name of an element. In the vocabulary that `parse_xml` is asked for, it has the prefix
-            of the caller, whatever the file has; others begin with their namespace and a space.
-        translate: value of the attribute of this name.
+        text: whole text of the file.
+        name: name of an element. If it belongs to the vocabulary given to `parse_xml`, it has the
+            caller's prefix, whatever the prefix in the file; others have their namespace and a
+            space before the name.
+        translate: value of the attribute `translate`.
         begin, end: place of the node with its tags.
-        inner, stop: end of the opening tag and begin of the closing tag; both are `end` for a
+        inner, stop: end of the opening tag and start of the closing tag; both equal `end` for a
             single tag.
-        has_text: whether it has text of its own, beside that of its elements.
+        has_text: whether the element itself contains text, not only its children.
     """
 
     text: str = field(repr=False)
@@ -64,13 +63,13 @@ class Node:
 
     @property
     def prefix(self) -> str:
-        """The prefix of the tag in the file, with its colon; empty if it has none."""
+        """Namespace prefix of the tag in the file, with its colon; empty if it has none."""
         match = PREFIX.match(self.text, self.begin)
         return (match and match[1]) or ""
 
     @property
     def content(self) -> str:
-        """The text of a node, without comments and references."""
+        """The text of a node, without comments and with its references resolved."""
         if self.name:
             return "".join(child.content for child in self.children)
         if self.text.startswith(CDATA, self.begin):
@@ -78,11 +77,11 @@ class Node:
         return "" if self.text.startswith("<", self.begin) else unescape(self.markup)[0]
 
     def child(self, *names: str) -> "Node | None":
-        """The first child with one of some names; the earlier names take precedence."""
+        """The first child with one of the given names; an earlier name takes precedence."""
         return next((each for name in names for each in self.children if each.name == name), None)
 
     def attribute(self, name: str) -> str:
-        """The value of an attribute, whatever its prefix; empty if there is none."""
+        """The value of an attribute, whatever its prefix; empty if it is missing."""
         values = {
             match[1].rpartition(":")[2]: match[2][1:-1]
             for match in ATTRIBUTE.finditer(self.text, self.begin, self.inner)
@@ -91,7 +90,7 @@ class Node:
         return unescape(values.get(name, ""))[0]
 
     def walk(self) -> "Iterator[Node]":
-        """This node and all in it, in the order of the text."""
+        """This node and all nodes inside it, in the order of the text."""
         waiting = [self]
         while waiting:
             yield (node := waiting.pop())
@@ -102,14 +101,14 @@ class XMLParser:
     """Parses a text, which may have several roots.
 
     Args:
-        separator: separator of namespace and name; None = names as they stand in the text.
+        separator: character put between namespace and name; None = keep names as written.
 
     Attributes:
-        root: node without a name around everything.
-        tokens: tags, texts and comments after the prolog, in their order.
+        root: nameless node that contains everything.
+        tokens: tags, texts and comments after the prolog, in order.
         nodes: node of each token.
 
-    Raises: DataError if it is not well-formed, or has more than `MAX_ELEMENTS` elements.
+    Raises: DataError if the text is not well-formed, or has more than `MAX_ELEMENTS` elements.
     """
 
     def __init__(self, text: str, separator: str | None = None):
@@ -117,8 +116,8 @@ class XMLParser:
         self.nodes: list[Node] = []
         self._text = text
         self._around: list[Node] = []
-        self._count = 0  # of elements, comments and the like
-        self._is_raw = False  # in a section that is copied
+        self._count = 0  # of elements, comments and instructions
+        self._is_raw = False  # inside a CDATA section, which is copied
         self._parser = parser = expat.ParserCreate("utf-8", separator)
         parser.StartElementHandler = self._open
         parser.EndElementHandler = lambda name: self._note("close", self._around.pop())
@@ -132,7 +131,7 @@ class XMLParser:
         self._set_places(data, len(text) - len(body))
 
     def _note(self, kind: Kind, node: Node) -> None:
-        """Note a token, which begins where the parser is, in bytes of UTF-8."""
+        """Add a token that begins at the position of the parser, counted in bytes of UTF-8."""
         self.tokens.append(Token(kind, self._parser.CurrentByteIndex, 0, node.name))
         self.nodes.append(node)
 
@@ -160,7 +159,7 @@ class XMLParser:
             self._add("alone")
 
     def _set_places(self, data: bytes, start: int) -> None:
-        """Convert the places of tokens from bytes to characters, and set those of the nodes."""
+        """Convert the places of tokens from bytes to characters, and copy them to the nodes."""
         self.root, *self.nodes, _ = self.nodes
         self.root.name, self.root.end, self.root.stop = "", len(self._text), len(self._text)
         begins, place, characters = [], len(f"<{ROOT}>"), start
@@ -180,14 +179,14 @@ class XMLParser:
 
 @dataclass(frozen=True)
 class XMLReader:
-    """Reads the tokens of XML: `XMLReader()(text)`.
+    """Splits XML into tokens: `XMLReader()(text)`.
 
-    An element with text beside it stands inside a sentence; other elements end sentences.
+    An element with text beside it is part of a sentence; other elements end sentences.
 
     Attributes:
-        copied: names of elements that are not translated, like those with translate="no".
+        copied: names of elements that are not translated, as if they had translate="no".
         splitting: names of elements that always end sentences.
-        inline: names of elements that never do.
+        inline: names of elements that never end sentences.
         outline: whether elements without text beside them end sentences.
     """
 
@@ -197,12 +196,12 @@ class XMLReader:
     outline: bool = True
 
     def __call__(self, text: str) -> list[Token]:
-        """The tokens of a text. Raises: DataError as `XMLParser`."""
+        """The tokens of a text. Raises: the errors of `XMLParser`."""
         parsed = XMLParser(text)
         tokens = [Token("block", 0, parsed.tokens[0].begin if parsed.tokens else len(text))]
         around = [parsed.root]
-        depth = 0  # of elements in one that is not translated, and this one
-        copied: list[str] = []  # its texts
+        depth = 0  # of open elements, from the one that is not translated on
+        copied: list[str] = []  # texts of that element
         for token, node in zip(parsed.tokens, parsed.nodes, strict=True):
             kind, begin, end = token[:3]
             if depth:
@@ -227,10 +226,10 @@ class XMLReader:
 
 
 def check_well_formed(text: str) -> None:
-    """Check a whole file, which has one root.
+    """Check a whole file, which must have exactly one root.
 
-    Raises: DataError if it is not well-formed, has a prefix without a namespace, or a document type
-        with declarations.
+    Raises: DataError if the file is not well-formed, uses an undeclared prefix, or has a document
+        type with declarations.
     """
 
     def refuse_declarations(*type: object) -> None:
@@ -242,7 +241,7 @@ def check_well_formed(text: str) -> None:
 
 
 def feed(parser: expat.XMLParserType, text: str) -> bytes:
-    """Parse a text. Returns: its bytes. Raises: DataError if it is not well-formed."""
+    """Parse a text. Returns: its bytes. Raises: DataError if the text is not well-formed."""
     try:
         data = text.encode()
         parser.Parse(data, True)
@@ -255,11 +254,11 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
     """Parse a file into a tree.
 
     Args:
-        vocabulary: namespaces of the elements that are looked for.
-        prefix: prefix of their names in the tree.
+        vocabulary: namespaces of the elements that the caller looks for.
+        prefix: prefix that these elements get in the tree.
 
-    Raises: DataError if it is not well-formed, declares entities, is too deep, or has too many
-        elements: then the rest of it is not read.
+    Raises: DataError if the file is not well-formed, declares entities, is nested too deeply, or
+        has too many elements, after which parsing stops.
     """
     check_well_formed(text)
     parsed = XMLParser(text, " ")
@@ -275,13 +274,13 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
 
 
 def escape_xml(text: str) -> str:
-    """A text as it stands between tags of XML."""
+    """Escape a text to stand between XML tags, without the characters that XML forbids."""
     return escape_text(FORBIDDEN.sub("", text))
 
 
 def change_attributes(opening: str, **values: str) -> str:
-    """Make an opening tag from an opening or single one, with new values of some attributes. Those
-    whose value is empty are removed.
+    """Make an opening tag from an opening or single tag, with new values for some attributes.
+    Attributes with an empty value are removed.
     """
     kept = ATTRIBUTE.sub(lambda match: "" if match[1] in values else match[0], opening)
     added = "".join(f' {name}="{value}"' for name, value in values.items() if value)
