@@ -1,4 +1,4 @@
-"""Word's .docx: the paragraphs of its XML; all else in the archive stays."""
+"""Word files (.docx): translates the paragraphs and keeps everything else in the archive."""
 
 import io
 import posixpath
@@ -17,37 +17,37 @@ from seq2seq.text.documents.files.paragraph import Paragraph
 from seq2seq.text.documents.markup import check_count
 from seq2seq.text.documents.xml_markup import parse_xml
 
-# Namespaces, of files as Word saves them, and of strict ones.
+# Namespaces of files as Word saves them by default, and of strict Open XML.
 WORD = re.compile(
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main|"
     "http://purl.oclc.org/ooxml/wordprocessingml/main"
 )
 RELATIONSHIPS = re.compile("http://schemas.openxmlformats.org/package/2006/relationships")
 MAIN = "word/document.xml"
-# Beside the main part, by the ends of the types of relationships; or by name if there are none.
+# Parts read besides the main one: by the end of their relationship type, or by name if the archive
+# has no relationships.
 OTHERS = {"header", "footer", "footnotes", "endnotes"}
 PARTS = re.compile(r"word/(?:header|footer|footnotes|endnotes)\d*\.xml")
-LONGEST = 2**24  # bytes of XML that is read in all
-# Limits of an archive, checked before any of it is unpacked.
+LONGEST = 2**24  # total bytes of XML to read
+# Limits for an archive, checked before anything is unpacked.
 MAX_ENTRIES = 10_000
-MAX_UNPACKED = 2**28  # bytes in all
-MAX_RATIO = 100  # of the unpacked to the packed bytes, beside what any file may have
-FREE = 2**24  # bytes to which no ratio applies
+MAX_UNPACKED = 2**28  # total bytes
+MAX_RATIO = 100  # of unpacked to packed bytes, beyond the allowance below
+FREE = 2**24  # bytes that any archive may unpack to
 DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError)
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class WordPart:
-    """An XML file with paragraphs, which may be nested: those of a box stand in the paragraph in
-    which it is anchored.
+    """An XML file with paragraphs. They may be nested: the paragraphs of a text box are inside the
+    paragraph to which the box is anchored.
 
     Attributes:
-        paragraphs: paragraphs with sentences.
+        paragraphs: paragraphs that contain sentences.
         lost: texts that cannot be translated.
         count: number of elements in the file.
 
-    Raises: DataError if it is not in the vocabulary of Word, is not well-formed, or has too many
-        elements.
+    Raises: DataError if the data is not Word's XML, is not well-formed, or has too many elements.
     """
 
     def __init__(self, data: bytes, cut: Cutter):
@@ -63,15 +63,15 @@ class WordPart:
         self._begins = [each.node.begin for each in self.paragraphs]
 
     def write(self, translated: Sequence[str]) -> bytes:
-        """The file with its paragraphs translated."""
+        """The file with translated paragraphs."""
         return self._file.encode(self._render(translated, 0, len(self._file.text)))
 
     def _render(self, translated: Sequence[str], begin: int, end: int) -> str:
-        """A span of the file, with the paragraphs that begin in it translated."""
+        """A span of the file, in which the paragraphs that begin there are translated."""
         text, parts, place = self._file.text, [], begin
         for k in range(bisect_left(self._begins, begin), bisect_left(self._begins, end)):
             paragraph = self.paragraphs[k]
-            if paragraph.node.begin >= place:  # else it is in the one before
+            if paragraph.node.begin >= place:  # else it is inside the previous one
                 new = paragraph.write(translated[k], partial(self._render, translated))
                 parts += [text[place : paragraph.node.begin], new]
                 place = paragraph.node.end
@@ -79,7 +79,7 @@ class WordPart:
 
 
 def open_docx(data: bytes, cut: Cutter) -> Contents:
-    """The contents of a .docx file. Raises: DataError if the data is not such a file."""
+    """The contents of a .docx file. Raises: DataError if the data is not a .docx file."""
     archive = read_archive(data)
     main = next(find_related(archive, "", {"officeDocument"}), MAIN)
     if main not in archive:
@@ -114,7 +114,7 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
 
 
 def find_related(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:
-    """The parts to which a part, or the archive if the name is empty, has relationships."""
+    """Names of related parts: those that `part`, or the archive if `part` is empty, refers to."""
     folder, name = posixpath.split(part)
     file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")
     for node in parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS).walk():
@@ -125,9 +125,9 @@ def find_related(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> It
 
 
 def read_archive(data: bytes) -> dict[str, bytes]:
-    """The files in an archive by name, in their order.
+    """The files in an archive, by name and in order.
 
-    Raises: DataError if it is damaged, or not from an office program.
+    Raises: DataError if the archive is damaged, or unlike those that office programs write.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -138,10 +138,10 @@ def read_archive(data: bytes) -> dict[str, bytes]:
 
 
 def check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
-    """Check what an archive says about its entries, before any of them is unpacked.
+    """Check the directory of an archive before anything is unpacked.
 
     Args:
-        size: bytes of the archive.
+        size: size of the archive in bytes.
 
     Raises: DataError if the archive is too large, unsafe, encrypted or unusual.
     """
@@ -165,7 +165,7 @@ def check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def replace_entries(data: bytes, changes: Mapping[str, bytes]) -> bytes:
-    """Replace some files of an archive. If none of them changes, the data is returned as it is."""
+    """Replace files in an archive. If no file changes, the data is returned unchanged."""
     output = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(data)) as archive,

@@ -1,4 +1,4 @@
-"""The formats of files that are translated, by the ends of their names."""
+"""File formats that can be translated, by file name suffix."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
@@ -22,11 +22,11 @@ from seq2seq.text.documents.files.xliff import open_xliff
 from seq2seq.text.documents.html_markup import read_html
 from seq2seq.text.documents.markup import Reader
 
-LONGEST = 2**24  # bytes, of a file in memory
+LONGEST = 2**24  # bytes; files are kept in memory
 
 
 def open_text(text: str, cut: Cutter, read: Reader | None = None) -> Contents:
-    """The contents of a file that is one text."""
+    """The contents of a file that consists of one text."""
     return Contents([cut(text, read)], lambda texts: texts[0].encode())
 
 
@@ -35,14 +35,14 @@ def open_html(text: str, cut: Cutter) -> Contents:
 
 
 def open_markdown(text: str, cut: Cutter) -> Contents:
-    # Most files do not need its parser.
+    # Imported only here, since most files do not need the parser.
     from seq2seq.text.documents.files.markdown import open_page
 
     return open_page(text, cut)
 
 
-# How the text of a file is opened, and its encoding declared. An archive is opened as it is: the
-# files in it have encodings of their own.
+# For each suffix, the function that opens the file, and the format by which its text is decoded. An
+# archive (None) is opened as bytes, since each file in it has its own encoding.
 FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
     ".txt": (open_text, PLAIN),
     ".md": (open_markdown, PLAIN),
@@ -59,14 +59,14 @@ FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
 
 
 def format_of_file(name: str) -> str:
-    """The suffix of a name if it belongs to a format; else nothing."""
+    """The suffix of a file name if it belongs to a known format, else an empty string."""
     suffix = PurePath(name).suffix.lower()
     return suffix if suffix in FORMATS else ""
 
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Pause the cycle collector, which would scan all of a file again and again."""
+    """Pause the garbage collector, which would scan the parsed file again and again."""
     is_collecting = gc.isenabled()
     gc.disable()
     try:
@@ -80,7 +80,7 @@ def without_collector() -> Iterator[None]:
 def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     """The contents of a file.
 
-    Raises: DataError if its format is unknown, or it is damaged or larger than 16 MiB.
+    Raises: DataError if the format is unknown, or the file is damaged or larger than 16 MiB.
     """
     suffix = format_of_file(name)
     if not suffix:
