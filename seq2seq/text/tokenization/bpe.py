@@ -86,7 +86,7 @@ class SubwordNMT(PretrainedTokenizer):
     """
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
-        """Read the merges, and collect the characters. Raises: DataError for a file without codes."""
+        """Read the merges and collect the characters. Raises: DataError if the file has no codes."""
         merges = read_codes(self.paths[side])
         letters = sorted({letter for line in lines for letter in line if letter != " "})
         names = dict.fromkeys([*NAMES, *letters, *(letter + END for letter in letters)])

@@ -255,5 +255,5 @@ class SentencePiece(PretrainedTokenizer):
     """
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
-        """Read the tokenizer from the file. Raises: DataError for an invalid or unsupported model."""
+        """Read the tokenizer from the file. Raises: DataError if it is no supported model."""
         return build_tokenizer(piece_model.read_piece_model(self.paths[side]))

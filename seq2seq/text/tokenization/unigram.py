@@ -17,9 +17,9 @@ from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 # The mark at the start of pieces that begin a word, as in SentencePiece.
 MARK = "▁"
-# LESS and LITERAL_MARK are noncharacters, which Unicode reserves for internal use. In a text they
-# replace "<", so that it contains no symbol such as "<s>" or "<0x41>", and the mark. FOREIGN replaces
-# noncharacters that are already in the text.
+# LESS and LITERAL_MARK are noncharacters, which Unicode reserves for internal use. In a text, they
+# replace "<", so that it contains no symbol such as "<s>" or "<0x41>", and the mark. FOREIGN takes
+# the place of noncharacters that are already in the text.
 LESS, LITERAL_MARK, FOREIGN = "\ufdd0", "\ufdd1", "\ufffd"
 # Splits text into words, each with a mark for the space before it; and joins words to text again.
 WORDS = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
