@@ -13,8 +13,8 @@ from itertools import accumulate
 from seq2seq.text.languages import is_spaceless, language_code
 
 LIBRARY_ADVICE = (
-    "sentences are found by simple rules, which know few abbreviations. Those of sentencex are "
-    "better: pip install 'seq2seq-attention-zoo[sentences]'"
+    "sentences are separated by simple rules that know few abbreviations. For better ones, install "
+    "sentencex: pip install 'seq2seq-attention-zoo[sentences]'"
 )
 MAX_CHARACTERS = 5_000  # passed to the library at once; it takes quadratic time for some texts
 # As many words as fit into the limit; a longer word is not cut.

@@ -233,7 +233,7 @@ def check_well_formed(text: str) -> None:
     """
 
     def refuse_declarations(*type: object) -> None:
-        raise DataError("it has a document type with declarations, which are not read")
+        raise DataError("it has a document type with declarations, which are not supported")
 
     parser = expat.ParserCreate("utf-8", " ")
     parser.StartDoctypeDeclHandler = refuse_declarations
@@ -246,7 +246,7 @@ def feed(parser: expat.XMLParserType, text: str) -> bytes:
         data = text.encode()
         parser.Parse(data, True)
     except (expat.ExpatError, UnicodeEncodeError) as error:
-        raise DataError(f"this is not well-formed XML: {error}") from None
+        raise DataError(f"it is not well-formed XML: {error}") from None
     return data
 
 
@@ -266,7 +266,7 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
     for token, node in zip(parsed.tokens, parsed.nodes, strict=True):
         depth += (token.kind == "open") - (token.kind == "close")
         if depth >= MAX_DEPTH:
-            raise DataError(f"elements stand more than {MAX_DEPTH} deep in one another")
+            raise DataError(f"its elements are nested more than {MAX_DEPTH} levels deep")
         space, _, local = token.name.rpartition(" ")
         if token.kind == "open" and vocabulary.fullmatch(space):
             node.name = prefix + local

@@ -86,7 +86,7 @@ class SubwordNMT(PretrainedTokenizer):
     """
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
-        """Read the merges and collect the characters. Raises: DataError if the file has no codes."""
+        """Read the merges, collect the characters. Raises: DataError if the file has no codes."""
         merges = read_codes(self.paths[side])
         letters = sorted({letter for line in lines for letter in line if letter != " "})
         names = dict.fromkeys([*NAMES, *letters, *(letter + END for letter in letters)])
@@ -107,7 +107,7 @@ def read_codes(path: Path) -> list[tuple[str, str]]:
     try:
         first, *lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} holds no codes of subword-nmt: {error}") from error
+        raise DataError(f"{path} cannot be read as codes of subword-nmt: {error}") from error
     if first.rstrip() != HEADER:
         raise DataError(
             f"{path}:1: {first[:40]!r} should be {HEADER!r}: a file written by "
@@ -120,6 +120,6 @@ def read_codes(path: Path) -> list[tuple[str, str]]:
             merges.append((pair[0], pair[1]))
         elif line.strip() and len(pair) != 2:
             raise DataError(
-                f"{path}:{number}: {line[:40]!r} should be two pieces and a space between"
+                f"{path}:{number}: {line[:40]!r} should be two pieces with a space between them"
             )
     return merges

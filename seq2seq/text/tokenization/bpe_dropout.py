@@ -33,8 +33,8 @@ class BPEDropout:
         model = json.loads(tokenizer.to_json())["model"]
         if model["type"] != "BPE":
             raise ConfigError(
-                f"tokenizer.dropout leaves out merges, and a tokenizer like {model['type']} has "
-                "none: tokenizer=bpe, or leave it out"
+                f"tokenizer.dropout leaves out merges, but a tokenizer of type {model['type']} has "
+                "none: type tokenizer=bpe, or leave out tokenizer.dropout"
             )
         library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
         self._cut = library.pre_tokenizer

@@ -108,7 +108,7 @@ def read_piece_model(path: Path) -> PieceModel:
     try:
         size = path.stat().st_size
         if not path.is_file() or size > LARGEST:
-            raise DataError(f"{path} is not a SentencePiece model: {size:,} bytes, or not a file")
+            raise DataError(f"it should be a file of at most {LARGEST:,} bytes, and has {size:,}")
         return parse_piece_model(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}. It should be a SentencePiece model") from error
@@ -128,17 +128,23 @@ def parse_piece_model(data: bytes) -> PieceModel:
     algorithm = training.get(3, UNIGRAM)
     names = [piece.text for piece in pieces]
     if not pieces or len(set(names)) < len(names):
-        raise DataError("it has no pieces" if not pieces else "two of its pieces are equal")
+        raise DataError("it has no pieces" if not pieces else "two of its pieces are the same")
     if algorithm not in (UNIGRAM, BPE):
         raise DataError(
-            f"it is of the kind {OTHERS.get(int(algorithm), algorithm)!r}: use one of unigram or "
-            "bpe, or tokenizer=word or char"
+            f"its type is {OTHERS.get(int(algorithm), algorithm)!r}, not unigram or bpe: type "
+            "tokenizer=word or tokenizer=char"
         )
     for has, option in (
         (training.get(24), "it marks words at their end (treat_whitespace_as_suffix)"),
-        (not normal.get(5, True), "it keeps spaces as they are (escape_whitespaces=false)"),
+        (
+            not normal.get(5, True),
+            "it does not replace spaces by a mark (escape_whitespaces=false)",
+        ),
         (back.get(2), "it changes characters in its output (denormalization_rule_tsv)"),
-        (normal.get(1) == b"user_defined", "its normalisation is its own (normalization_rule_tsv)"),
+        (
+            normal.get(1) == b"user_defined",
+            "it has its own normalisation rules (normalization_rule_tsv)",
+        ),
     ):
         if has:
             raise DataError(option)
@@ -156,11 +162,14 @@ def check_symbols(model: PieceModel) -> None:
         spaces = "  " in piece.text or piece.text.strip(" ") != piece.text
         if piece.kind == USER_DEFINED and model.collapse and spaces:
             raise DataError(
-                f"its user-defined symbol {piece.text!r} has spaces that it removes from text "
-                "(remove_extra_whitespaces)"
+                f"its user-defined symbol {piece.text!r} contains spaces, which the model removes "
+                "from text (remove_extra_whitespaces)"
             )
         if piece.kind in (NORMAL, USER_DEFINED) and re.search(f"[{RESERVED}]", piece.text):
-            raise DataError(f"its piece {piece.text!r} has a character that is reserved here")
+            raise DataError(
+                f"its piece {piece.text!r} contains a reserved character: U+FDD0, U+FDD1, or "
+                "U+100000 to U+10FFFD"
+            )
     check_overlaps(model.symbols_to_protect())
     check_overlaps(model.symbols if model.algorithm == BPE else {})
 
@@ -191,7 +200,10 @@ def piece_of(message: bytes) -> Piece:
     name = decode_text(content.get(1, b""))
     score = float_of(content.get(2, b"\0" * 4))
     if not name or len(name) > LONGEST or not math.isfinite(score):
-        raise DataError(f"the piece {name[:30]!r} has no name, a very long one, or no finite score")
+        raise DataError(
+            f"its piece {name[:30]!r} has {len(name):,} characters and the score {score}: expected "
+            f"1 to {LONGEST:,} characters and a finite score"
+        )
     return Piece(name, score, int(content.get(3, NORMAL)))
 
 
@@ -242,7 +254,7 @@ def decode_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in SIZES:
             size = SIZES[kind]
         else:
-            raise DataError(f"byte {at} begins a field of the unknown kind {kind}")
+            raise DataError(f"byte {at} begins a field of the unknown type {kind}")
         if size > len(message) - at:
             raise DataError(f"byte {at} announces {size:,} bytes, and {len(message) - at:,} follow")
         yield number, message[at : at + size]
@@ -259,7 +271,7 @@ def decode_varint(message: bytes, at: int) -> tuple[int, int]:
         at += 1
         if message[at - 1] < 128:
             return value, at
-    raise DataError(f"byte {at} is in the middle of a number that does not end")
+    raise DataError(f"byte {at} is inside a number that does not end")
 
 
 def decode_text(value: int | bytes) -> str:
@@ -273,7 +285,7 @@ def decode_text(value: int | bytes) -> str:
 def bytes_of(value: int | bytes) -> bytes:
     """A field as bytes. Raises: DataError if the field is an integer."""
     if isinstance(value, int):
-        raise DataError(f"the number {value} stands where text should be")
+        raise DataError(f"the number {value} is in the place of a text")
     return value
 
 

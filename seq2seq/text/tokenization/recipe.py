@@ -72,7 +72,7 @@ class SubwordRecipe(Recipe):
         if self.vocab_size < smallest:
             raise ConfigError(
                 f"tokenizer.vocab_size={self.vocab_size} is too small: 256 bytes and {len(NAMES)} "
-                f"control symbols make {smallest}, and {self.others} need more: "
+                f"control symbols take {smallest} ids, and {self.others} need more: type "
                 "tokenizer.vocab_size=8000"
             )
         check_range("tokenizer.max_token_length", self.max_token_length, self.shortest)
@@ -95,7 +95,7 @@ class PretrainedTokenizer(Recipe):
 
     absent_options: ClassVar[dict[str, str]] = dict.fromkeys(
         ("vocab_size", "joint", "normalize"),
-        "what tokenizer.path names has it already; leave it out",
+        "the file of tokenizer.path determines it already; leave it out",
     )
     path: str | list[str]
     content: str = field(init=False)  # digest of the files, on which the cache depends
@@ -105,7 +105,9 @@ class PretrainedTokenizer(Recipe):
             raise ConfigError("tokenizer.path should be one file, or two: [source, target]")
         for path in self.paths:
             if not path.is_file() or path.stat().st_size > LARGEST:
-                raise ConfigError(f"tokenizer.path={path}: there is no such file, or a huge one")
+                raise ConfigError(
+                    f"tokenizer.path={path}: there is no such file of at most {LARGEST:,} bytes"
+                )
         digests = [sha256(path.read_bytes()).hexdigest() for path in self.paths]
         object.__setattr__(self, "content", " ".join(digests))
         object.__setattr__(self, "joint", len(self.paths) == 1)

@@ -155,8 +155,8 @@ def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
         return []
     if model.algorithm == BPE or parts & {*"".join(wanted)}:
         raise DataError(
-            f"the vocabulary has pieces such as {wanted[0]!r:.60} of characters that the model "
-            "lacks: this works with unigram models whose characters are all pieces"
+            f"the vocabulary has pieces such as {wanted[0]!r:.60} with characters that the model "
+            "lacks: only unigram models that have each of their characters as a piece support this"
         )
     known = f"[{''.join(map(re.escape, sorted(parts)))}]"
     others = f"[^{known[1:]}"
@@ -179,7 +179,7 @@ def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
         or "(?<![^" in spelled  # from `lookup_steps`
     ):
         raise ConfigError(
-            "its pieces are not those of a SentencePiece model: train with tokenizer=unigram or "
+            "no SentencePiece model gives the same pieces: train with tokenizer=unigram or "
             "tokenizer=sentencepiece (unigram), without normalize and isolate_cjk"
         )
     tags = {token["content"] for token in content["added_tokens"]}

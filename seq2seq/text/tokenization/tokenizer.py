@@ -40,7 +40,8 @@ class Tokenizer:
             )
         if library.padding or library.truncation:
             raise DataError(
-                "the tokenizer pads or cuts texts, which should have all of their pieces"
+                "the tokenizer should neither pad nor truncate texts: save it without padding and "
+                "truncation"
             )
         # Without this setting, which the library does not save, "<s>" in a text becomes a symbol.
         library.encode_special_tokens = True
@@ -54,7 +55,7 @@ class Tokenizer:
             library = tokenizers.Tokenizer.from_str(text)
             library.encode(UNSEEN)
         except Exception as error:  # the library raises nothing narrower
-            raise DataError(f"not the description of a tokenizer: {error}") from error
+            raise DataError(f"this does not describe a tokenizer: {error}") from error
         return cls(library)
 
     def to_json(self) -> str:
@@ -133,7 +134,7 @@ class Tokenizer:
         """The id of a tag. Raises: ConfigError if the name is unknown."""
         tag = self._library.token_to_id(TAG.format(name))
         if tag is None:
-            raise ConfigError(f"there is no tag {name!r} among those of the training corpora")
+            raise ConfigError(f"there is no tag {name!r} in the training corpora")
         return tag
 
     def pieces(self, text: str) -> list[str]:

@@ -91,8 +91,8 @@ class Unigram(SubwordRecipe):
         if is_too_small:
             raise ConfigError(
                 f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} control "
-                f"symbols, {len(BYTES)} bytes and the different characters of this text are more "
-                "than that. A unigram model keeps every character: type a larger "
+                f"symbols, {len(BYTES)} bytes and all characters in this text need more ids than "
+                "that. A unigram model keeps every character: type a larger "
                 "tokenizer.vocab_size, or tokenizer=bpe, which does not"
             )
         return Tokenizer(with_byte_fallback(library))

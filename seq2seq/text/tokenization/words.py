@@ -34,9 +34,9 @@ class MostFrequent(Recipe):
     def __post_init__(self) -> None:
         if self.vocab_size is not None and self.vocab_size <= len(NAMES):
             raise ConfigError(
-                f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} are control "
-                f"symbols, {self.pieces} need more: tokenizer.vocab_size=8000, or null for all "
-                f"{self.pieces}"
+                f"tokenizer.vocab_size={self.vocab_size} is too small: control symbols take "
+                f"{len(NAMES)} ids, and {self.pieces} need more: type tokenizer.vocab_size=8000, "
+                f"or null for all {self.pieces}"
             )
         check_range("tokenizer.min_frequency", self.min_frequency, 1)
 

@@ -54,7 +54,7 @@ class WordPart:
         self._file = EncodedText.read(data, XML)
         tree = parse_xml(self._file.text, WORD, "w:")
         if not any(node.name.startswith("w:") for node in tree.children):
-            raise DataError("it is not in the vocabulary of Word")
+            raise DataError("it contains no Word elements")
         nodes = [node for node in tree.walk() if node.name]
         self.count = len(nodes)
         self.lost: list[str] = []
@@ -83,11 +83,11 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
     archive = read_archive(data)
     main = next(find_related(archive, "", {"officeDocument"}), MAIN)
     if main not in archive:
-        raise DataError(f"it is no .docx file: there is no {main} in it")
+        raise DataError(f"it is not a .docx file: it contains no {main}")
     others = [*find_related(archive, main, OTHERS)] or filter(PARTS.fullmatch, archive)
     files = {name: archive[name] for name in (main, *others) if name in archive}
     if sum(map(len, files.values())) > LONGEST:
-        raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it")
+        raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it into several files")
     parts: dict[str, WordPart] = {}
     count = 0
     for name, file in files.items():
@@ -96,10 +96,10 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
             count += parts[name].count
             check_count(count)
         except DataError as error:
-            raise DataError(f"{name} in it: {error}") from None
+            raise DataError(f"in {name}: {error}") from None
     documents = [each.document for part in parts.values() for each in part.paragraphs]
     problems = [
-        f"{name} in it: {text[:60]!r} stays without a translation: a person should see to it"
+        f"in {name}: {text[:60]!r} is not translated: translate it by hand"
         for name, part in parts.items()
         for text in part.lost
     ]
@@ -134,7 +134,7 @@ def read_archive(data: bytes) -> dict[str, bytes]:
             check_entries(archive.infolist(), len(data))
             return {entry.filename: archive.read(entry) for entry in archive.infolist()}
     except DAMAGED as error:
-        raise DataError(f"it is no zip archive, or a damaged one: {error}") from None
+        raise DataError(f"it is not a zip archive, or is damaged: {error}") from None
 
 
 def check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
@@ -146,22 +146,22 @@ def check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
     Raises: DataError if the archive is too large, unsafe, encrypted or unusual.
     """
     if len(entries) > MAX_ENTRIES:
-        raise DataError(f"{len(entries):,} files are in it; at most {MAX_ENTRIES:,} are read")
+        raise DataError(f"it contains {len(entries):,} files; at most {MAX_ENTRIES:,} are allowed")
     unpacked = sum(entry.file_size for entry in entries)
     if unpacked > min(MAX_UNPACKED, FREE + MAX_RATIO * size):
-        raise DataError(f"its {size:,} bytes unpack to {unpacked:,}, which is too much")
+        raise DataError(f"its {size:,} bytes unpack to {unpacked:,}, which is too many")
     names: set[str] = set()
     for entry in entries:
         name = entry.filename
         if name in names:
-            raise DataError(f"{name[:80]!r} is in it twice")
+            raise DataError(f"it contains {name[:80]!r} twice")
         names.add(name)
         if name.startswith("/") or ".." in name.split("/") or "\\" in name or ":" in name:
-            raise DataError(f"{name[:80]!r} in it is a path out of the archive")
+            raise DataError(f"its path {name[:80]!r} leads out of the archive")
         if entry.flag_bits & 1:
             raise DataError("it is encrypted: save it without a password")
         if entry.compress_type not in METHODS:
-            raise DataError(f"{name[:80]!r} in it is compressed in an unusual way")
+            raise DataError(f"its file {name[:80]!r} is compressed by an unusual method")
 
 
 def replace_entries(data: bytes, changes: Mapping[str, bytes]) -> bytes:

@@ -77,14 +77,14 @@ class EncodedText(NamedTuple):
         head = data[:HEAD].decode(marked or "latin-1", "replace")
         declared = next(filter(None, format.declaration.findall(head)), "")
         if marked:
-            text = decode_file(data, marked, f"{marked.upper()}, as its first bytes say")
+            text = decode_file(data, marked, f"{marked.upper()}, which its first bytes indicate")
             is_right = declared.lower()[:6] in ("", marked[:6])
             return cls(data, text, marked, "" if is_right else marked[:6].strip("-"), format)
         codec = find_codec(declared)
         with suppress(UnicodeDecodeError, LookupError):
             text = data.decode(BROWSER_CODECS.get(codec, codec) if format is HTML else codec)
             return cls(data, text, codec, "", format)
-        name = f"{declared}, which it declares, and not UTF-8" if declared else "UTF-8"
+        name = f"{declared}, which the file declares, nor UTF-8" if declared else "UTF-8"
         text = decode_file(data, "utf-8", name)
         return cls(data, text, "utf-8", declared and "UTF-8", format)
 

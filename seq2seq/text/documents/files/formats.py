@@ -84,9 +84,12 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     """
     suffix = format_of_file(name)
     if not suffix:
-        raise DataError(f"{name} has none of the formats {', '.join(FORMATS)}")
+        raise DataError(f"{name} is in none of the formats that can be read: {', '.join(FORMATS)}")
     if len(data) > LONGEST:
-        raise DataError(f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it")
+        raise DataError(
+            f"{name} has {len(data):,} bytes; at most {LONGEST:,} are allowed: cut it into several "
+            "files"
+        )
     opener, format = FORMATS[suffix]
     try:
         file = EncodedText.read(data, format) if format else None

@@ -57,7 +57,7 @@ def open_page(text: str, cut: Cutter) -> Contents:
     try:
         page = Page(text)
     except RecursionError:
-        raise DataError("its marks are too deep in one another") from None
+        raise DataError("its markup is nested too deeply") from None
     documents = [block.text.cut(cut) for block in page.blocks]
     return Contents(documents, page.write, page.problems)
 
@@ -102,7 +102,7 @@ class Page:
                 return 0
             token.content = title[1]
         if token.content.count("^[") > MAX_NOTES:
-            raise DataError(f"line {token.map[0] + 1} has more than {MAX_NOTES} notes inside it")
+            raise DataError(f"line {token.map[0] + 1} has more than {MAX_NOTES} inline notes")
         tags = self._parser.parse_inline(token.content)
         try:
             places = self._locate(token, kind, markup)

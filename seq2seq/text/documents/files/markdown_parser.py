@@ -125,7 +125,7 @@ class MarkdownParser:
         """A rule that never matches, but raises DataError if there is too much to parse."""
         check_count(len(state.tokens), "blocks and tags")
         if state.level > MAX_DEPTH:
-            raise DataError(f"its blocks are more than {MAX_DEPTH} levels deep in one another")
+            raise DataError(f"its blocks are nested more than {MAX_DEPTH} levels deep")
         if thread_time() > self.deadline:
             raise DataError(f"parsing it takes more than {SECONDS:g} s: cut it into several files")
         if isinstance(state, PlacedState) and not (arguments[-1] or state.pending):

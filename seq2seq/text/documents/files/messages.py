@@ -80,8 +80,8 @@ def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Conten
                 changes += [change for message, new in entry for change in message.fill(new)]
                 continue
             problems.append(
-                f"line {line}: {entry[0][0].source[:60]!r} stays without a translation: a person "
-                f"should see to {', '.join(dict.fromkeys(lost))}"
+                f"line {line}: {entry[0][0].source[:60]!r} is not translated because of "
+                f"{', '.join(dict.fromkeys(lost))}: translate it by hand"
             )
         return splice(file, changes).encode()
 

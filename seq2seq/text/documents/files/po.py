@@ -95,7 +95,9 @@ def check_gap(text: str, begin: int, end: int) -> None:
     if found := UNREADABLE.search(text[begin:end]):
         place = begin + found.start()
         part = found[0].strip()[:60]
-        refuse_line(text, place, f"{part!r} is no part of a catalog, with lines that end with \\n")
+        refuse_line(
+            text, place, f"{part!r} is not allowed in a catalog, whose lines should end with \\n"
+        )
 
 
 def refuse_line(text: str, place: int, fault: str) -> NoReturn:

@@ -51,8 +51,8 @@ def open_subtitles(text: str, cut: Cutter) -> Contents:
     cues = find_cues(lines, is_web)
     if not cues and not is_web:
         raise DataError(
-            "there are no times of subtitles in it, such as 0:00:01,0 --> 0:00:02,0; a .vtt file "
-            "begins with the line WEBVTT"
+            "it contains no times of subtitles, such as 0:00:01,0 --> 0:00:02,0; a .vtt file must "
+            "begin with the line WEBVTT"
         )
     marks = chain.from_iterable(MARKUP.finditer(text, *cue) for cue in cues)
     for count, _ in enumerate(marks, start=1):  # before they take memory

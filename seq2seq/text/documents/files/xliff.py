@@ -30,7 +30,7 @@ def open_xliff(text: str, cut: Cutter) -> Contents:
     """The contents of an XLIFF file. Raises: DataError if the text is not well-formed XLIFF."""
     root = parse_xml(text, XLIFF)
     if not root.child("xliff"):
-        raise DataError("it is no XLIFF file: its first element is not <xliff>")
+        raise DataError("it is not an XLIFF file: its first element is not <xliff>")
     return open_messages(text, list(find_units(root)), cut)
 
 
