@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
 from xml.parsers import expat
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import escape_text
 from seq2seq.text.documents.html_markup import copy_token
-from seq2seq.text.documents.markup import Kind, Token, check_count, unescape
+from seq2seq.text.documents.markup import MAX_ELEMENTS, Kind, Token, check_count, unescape
 
 MAX_DEPTH = 200  # of nested elements in a file
 # Before the root: a declaration, and a document type without declarations of its own. A document
@@ -29,6 +28,7 @@ class Node:
 
     Attributes:
         text: whole text of the file.
+        kind: `open` for an element, `text`, or `alone` for a comment, an instruction or CDATA.
         name: name of an element. If it belongs to the vocabulary given to `parse_xml`, it has the
             caller's prefix, whatever the prefix in the file; others have their namespace and a
             space before the name.
@@ -40,6 +40,7 @@ class Node:
     """
 
     text: str = field(repr=False)
+    kind: Kind
     name: str = ""
     translate: str = ""
     begin: int = 0
@@ -74,7 +75,7 @@ class Node:
             return "".join(child.content for child in self.children)
         if self.text.startswith(CDATA, self.begin):
             return self.markup[len(CDATA) : -len(CDATA_END)]
-        return "" if self.text.startswith("<", self.begin) else unescape(self.markup)[0]
+        return unescape(self.markup)[0] if self.kind == "text" else ""
 
     def child(self, *names: str) -> "Node | None":
         """The first child with one of the given names; an earlier name takes precedence."""
@@ -98,29 +99,30 @@ class Node:
 
 
 class XMLParser:
-    """Parses a text, which may have several roots.
+    """Parses a text, which may have several roots, into a tree.
 
     Args:
         separator: character put between namespace and name; None = keep names as written.
+        max_depth: most levels of nested elements.
 
     Attributes:
         root: nameless node that contains everything.
-        tokens: tags, texts and comments after the prolog, in order.
-        nodes: node of each token.
+        events: nodes in the order of their tags, texts and comments after the prolog, each with
+            False. An element is repeated with True for its closing tag.
 
-    Raises: DataError if the text is not well-formed, or has more than `MAX_ELEMENTS` elements.
+    Raises: DataError if the text is not well-formed, or has too many or too deeply nested elements.
     """
 
-    def __init__(self, text: str, separator: str | None = None):
-        self.tokens: list[Token] = []
-        self.nodes: list[Node] = []
-        self._text = text
+    def __init__(self, text: str, separator: str | None = None, max_depth: int = MAX_ELEMENTS):
+        self.events: list[tuple[Node, bool]] = []
+        self._begins: list[int] = []  # of each event, in bytes
+        self._text, self._max_depth = text, max_depth
         self._around: list[Node] = []
         self._count = 0  # of elements, comments and instructions
         self._is_raw = False  # inside a CDATA section, which is copied
         self._parser = parser = expat.ParserCreate("utf-8", separator)
         parser.StartElementHandler = self._open
-        parser.EndElementHandler = lambda name: self._note("close", self._around.pop())
+        parser.EndElementHandler = lambda name: self._note(self._around.pop(), True)
         parser.CharacterDataHandler = self._add_text
         parser.CommentHandler = lambda data: self._add("alone")
         parser.ProcessingInstructionHandler = lambda target, data: self._add("alone")
@@ -128,29 +130,33 @@ class XMLParser:
         parser.EndCdataSectionHandler = lambda: self._set_raw(False)
         body = PROLOG.sub("", text, count=1)
         data = feed(parser, f"<{ROOT}>{body}</{ROOT}>")
+        self.root = self.events[0][0]
+        self.root.name, self.root.stop, self.root.end = "", len(text), len(text)
         self._set_places(data, len(text) - len(body))
 
-    def _note(self, kind: Kind, node: Node) -> None:
-        """Add a token that begins at the position of the parser, counted in bytes of UTF-8."""
-        self.tokens.append(Token(kind, self._parser.CurrentByteIndex, 0, node.name))
-        self.nodes.append(node)
+    def _note(self, node: Node, is_end: bool) -> None:
+        """Add an event, which begins at the position of the parser."""
+        self.events.append((node, is_end))
+        self._begins.append(self._parser.CurrentByteIndex)
 
     def _add(self, kind: Kind, name: str = "", translate: str = "") -> Node:
         self._count += kind != "text"
         check_count(self._count)
-        node = Node(self._text, name, translate)
+        node = Node(self._text, kind, name, translate)
         if self._around:
             self._around[-1].children.append(node)
-        self._note(kind, node)
+        self._note(node, False)
         return node
 
     def _open(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self._around) >= self._max_depth:
+            raise DataError(f"its elements are nested more than {self._max_depth} levels deep")
         self._around.append(self._add("open", name, attributes.get("translate", "")))
 
     def _add_text(self, data: str) -> None:
         if not self._is_raw:
             self._around[-1].has_text |= not data.isspace()
-            if self.tokens[-1].kind != "text":
+            if self.events[-1][0].kind != "text":
                 self._add("text")
 
     def _set_raw(self, is_raw: bool) -> None:
@@ -159,22 +165,20 @@ class XMLParser:
             self._add("alone")
 
     def _set_places(self, data: bytes, start: int) -> None:
-        """Convert the places of tokens from bytes to characters, and copy them to the nodes."""
-        self.root, *self.nodes, _ = self.nodes
-        self.root.name, self.root.end, self.root.stop = "", len(self._text), len(self._text)
-        begins, place, characters = [], len(f"<{ROOT}>"), start
-        for token in self.tokens[1:]:
-            characters += len(data[place : token.begin].decode())
-            begins.append(characters)
-            place = token.begin
-        places = zip(self.tokens[1:-1], self.nodes, pairwise(begins), strict=True)
-        self.tokens = []
-        for token, node, (begin, end) in places:
-            self.tokens.append(token._replace(begin=begin, end=end))
-            if token.kind == "close":
-                node.stop, node.end = begin, end
+        """Convert places from bytes to characters, and set those of the nodes.
+
+        Args:
+            start: number of characters before the data, which begins with the tag of the root.
+        """
+        self.events = self.events[1:-1]
+        byte, place = self._begins[1], start
+        for (node, is_end), next_byte in zip(self.events, self._begins[2:], strict=True):
+            end = place + len(data[byte:next_byte].decode())
+            if is_end:
+                node.stop, node.end = place, end
             else:
-                node.begin, node.inner, node.stop, node.end = begin, end, end, end
+                node.begin, node.inner, node.stop, node.end = place, end, end, end
+            byte, place = next_byte, end
 
 
 @dataclass(frozen=True)
@@ -198,30 +202,31 @@ class XMLReader:
     def __call__(self, text: str) -> list[Token]:
         """The tokens of a text. Raises: the errors of `XMLParser`."""
         parsed = XMLParser(text)
-        tokens = [Token("block", 0, parsed.tokens[0].begin if parsed.tokens else len(text))]
+        first = parsed.root.children[0].begin if parsed.root.children else len(text)
+        tokens = [Token("block", 0, first)]
         around = [parsed.root]
-        depth = 0  # of open elements, from the one that is not translated on
-        copied: list[str] = []  # texts of that element
-        for token, node in zip(parsed.tokens, parsed.nodes, strict=True):
-            kind, begin, end = token[:3]
-            if depth:
-                depth += (kind == "open") - (kind == "close")
-                tokens[-1] = tokens[-1]._replace(end=end)
-                copied += [text[begin:end]] if kind == "text" else []
-                if not depth and tokens[-1].kind == "open":
-                    tokens.append(copy_token(tokens.pop().begin, end, node.name, copied))
-            elif kind in ("open", "close"):
-                around += [node] if kind == "open" else []
-                is_beside_text = around[-2].has_text or not self.outline
-                is_inline = node.name in self.inline or is_beside_text
-                is_block = node.name in self.splitting or not is_inline
-                tokens.append(token._replace(kind="block") if is_block else token)
-                is_copied = node.name in self.copied or node.translate == "no"
-                depth, copied = int(kind == "open" and is_copied), []
-            else:
-                tokens.append(token)
-            if kind == "close" and not depth:
+        copied: Node | None = None
+        for node, is_end in parsed.events:
+            if copied:
+                copied = None if node is copied else copied
+                continue
+            if node.kind != "open":
+                tokens.append(Token(node.kind, node.begin, node.end))
+                continue
+            if is_end:
                 around.pop()
+            is_inline = node.name in self.inline or around[-1].has_text or not self.outline
+            is_block = node.name in self.splitting or not is_inline
+            if is_end:
+                token = Token("close", node.stop, node.end, node.name)
+            elif node.name in self.copied or node.translate == "no":
+                copied = node
+                texts = [each.markup for each in node.walk() if each.kind == "text"]
+                token = copy_token(node.begin, node.end, node.name, texts)
+            else:
+                around.append(node)
+                token = Token("open", node.begin, node.inner, node.name)
+            tokens.append(token._replace(kind="block", text="") if is_block else token)
         return tokens
 
 
@@ -261,16 +266,12 @@ def parse_xml(text: str, vocabulary: re.Pattern[str], prefix: str = "") -> Node:
         has too many elements, after which parsing stops.
     """
     check_well_formed(text)
-    parsed = XMLParser(text, " ")
-    depth = 0
-    for token, node in zip(parsed.tokens, parsed.nodes, strict=True):
-        depth += (token.kind == "open") - (token.kind == "close")
-        if depth >= MAX_DEPTH:
-            raise DataError(f"its elements are nested more than {MAX_DEPTH} levels deep")
-        space, _, local = token.name.rpartition(" ")
-        if token.kind == "open" and vocabulary.fullmatch(space):
+    root = XMLParser(text, " ", MAX_DEPTH).root
+    for node in root.walk():
+        space, _, local = node.name.rpartition(" ")
+        if local and vocabulary.fullmatch(space):
             node.name = prefix + local
-    return parsed.root
+    return root
 
 
 def escape_xml(text: str) -> str:
