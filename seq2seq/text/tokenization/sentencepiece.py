@@ -15,14 +15,7 @@ from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.base.plugins import import_library
 from seq2seq.base.symbols import NAMES, UNK
 from seq2seq.text.tokenization import piece_model
-from seq2seq.text.tokenization.piece_model import (
-    ABSENT,
-    BPE,
-    NORMAL,
-    Piece,
-    PieceModel,
-    mark_absent,
-)
+from seq2seq.text.tokenization.piece_model import ABSENT, NORMAL, Piece, PieceModel, mark_absent
 from seq2seq.text.tokenization.recipe import PretrainedTokenizer
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.text.tokenization.unigram import BYTES, FOREIGN, LESS, MARK, WORDS
@@ -56,13 +49,13 @@ def build_tokenizer(
     names = [*NAMES, *(tags.get(n) or known.get(n) or mark_absent(n) for n in listed)]
     symbols = [Piece(name, 0.0, piece_model.CONTROL) for name in NAMES]
     found = symbols + [of_model.get(n, Piece(n, 0.0, piece_model.UNUSED)) for n in listed]
-    build_model = bpe_model if model.algorithm == BPE else unigram_model
+    build_model = bpe_model if model.algorithm == piece_model.BPE else unigram_model
     library = tokenizers.Tokenizer(build_model(names, found, model.has_bytes))
     library.add_special_tokens([*NAMES, *tags.values()])
     lacking = [name for name in listed if name not in of_model and name not in tags]
     library.normalizer = normalizers.Sequence(normal_steps(model) + lookup_steps(model, lacking))
     leading = piece_model.LONGEST if model.collapse else int(model.prefix)  # spaces to strip
-    coded = model.symbols if model.algorithm == BPE else {}
+    coded = model.symbols if model.algorithm == piece_model.BPE else {}
     # Each word is segmented separately, unless a piece spans two words, or the mark alone is
     # unknown, since adjacent unknown characters become one piece.
     by_word = MARK in model.named and not any(MARK in name[1:] for name in model.named)
@@ -132,7 +125,7 @@ def normal_steps(model: PieceModel) -> list[Any]:
     if model.collapse:
         # Matches from the first mark of a run only, so that other runs are not tried at each mark.
         steps.append(replace(Regex(f"(?<!{MARK}){MARK}+$"), ""))
-    if model.algorithm == BPE:
+    if model.algorithm == piece_model.BPE:
         steps += [replace(text.replace("<", LESS), c) for text, c in model.symbols.items()]
     return steps
 
@@ -153,7 +146,7 @@ def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
     wanted = [name for name in lacking if not alone & {*name.replace("<", LESS)}]
     if not wanted or model.has_bytes:
         return []
-    if model.algorithm == BPE or parts & {*"".join(wanted)}:
+    if model.algorithm == piece_model.BPE or parts & {*"".join(wanted)}:
         raise DataError(
             f"the vocabulary has pieces such as {wanted[0]!r:.60} with characters that the model "
             "lacks: only unigram models that have each of their characters as a piece support this"

@@ -21,9 +21,6 @@ HTML_DECLARATION = re.compile(
     r"""(?is)<!--.*?(?:-->|\Z)|(?:<meta\s[^<>]*?\bcharset|\A\s*<\?xml\s[^<>]*?\bencoding)"""
     r"""\s*+=\s*+["']?\s*+([\w.:-]+)"""
 )
-CATALOG_DECLARATION = re.compile(
-    r"""(?im)^(?!\#)[^\n]*?\bContent-Type:[ \t]*+[\w/.+-]*+[ \t]*+;[ \t"\r\n]*charset=([\w.:-]+)"""
-)
 # Codecs that browsers use for some declared encodings: https://encoding.spec.whatwg.org
 BROWSER_CODECS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254"}
 BROWSER_CODECS |= {"shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}

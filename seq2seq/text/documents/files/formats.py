@@ -3,20 +3,14 @@
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import PurePath
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.docx import open_docx
-from seq2seq.text.documents.files.encodings import (
-    CATALOG_DECLARATION,
-    HTML,
-    PLAIN,
-    XML,
-    EncodedText,
-    MarkupFormat,
-)
-from seq2seq.text.documents.files.po import find_messages, open_catalog
+from seq2seq.text.documents.files.encodings import HTML, PLAIN, XML, EncodedText, MarkupFormat
+from seq2seq.text.documents.files.po import CATALOG, open_catalog
 from seq2seq.text.documents.files.subtitles import open_subtitles
 from seq2seq.text.documents.files.xliff import open_xliff
 from seq2seq.text.documents.html_markup import read_html
@@ -28,10 +22,6 @@ LONGEST = 2**24  # bytes; files are kept in memory
 def open_text(text: str, cut: Cutter, read: Reader | None = None) -> Contents:
     """The contents of a file that consists of one text."""
     return Contents([cut(text, read)], lambda texts: texts[0].encode())
-
-
-def open_html(text: str, cut: Cutter) -> Contents:
-    return open_text(text, cut, read_html)
 
 
 def open_markdown(text: str, cut: Cutter) -> Contents:
@@ -47,12 +37,12 @@ FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
     ".txt": (open_text, PLAIN),
     ".md": (open_markdown, PLAIN),
     ".markdown": (open_markdown, PLAIN),
-    ".html": (open_html, HTML),
-    ".htm": (open_html, HTML),
+    ".html": (partial(open_text, read=read_html), HTML),
+    ".htm": (partial(open_text, read=read_html), HTML),
     ".docx": (open_docx, None),
     ".srt": (open_subtitles, PLAIN),
     ".vtt": (open_subtitles, PLAIN),
-    ".po": (open_catalog, MarkupFormat(CATALOG_DECLARATION, find_messages)),
+    ".po": (open_catalog, CATALOG),
     ".xliff": (open_xliff, XML),
     ".xlf": (open_xliff, XML),
 }

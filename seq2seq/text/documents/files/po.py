@@ -6,9 +6,14 @@ from typing import NoReturn
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Change, Contents, Cutter
+from seq2seq.text.documents.files.encodings import MarkupFormat
 from seq2seq.text.documents.files.messages import KEPT, Message, open_messages, read_message
 from seq2seq.text.documents.markup import check_count
 
+# The declaration of the encoding, in the header.
+DECLARATION = re.compile(
+    r"""(?im)^(?!\#)[^\n]*?\bContent-Type:[ \t]*+[\w/.+-]*+[ \t]*+;[ \t"\r\n]*charset=([\w.:-]+)"""
+)
 STRING = re.compile(r'"(?:[^"\\\r\n]|\\[^\r\n])*+"')
 # A keyword with its strings. Obsolete messages, after `#~`, are not matched.
 FIELD = re.compile(
@@ -126,3 +131,6 @@ def write_string(text: str, end_of_line: str) -> str:
     lines = text.splitlines(keepends=True) if "\n" in text.rstrip("\n") else [text]
     strings = [f'"{line.translate(ESCAPED)}"' for line in lines]
     return end_of_line.join(['""', *strings] if len(lines) > 1 else strings)
+
+
+CATALOG = MarkupFormat(DECLARATION, find_messages)
