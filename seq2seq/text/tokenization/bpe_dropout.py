@@ -4,7 +4,7 @@ import heapq
 import json
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 
 import numpy as np
 import tokenizers
@@ -75,34 +75,33 @@ class BPEDropout:
 
     def _merge(self, symbols: list[int], drops: Iterator[bool]) -> list[int]:
         """Apply all merges except the dropped ones."""
-        pieces, end = symbols.copy(), len(symbols)
-        after, before = list(range(1, end + 1)), list(range(-1, end - 1))
-        possible = [
-            (*self._merges[pair], place, *pair)
-            for place, pair in enumerate(pairwise(pieces))
-            if pair in self._merges
-        ]
-        heapq.heapify(possible)
+        end = len(symbols)
+        pieces = [*symbols, -1]  # -1 merges with nothing: it is both after the end and at index -1
+        after, before = [*range(1, end + 1), end], list(range(-1, end))
+        possible: list[tuple[int, ...]] = []
+
+        def consider(place: int) -> None:
+            pair = pieces[place], pieces[after[place]]
+            if pair in self._merges:
+                heapq.heappush(possible, (*self._merges[pair], place, *pair))
+
+        for place in range(end):
+            consider(place)
         dropped = []  # in this step
         while possible:
             merge = heapq.heappop(possible)
             _, made, place, one, other = merge
             second = after[place]
-            if pieces[place] != one or second == end or pieces[second] != other:
+            if pieces[place] != one or pieces[second] != other:
                 continue  # another merge has used one of the two
             if next(drops):
                 dropped.append(merge)
                 continue
             pieces[place], pieces[second] = made, -1
-            third = after[place] = after[second]
-            neighbours = [(before[place], place)] if before[place] >= 0 else []
-            if third < end:
-                before[third] = place
-                neighbours.append((place, third))
-            for left, right in neighbours:
-                pair = pieces[left], pieces[right]
-                if pair in self._merges:
-                    heapq.heappush(possible, (*self._merges[pair], left, *pair))
+            after[place] = after[second]
+            before[after[place]] = place
+            consider(before[place])
+            consider(place)
             for merge in dropped:
                 heapq.heappush(possible, merge)
             dropped.clear()

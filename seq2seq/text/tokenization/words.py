@@ -41,7 +41,7 @@ class MostFrequent(Recipe):
         check_range("tokenizer.min_frequency", self.min_frequency, 1)
 
     def collect(self, library: tokenizers.Tokenizer, lines: Iterable[str]) -> Tokenizer:
-        """Give a tokenizer of the library the most frequent pieces, up to `vocab_size` ids."""
+        """Train the library's tokenizer on the most frequent pieces, up to `vocab_size` ids."""
         trainer = trainers.WordLevelTrainer(
             vocab_size=2**31 if self.vocab_size is None else self.vocab_size,
             min_frequency=self.min_frequency,

@@ -93,7 +93,7 @@ class NumberedText:
         The tags of a pair around several sentences may move independently, so the number of a
         closing tag is ignored: it closes the innermost open pair.
         """
-        partners = pair_tags([token for token in self._tokens if token.kind != "text"])
+        partners = pair_tags(self.tags)
         around: list[int] = []  # numbers of the opening tags not closed yet
         for place, part in enumerate(NUMBER.split(translated)):
             if place % 2 == 0:

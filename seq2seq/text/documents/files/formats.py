@@ -76,7 +76,9 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     if not suffix:
         raise DataError(f"{name} is in none of the formats that can be read: {', '.join(FORMATS)}")
     if len(data) > LONGEST:
-        raise DataError(f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: split it")
+        raise DataError(
+            f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it into several files"
+        )
     opener, format = FORMATS[suffix]
     try:
         file = EncodedText.read(data, format) if format else None

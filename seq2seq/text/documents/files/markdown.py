@@ -218,9 +218,9 @@ def join_copied(tokens: Sequence[MarkdownToken]) -> list[MarkdownToken]:
         if match and match[2].lower() == name:
             depth += -1 if match[1] else 1
             if not depth:
-                whole = joined[begin].copy(info="copied", meta={})
-                whole.meta["source"] = "".join(each.meta["source"] for each in joined[begin:])
-                joined[begin:], name = [whole], ""
+                source = "".join(each.meta["source"] for each in joined[begin:])
+                joined[begin:] = [joined[begin].copy(info="copied", meta={"source": source})]
+                name = ""
     return joined
 
 
@@ -259,8 +259,7 @@ class InlineReader:
             elif token.info == "copied":
                 source = source.replace("\n", " ")
                 [html] = read_html(source)
-                kind: Kind = "copy" if html.text else "alone"
-                self.text.add_tag(Token(kind, text=html.text, markup=source))
+                self.text.add_tag(html._replace(name="", markup=source))
             elif token.type == "footnote_ref" and "label" not in token.meta:
                 self.text.add_tag(Token("open", name="note", markup="^["))
                 note = self._parser.env["footnotes"]["list"][token.meta["id"]]["content"]

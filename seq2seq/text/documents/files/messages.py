@@ -80,7 +80,7 @@ def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Conten
                 changes += [change for message, new in entry for change in message.fill(new)]
                 continue
             problems.append(
-                f"line {line}: {entry[0][0].source[:60]!r} is not translated because of "
+                f"line {line}: {entry[0][0].source[:60]!r} is not translated, to protect "
                 f"{', '.join(dict.fromkeys(lost))}: translate it by hand"
             )
         return splice(file, changes).encode()
