@@ -77,7 +77,7 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
         raise DataError(f"{name} is in none of the formats that can be read: {', '.join(FORMATS)}")
     if len(data) > LONGEST:
         raise DataError(
-            f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it into several files"
+            f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it into parts"
         )
     opener, format = FORMATS[suffix]
     try:
