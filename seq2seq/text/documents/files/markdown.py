@@ -96,13 +96,14 @@ class Page:
         Returns: the number of tokens in the block.
         """
         assert token.map is not None
+        line = token.map[0] + 1
         if kind == "admonition_title_open":  # in quotes; without them it names only the kind
             title = QUOTED.search(self._lines[token.map[0]])
             if not title:
                 return 0
             token.content = title[1]
         if token.content.count("^[") > MAX_NOTES:
-            raise DataError(f"line {token.map[0] + 1} has more than {MAX_NOTES} inline notes")
+            raise DataError(f"line {line} has more than {MAX_NOTES} inline notes")
         tags = self._parser.parse_inline(token.content)
         try:
             places = self._locate(token, kind, markup)
@@ -110,12 +111,10 @@ class Page:
             reader = InlineReader(self._parser, prefixes)
             reader.read(tags)
         except ValueError:
-            self.problems.append(
-                f"line {token.map[0] + 1} is not translated: its markup is unusual"
-            )
+            self.problems.append(f"line {line} is not translated: its markup is unusual")
             return len(tags)
         is_alone = kind not in (*CELLS, *TITLES) and not markup.startswith("#")
-        shape = (token.map[0] + 1, kind, is_alone, reader.text, reader.escapes, count_markup(tags))
+        shape = (line, kind, is_alone, reader.text, reader.escapes, count_markup(tags))
         self.blocks.append(TextBlock(places[0][0], self._done, *shape))
         return len(tags)
 
