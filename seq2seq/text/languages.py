@@ -1,32 +1,33 @@
-"""Language codes in any usual form, scripts, and whether white space separates words."""
+"""Language codes in all common forms, scripts, and languages without white space between words."""
 
 import re
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 LANGUAGE_CODES = "type a code such as de, pt-BR or zho_Hans"
-LONGEST_CODE = 40  # characters; what clients write is remembered
-# Usual names of files that are also codes of small languages, and codes of no language.
+LONGEST_CODE = 40  # characters; codes sent by clients are cached, so they must be short
+# Common file endings that are also codes of small languages, and codes that name no language.
 NO_LANGUAGES = {"src", "tgt", "trg", "txt", "ref", "hyp", "sys", "und", "mul", "zxx"}
-# Forms of LibreTranslate and of Windows, which are in no standard.
+# Codes used by LibreTranslate and Windows that are in no standard.
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR", "zh-cht": "zh-Hant", "zh-chs": "zh-Hans"}
-ENCODING = re.compile(r"\.(utf|iso|euc|big5|gb|koi|cp|sjis)[^@]*")  # in the names of locales
-# Scripts in the names of locales, such as sr_RS@latin.
+# Encodings in locale names, such as de_DE.utf8.
+ENCODING = re.compile(r"\.(utf|iso|euc|big5|gb|koi|cp|sjis)[^@]*")
+# Scripts in locale names, such as sr_RS@latin.
 MODIFIERS = {"latin": "-Latn", "cyrillic": "-Cyrl", "arabic": "-Arab", "devanagari": "-Deva"}
-# Codes that detectors and clients use, where CLDR prefers others.
+# Codes that language detectors and clients use although CLDR prefers others.
 PREFERRED = {"fil": "tl", "no": "nb"}
 
-# Characters that count as a word in scripts without white space between words.
+# Number of characters that count as one word in scripts without white space between words.
 WORD_LENGTHS = dict.fromkeys(("Hans", "Hant", "Hani", "Jpan", "Hira", "Kana"), 1)
 WORD_LENGTHS |= dict.fromkeys(("Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Java", "Bali"), 4)
-# The same by codes of two letters: the library takes 60 ms to import, and few programs need it.
+# The same for two-letter codes: importing the library takes 60 ms, and few programs need it.
 SHORT_CODES = {"zh": 1, "zt": 1, "ja": 1} | dict.fromkeys(("th", "lo", "km", "my", "bo", "dz"), 4)
-# The scripts of Unicode in the writing systems that have a code of their own.
+# Unicode scripts that make up a writing system with a code of its own.
 PARTS = dict.fromkeys(("Hans", "Hant", "Hanb"), "Hani Bopo")
 PARTS |= {"Jpan": "Hani Hira Kana", "Kore": "Hang Hani", "Jamo": "Hang"}
 SPACELESS_SCRIPTS = frozenset(" ".join(PARTS.get(each, each) for each in WORD_LENGTHS).split())
 SAME_SCRIPTS = {"Hang": "Kore", "Aran": "Arab", "Hanb": "Hant"}
-# Languages written in a script as well, where CLDR's likely subtags do not say so.
+# Scripts, each with languages that also use it although CLDR's likely subtags do not say so.
 ALSO_WRITTEN = (
     "Latn aii be ber ckb crh gag hak iu kaa kk kok lad mni nan rom sat shi tg tt tzm ug yi zgh, "
     "Cyrl aii av bs crh gag kaa ku lad ro rom tk tt, "
@@ -37,16 +38,16 @@ ALSO_WRITTEN = (
 
 
 class Language(NamedTuple):
-    """A language, as its code says.
+    """A language, read from its code.
 
     Attributes:
-        code: the shortest code of ISO 639: `zh` for zho_Hans and cmn. The code of no language as it
-            is, in small letters and with `_` for `-`.
-        tag: code with the script and the region where they were given and say more: `zh-Hant`,
-            `pt-BR`.
-        script: code of ISO 15924 for the script that is given, or else likely; empty if unknown.
-        is_known: whether there is such a language.
-        is_written: whether the script was given.
+        code: the shortest ISO 639 code: `zh` for zho_Hans and cmn. An unknown code is kept, in
+            lower case and with `_` for `-`.
+        tag: code with the script and the region, if they were given and are not the usual ones:
+            `zh-Hant`, `pt-BR`.
+        script: ISO 15924 code of the given script, else of the likely one; empty if unknown.
+        is_known: whether the language exists.
+        is_written: whether the code names the script.
     """
 
     code: str
@@ -57,7 +58,7 @@ class Language(NamedTuple):
 
 
 def read_language(text: str | None) -> Language:
-    """The language of a code in the form of BCP 47, ISO 639-1 to 639-3, FLORES, NLLB or a locale:
+    """Read a language code in the form of BCP 47, ISO 639-1 to 639-3, FLORES, NLLB or a locale:
     zh-Hant, deu, ger, zho_Hans, pt_br, sr@latin.
     """
     text = (text or "").strip().lower().replace("_", "-")
@@ -68,7 +69,7 @@ def read_language(text: str | None) -> Language:
 
 @lru_cache(maxsize=1024)
 def find_language(text: str) -> Language | None:
-    """The language of a code in small letters and with hyphens; None if there is none."""
+    """The language for a code in lower case and with hyphens; None if the code is unknown."""
     import langcodes
     from langcodes.data_dicts import LIKELY_SUBTAGS
 
@@ -97,8 +98,8 @@ def language_code(text: str | None) -> str:
 
 
 def likeness(wanted: str, offered: str) -> int:
-    """Rate how well a language answers a wish: 2 if it is the same variant, 1 if it is the same
-    language and, as far as known, in the same script, else 0.
+    """Rate how well an offered language matches the wanted one: 2 for the same variant, 1 for the
+    same language without a known difference in script, else 0.
     """
     one, other = read_language(wanted), read_language(offered)
     scripts = {one.script, other.script} - {""}
@@ -107,26 +108,26 @@ def likeness(wanted: str, offered: str) -> int:
 
 @lru_cache(maxsize=1024)
 def word_length(text: str | None) -> int:
-    """The characters that count as a word; 0 for a language with white space between words."""
+    """Number of characters that count as a word; 0 if the language has spaces between words."""
     if text and re.fullmatch("[a-z]{2}", text):
         return SHORT_CODES.get(text, 0)
     return WORD_LENGTHS.get(read_language(text).script, 0)
 
 
 def is_spaceless(text: str | None) -> bool:
-    """Tell whether a language is written without white space between words."""
+    """True if a language is written without white space between words."""
     return word_length(text) > 0
 
 
 def space_between(text: str | None) -> str:
-    """The space between two sentences of a language; empty for one such as Chinese."""
+    """The space between two sentences: empty for languages such as Chinese."""
     return "" if is_spaceless(text) else " "
 
 
 @lru_cache(maxsize=1024)
 def scripts_of(text: str | None) -> frozenset[str]:
-    """The scripts of Unicode, as codes of ISO 15924, in which a language is written: the one that
-    its code names, else all that are usual; none if they are not known.
+    """ISO 15924 codes of the Unicode scripts of a language: the script named in its code, else all
+    scripts commonly used for it; empty if unknown.
     """
     from langcodes.data_dicts import LIKELY_SUBTAGS
 
@@ -142,13 +143,13 @@ def scripts_of(text: str | None) -> frozenset[str]:
 
 @cache
 def letters_outside(scripts: frozenset[str]) -> Any:
-    """A pattern of the library `regex`: a letter of another script, if any script is given. Letters
-    that many scripts share belong to each.
+    """A pattern of the library `regex` for letters outside some scripts. Letters shared by many
+    scripts count as inside; if no scripts are given, nothing matches.
     """
     import regex
 
     inside = "".join(f"\\p{{sc={each}}}" for each in scripts | {"Zyyy", "Zinh"})
     try:
         return regex.compile(f"[\\p{{L}}--[{inside}]]" if scripts else "(?!)", regex.V1)
-    except regex.error:  # a notation, such as Zsym, which is no script
+    except regex.error:  # a notation such as Zsym, which is not a script
         return regex.compile("(?!)")

@@ -135,12 +135,12 @@ def test_a_pattern_matches_pieces_but_not_symbols() -> None:
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        (["position=alibi"], "measures distances along the row: position=sinusoidal, learned or"),
+        (["position=alibi"], "measures distances along the row: type position=sinusoidal"),
         (["position=t5"], "measures distances along the row"),
         (["position=none"], "has no positions"),
         (
             ["position=rope", "attn@encoder_attn=longformer"],
-            "like Longformer does not have: encoder",
+            "Longformer in the encoder cannot do: type attn@encoder_attn=mha",
         ),
     ],
 )

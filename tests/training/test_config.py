@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from helpers.builders import CONF, composed, presets, resolved
-from helpers.train_options import checked_plan as plan_of
-from helpers.train_options import complaint, values_of
+from helpers.train_options import checked_plan, complaint, values_of
 from helpers.train_options import every_logger_is_installed as every_logger_is_installed
 from omegaconf import OmegaConf
 
@@ -55,12 +54,12 @@ def node_of(chosen: str) -> dict[str, Any]:
 
 @every_option(*GROUPS)
 def test_every_file_is_an_option_that_can_be_trained_with(chosen: str) -> None:
-    plan_of(chosen, *GIVEN.get(chosen, ()))
+    checked_plan(chosen, *GIVEN.get(chosen, ()))
 
 
 @every_option("experiment", "trainer")
 def test_every_recipe_leaves_the_precision_to_the_machine(chosen: str) -> None:
-    assert plan_of(chosen, *GIVEN.get(chosen, ())).trainer.precision == "auto"
+    assert checked_plan(chosen, *GIVEN.get(chosen, ())).trainer.precision == "auto"
 
 
 @pytest.mark.parametrize("preset", ["gqa", "local_p"])
@@ -74,7 +73,7 @@ def test_a_preset_is_the_same_alone_and_among_all_others(model: str, preset: str
 @pytest.mark.slow
 @every_option("attn")
 def test_every_mechanism_can_be_typed_for_a_recurrent_model(chosen: str) -> None:
-    plan_of("model=rnn", chosen)
+    checked_plan("model=rnn", chosen)
 
 
 @pytest.mark.slow
@@ -85,7 +84,7 @@ def test_every_position_suits_a_model_or_is_refused_in_words(chosen: str, positi
     if chosen.startswith("model=rnn") and position != "none":
         assert "position=none" in complaint(*overrides)
     else:
-        plan_of(*overrides)
+        checked_plan(*overrides)
 
 
 def assert_holds(node: dict[str, Any], options: Iterable[str], *others: str) -> None:
@@ -192,21 +191,21 @@ def test_the_alternatives_in_a_comment_are_those_that_are_accepted(path: Path) -
 
 
 def test_an_option_typed_for_one_role_is_laid_over_what_the_role_inherits() -> None:
-    attention = plan_of("attn=gqa", "+cross_attn.dropout=0.25").model["attention"]
+    attention = checked_plan("attn=gqa", "+cross_attn.dropout=0.25").model["attention"]
     assert attention["cross"] == {**attention["encoder"], "dropout": 0.25}
     assert attention["decoder"] == attention["encoder"]
 
 
 def test_a_mechanism_typed_for_one_role_stands_alone() -> None:
     chosen = "attn.dropout=0.5", "attn@cross_attn=fixed"
-    attention = plan_of(*chosen).model["attention"]
+    attention = checked_plan(*chosen).model["attention"]
     assert attention["cross"]["name"] == "fixed"
     assert attention["encoder"]["dropout"] == 0.5
     assert "elsewhere" not in attention["cross"]
 
 
 def test_a_corpus_suggests_the_length_of_training_and_the_vocabulary() -> None:
-    plan = plan_of("data=multi30k")
+    plan = checked_plan("data=multi30k")
     data = OmegaConf.to_container(OmegaConf.load(CONF / "data" / "multi30k.yaml"))
     assert isinstance(data, dict)
     assert plan.trainer.max_steps == data["steps"]

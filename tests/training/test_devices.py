@@ -83,7 +83,9 @@ def test_more_processes_than_cores_are_refused(
 ) -> None:
     for name in ("LOCAL_RANK", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ConfigError, match=r"100000 processes on .*: trainer.devices=\d+, or fewer"):
+    with pytest.raises(
+        ConfigError, match=r"100000 processes on .*: type trainer.devices=\d+, or fewer"
+    ):
         check_processes(TrainerOptions(accelerator="cpu", devices=devices))
     for count in (1, 2, "auto"):
         check_processes(TrainerOptions(accelerator="cpu", devices=count))

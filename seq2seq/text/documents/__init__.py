@@ -1,1 +1,1 @@
-"""Documents: the sentences of a text or of HTML, and the text again with their translations."""
+"""Documents: finds the sentences of a text or a file, and puts translations in their place."""

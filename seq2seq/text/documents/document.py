@@ -1,4 +1,4 @@
-"""A text as sentences to translate, and the text between them."""
+"""A text, divided into the sentences to translate and the text between them."""
 
 import html
 import re
@@ -17,42 +17,43 @@ from seq2seq.text.languages import space_between
 
 Split = Literal["lines", "sentences", "none"]
 
-# A line with letters, or a cell of it: tabs and all that Unicode calls a line break are between.
+# A line or a table cell that contains letters. Tabs and all Unicode line breaks separate cells.
 INSIDE, LETTER = r"[^\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]", r"[^\W\d_]"
 CELL = re.compile(rf"(?<!{INSIDE})(?:(?!{LETTER}){INSIDE})*+{LETTER}{INSIDE}*+")
-# Never at the ends of a sentence: white space, characters of no width, and those that set the
-# direction of writing.
+# Stripped from both ends of a sentence: white space, zero-width characters, and characters that
+# set the direction of writing.
 BLANK = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff\u200b\u2060"
 BLANK += "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-# Marks of quotations, headings and items; a number with a point only where there are several, since
-# it is an ordinal in many languages.
+# Marks of quotations, headings and list items. A number with a point counts only if the text has
+# several, since in many languages it is an ordinal.
 NOTES = "♩♪♫♬🎵🎶"
 ITEMS = "•◦▪‣●■☐☑☒✓✔✗✘⚠→►"
-TIGHT = rf"[{ITEMS}{NOTES}]\ufe0f?|\.{{2,}}|…|\d{{1,3}}、|（\d{{1,3}}）"  # white space may follow
-LOOSE = r">+|#{1,6}|[-*+–—·]|\[[ xX]\]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})\)"  # it must
+# Marks that white space may follow, and marks that it must follow.
+TIGHT = rf"[{ITEMS}{NOTES}]\ufe0f?|\.{{2,}}|…|\d{{1,3}}、|（\d{{1,3}}）"
+LOOSE = r">+|#{1,6}|[-*+–—·]|\[[ xX]\]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})\)"
 NUMBER = r"\d{1,3}\."
 MARKS, MARKS_AND_NUMBERS = (
     re.compile(rf"(?:[{BLANK}]*(?:{TIGHT}|(?:{loose})(?=\s|$)))+")
     for loose in (LOOSE, f"{LOOSE}|{NUMBER}")
 )
 NUMBERED = re.compile(rf"^[ \t>]*{NUMBER}\s", re.M)
-# A cell in brackets, such as what is heard in a film, without those.
+# A whole cell in brackets, such as the description of a sound in subtitles.
 BRACKETED = re.compile(r"(?s:\[[^\[\]]*\]|\([^()]*\)|（[^（）]*）|【[^【】]*】)")
-DOTS = re.compile(r"(?<!\s)\s*(?:\.{2,}|…+)\Z")  # at the end of what goes on
+DOTS = re.compile(r"(?<!\s)\s*(?:\.{2,}|…+)\Z")  # dots of a sentence that breaks off
 ENDING = re.compile(r"[\s.…。]+\Z")
 
 
 @dataclass(frozen=True)
 class Document:
-    """The sentences of a text, and everything else in it, which stays as it is.
+    """The sentences of a text, and everything else in it, which is copied unchanged.
 
     Attributes:
         sentences: sentences in order, without line breaks, tags, references and soft hyphens, and
-            with single spaces. Text that is only copied is not among them, see `is_language`.
+            with single spaces. Text that is only copied is left out, see `is_language`.
         elements: tags inside each sentence.
-        originals: sentences as they stand in the text.
-        between: texts before, between and after the sentences.
-        has_tags: whether the text has tags and references.
+        originals: source text of each sentence, including its tags.
+        between: text before, between and after the sentences.
+        has_tags: whether the text has a format with tags and references.
     """
 
     sentences: list[str]
@@ -74,15 +75,15 @@ class Document:
         """Cut a text into sentences.
 
         Args:
-            language: code of the language of the text; None = unknown.
-            read: reader of the tags in the text, such as `read_html`; None = it has none.
-            split: where sentences end: `sentences`, as the language says; `lines`, also at line
-                breaks and tabs; `none`, nowhere. None = `sentences` for texts with tags, where a
-                line break is white space, else `lines`.
-            whole: whether sentences go on over tags; if not, each text between two tags is a
-                sentence of its own.
+            language: language code of the text; None = unknown.
+            read: function that finds the tags in the text, such as `read_html`; None = plain text.
+            split: where sentences end: `sentences` = by the rules of the language; `lines` = also
+                at line breaks and tabs; `none` = nowhere. None = `sentences` for texts with tags,
+                where a line break is only white space, else `lines`.
+            whole: whether a sentence may contain tags; if not, each text between two tags is cut
+                into sentences on its own.
 
-        Raises: DataError for more than `MAX_ELEMENTS` sentences; others as `read`.
+        Raises: DataError for more than `MAX_ELEMENTS` sentences; and the errors of `read`.
         """
         tokens = set_notes_apart(text, read(text)) if read else [Token("text", 0, len(text))]
         split = split or ("sentences" if read else "lines")
@@ -94,7 +95,7 @@ class Document:
         return document
 
     def _add(self, run: Run, language: str | None, split: Split, place: int) -> int:
-        """Add the sentences of a run after `place`. Returns: the end of the last one."""
+        """Add the sentences of a run after `place`. Returns: the end of the last sentence."""
         after = 0
         for first, last in sentences_of(run.mask, language, split):
             tags = run.tags_of(first, last, after)
@@ -109,7 +110,7 @@ class Document:
         return place
 
     def copies(self, sentence: int) -> list[str] | None:
-        """The texts inside a sentence that are copied, in their order; None if it has no tags."""
+        """The texts in a sentence that are copied, in order; None if the sentence has no tags."""
         elements = self.elements[sentence]
         return list(list_copies(elements)) if elements else None
 
@@ -119,15 +120,15 @@ class Document:
         target: str | None = None,
         links: Sequence[WordLinks | None] | None = None,
     ) -> str:
-        """The text with its sentences translated. A translation equal to its sentence changes
-        nothing.
+        """Put translations in place of the sentences. A translation equal to its sentence leaves
+        the original unchanged.
 
         Args:
             translations: one translation for each sentence.
-            target: language of the translations. Sentences without white space between them, as in
-                Chinese, get a space if this language has one there.
-            links: links between the words of each sentence and of its translation, to place tags;
-                None where they are unknown.
+            target: language of the translations. If it has spaces between sentences, they are
+                added where the source, such as Chinese, has none.
+            links: for each sentence, links between its words and those of its translation, by which
+                tags are placed; None if unknown.
 
         Raises: ValueError unless there is one translation for each sentence.
         """
@@ -156,8 +157,8 @@ def list_copies(elements: Sequence[Element]) -> Iterator[str]:
 
 
 def escape_text(text: str, original: str = "") -> str:
-    """Escape a text for a place between tags, except placeholders of templates that its original
-    has as well.
+    """Escape a text to stand between tags, except template placeholders that also occur in
+    `original`.
     """
     kept = {re.sub(r"\s+", " ", each) for each in TEMPLATE.findall(original)}
     parts = TEMPLATE.split(text)
@@ -165,19 +166,19 @@ def escape_text(text: str, original: str = "") -> str:
 
 
 def keep_dots(sentence: str, translation: str) -> str:
-    """End a translation with the dots that end its sentence, if there are two or more."""
+    """If a sentence ends with two or more dots, end its translation with the same dots."""
     dots = DOTS.search(sentence)
     return ENDING.sub("", translation) + dots[0] if dots and translation else translation
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
-    """The words and marks of a text."""
+    """The spans of the words and punctuation marks of a text."""
     return [match.span() for match in re.finditer(r"\w+|[^\w\s]+", text)]
 
 
 def sentences_of(text: str, language: str | None, split: Split) -> Iterator[tuple[int, int]]:
-    """Begin and end of each sentence to translate in a text without tags, without the marks at the
-    ends of a line.
+    """Start and end of each sentence to translate in a text without tags. List marks and the like
+    at the ends of a line are not part of a sentence.
     """
     marks = MARKS_AND_NUMBERS if len(NUMBERED.findall(text)) > 1 else MARKS
     cells = CELL.finditer(text) if split == "lines" else re.finditer(r".+", text, re.S)

@@ -1,4 +1,4 @@
-"""The tokens of HTML."""
+"""Reads HTML as a sequence of tokens."""
 
 import re
 from collections.abc import Sequence
@@ -8,15 +8,16 @@ from html.parser import HTMLParser
 from seq2seq.text.documents.markup import Kind, Token, check_count, unescape
 from seq2seq.text.documents.placeholders import DIALECTS, ERB
 
-# Elements whose content is not translated: in a sentence it is copied, or without any text, ...
+# Elements whose content is not translated. In a sentence, the first are copied with their text, the
+# second count as having no text, ...
 COPIED = {"code", "kbd", "samp", "var"}
 TEXTLESS = {"script", "style", "svg", "math"}
-# ... or ends it.
+# ... and the others end the sentence.
 KEPT = {*COPIED, *TEXTLESS, "pre", "textarea"}
-# Elements that nothing closes.
+# Elements without a closing tag.
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "wbr"}
-# Elements inside a sentence, also those that old pages have; all other names of HTML end one.
-# A browser shows names that HTML does not have inside a line, too.
+# Elements that end a sentence, including obsolete ones; all others may stand inside a sentence.
+# Browsers also show unknown elements inside a line.
 BLOCK_NAMES = """
     address article aside base blockquote body canvas caption center col colgroup dd details
     dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6
@@ -25,17 +26,17 @@ BLOCK_NAMES = """
     tfoot th thead title tr ul video audio
 """
 BLOCKS = set(BLOCK_NAMES.split())
-# Elements that are entries of a menu or a form, and those that HTML does not have: x-card.
+# Elements that may be entries of a menu or a form, and custom elements such as x-card.
 ENTRY = re.compile(r"a|button|label|[a-z]+-.*", re.S)
 WORD_END = re.compile(r"[^\W_][.!?…]*\Z")
-MAX_COPIED = 100  # characters of what is copied; more of it stands in a sentence without any text
+MAX_COPIED = 100  # characters of a copied text; a longer one counts as an element without text
 PHP = re.compile(r"<\?(?:php|=)(?s:.{2,}?\?>|.{4,}\Z)")
 SERVED = re.compile(DIALECTS[ERB])
 COMMENT_END = re.compile(r"--\s*!?>")
 
 
 def read_html(text: str) -> list[Token]:
-    """The tokens of HTML, however malformed. What cannot be read as HTML is a block.
+    """Split HTML, however malformed, into tokens. What cannot be read as HTML becomes a block.
 
     Raises: DataError for more than `MAX_ELEMENTS` tags.
     """
@@ -43,8 +44,8 @@ def read_html(text: str) -> list[Token]:
 
 
 def part_neighbours(text: str, tokens: Sequence[Token]) -> list[Token]:
-    """Add an empty block between entries, as of a menu, that stand side by side without white
-    space: <a>Der Hund</a><a>Das Kind</a>.
+    """Add an empty block between adjacent entries of a menu or the like that have no white space
+    between them: <a>Der Hund</a><a>Das Kind</a>.
     """
     parted: list[Token] = []
     before, cut, is_closed = "", 0, False
@@ -68,10 +69,10 @@ def part_neighbours(text: str, tokens: Sequence[Token]) -> list[Token]:
 
 
 def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:
-    """The token of an element inside a sentence whose content is not translated.
+    """The token for an element inside a sentence whose content is not translated.
 
     Args:
-        texts: texts in it, with references.
+        texts: texts in the element, with references.
     """
     content = " ".join(unescape("".join(texts))[0].split())
     if not content or len(content) > MAX_COPIED or name in TEXTLESS:
@@ -80,7 +81,7 @@ def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:
 
 
 def wants_translation(tag: str, attributes: Sequence[tuple[str, str | None]]) -> bool | None:
-    """Tell from its name and attributes if an element is translated; None if they do not say."""
+    """True if an element is to be translated, False if not; None if it follows its parent."""
     values = dict(attributes)
     said = (values.get("translate") or "yes").lower() if "translate" in values else ""
     if tag in VOID or tag in TEXTLESS:
@@ -92,10 +93,10 @@ def wants_translation(tag: str, attributes: Sequence[tuple[str, str | None]]) ->
 
 @dataclass
 class Region:
-    """An open element that says whether its content is translated.
+    """An open element that states whether its content is translated.
 
     Attributes:
-        depth: open elements of this name, itself included.
+        depth: number of open elements with this name, including this one.
     """
 
     tag: str
@@ -104,29 +105,29 @@ class Region:
 
 
 class HTMLReader(HTMLParser):
-    """Notes where each token begins; it ends where the next one does."""
+    """Records where each token begins; a token ends where the next one begins."""
 
     def __init__(self, text: str):
         super().__init__(convert_charrefs=False)
         self.tokens: list[Token] = []
         self._text = text
-        self._count = 0  # tags and the like
-        self._regions: list[Region] = []  # each in the one before it
-        self._copied: list[str] = []  # texts of the element that is copied
-        # Code that runs on a server becomes a comment, or a text without tags.
+        self._count = 0  # number of tags and comments
+        self._regions: list[Region] = []  # nested, outermost first
+        self._copied: list[str] = []  # texts of the element being copied
+        # Server-side code becomes a comment, or a text without tags.
         text = PHP.sub(lambda match: f"<!--{' ' * (len(match[0]) - 7)}-->", text)
         text = SERVED.sub(lambda match: "%" * len(match[0]), text)
-        # The parser would look for the end of a comment that has none at each that begins. Without
-        # its dashes it ends with the next tag, and is no text either.
+        # For each comment that never ends, the parser would search the whole rest of the text.
+        # Without its dashes, such a comment ends with the next tag, and is still not text.
         ended = max((match.end() for match in COMMENT_END.finditer(text)), default=0)
         text = text[:ended] + text[ended:].replace("<!--", "<!  ")
-        # A tag that never ends is not text. The parser would try it again at each character.
+        # A tag that never ends is not text. The parser would retry it at each character.
         last = text.rfind(">") + 1
         unfinished = re.compile("<[A-Za-z/!?]").search(text, last)
         stop = unfinished.start() if unfinished else len(text)
-        # Only places are read: without line ends these are columns, without references and signs
-        # that begin no tag no text is in several pieces. The parser fails on a section that is not
-        # of XML.
+        # Only the positions of tokens matter, so some characters are replaced by spaces: line
+        # breaks, so that columns are positions; "&" and "<" outside of tags, so that no text comes
+        # in pieces; and "[" after "<!", since the parser fails on sections unknown to XML.
         self.feed(re.sub(r"[\n&]|(?<=<!)\[|<(?![A-Za-z/!?])", " ", text[:stop]))
         self.close()
         self._end(stop)
@@ -148,7 +149,7 @@ class HTMLReader(HTMLParser):
             self.tokens.append(Token(kind, begin, begin, name, text))
 
     def _end(self, place: int) -> None:
-        """End the last token, and join it with the one before if both are texts."""
+        """End the last token at `place`, and join it with the one before if both are texts."""
         if not self.tokens:
             return
         last = self.tokens.pop()._replace(end=place)
@@ -164,7 +165,7 @@ class HTMLReader(HTMLParser):
         kind: Kind = "copy" if wanted is False else "alone" if tag in VOID else "open"
         kind = "block" if tag in BLOCKS else kind
         if self._is_kept and wanted is True:
-            # Parts of what is kept cannot move, since its tags are in several.
+            # Kept content with a translated part inside is several tokens, which must not move.
             self.tokens[-1] = self.tokens[-1]._replace(kind="block")
             self._regions.append(Region(tag, is_kept=False))
             kind = "block"
@@ -176,7 +177,7 @@ class HTMLReader(HTMLParser):
             self._regions[-1].depth += self._regions[-1].tag == tag
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)  # as browsers do, to which <script/> is open
+        self.handle_starttag(tag, attrs)  # browsers also treat <script/> as an opening tag
 
     def handle_endtag(self, tag: str) -> None:
         self._begin("block" if tag in BLOCKS else "close", tag)
@@ -189,7 +190,7 @@ class HTMLReader(HTMLParser):
         if self._is_kept:
             begin = self.getpos()[1]
             self._copied.append(self._text[begin : begin + len(data)])
-        is_broken = data[0] == "<" and data != "<"  # a tag that is broken off
+        is_broken = data[0] == "<" and data != "<"  # an unfinished tag
         self._begin("block" if is_broken else "text")
 
     def handle_comment(self, data: str) -> None:

@@ -1,4 +1,4 @@
-"""Tags inside sentences, which are translated without them."""
+"""Tags inside sentences. Sentences are translated without their tags."""
 
 import re
 from array import array
@@ -11,31 +11,31 @@ from typing import Literal
 from seq2seq.text.documents.markup import Token, unescape
 from seq2seq.text.documents.placeholders import hide_messages
 
-MAX_DEPTH = 20  # of nested elements; deeper tags are put back one by one
-MASK = "\ufdd0"  # never a character of a text, and neither letter nor space
+MAX_DEPTH = 20  # of nested elements; deeper tags are placed one by one, not in pairs
+MASK = "\ufdd0"  # occurs in no text, and is neither a letter nor a space
 BLANK = re.compile(r"\s*")
-# Limits of a paragraph: where there is more, sentences end at all tags.
-MAX_TAGS, MAX_WORK = 500, 2**20  # tags; tags times characters
-SOFT_HYPHEN = "\u00ad"  # allows a line break inside a word, which it is no part of
-# Scripts that write no space between words, or none before what follows a word.
+# Limits for a paragraph. Beyond them, sentences end at every tag.
+MAX_TAGS, MAX_WORK = 500, 2**20  # number of tags; tags times characters
+SOFT_HYPHEN = "\u00ad"  # marks a possible line break in a word; removed
+# Scripts without spaces between words, or without a space before what follows a word.
 SPACELESS = "\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u2e80-\ud7ff\uf900-\uffdc\U00020000-\U0003ffff"
 WORD = re.compile(rf"[^\W{SPACELESS}]")
-# What is beside a tag: nothing counts as a mark.
+# What stands beside a tag; the ends of the text count as a mark.
 Side = Literal["space", "word", "mark", "tag"]
 
 
 @dataclass(eq=False)
 class Element:
-    """A pair of tags inside a sentence, or what stands there alone.
+    """A pair of tags inside a sentence, or a single tag or comment.
 
     Attributes:
-        opening, closing: tags as they stand in the document. At an end of the sentence, what is
-            between them and its text belongs to them.
-        start, end: span of the characters between them in the sentence; empty if it stands alone.
+        opening, closing: source text of the tags. A tag before or after the text of the sentence
+            includes whatever stands between the tag and that text.
+        start, end: span of the characters between the tags; empty for a single tag.
         text: content that is copied; `opening` is then the whole element.
-        is_break: whether a space of the sentence stands for it.
-        before, after: kind of what is beside it in the document.
-        children: elements in it, in their order.
+        is_break: whether the tag appears as a space in the sentence.
+        before, after: kinds of the neighbours before and after it in the document.
+        children: elements inside it, in order.
     """
 
     opening: str
@@ -54,14 +54,14 @@ class Run:
 
     Args:
         document: whole text with tags.
-        tokens: tokens of the run; none of them is a block.
-        has_references: whether there are references to characters.
+        tokens: tokens of the run, without blocks.
+        has_references: whether to resolve character references.
 
     Attributes:
         text: text without tags, references and soft hyphens.
-        mask: the same text with placeholders for what is copied and for the messages of
-            `hide_messages`, so that no sentence ends there.
-        begins, ends: places of each character in the document; four bytes each, for long texts.
+        mask: the same text with each copied character replaced, as are the messages found by
+            `hide_messages`, so that no sentence ends inside them.
+        begins, ends: start and end of each character in the document; arrays to save memory.
     """
 
     def __init__(self, document: str, tokens: Iterable[Token], has_references: bool):
@@ -87,7 +87,7 @@ class Run:
         self.partners = pair_tags(self.tags)
 
     def _add_text(self, token: Token, has_references: bool) -> str:
-        """Add the places of the characters of a text. Returns: the characters."""
+        """Add the places of the characters of a text token. Returns: the characters."""
         plain = self.document[token.begin : token.end]
         places: Sequence[int] = range(token.begin, token.end + 1)
         if has_references:
@@ -98,9 +98,9 @@ class Run:
         return plain.replace(SOFT_HYPHEN, "")
 
     def tags_of(self, first: int, last: int, after: int) -> range:
-        """The tags inside a sentence, `text[first:last]`, from tag number `after` on.
+        """The tags inside the sentence `text[first:last]`, starting from tag number `after`.
 
-        Tags around the whole sentence are left out, as are those that stand alone at its ends.
+        Tags around the whole sentence and single tags at its ends are left out.
         """
         blank = BLANK.match(self.text, last)
         stop = bisect_right(self.places, blank.end() if blank else last)
@@ -114,12 +114,12 @@ class Run:
         return first < place < last or (partner is not None and first < self.places[partner] < last)
 
     def elements(self, tags: range, first: int, last: int) -> list[Element]:
-        """The elements of a sentence, nested, from its tags."""
+        """The tags of a sentence as nested elements."""
         if not tags:
             return []
         starts = normal_places(self.text[first:last])
         roots: list[Element] = []
-        around: list[tuple[int, Element]] = []  # open tags that are closed in the sentence
+        around: list[tuple[int, Element]] = []  # opened so far, and closed later in the sentence
         for k in tags:
             tag, partner = self.tags[k], self.partners.get(k)
             place = starts[min(max(self.places[k], first), last) - first]
@@ -150,8 +150,8 @@ class Run:
         return "tag" if this.begin in ends else before, "tag" if this.end in begins else after
 
     def _markup(self, tag: int, tags: range, first: int, last: int) -> str:
-        """A tag as it stands in the document. Before the first character of a sentence it includes
-        what follows up to the next tag; after the last one, what precedes it.
+        """The source text of a tag. Before the first character of a sentence, it extends to the
+        next tag or to that character; after the last character, it extends back likewise.
         """
         begin, end = self.tags[tag].begin, self.tags[tag].end
         if self.places[tag] < first:
@@ -163,7 +163,7 @@ class Run:
         return self.document[begin:end]
 
     def span(self, tags: range, first: int, last: int) -> tuple[int, int]:
-        """The place of a sentence in the document, with its tags."""
+        """The span of a sentence in the document, including its tags."""
         begin, end = self.begins[first], self.ends[last - 1]
         if tags:
             begin = min(begin, self.tags[tags[0]].begin)
@@ -174,11 +174,11 @@ class Run:
 def runs_of(
     document: str, tokens: Sequence[Token], *, whole: bool, has_references: bool
 ) -> Iterator[Run]:
-    """The runs of a text with tags.
+    """Divide a text with tags into runs.
 
     Args:
-        whole: whether sentences go on over tags; if not, each text between two tags is a run.
-        has_references: whether there are references to characters.
+        whole: whether a run may contain tags; if not, each text between two tags is a run.
+        has_references: whether to resolve character references.
     """
     for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
         run = [] if is_block else list(group)
@@ -192,8 +192,8 @@ def runs_of(
 
 
 def pair_tags(tags: Sequence[Token]) -> dict[int, int]:
-    """Match each opening tag with its closing tag, in both directions. Of pairs that cross, as in
-    <b><i></b></i>, only one counts.
+    """Map each opening tag to its closing tag, and the other way round. Of two pairs that overlap,
+    as in <b><i></b></i>, only one counts.
     """
     partners: dict[int, int] = {}
     open_tags: list[int] = []
@@ -218,6 +218,6 @@ def side_of(character: str) -> Side:
 
 
 def normal_places(text: str) -> Sequence[int]:
-    """The place of each character of a text in the same text with single spaces; then the end."""
+    """Map each place in a text, and its end, to a place in the text with single spaces."""
     steps = (not (a.isspace() and b.isspace()) for a, b in pairwise(f"{text}."))
     return array("I", accumulate(steps, initial=0))

@@ -1,4 +1,4 @@
-"""The tokens of a text with tags, and its references to characters."""
+"""The tokens of a text with tags, and its character references."""
 
 import html
 import re
@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple
 
 from seq2seq.base.errors import DataError
 
-# Elements, tags, cues, messages, blocks or paragraphs of a file. Each costs about a kilobyte and
-# some microseconds, so that a file of a few kilobytes could otherwise take gigabytes.
+# Most elements, tags, cues, messages, blocks or paragraphs in a file. Each takes about a kilobyte
+# and some microseconds, so without a limit a file of a few kilobytes could take gigabytes.
 MAX_ELEMENTS = 200_000
-# Python reads no number of more than 4,300 digits.
+# Python does not convert numbers of more than 4,300 digits.
 REFERENCE = re.compile(r"&(?:#\d{1,4300}+(?!\d)|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?")
-# Elements that are no part of the word before them: notes and exponents without a word, and always
-# the pronunciation of a word.
+# Elements that do not belong to the word before them: notes and exponents, if they contain no
+# letters, and the pronunciation of a word, always.
 NOTES, PRONUNCIATIONS = {"sup", "sub"}, {"rt", "rp"}
 TRADEMARKS = {"TM", "SM"}
 LONGEST_NOTE = 20  # tokens
@@ -22,19 +22,19 @@ Kind = Literal["text", "open", "close", "alone", "copy", "block"]
 
 
 class Token(NamedTuple):
-    """A tag of a document, or a text between two tags. The tokens of a text follow one another
-    without a gap.
+    """A tag of a document, or a text between two tags. The tokens of a document cover it without
+    gaps.
 
-    Kinds: `text`, which is translated; `open` and `close`, tags inside a sentence; `alone`, what
-    stands inside a sentence without any text of it, such as an image or a comment; `copy`, an
-    element inside a sentence whose content is not translated; `block`, where sentences end.
+    Kinds: `text` is translated; `open` and `close` are a pair of tags inside a sentence; `alone` is
+    markup inside a sentence without text, such as an image or a comment; `copy` is an element
+    inside a sentence whose content is copied; `block` is anything that ends a sentence.
 
     Attributes:
         begin, end: place in the document, `document[begin:end]`.
-        name: name of a tag, by which those that close find those that open.
-        text: text that stands for it in its sentence: the content of a copied element, or a space
-            for a line break.
-        markup: tag as it stands in its file, if the document has a numbered tag in its place.
+        name: name of the tag; a closing tag has the name of its opening tag.
+        text: text that represents the tag in the sentence: the content of a copied element, or a
+            space for a line break.
+        markup: source text of the tag in the file, if the document has a numbered tag instead.
     """
 
     kind: Kind
@@ -49,7 +49,7 @@ Reader = Callable[[str], list[Token]]
 
 
 def check_count(count: int, what: str = "elements") -> None:
-    """Limit the elements of a file while it is parsed, before memory is taken.
+    """Limit the elements of a file during parsing, before they take memory.
 
     Raises: DataError if there are more than `MAX_ELEMENTS`.
     """
@@ -58,16 +58,16 @@ def check_count(count: int, what: str = "elements") -> None:
 
 
 def unescape(text: str, offset: int = 0) -> tuple[str, Sequence[int]]:
-    """Resolve references. Returns: the text, and the place where each of its characters begins,
-    then the end.
+    """Resolve character references. Returns: the text, and the place where each of its characters
+    begins in the source, followed by the place where the last one ends.
 
     Args:
-        offset: place of the text, added to all places.
+        offset: place of the text in the document; added to all places.
     """
     if "&" not in text:
         return text, range(offset, offset + len(text) + 1)
     characters: list[str] = []
-    begins = array("I")  # four bytes a character: texts may be long
+    begins = array("I")  # takes four bytes for each character; texts may be long
     place = 0
     for match in REFERENCE.finditer(text):
         plain = html.unescape(match[0])
@@ -80,14 +80,14 @@ def unescape(text: str, offset: int = 0) -> tuple[str, Sequence[int]]:
 
 
 def set_notes_apart(text: str, tokens: Sequence[Token]) -> list[Token]:
-    """Replace each note or pronunciation by a single token that stands alone."""
+    """Replace each note or pronunciation by a single token of the kind `alone`."""
     joined: list[Token] = []
-    opened: list[int] = []  # where notes begin in `joined`
+    opened: list[int] = []  # indices in `joined` where notes begin
     for token in tokens:
         name = joined[opened[-1]].name if opened else ""
         is_next = token.kind == "open" and token.name in PRONUNCIATIONS
         if name in PRONUNCIATIONS and (is_next or (token.kind, token.name) == ("close", "ruby")):
-            join_note(text, joined, opened.pop())  # its end tag may be left out
+            join_note(text, joined, opened.pop())  # the end tag is optional
         joined.append(token)
         if token.kind == "block":
             opened.clear()
@@ -99,7 +99,7 @@ def set_notes_apart(text: str, tokens: Sequence[Token]) -> list[Token]:
 
 
 def join_note(text: str, tokens: list[Token], start: int) -> None:
-    """Join the tokens from `start` on if they are a note or a pronunciation."""
+    """Join the tokens from index `start` on into one if they are a note or a pronunciation."""
     first, *others = tokens[start : start + LONGEST_NOTE]
     content = "".join(
         unescape(text[each.begin : each.end])[0] if each.kind == "text" else each.text

@@ -1,16 +1,17 @@
-"""Text that is not language and is copied: placeholders, addresses, tags, numbers and codes."""
+"""Text that is copied, not translated: placeholders, addresses, tags, numbers and codes."""
 
 import re
 from collections import Counter
 
-MAX_NESTED = 8  # braces in one another in a message of ICU
-MAX_WORD = 100  # characters of a word with digits; more are a code
-HIDDEN = "\ufdd1"  # never a character of a text: stands for each character of such a message
+MAX_NESTED = 8  # levels of nested braces in an ICU message
+MAX_WORD = 100  # characters; a longer word with digits is a code
+HIDDEN = "\ufdd1"  # occurs in no text; replaces each character of an ICU message
 
 
 def balance_braces() -> str:
-    """A pattern for texts with balanced braces, nested up to `MAX_NESTED`. It takes linear time:
-    there is one way to read a text, and a brace that never closes is tried `MAX_NESTED` times.
+    """A pattern for text with balanced braces, nested up to `MAX_NESTED` levels. Matching takes
+    linear time: there is only one way to match a text, and a brace that is never closed is tried
+    at most `MAX_NESTED` times.
     """
     pattern = r"[^{}]*+"
     for _ in range(MAX_NESTED):
@@ -18,18 +19,18 @@ def balance_braces() -> str:
     return pattern
 
 
-# {count, plural, one {# file} other {# files}}: all of it is one placeholder, since whatever is
-# translated in its inner texts must leave its syntax alone.
+# {count, plural, one {# file} other {# files}}: the whole message is one placeholder, since
+# translating the texts inside could damage its syntax.
 ICU = r"\{\s*+[\w.-]++\s*+,\s*+"
 MESSAGE = rf"{ICU}(?:plural|select(?:ordinal)?|choice)\s*+,{balance_braces()}\}}"
 WEB = r"(?:https?|ftps?|file)://[^\s<>\"]*[\w/]|\bwww\.[^\s<>\"]*[\w/]"
-# Only the 64 characters before an @ are read from several places.
+# Several starting points are tried only within the 64 characters before an @.
 MAIL = r"(?:mailto:)?+(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)+"
 
 LENGTH = r"(?:hh?|ll?|[Lqjzt]|I(?:32|64))?"  # of an argument of printf
 
-# The dialects of placeholders, those first that contain others. A percent sign after a number and a
-# colon after a word are punctuation: 50%, 10%-a, Hinweis:nein, 10:30.
+# Dialects of placeholders. A dialect that contains another comes first. A percent sign after a
+# number and a colon after a word are punctuation: 50%, 10%-a, Hinweis:nein, 10:30.
 MUSTACHE, ERB = "Mustache, Vue, Jinja, Angular", "ERB, JSP: <%= name %>"
 DIALECTS = {
     "ICU, Angular: {n, plural, one {#} other {#}}": MESSAGE,
@@ -69,39 +70,40 @@ DIALECTS = {
 }
 PLACEHOLDERS = "|".join(DIALECTS.values())
 PLACEHOLDER = re.compile(PLACEHOLDERS)
-TEMPLATE = re.compile(f"({DIALECTS[MUSTACHE]}|{DIALECTS[ERB]})")  # of HTML, with signs of HTML
-SIGN = re.compile(r"[{%<@$&:]|www\.|__|\[\[")  # every placeholder has one; most texts have none
+# Placeholders in HTML pages that contain characters special to HTML.
+TEMPLATE = re.compile(f"({DIALECTS[MUSTACHE]}|{DIALECTS[ERB]})")
+SIGN = re.compile(r"[{%<@$&:]|www\.|__|\[\[")  # every placeholder has one of these, most texts none
 
 ICU_MESSAGE = re.compile(MESSAGE)
 PLAIN_WORD = re.compile(r"(?<!\S)[^\W\d_]{2,}+(?=[\s,;!?]|\.?(?:\s|\Z))")
 DOMAIN = re.compile(r"(?:[a-z0-9-]++\.)+[a-z]{2,}(?:[/?#:]\S*)?")
-# Codes whatever words are in them: the name of a file, a version, a hash.
+# Always codes, even if they contain words: file names, versions, hashes.
 FILE = re.compile(r".*\w\.[A-Za-z][A-Za-z0-9]{1,4}|.*\d\.\d+\.\d.*|[0-9a-fA-F-]{7,}", re.S)
 # Ordinal numbers and decades: 3rd, 1er, 2e, 1990er, 80s.
 ORDINAL = re.compile(
     r"\d+[.,]?\d*(?:st|[nr]d|th|ers?|ern|e|re|[eè]re|[eè]me|n?de|ten?|te[rns]|ste[rns]?)|\d*0s"
 )
-# Letters after a digit, or after a hyphen behind one, up to the next hyphen or the end: `Zimmer` in
-# 3-Zimmer-Wohnung, `Druck` in 3D-Druck, `jährig` in 8jährig; but only `b` in XK-200b.
+# Letters after a digit, or after a hyphen that follows one, up to the next hyphen or the end:
+# `Zimmer` in 3-Zimmer-Wohnung, `Druck` in 3D-Druck, `jährig` in 8jährig; but only `b` in XK-200b.
 AFTER_DIGIT = re.compile(r"\d(\w*-)?([^\W\d_]++)(?=-|\Z)")
 
 
 def find_placeholders(text: str) -> Counter[str]:
-    """The placeholders of a text, with their counts, in their order."""
+    """The placeholders of a text with their counts, in order of appearance."""
     found = PLACEHOLDER.finditer(text) if SIGN.search(text) else ()
     return Counter(match[0] for match in found)
 
 
 def hide_messages(text: str) -> str:
-    """A text with `HIDDEN` for each character of its ICU messages, in which no sentence ends."""
+    """Replace each character of the ICU messages in a text by `HIDDEN`: no sentence ends there."""
     return ICU_MESSAGE.sub(lambda match: HIDDEN * len(match[0]), text)
 
 
 def is_language(text: str) -> bool:
-    """Tell whether a sentence has something to translate.
+    """True if a sentence has anything to translate.
 
-    If nothing is left without placeholders, web and mail addresses, numbers and codes (`is_code`),
-    it is copied. A sentence with an ICU message is copied whole.
+    A sentence that consists only of placeholders, web and mail addresses, numbers and codes
+    (`is_code`) is copied. So is any sentence with an ICU message.
     """
     if HIDDEN in hide_messages(text):
         return False
@@ -111,12 +113,12 @@ def is_language(text: str) -> bool:
 
 
 def is_code(word: str) -> bool:
-    """Tell whether a word is a code or the name of a page: `A-17/3`, `v2.0.1`, `#42`, `a.org`.
+    """True if a word is a code or a web address: `A-17/3`, `v2.0.1`, `#42`, `a.org`.
 
-    A code has a digit, and letters of an alphabet with capitals. `3rd`, `1990er`, `8jährig` and
-    `3-Zimmer-Wohnung` are words of a language, and so is `第3条`.
+    A code has a digit, and all its letters have upper and lower case. `3rd`, `1990er`, `8jährig`
+    and `3-Zimmer-Wohnung` are words of a language, and so is `第3条`.
     """
-    word = "".join(re.findall(r"(?s:\w(?:.*\w)?)", word))  # without the marks around it
+    word = "".join(re.findall(r"(?s:\w(?:.*\w)?)", word))  # without surrounding punctuation
     if DOMAIN.fullmatch(word):
         return True
     letters = [letter for letter in word if letter.isalpha()]
@@ -130,7 +132,7 @@ def is_code(word: str) -> bool:
 
 
 def is_word(letters: str, *, hyphen: bool) -> bool:
-    """Tell whether letters behind a digit are a word or its ending, not a unit or a code."""
+    """True if letters after a digit are a word or an ending, not a unit or part of a code."""
     if letters.isupper():
         return False
     return len(letters) > (2 if hyphen else 3) or (letters.islower() and not letters.isascii())

@@ -1,7 +1,7 @@
-"""Put tags back around the words of a translation to which their words are linked.
+"""Put tags back into a translation, around the words that are linked to their source words.
 
-No tag is lost or doubled, whatever the links are: an element whose words have no link stands empty
-between its neighbours, as do tags that stand alone.
+No tag is lost or doubled, whatever the links. An element whose words have no links becomes empty,
+and is placed between its neighbours, as are single tags.
 """
 
 import math
@@ -15,22 +15,22 @@ from typing import NamedTuple
 from seq2seq.text.documents.inline import Element, side_of
 
 Span = tuple[int, int]
-START, END = itemgetter(0), itemgetter(1)  # of a span
+START, END = itemgetter(0), itemgetter(1)  # sort keys for spans
 Escape = Callable[[str], str]
 
-OTHERS = 0.6  # a word that belongs elsewhere may stand between two that belong to an element
-OPENING = "([{<«„“‚‘¿¡"  # what follows these has no space before it
-FAR = 0.5  # the weight of a word for what stands alone, for each word between them
+OTHERS = 0.6  # penalty for a foreign word; one may stand between two words of an element
+OPENING = "([{<«„“‚‘¿¡"  # no space comes after these
+FAR = 0.5  # by which a word counts less toward placing a single tag per word between them
 
 
 class WordLinks(NamedTuple):
     """Links between the words of a sentence and of its translation.
 
     Attributes:
-        source, target: words as spans of characters.
+        source, target: words, as spans of characters.
         links: pairs (source word, target word).
-        nearest: target word for each source word, where an element without links goes; None =
-            unknown.
+        nearest: for each source word, the target word at which an element without links is placed;
+            None = unknown.
     """
 
     source: Sequence[Span]
@@ -40,7 +40,7 @@ class WordLinks(NamedTuple):
 
 
 def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
-    """Links that keep the order of words, for sentences whose alignment is unknown."""
+    """Links in the order of the words, for sentences whose alignment is unknown."""
     count = len(source)
     links = {(t * count // len(target), t) for t in range(len(target))} if count else set()
     return WordLinks(source, target, links)
@@ -50,28 +50,28 @@ class Placement:
     """The place of each element in a translation.
 
     Args:
-        sentence, translation: a sentence without its tags, and its translation.
-        words: their words, and links between them.
-        escape: writes a text as it stands between tags.
+        sentence, translation: sentence without its tags, and its translation.
+        words: words of both, with the links between them.
+        escape: function that escapes a text to stand between tags.
     """
 
     def __init__(self, sentence: str, translation: str, words: WordLinks, escape: Escape):
         self.sentence, self.translation, self.words = sentence, translation, words
         self.escape = escape
-        self.spans: dict[Element, Span] = {}  # of target words
-        self._copies: dict[Element, Span] = {}  # characters of what is there as it should be
-        self._inside: dict[Element, int] = {}  # places inside words that are as they were
+        self.spans: dict[Element, Span] = {}  # ranges of target words
+        self._copies: dict[Element, Span] = {}  # characters of the copied text in the translation
+        self._inside: dict[Element, int] = {}  # places inside unchanged words
         self._linked: list[set[int]] = [set() for _ in words.target]
         for source, target in words.links:
             self._linked[target].add(source)
 
     def render(self, elements: Sequence[Element]) -> str:
-        """The translation with the tags of the sentence."""
+        """The translation with the tags of the sentence in it."""
         self.place(elements, 0, len(self.words.target))
         return "".join(self.parts(elements, 0, len(self.translation)))
 
     def place(self, elements: Sequence[Element], first: int, last: int) -> None:
-        """Place sibling elements among the target words from `first` to `last`."""
+        """Place sibling elements among the target words from `first` up to `last`."""
         words = range(len(self.words.target))
         taken = [not first <= word < last for word in words]
         votes = {each: self._votes(each, first, last) for each in elements}
@@ -91,15 +91,16 @@ class Placement:
                 self.place(element.children, *self.spans[element])
 
     def _source_words(self, element: Element) -> range:
-        """Words that overlap an element."""
+        """Source words that overlap an element."""
         first = bisect_right(self.words.source, element.start, key=END)
         if element.start == element.end:
             return range(first, first)
         return range(first, max(first, bisect_left(self.words.source, element.end, key=START)))
 
     def _votes(self, element: Element, first: int, last: int) -> list[float]:
-        """The vote of each target word for an element: 1 if it is linked to words in it only,
-        -OTHERS if to others only, and 0 if to none, or not among these words.
+        """The vote of each target word for an element: 1 if all its links are to words inside the
+        element, -OTHERS if none are, between these if some are; 0 for a word without links or
+        outside of `first` to `last`.
         """
         inside = self._source_words(element)
         votes = [0.0] * len(self.words.target)
@@ -117,8 +118,8 @@ class Placement:
     def _find_copy(
         self, element: Element, votes: Sequence[float], taken: Sequence[bool]
     ) -> Span | None:
-        """Find the text that an element copies, as whole words that no other element has taken:
-        where it has most votes, and the first of several such places.
+        """Find the text that an element copies in the translation, as whole words not taken by
+        another element. Of several places, take the one with the most votes, then the first.
         """
         text, best, most = self.translation, None, -math.inf
         copied = re.compile(f"(?={re.escape(element.text)})")
@@ -134,8 +135,8 @@ class Placement:
         return best
 
     def _find_word(self, element: Element, first: int, last: int) -> bool:
-        """Place an element inside a target word that equals the source word around it, as the 2 in
-        H2O. Returns: whether there is one.
+        """Place an element inside a word that is the same in the translation, as for the 2 in H2O.
+        Returns: whether there is such a word.
         """
         number = self._source_words(element).start
         if (element.before, element.after) != ("word", "word") or number == len(self.words.source):
@@ -152,8 +153,8 @@ class Placement:
         return False
 
     def _cut(self, element: Element, lowest: int, last: int, taken: Sequence[bool]) -> int:
-        """The boundary between target words for an element that encloses nothing: the words before
-        it, above all the nearest ones, are linked to those before it in the sentence.
+        """Choose the boundary between target words for an empty element, so that the words before
+        it, above all the nearest, are linked to the source words before the element.
         """
         boundary = self._source_words(element).start
         best, total, best_total = lowest, 0.0, 0.0
@@ -169,8 +170,8 @@ class Placement:
         return best
 
     def parts(self, elements: Sequence[Element], begin: int, end: int) -> Iterator[str]:
-        """The text of a translation from `begin` to `end`, with the elements in it."""
-        place, tail = begin, ""  # the last character, if no tag is behind it
+        """The text of the translation from `begin` to `end`, with the elements inside it."""
+        place, tail = begin, ""  # the last character, unless a tag follows it
         for element in sorted(elements, key=self.spans.__getitem__):
             first, last = self.spans[element]
             before = after = False
@@ -191,7 +192,7 @@ class Placement:
         yield self.escape(self.translation[place:end])
 
     def _around(self, element: Element, lowest: int, highest: int) -> Span:
-        """The span that an element encloses, with white space beside its tags as in the source."""
+        """The span that an element encloses, with spaces inside its tags as in the source."""
         target, (first, last) = self.words.target, self.spans[element]
         text = self.translation
         opening, closing = self._copies.get(element, (target[first][0], target[last - 1][1]))
@@ -204,10 +205,10 @@ class Placement:
     def _stand(
         self, element: Element, begin: int, lowest: int, highest: int
     ) -> tuple[int, bool, bool]:
-        """The place of an element that stands alone, and whether to add spaces before and after.
+        """The place of an empty element, and whether to add spaces before and after it.
 
-        Spaces follow the document. Where a mark stood beside the element, a word may stand now, as
-        when the end of a sentence has moved into its middle.
+        Spaces are as in the document. But where the element had a punctuation mark beside it, it
+        may now have a word, as when it moves from the end of a sentence to the middle.
         """
         text, target, (place, _) = self.translation, self.words.target, self.spans[element]
         left = target[place - 1][1] if place else 0
@@ -217,12 +218,12 @@ class Placement:
         )
         if element in self._inside or element.is_break:
             return left, False, False
-        if element.start < element.end and not element.text:  # it was around words
+        if element.start < element.end and not element.text:  # it enclosed words in the source
             return right if element.before == "space" else left, False, False
         previous = text[max(begin, left - 1) : left]
         following = text[right : min(right + 1, highest)]
         has_gap, sides = left < right, (side_of(previous), side_of(following))
-        # Languages without spaces have none here either.
+        # In languages without spaces, none is added here either.
         is_open = has_gap or sides[0] == "word" or not (previous.isalpha() or previous in OPENING)
         before = element.before == "space" and is_open
         before = bool(previous) and (before or (element.before == "mark" and sides[0] == "word"))
@@ -235,12 +236,12 @@ class Placement:
 
 
 def cuts_word(text: str, place: int) -> bool:
-    """Tell whether a place is inside a word of a language with spaces."""
+    """True if a place is inside a word, in a script with spaces between words."""
     return place > 0 and side_of(text[place - 1]) == side_of(text[place : place + 1]) == "word"
 
 
 def best_span(votes: Sequence[float], taken: Sequence[bool]) -> Span:
-    """The run of free words with the largest sum of votes; of several, the first and shortest.
+    """The run of free words with the largest sum of votes; among equals, the first and shortest.
     Empty if no sum is positive.
     """
     best, best_total = (0, 0), 0.0

@@ -1,8 +1,8 @@
-"""The ends of sentences.
+"""Finds where sentences end.
 
-The library sentencex finds the ends. A rule of our own does so in languages without spaces, which
-it does not know, and where it is not installed, so that documents are translated there, too. Too
-long a sentence costs little, but half a sentence is translated wrongly: in doubt there is no end.
+The library sentencex does this for languages with spaces between words. Our own rules serve the
+other languages, which it does not know, and stand in for it if it is not installed. In doubt, a
+sentence goes on: too long a sentence does little harm, but half a sentence is translated wrongly.
 """
 
 import importlib.util
@@ -13,19 +13,19 @@ from itertools import accumulate
 from seq2seq.text.languages import is_spaceless, language_code
 
 LIBRARY_ADVICE = (
-    "sentences are found by simple rules, which know few abbreviations. Those of sentencex are "
-    "better: pip install 'seq2seq-attention-zoo[sentences]'"
+    "sentences are separated by simple rules that know few abbreviations. For better ones, install "
+    "sentencex: pip install 'seq2seq-attention-zoo[sentences]'"
 )
-MAX_CHARACTERS = 5_000  # given to the library at once: it takes quadratic time for some texts
-# As many words; a word that is too long is not cut.
+MAX_CHARACTERS = 5_000  # passed to the library at once; it takes quadratic time for some texts
+# As many words as fit into the limit; a longer word is not cut.
 PORTION = re.compile(rf"(?s:.{{1,{MAX_CHARACTERS}}})(?:(?<= )|\Z)|[^ ]+ ?")
 
-# What closes a quotation or a bracket; also in full width.
+# Closing quotation marks and brackets, including full-width ones.
 CLOSE = r"[\"'”’»›)\]」』）】》〉]*"
-# A quotation without another in it is one unit: 「はい。」と言った。
+# A quotation without another one inside counts as a unit: 「はい。」と言った。
 QUOTED = "|".join(rf"{a}[^{a}{b}]{{0,200}}{b}" for a, b in ("「」", "『』", "“”", "（）", "《》"))
-# The last marks of a sentence. Those of scripts without spaces or capitals need nothing after them;
-# the others white space, and then no small letter.
+# The marks that end a sentence. In scripts without spaces or capitals, nothing need follow them;
+# in others, white space must follow, and then no lower-case letter.
 END = re.compile(
     rf"(?P<quoted>{QUOTED})|"
     rf"(?:[。！？｡．।॥։።၊။។៕]|…(?=…))[。！？!?…]*{CLOSE}\s*|"
@@ -33,12 +33,12 @@ END = re.compile(
 )
 QUOTED_END = re.compile(rf"[。！？｡．.!?…]{CLOSE}$")
 AFTER_QUOTED = re.compile(r"\s+(?=(\S)?)|(?=[「『“（《]|$)()")
-# What a point does not end: an initial, an ordinal, or a title.
+# An initial, an ordinal or a title: a full stop after these does not end the sentence.
 NO_END = re.compile(r"\b(?:[^\W\d_]|\d{1,2}|Dr|Mr|Mrs|Ms|Prof|St|Nr)$")
 
 
 def sentence_ends(text: str, language: str | None) -> list[int]:
-    """The end of each sentence of a text, with the white space after it; the last is len(text)."""
+    """The end of each sentence, including the white space after it; the last is len(text)."""
     if is_spaceless(language) or not has_library():
         return ends_by_rule(text)
     return ends_by_library(text, language)
@@ -46,21 +46,21 @@ def sentence_ends(text: str, language: str | None) -> list[int]:
 
 @cache
 def has_library() -> bool:
-    """Tell whether sentencex is installed."""
+    """True if sentencex is installed."""
     return importlib.util.find_spec("sentencex") is not None
 
 
 def lacks_library(language: str | None) -> bool:
-    """Tell whether sentencex would find the ends of sentences better, and is not installed."""
+    """True if sentencex supports the language, but is not installed."""
     return not is_spaceless(language) and not has_library()
 
 
 def ends_by_rule(text: str) -> list[int]:
-    """`sentence_ends` by marks, quotations and the words around them, in any language."""
+    """`sentence_ends` by our own rules: marks, quotations and the words around them."""
     ends = []
     for match in END.finditer(text):
         if match["quoted"]:
-            # 「はい。」と言った goes on; 「はい。」「いいえ。」 are two.
+            # 「はい。」と言った goes on; 「はい。」「いいえ。」 are two sentences.
             after = AFTER_QUOTED.match(text, match.end())
             if after and QUOTED_END.search(match["quoted"]) and not (after[1] or "").islower():
                 ends.append(after.end())
@@ -74,7 +74,7 @@ def ends_by_rule(text: str) -> list[int]:
 
 def ends_by_library(text: str, language: str | None) -> list[int]:
     """`sentence_ends` by sentencex."""
-    # It fails at white space that is not ASCII, and at what UTF-8 cannot encode.
+    # The library fails on white space outside ASCII, and on what UTF-8 cannot encode.
     plain = re.sub(r"\s", " ", text).encode("utf-8", "replace").decode("utf-8")
     parts: list[str] = []
     for portion in PORTION.findall(plain):
@@ -84,13 +84,13 @@ def ends_by_library(text: str, language: str | None) -> list[int]:
 
 
 def library_segments(text: str, language: str | None) -> list[str]:
-    """The sentences of a text, or the whole text if the library fails at it."""
+    """The sentences of a text, or the whole text if the library fails."""
     import sentencex
 
     try:
         parts: list[str] = sentencex.segment(language_code(language), text)
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of Rust, which is no Exception
+        if type(error).__name__ != "PanicException":  # from Rust, and not an Exception
             raise
         return [text]
     return parts if "".join(parts) == text else [text]

@@ -1,1 +1,1 @@
-"""Text to piece ids and back: tokenizers that are learnt here, and those of other programs."""
+"""Tokenizers, which turn text into piece ids and back: learnt here, or read from other programs."""

@@ -1,7 +1,7 @@
-"""Byte pair encoding: learnt over bytes, or as subword-nmt has learnt it over characters.
+"""Byte pair encoding: learnt here over bytes, or read from subword-nmt, over characters.
 
-Sennrich et al. 2016, arXiv:1508.07909. Over bytes, so that no character is unknown: Radford et al.
-2019 (GPT-2).
+Sennrich et al. 2016, arXiv:1508.07909. Bytes, which leave no character unknown: Radford et al. 2019
+(GPT-2).
 """
 
 from collections.abc import Iterable
@@ -17,33 +17,34 @@ from seq2seq.base.symbols import NAMES, UNK
 from seq2seq.text.tokenization.recipe import PretrainedTokenizer, SubwordRecipe
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
-END = "</w>"  # of the last piece of a word
+END = "</w>"  # suffix of the last piece of a word
 HEADER = "#version: 0.2"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByteLevelBPE(SubwordRecipe):
-    """Byte pair encoding: the most frequent pair of neighbours is merged again and again.
+    """Byte pair encoding: merges the most frequent pair of neighbours again and again.
 
-    Words are split first, each with the space before it, and nothing merges across words.
+    Text is first split into words, each with the space before it; merges never cross words.
 
     Args:
-        vocab_size: ids in all: 4 control symbols, 256 bytes, and merges, fewer from a small text.
+        vocab_size: total number of ids: 4 control symbols, 256 bytes, and merges. A small text may
+            give fewer.
         joint: one tokenizer for both languages (True), or one for each.
-        normalize: None keeps the text as it is, so that decoding gives back what was encoded; "nfc"
-            first writes accents in composed form.
-        max_token_length: bytes in the longest piece; avoids pieces that are whole phrases in
+        normalize: None leaves the text unchanged, so that decoding restores exactly what was
+            encoded; "nfc" first composes accented characters.
+        max_token_length: bytes in the longest piece; prevents pieces that are whole phrases in
             scripts without spaces.
-        isolate_cjk: nothing merges across a Han, Hiragana or Katakana character.
-        dropout: probability with which a merge is left out in training, see `BPEDropout`. The
-            learnt tokenizer does not depend on it.
+        isolate_cjk: whether to keep each Han, Hiragana and Katakana character out of merges.
+        dropout: probability of leaving out a merge in training, see `BPEDropout`. The learnt
+            tokenizer does not depend on it.
 
     Raises: ConfigError for a value out of range.
     """
 
     others = "merges"
     shortest = 2
-    # Not in the repr: it changes nothing about the learnt tokenizer.
+    # Left out of the repr, since it does not affect the learnt tokenizer.
     dropout: float = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
@@ -62,7 +63,7 @@ class ByteLevelBPE(SubwordRecipe):
             vocab_size=self.vocab_size,
             special_tokens=list(NAMES),
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            # The limit of the library is exclusive.
+            # The library's limit is exclusive.
             max_token_length=self.max_token_length + 1,
             show_progress=False,
         )
@@ -72,20 +73,20 @@ class ByteLevelBPE(SubwordRecipe):
 
 @dataclass(frozen=True, kw_only=True)
 class SubwordNMT(PretrainedTokenizer):
-    """The merges of a file of codes; only the characters are collected from the text.
+    """Byte pair encoding with the merges of a codes file; only the characters come from the text.
 
-    Text is expected as it was for these codes: tokenized, with a space between words. A character
-    that the training text lacks becomes the unknown symbol. What subword-nmt writes as `lo@@ wer`
-    are the pieces `lo` and `wer</w>`.
+    Text must be prepared as it was for learning the codes: tokenized, with a space between words. A
+    character missing from the training text becomes the unknown symbol. The pieces that subword-nmt
+    writes as `lo@@ wer` are `lo` and `wer</w>` here.
 
     Args:
         path: path of the codes for both languages, or two paths, source then target.
 
-    Raises: ConfigError for a path without a file, DataError for a file without codes.
+    Raises: ConfigError if there is no such file.
     """
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
-        """The tokenizer of the file, with the characters of the text. Raises: DataError."""
+        """Read the merges, collect the characters. Raises: DataError if the file has no codes."""
         merges = read_codes(self.paths[side])
         letters = sorted({letter for line in lines for letter in line if letter != " "})
         names = dict.fromkeys([*NAMES, *letters, *(letter + END for letter in letters)])
@@ -102,11 +103,11 @@ class SubwordNMT(PretrainedTokenizer):
 
 
 def read_codes(path: Path) -> list[tuple[str, str]]:
-    """The merges of a file, the most frequent first. Raises: DataError."""
+    """Read the merges from a file, the most frequent first. Raises: DataError for other files."""
     try:
         first, *lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} holds no codes of subword-nmt: {error}") from error
+        raise DataError(f"{path} cannot be read as codes of subword-nmt: {error}") from error
     if first.rstrip() != HEADER:
         raise DataError(
             f"{path}:1: {first[:40]!r} should be {HEADER!r}: a file written by "
@@ -119,6 +120,6 @@ def read_codes(path: Path) -> list[tuple[str, str]]:
             merges.append((pair[0], pair[1]))
         elif line.strip() and len(pair) != 2:
             raise DataError(
-                f"{path}:{number}: {line[:40]!r} should be two pieces and a space between"
+                f"{path}:{number}: {line[:40]!r} should be two pieces with a space between them"
             )
     return merges

@@ -1,7 +1,7 @@
-"""Models of SentencePiece: pieces with scores, and how text is normalised.
+"""SentencePiece models: pieces with scores, and the normalisation of text.
 
-A `.model` (or `.spm`) file is a protocol buffer, whose wire format is read and written here as far
-as it is needed. Kudo and Richardson 2018, arXiv:1808.06226.
+A `.model` (or `.spm`) file is a protocol buffer. The code here reads and writes only the part of
+this format that models need. Kudo and Richardson 2018, arXiv:1808.06226.
 """
 
 import math
@@ -21,19 +21,19 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of p
 UNIGRAM, BPE = 1, 2  # kinds of models
 OTHERS = {3: "word", 4: "char"}
 LONGEST = 1000  # characters of a piece; usual ones have at most 16
-# Around the name of a piece that the model lacks, so that it is never found in a text; and around
-# characters that the model lacks, which are read as such a piece if they are the whole of it.
+# Put around the name of a piece that the model lacks, so that no text contains it; and around
+# characters that the model lacks, which are thus looked up as a whole among these names.
 ABSENT = LITERAL_MARK
-# The first of the private characters that stand for symbols that the user of a model defined.
+# Range of private characters that replace the user-defined symbols of a model.
 FIRST_CODE, LAST_CODE = 0x100000, 0x10FFFD
-RESERVED = f"{LESS}{ABSENT}{chr(FIRST_CODE)}-{chr(LAST_CODE)}"  # as in a class of characters
+RESERVED = f"{LESS}{ABSENT}{chr(FIRST_CODE)}-{chr(LAST_CODE)}"  # for a character class
 LESS_BYTE = "<0x3C>"
-VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5  # kinds of fields of protocol buffers
+VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5  # wire types of protocol buffers
 SIZES = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
 
 
 class Piece(NamedTuple):
-    """One of the pieces of a model."""
+    """A piece of a model."""
 
     text: str
     score: float
@@ -45,13 +45,13 @@ class PieceModel(NamedTuple):
 
     pieces: list[Piece]
     algorithm: int  # UNIGRAM or BPE
-    charsmap: bytes  # how characters are normalised; empty: they stay as they are
-    prefix: bool  # is a space put before the text?
-    collapse: bool  # are spaces at the ends removed, and runs of them made one?
+    charsmap: bytes  # map that normalises characters; empty = none
+    prefix: bool  # whether to put a space before the text
+    collapse: bool  # whether to strip spaces at the ends and merge runs of spaces
 
     @property
     def named(self) -> list[str]:
-        """The pieces that may occur in a text, in order."""
+        """The pieces that can occur in a text, in order."""
         return [piece.text for piece in self.pieces if piece.kind in (NORMAL, USER_DEFINED, BYTE)]
 
     @property
@@ -60,16 +60,16 @@ class PieceModel(NamedTuple):
 
     @property
     def symbols(self) -> dict[str, str]:
-        """A private character for each symbol that the user of the model defined, the longest
-        first: in byte pair encoding no merge may reach into them.
+        """A private character for each user-defined symbol, the longest symbol first. Replacing
+        the symbols keeps merges of byte pair encoding out of them.
         """
         own = (piece.text for piece in self.pieces if piece.kind == USER_DEFINED)
         return {text: chr(FIRST_CODE + i) for i, text in enumerate(longest_first(own))}
 
     def symbols_to_protect(self) -> dict[str, str]:
-        """The symbols that would be lost in normalisation.
+        """The user-defined symbols that normalisation would change, with their characters.
 
-        Raises: DataError if the normalisation is damaged.
+        Raises: DataError if the map of the normalisation is damaged.
         """
         if not self.symbols:
             return {}
@@ -79,8 +79,9 @@ class PieceModel(NamedTuple):
     def names(self) -> dict[str, str]:
         """The name of each piece in the library.
 
-        The library finds any name in a text. With another sign for "<", no text has the name of a
-        symbol or a byte. If "<" is not a piece, that sign is its byte.
+        The library would find any name in a text. Another character is therefore written for "<",
+        so that no text contains the name of a symbol or a byte. If "<" is not a piece, this
+        character is the name of its byte.
         """
         names = self.symbols if self.algorithm == BPE else {}
         for text, _, kind in self.pieces:
@@ -103,11 +104,11 @@ def mark_absent(name: str) -> str:
 
 
 def read_piece_model(path: Path) -> PieceModel:
-    """Read a file. Raises: DataError if it is not a model, or of an unsupported kind."""
+    """Read a model file. Raises: DataError for other files and unsupported models."""
     try:
         size = path.stat().st_size
         if not path.is_file() or size > LARGEST:
-            raise DataError(f"{path} is not a SentencePiece model: {size:,} bytes, or not a file")
+            raise DataError(f"it should be a file of at most {LARGEST:,} bytes, and has {size:,}")
         return parse_piece_model(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}. It should be a SentencePiece model") from error
@@ -116,7 +117,7 @@ def read_piece_model(path: Path) -> PieceModel:
 
 
 def parse_piece_model(data: bytes) -> PieceModel:
-    """Read the bytes of a file. Raises: DataError as `read_piece_model`."""
+    """Parse the bytes of a model file. Raises: DataError if the model is invalid or unsupported."""
     pieces, parts = [], {2: b"", 3: b"", 5: b""}
     for number, value in decode_fields(data):
         if number == 1:
@@ -127,17 +128,23 @@ def parse_piece_model(data: bytes) -> PieceModel:
     algorithm = training.get(3, UNIGRAM)
     names = [piece.text for piece in pieces]
     if not pieces or len(set(names)) < len(names):
-        raise DataError("it has no pieces" if not pieces else "two of its pieces are equal")
+        raise DataError("it has no pieces" if not pieces else "two of its pieces are the same")
     if algorithm not in (UNIGRAM, BPE):
         raise DataError(
-            f"it is of the kind {OTHERS.get(int(algorithm), algorithm)!r}: use one of unigram or "
-            "bpe, or tokenizer=word or char"
+            f"its type is {OTHERS.get(int(algorithm), algorithm)!r}, not unigram or bpe: type "
+            "tokenizer=word or tokenizer=char"
         )
     for has, option in (
         (training.get(24), "it marks words at their end (treat_whitespace_as_suffix)"),
-        (not normal.get(5, True), "it keeps spaces as they are (escape_whitespaces=false)"),
+        (
+            not normal.get(5, True),
+            "it does not replace spaces by a mark (escape_whitespaces=false)",
+        ),
         (back.get(2), "it changes characters in its output (denormalization_rule_tsv)"),
-        (normal.get(1) == b"user_defined", "its normalisation is its own (normalization_rule_tsv)"),
+        (
+            normal.get(1) == b"user_defined",
+            "it has its own normalisation rules (normalization_rule_tsv)",
+        ),
     ):
         if has:
             raise DataError(option)
@@ -150,25 +157,28 @@ def parse_piece_model(data: bytes) -> PieceModel:
 
 
 def check_symbols(model: PieceModel) -> None:
-    """Refuse pieces that cannot be told from others in a text. Raises: DataError."""
+    """Check that pieces are distinguishable in a text. Raises: DataError if they are not."""
     for piece in model.pieces:
         spaces = "  " in piece.text or piece.text.strip(" ") != piece.text
         if piece.kind == USER_DEFINED and model.collapse and spaces:
             raise DataError(
-                f"its user-defined symbol {piece.text!r} has spaces that it removes from text "
-                "(remove_extra_whitespaces)"
+                f"its user-defined symbol {piece.text!r} contains spaces, which the model removes "
+                "from text (remove_extra_whitespaces)"
             )
         if piece.kind in (NORMAL, USER_DEFINED) and re.search(f"[{RESERVED}]", piece.text):
-            raise DataError(f"its piece {piece.text!r} has a character that is reserved here")
+            raise DataError(
+                f"its piece {piece.text!r} contains a reserved character: U+FDD0, U+FDD1, or "
+                "U+100000 to U+10FFFD"
+            )
     check_overlaps(model.symbols_to_protect())
     check_overlaps(model.symbols if model.algorithm == BPE else {})
 
 
 def check_overlaps(codes: Mapping[str, str]) -> None:
-    """Refuse symbols whose overlaps make a difference: SentencePiece takes the first symbol in a
-    text, and the longest of those that begin there; here one symbol is replaced after the other.
+    """Check that overlaps of symbols make no difference. SentencePiece takes the first symbol in a
+    text, and the longest that begins there; here, one symbol after the other is replaced.
 
-    Raises: DataError for such a pair of symbols.
+    Raises: DataError if two symbols overlap so that the results differ.
     """
     begins: dict[str, list[str]] = {}
     for text in codes:
@@ -190,18 +200,23 @@ def piece_of(message: bytes) -> Piece:
     name = decode_text(content.get(1, b""))
     score = float_of(content.get(2, b"\0" * 4))
     if not name or len(name) > LONGEST or not math.isfinite(score):
-        raise DataError(f"the piece {name[:30]!r} has no name, a very long one, or no finite score")
+        raise DataError(
+            f"its piece {name[:30]!r} has {len(name):,} characters and the score {score}: expected "
+            f"1 to {LONGEST:,} characters and a finite score"
+        )
     return Piece(name, score, int(content.get(3, NORMAL)))
 
 
 def character_map(model: PieceModel) -> list[Any]:
-    """The normalisation of characters. Raises: DataError if the map is damaged."""
+    """The normalizer of characters, in a list; empty if there is none. Raises: DataError if it is
+    damaged.
+    """
     if not model.charsmap:
         return []
     try:
         step = normalizers.Precompiled(model.charsmap)
         step.normalize_str("a\u00e9")
-    except BaseException as error:  # the library panics, which is not an Exception
+    except BaseException as error:  # a panic in the library is not an Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         raise DataError(f"its normalisation is damaged: {error}") from error
@@ -209,7 +224,7 @@ def character_map(model: PieceModel) -> list[Any]:
 
 
 def serialize(model: PieceModel) -> bytes:
-    """The bytes of a file, as `parse_piece_model` reads them."""
+    """The model as the bytes of a file, which `parse_piece_model` can read."""
     field = encode_field
     pieces = [
         field(1, field(1, name.encode()) + field(2, score) + field(3, kind))
@@ -221,9 +236,9 @@ def serialize(model: PieceModel) -> bytes:
 
 
 def decode_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The number and the value of each field, in order: an integer, or bytes for any other type.
+    """The number and the value of each field, in order. Values are integers, or else raw bytes.
 
-    Raises: DataError for bytes that are not a message.
+    Raises: DataError if the bytes are not a protocol buffer message.
     Source: protobuf.dev/programming-guides/encoding.
     """
     at = 0
@@ -239,7 +254,7 @@ def decode_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in SIZES:
             size = SIZES[kind]
         else:
-            raise DataError(f"byte {at} begins a field of the unknown kind {kind}")
+            raise DataError(f"byte {at} begins a field of the unknown type {kind}")
         if size > len(message) - at:
             raise DataError(f"byte {at} announces {size:,} bytes, and {len(message) - at:,} follow")
         yield number, message[at : at + size]
@@ -247,7 +262,7 @@ def decode_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def decode_varint(message: bytes, at: int) -> tuple[int, int]:
-    """An integer in groups of seven bits, and the place after it."""
+    """Decode an integer in groups of seven bits. Returns: the integer, and the place after it."""
     value = 0
     for shift in range(0, 70, 7):
         if at == len(message):
@@ -256,11 +271,11 @@ def decode_varint(message: bytes, at: int) -> tuple[int, int]:
         at += 1
         if message[at - 1] < 128:
             return value, at
-    raise DataError(f"byte {at} is in the middle of a number that does not end")
+    raise DataError(f"byte {at} is inside a number that does not end")
 
 
 def decode_text(value: int | bytes) -> str:
-    """A field as text. Raises: DataError if it is not text."""
+    """A field as text. Raises: DataError if the field is not UTF-8."""
     try:
         return bytes_of(value).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -268,14 +283,14 @@ def decode_text(value: int | bytes) -> str:
 
 
 def bytes_of(value: int | bytes) -> bytes:
-    """A field as bytes. Raises: DataError for an integer."""
+    """A field as bytes. Raises: DataError if the field is an integer."""
     if isinstance(value, int):
-        raise DataError(f"the number {value} stands where text should be")
+        raise DataError(f"the number {value} is in the place of a text")
     return value
 
 
 def float_of(value: int | bytes) -> float:
-    """A field as a number of 32 bits. Raises: DataError for anything else."""
+    """A field as a 32-bit number. Raises: DataError if the field is anything else."""
     if isinstance(value, int) or len(value) != 4:
         raise DataError("a score is not a number of four bytes")
     (score,) = struct.unpack("<f", value)
@@ -283,7 +298,7 @@ def float_of(value: int | bytes) -> float:
 
 
 def encode_field(number: int, value: int | float | bytes) -> bytes:
-    """A field, as `decode_fields` reads it."""
+    """Encode a field, so that `decode_fields` can read it."""
     if isinstance(value, float):
         return encode_varint(number << 3 | FOUR_BYTES) + struct.pack("<f", value)
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""All kinds of tokenizers, by their names in conf/tokenizer."""
+"""All kinds of tokenizers, by name in conf/tokenizer."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ TOKENIZERS: PluginTable[Callable[..., Recipe]] = PluginTable(
 
 
 def build_recipe(options: Mapping[str, Any]) -> Recipe:
-    """The recipe of a node of conf/tokenizer. Raises: ConfigError."""
+    """The recipe for options from conf/tokenizer. Raises: ConfigError if they are invalid."""
     if "name" not in options:
         known = ", ".join(sorted(TOKENIZERS.list_names()))
         raise ConfigError(f"tokenizer.name is missing. Known: {known}")

@@ -1,4 +1,4 @@
-"""SentencePiece models, read into the `tokenizers` library."""
+"""Converts SentencePiece models for the `tokenizers` library, and back."""
 
 import json
 import re
@@ -15,19 +15,12 @@ from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.base.plugins import import_library
 from seq2seq.base.symbols import NAMES, UNK
 from seq2seq.text.tokenization import piece_model
-from seq2seq.text.tokenization.piece_model import (
-    ABSENT,
-    BPE,
-    NORMAL,
-    Piece,
-    PieceModel,
-    mark_absent,
-)
+from seq2seq.text.tokenization.piece_model import ABSENT, NORMAL, Piece, PieceModel, mark_absent
 from seq2seq.text.tokenization.recipe import PretrainedTokenizer
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.text.tokenization.unigram import BYTES, FOREIGN, LESS, MARK, WORDS
 
-SMALLEST = 1.1754943508222875e-38  # from which SentencePiece looks for the largest score
+SMALLEST = 1.1754943508222875e-38  # smallest score from which SentencePiece searches the largest
 
 
 def build_tokenizer(
@@ -35,18 +28,18 @@ def build_tokenizer(
     vocabulary: Sequence[str] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> Tokenizer:
-    """The tokenizer that cuts text as the model does.
+    """Build a tokenizer that segments text as the model does.
 
-    Ids are the four control symbols, then `vocabulary`. Equal to SentencePiece up to the following:
-    U+FDD0, U+FDD1 and U+100000 to U+10FFFD in a text become U+FFFD; characters are normalised in
-    each user-perceived character separately, so that some sequences of combining marks stay as they
-    are.
+    Ids are the four control symbols, then `vocabulary`. Two things differ from SentencePiece:
+    U+FDD0, U+FDD1 and U+100000 to U+10FFFD in a text become U+FFFD; and normalisation is applied to
+    each user-perceived character separately, which leaves some sequences of combining marks
+    unchanged.
 
     Args:
-        vocabulary: all pieces of the model, and perhaps more that only decode. Characters that the
-            model lacks are looked up as a whole, as in programs that look up SentencePiece's
-            pieces by name. None = the pieces of the model.
-        tags: names as control symbols of pieces that no text has.
+        vocabulary: all pieces of the model, and optionally others, used only in decoding. A run of
+            characters that the model lacks is looked up as a whole among them, as in programs that
+            look up the pieces of SentencePiece by name. None = the pieces of the model.
+        tags: pieces that become control symbols, which no text contains -> names of the symbols.
 
     Raises: DataError if the normalisation of the model is damaged, or pieces cannot be looked up.
     """
@@ -56,15 +49,15 @@ def build_tokenizer(
     names = [*NAMES, *(tags.get(n) or known.get(n) or mark_absent(n) for n in listed)]
     symbols = [Piece(name, 0.0, piece_model.CONTROL) for name in NAMES]
     found = symbols + [of_model.get(n, Piece(n, 0.0, piece_model.UNUSED)) for n in listed]
-    build_model = bpe_model if model.algorithm == BPE else unigram_model
+    build_model = bpe_model if model.algorithm == piece_model.BPE else unigram_model
     library = tokenizers.Tokenizer(build_model(names, found, model.has_bytes))
     library.add_special_tokens([*NAMES, *tags.values()])
     lacking = [name for name in listed if name not in of_model and name not in tags]
     library.normalizer = normalizers.Sequence(normal_steps(model) + lookup_steps(model, lacking))
-    leading = piece_model.LONGEST if model.collapse else int(model.prefix)  # spaces
-    coded = model.symbols if model.algorithm == BPE else {}
-    # Words are cut one by one, unless a piece reaches over two of them, or the mark alone is
-    # unknown, since neighbours that are unknown become one.
+    leading = piece_model.LONGEST if model.collapse else int(model.prefix)  # spaces to strip
+    coded = model.symbols if model.algorithm == piece_model.BPE else {}
+    # Each word is segmented separately, unless a piece spans two words, or the mark alone is
+    # unknown, since adjacent unknown characters become one piece.
     by_word = MARK in model.named and not any(MARK in name[1:] for name in model.named)
     library.pre_tokenizer = pre_tokenizers.Sequence([WORDS] if by_word else [])
     library.decoder = decoders.Sequence(
@@ -86,10 +79,10 @@ def unigram_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> 
     best, worst = max([SMALLEST, *scores]), min([0.0, *scores])
 
     def score(name: str, piece: Piece) -> float:
-        if piece.kind == piece_model.USER_DEFINED:  # as SentencePiece prefers them
+        if piece.kind == piece_model.USER_DEFINED:  # SentencePiece's score for them
             return len(piece.text.encode()) * best - 0.1
         if piece.kind == piece_model.BYTE and name == LESS:
-            return worst - 10  # as it is with all unknown characters
+            return worst - 10  # the score of all unknown characters
         return piece.score if piece.kind == NORMAL else 0.0
 
     scored = [(name, score(name, piece)) for name, piece in zip(names, found, strict=True)]
@@ -97,8 +90,9 @@ def unigram_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> 
 
 
 def bpe_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
-    """Merges in the order of scores: the pair whose sum has the best score is merged first; of
-    equal ones the first in the text, which is the one that begins with the longer piece.
+    """A BPE model whose merges are in the order of scores: the pair that makes the piece with the
+    best score is merged first. Of the pairs that make the same piece, the one that begins with the
+    longer piece comes first.
     """
     ids = {name: i for i, name in enumerate(names)}
     usable = [(name, p) for name, p in zip(names, found, strict=True) if p.kind == NORMAL]
@@ -113,13 +107,13 @@ def bpe_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
 
 
 def normal_steps(model: PieceModel) -> list[Any]:
-    """Normalization before segmentation."""
+    """The normalizers to apply before segmentation."""
     replace, changed = normalizers.Replace, model.symbols_to_protect()
     steps = [
         replace(Regex(f"[{piece_model.RESERVED}]"), ABSENT),
         *(replace(text, code) for text, code in changed.items()),
         *piece_model.character_map(model),
-        replace(Regex(f"[{LESS}{ABSENT}]"), FOREIGN),  # not sooner: a map may have it, too
+        replace(Regex(f"[{LESS}{ABSENT}]"), FOREIGN),  # after the map, which may add them
         replace("<", LESS),
     ]
     if model.collapse:
@@ -129,20 +123,20 @@ def normal_steps(model: PieceModel) -> list[Any]:
     steps += [replace(code, text.replace("<", LESS)) for text, code in changed.items()]
     steps.append(replace(" ", MARK))
     if model.collapse:
-        # From its first mark: a run that ends nothing is not tried again at each of its marks.
+        # Matches from the first mark of a run only, so that other runs are not tried at each mark.
         steps.append(replace(Regex(f"(?<!{MARK}){MARK}+$"), ""))
-    if model.algorithm == BPE:
+    if model.algorithm == piece_model.BPE:
         steps += [replace(text.replace("<", LESS), c) for text, c in model.symbols.items()]
     return steps
 
 
 def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
-    """Put marks around characters that the model lacks, so that they are looked up as a whole:
-    SentencePiece returns them as one piece, for which it has no id.
+    """Normalizers that put marks around characters that the model lacks, so that a run of them is
+    looked up as a whole: SentencePiece returns such a run as one piece without an id.
 
     Args:
         model: model that segments text.
-        lacking: pieces of the vocabulary that it lacks.
+        lacking: pieces of the vocabulary that the model lacks.
 
     Raises: DataError if such pieces cannot be looked up with this kind of model.
     """
@@ -152,10 +146,10 @@ def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
     wanted = [name for name in lacking if not alone & {*name.replace("<", LESS)}]
     if not wanted or model.has_bytes:
         return []
-    if model.algorithm == BPE or parts & {*"".join(wanted)}:
+    if model.algorithm == piece_model.BPE or parts & {*"".join(wanted)}:
         raise DataError(
-            f"the vocabulary has pieces such as {wanted[0]!r:.60} of characters that the model "
-            "lacks: this works with unigram models whose characters are all pieces"
+            f"the vocabulary has pieces such as {wanted[0]!r:.60} with characters that the model "
+            "lacks: only unigram models that have each of their characters as a piece support this"
         )
     known = f"[{''.join(map(re.escape, sorted(parts)))}]"
     others = f"[^{known[1:]}"
@@ -164,9 +158,9 @@ def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
 
 
 def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
-    """The model from which `build_tokenizer` makes an equal tokenizer, up to the ids.
+    """The model from which `build_tokenizer` makes the same tokenizer, apart from the ids.
 
-    Raises: ConfigError for a tokenizer that no SentencePiece model equals.
+    Raises: ConfigError if no SentencePiece model segments text like the tokenizer.
     """
     content = json.loads(tokenizer.to_json())
     model, listed = content["model"], (content["normalizer"] or {}).get("normalizers", [])
@@ -178,11 +172,11 @@ def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
         or "(?<![^" in spelled  # from `lookup_steps`
     ):
         raise ConfigError(
-            "its pieces are not those of a SentencePiece model: train with tokenizer=unigram or "
+            "no SentencePiece model gives the same pieces: train with tokenizer=unigram or "
             "tokenizer=sentencepiece (unigram), without normalize and isolate_cjk"
         )
     tags = {token["content"] for token in content["added_tokens"]}
-    # Symbols that are kept from normalisation were replaced by private characters.
+    # Private characters replace the symbols that normalisation must not change.
     patterns = ((step.get("pattern", {}).get("String", ""), step) for step in listed)
     kept = {step["content"] for pattern, step in patterns if pattern >= chr(piece_model.FIRST_CODE)}
     has_less_byte = piece_model.LESS_BYTE in dict(model["vocab"]) or not model["byte_fallback"]
@@ -212,8 +206,8 @@ def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
 
 
 def probe_texts(model: PieceModel) -> list[str]:
-    """Texts on which a tokenizer is compared with SentencePiece: every piece, alone and beside the
-    next, characters that are normalised, and names of symbols.
+    """Texts for comparing a tokenizer with SentencePiece: every piece, alone and followed by the
+    next one, characters that are normalised, and names of control symbols.
     """
     texts = [name.replace(MARK, " ") for name in model.named]
     others = ["a  b ", " ", MARK, "ﬁ½①ｆｕｌｌ　ｗｉｄｔｈ", "é e\u0301"]
@@ -222,7 +216,7 @@ def probe_texts(model: PieceModel) -> list[str]:
 
 
 def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list[str]:
-    """The texts that SentencePiece itself segments differently.
+    """The texts that the library sentencepiece segments differently.
 
     Args:
         tokenizer: result of `build_tokenizer`.
@@ -245,14 +239,14 @@ def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePiece(PretrainedTokenizer):
-    """The pieces of a SentencePiece model, `.model` or `.spm`; nothing is learnt.
+    """The pieces of a SentencePiece model file, `.model` or `.spm`; nothing is learnt.
 
     Args:
         path: path of a model for both languages, or two paths, source then target.
 
-    Raises: ConfigError for a path without a file.
+    Raises: ConfigError if there is no such file.
     """
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
-        """The tokenizer of the file. Raises: DataError if it is not a SentencePiece model."""
+        """Read the tokenizer from the file. Raises: DataError if it is no supported model."""
         return build_tokenizer(piece_model.read_piece_model(self.paths[side]))

@@ -1,19 +1,19 @@
-"""Cut a text that is too long for a model into parts."""
+"""Cuts a text that is too long for a model into parts."""
 
 import re
 
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
-# The end of a sentence: a mark and white space, or a full-width mark, which needs none.
+# The end of a sentence: a mark with white space after it, or a full-width mark.
 SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*\s+|[。！？]+[”’」』）]*\s*")
 
 
 def split_into_parts(text: str, tokenizer: Tokenizer, max_pieces: int) -> list[str]:
-    """Cut a text into parts of at most `max_pieces` pieces, as long as possible, without losing a
-    character.
+    """Cut a text into parts of at most `max_pieces` pieces, as long as possible. No character is
+    lost.
 
-    A part ends after the last sentence end in reach, else after the last space, else between two
-    pieces. A character is never cut, even if it alone has more pieces.
+    A part ends after the last sentence that fits, else after the last space, else between two
+    pieces. A single character is never cut, even if it has more pieces than that.
 
     Raises: ValueError unless max_pieces >= 1.
     """
@@ -22,8 +22,8 @@ def split_into_parts(text: str, tokenizer: Tokenizer, max_pieces: int) -> list[s
     ends = [end for _, end in tokenizer.spans(text)]
     parts, start, piece = [], 0, 0
     while len(ends) - piece > max_pieces:
-        # A character whose last piece is out of reach (a Chinese one can need three) is out of
-        # reach too, unless it is the only one.
+        # A character (a Chinese one can have three pieces) fits only if its last piece does, unless
+        # it is the only one.
         within = [end for end in ends[piece : piece + max_pieces] if end < ends[piece + max_pieces]]
         reach = text[start : within[-1] if within else ends[piece]]
         stops = [m.end() for m in SENTENCE_END.finditer(reach)] or [reach.rfind(" ") + 1]

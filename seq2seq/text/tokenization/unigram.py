@@ -1,4 +1,4 @@
-"""Unigram language model over characters, with bytes for unknown ones.
+"""Unigram language model over characters, with bytes for unknown characters.
 
 Kudo 2018, arXiv:1804.10959; the pieces are those of SentencePiece, Kudo and Richardson 2018.
 """
@@ -15,37 +15,38 @@ from seq2seq.base.symbols import NAMES
 from seq2seq.text.tokenization.recipe import SubwordRecipe
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
-# A piece that begins a word begins with this mark, as in SentencePiece.
+# The mark at the start of pieces that begin a word, as in SentencePiece.
 MARK = "▁"
-# Two noncharacters, which Unicode reserves for internal use: they replace what would otherwise be
-# read as a symbol ("<", of "<s>" and "<0x41>") or as the mark.
+# LESS and LITERAL_MARK are noncharacters, which Unicode reserves for internal use. In a text, they
+# replace "<", so that it contains no symbol such as "<s>" or "<0x41>", and the mark. FOREIGN takes
+# the place of noncharacters that are already in the text.
 LESS, LITERAL_MARK, FOREIGN = "\ufdd0", "\ufdd1", "\ufffd"
-# Words, each with the space before it as a mark, and the way back to text.
+# Splits text into words, each with a mark for the space before it; and joins words to text again.
 WORDS = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
 JOINED_WORDS = [
     decoders.Fuse(),
     decoders.Replace(MARK, " "),
-    decoders.Strip(" ", 1, 0),  # which the normalizer puts before every text
+    decoders.Strip(" ", 1, 0),  # the space that the normalizer puts before every text
     decoders.Replace(LITERAL_MARK, MARK),
 ]
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
-TOO_FEW = "not large enough to contain all chars"  # message of the library
+TOO_FEW = "not large enough to contain all chars"  # part of the library's message
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unigram(SubwordRecipe):
-    """A unigram model: of many candidates, the pieces that explain the text best.
+    """A unigram model: chooses, among many candidates, the pieces that explain the text best.
 
-    The text is kept as it is: decoding gives back what was encoded, except that the noncharacters
-    U+FDD0 and U+FDD1 become U+FFFD.
+    Decoding restores exactly what was encoded, except that the noncharacters U+FDD0 and U+FDD1
+    become U+FFFD.
 
     Args:
-        vocab_size: ids in all: 4 control symbols, 256 bytes, every character of the text, and
-            longer pieces.
+        vocab_size: total number of ids: 4 control symbols, 256 bytes, every character of the text,
+            and longer pieces.
         joint: one tokenizer for both languages (True), or one for each.
-        normalize: None keeps the text as it is; "nfc" first writes accents in composed form.
+        normalize: None leaves the text unchanged; "nfc" first composes accented characters.
         max_token_length: characters in the longest piece.
-        isolate_cjk: split at every Han, Hiragana and Katakana character first.
+        isolate_cjk: whether to split at every Han, Hiragana and Katakana character first.
 
     Raises: ConfigError for a value out of range.
     """
@@ -55,22 +56,22 @@ class Unigram(SubwordRecipe):
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Learn the pieces from text.
 
-        The library breaks ties between candidates at random, so the same lines may give tokenizers
-        that differ in such pieces.
+        The library breaks ties between candidates at random, so tokenizers learnt from the same
+        lines may differ in a few pieces.
 
         Raises: ConfigError if the text has more characters than fit into the vocabulary.
         """
         library = tokenizers.Tokenizer(models.Unigram())
         library.normalizer = self.normalizer(
             normalizers.Replace(Regex(f"[{LESS}{LITERAL_MARK}]"), FOREIGN),
-            # Then no piece of a text contains "<", so none is a symbol or a byte.
+            # So that no piece of a text contains "<", and none looks like a symbol or a byte.
             normalizers.Replace("<", LESS),
             normalizers.Replace(MARK, LITERAL_MARK),
-            # Then a word is the same piece at the start of a text and inside it.
+            # So that a word is the same piece at the start of a text as elsewhere.
             normalizers.Prepend(" "),
         )
         library.pre_tokenizer = self.splitter(WORDS)
-        # The order matters: bytes must become characters before characters become text.
+        # The order matters: bytes must be joined to characters before characters are replaced.
         less = decoders.Replace(LESS, "<")
         library.decoder = decoders.Sequence([decoders.ByteFallback(), *JOINED_WORDS, less])
         trainer = trainers.UnigramTrainer(
@@ -90,18 +91,18 @@ class Unigram(SubwordRecipe):
         if is_too_small:
             raise ConfigError(
                 f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} control "
-                f"symbols, {len(BYTES)} bytes and the different characters of this text are more "
-                "than that. A unigram model keeps every character: type a larger "
+                f"symbols, {len(BYTES)} bytes and all characters in this text need more ids than "
+                "that. A unigram model keeps every character: type a larger "
                 "tokenizer.vocab_size, or tokenizer=bpe, which does not"
             )
         return Tokenizer(with_byte_fallback(library))
 
 
 def with_byte_fallback(library: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """The trained tokenizer, which spells unknown characters in bytes.
+    """Make a trained tokenizer spell unknown characters in bytes.
 
-    The trainer has bytes only as special tokens, which decoding would skip. Its pieces of equal
-    scores come in random order; here they are sorted.
+    The trainer treats bytes as special tokens, which decoding would skip. It also returns pieces
+    with equal scores in random order; they are sorted here.
     """
     description = json.loads(library.to_str())
     kept = [token for token in description["added_tokens"] if token["content"] in NAMES]

@@ -1,4 +1,4 @@
-"""Words or characters as pieces: nothing is merged, and those not in the text are unknown."""
+"""Tokenizers whose pieces are whole words or characters; any others are unknown."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,34 +14,34 @@ from seq2seq.text.tokenization.recipe import Recipe
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.text.tokenization.unigram import FOREIGN, JOINED_WORDS, LITERAL_MARK, MARK, WORDS
 
-# A mark of punctuation or a symbol, with the space before it.
+# A punctuation mark or symbol, with the mark for the space before it.
 PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MostFrequent(Recipe):
-    """Base class: the pieces are the most frequent words or characters of a text.
+    """Base class for tokenizers whose pieces are the most frequent words or characters of a text.
 
     Args:
-        min_frequency: how often a piece must occur.
+        min_frequency: number of times that a piece must occur.
 
     Raises: ConfigError for a value out of range.
     """
 
-    pieces: ClassVar[str]  # what they are, for messages
+    pieces: ClassVar[str]  # name of the pieces in messages
     min_frequency: int = 1
 
     def __post_init__(self) -> None:
         if self.vocab_size is not None and self.vocab_size <= len(NAMES):
             raise ConfigError(
-                f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} are control "
-                f"symbols, {self.pieces} need more: tokenizer.vocab_size=8000, or null for all "
-                f"{self.pieces}"
+                f"tokenizer.vocab_size={self.vocab_size} is too small: control symbols take "
+                f"{len(NAMES)} ids, and {self.pieces} need more: type tokenizer.vocab_size=8000, "
+                f"or null for all {self.pieces}"
             )
         check_range("tokenizer.min_frequency", self.min_frequency, 1)
 
     def collect(self, library: tokenizers.Tokenizer, lines: Iterable[str]) -> Tokenizer:
-        """The library's tokenizer with these pieces, at most `vocab_size` ids."""
+        """Train the library's tokenizer on the most frequent pieces, up to `vocab_size` ids."""
         trainer = trainers.WordLevelTrainer(
             vocab_size=2**31 if self.vocab_size is None else self.vocab_size,
             min_frequency=self.min_frequency,
@@ -54,19 +54,20 @@ class MostFrequent(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class WordLevel(MostFrequent):
-    """The most frequent words of a text, each a piece.
+    """Words as pieces: the most frequent ones of a text.
 
-    White space separates words. A run of white space becomes one space, and none at the ends; the
-    noncharacter U+FDD1 becomes U+FFFD; the rest of the text is kept. A word outside the vocabulary
-    becomes the unknown symbol, which decoding leaves out.
+    White space separates words. A run of white space becomes one space, and is removed at the ends;
+    the noncharacter U+FDD1 becomes U+FFFD; the rest of the text is unchanged. A word outside the
+    vocabulary becomes the unknown symbol, which decoding leaves out.
 
     Args:
-        vocab_size: ids in all, 4 control symbols and the most frequent words; None for all words.
+        vocab_size: total number of ids: 4 control symbols and the most frequent words; None = all
+            words.
         joint: one tokenizer for both languages (True), or one for each.
-        normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
-        min_frequency: how often a word must occur to be a piece.
+        normalize: None leaves characters unchanged; "nfc" first composes accented characters.
+        min_frequency: number of times that a word must occur to be a piece.
         isolate_punctuation: False splits at white space only (`I_TURN_LEFT` is one word); True
-            makes each punctuation mark and each symbol a separate word; decoding still restores
+            makes each punctuation mark and each symbol a separate word. Decoding still restores
             the space before it.
 
     Raises: ConfigError for a value out of range.
@@ -83,7 +84,7 @@ class WordLevel(MostFrequent):
             normalizers.Replace(MARK, LITERAL_MARK),
             normalizers.Replace(Regex(r"\s+"), " "),
             normalizers.Strip(),
-            # Each word then begins with the mark, so that none has the name of a control symbol.
+            # So that each word begins with the mark, and none is equal to a control symbol.
             normalizers.Prepend(" "),
         )
         marks = pre_tokenizers.Split(Regex(PUNCTUATION), "isolated")
@@ -95,16 +96,17 @@ class WordLevel(MostFrequent):
 
 @dataclass(frozen=True, kw_only=True)
 class CharacterLevel(MostFrequent):
-    """The most frequent code points of a text, each a piece.
+    """Characters (code points) as pieces: the most frequent ones of a text.
 
-    The text is kept as it is, white space included. A character outside the vocabulary becomes the
+    The text is unchanged, including white space. A character outside the vocabulary becomes the
     unknown symbol, which decoding leaves out.
 
     Args:
-        vocab_size: ids in all, 4 control symbols and the most frequent characters; None for all.
+        vocab_size: total number of ids: 4 control symbols and the most frequent characters; None =
+            all characters.
         joint: one tokenizer for both languages (True), or one for each.
-        normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
-        min_frequency: how often a character must occur to be a piece.
+        normalize: None leaves characters unchanged; "nfc" first composes accented characters.
+        min_frequency: number of times that a character must occur to be a piece.
 
     Raises: ConfigError for a value out of range.
     """
@@ -113,7 +115,7 @@ class CharacterLevel(MostFrequent):
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Collect the characters. The same lines always give the same tokenizer."""
-        # Control symbols have longer names than one character, so no piece has such a name.
+        # Names of control symbols are longer than one character, so no piece has such a name.
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))
         if self.normalize == "nfc":
             library.normalizer = normalizers.NFC()

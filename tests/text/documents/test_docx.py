@@ -88,7 +88,7 @@ def test_elements_of_other_vocabularies_are_no_paragraphs() -> None:
     body = f'<w:p>{run("text")}</w:p><x:p xmlns:x="urn:x"><x:r><x:t>not this</x:t></x:r></x:p>'
     assert "not this" in main_xml(translate("a.docx", word(body)))
     other = '<w:document xmlns:w="urn:x"><w:p><w:r><w:t>a</w:t></w:r></w:p></w:document>'
-    with pytest.raises(DataError, match="not in the vocabulary of Word"):
+    with pytest.raises(DataError, match="no Word elements"):
         read("a.docx", zip_of(("word/document.xml", other)))
     with pytest.raises(DataError, match="unbound prefix"):
         read("a.docx", zip_of(("word/document.xml", other.replace("xmlns:w", "w"))))
@@ -134,7 +134,7 @@ def test_relationships_to_the_outside_name_no_part() -> None:
     )
     assert texts_of(translate("a.docx", data))["word/document.xml"] == "THIS"
     data = zip_of(("_rels/.rels", relationships(("officeDocument", "../../etc/passwd"))))
-    with pytest.raises(DataError, match="no etc/passwd in it"):
+    with pytest.raises(DataError, match="no etc/passwd"):
         read("a.docx", data)
 
 

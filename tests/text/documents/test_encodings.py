@@ -127,7 +127,7 @@ def test_parts_of_word_have_encodings_of_their_own() -> None:
         ("a.po", CATALOG.format("ASCII", "ä").encode("latin-1"), "is not ASCII"),
         ("a.xlf", XLIFF.format("EUC-JP", "ä").encode("latin-1"), "is not EUC-JP"),
         ("a.xlf", XLIFF.format("nonsense", "ä").encode("latin-1"), "is not nonsense"),
-        ("a.txt", b"\xff\xfea", "is not UTF-16-LE, as its first bytes say"),
+        ("a.txt", b"\xff\xfea", "is not UTF-16-LE, which its first bytes indicate"),
     ],
 )
 def test_bytes_that_are_no_text_are_named(name: str, data: bytes, message: str) -> None:

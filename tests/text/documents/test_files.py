@@ -245,7 +245,7 @@ def encrypted() -> bytes:
 ENTITIES = '<!DOCTYPE x [<!ENTITY a "aa"><!ENTITY b SYSTEM "file:///etc/passwd">]><x>&a;&b;</x>'
 DEEP = "<g>" * (MAX_DEPTH + 1) + "</g>" * (MAX_DEPTH + 1)
 HOSTILE = {
-    "ratio": (".docx", lambda: word("", ("a", b"\0" * 2**26)), "which is too much"),
+    "ratio": (".docx", lambda: word("", ("a", b"\0" * 2**26)), "which is too many"),
     "entries": (
         ".docx",
         lambda: word("", *((f"{k}", b"") for k in range(10_001))),
@@ -258,8 +258,8 @@ HOSTILE = {
     "encrypted": (".docx", encrypted, "encrypted"),
     "cut": (".docx", lambda: word(f"<w:p>{run('a')}</w:p>")[:-30], "damaged"),
     "garbage": (".docx", lambda: b"PK\x03\x04" + b"a" * 99, "damaged"),
-    "no zip": (".docx", lambda: b"A text.", "no zip"),
-    "empty": (".docx", lambda: b"", "no zip"),
+    "no zip": (".docx", lambda: b"A text.", "not a zip"),
+    "empty": (".docx", lambda: b"", "not a zip"),
     "other zip": (".docx", lambda: zip_of(("a.xml", "<a/>")), "word/document.xml"),
     "no xml": (".docx", lambda: zip_of(("word/document.xml", "A < B")), "not well-formed"),
     "no text": (".docx", lambda: zip_of(("word/document.xml", b"\xff")), "not UTF-8"),
@@ -294,7 +294,7 @@ def test_entries_of_one_name_and_too_much_xml_are_refused(monkeypatch: pytest.Mo
     with pytest.raises(DataError, match="more than 100 bytes"):
         read("a.docx", data)
     monkeypatch.setattr(docx, "MAX_UNPACKED", 10)
-    with pytest.raises(DataError, match="too much"):
+    with pytest.raises(DataError, match="too many"):
         read("a.docx", data)
 
 

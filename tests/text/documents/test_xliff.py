@@ -225,7 +225,7 @@ def test_elements_are_those_of_the_namespace() -> None:
 
 @pytest.mark.parametrize("data", [b"<html/>", b'<w:xliff xmlns:w="urn:x"/>'])
 def test_another_file_of_xml_is_refused(data: bytes) -> None:
-    with pytest.raises(DataError, match="no XLIFF file"):
+    with pytest.raises(DataError, match="not an XLIFF file"):
         read("a.xlf", data)
 
 

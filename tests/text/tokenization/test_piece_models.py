@@ -25,7 +25,7 @@ SYMBOLS = [
     ["\u2581\u2581", "\u2581\u2581\u2581"], ["\uff21"], ["ABC"], ["  "], ["\u00e9"], ["<a", "<"],
     ["0", "00"], ["\u2581a"], ["x\u2581y"],
 ]  # fmt: skip
-REFUSALS = ("treat_whitespace_as_suffix", "that it removes from text", "overlap", "of the kind")
+REFUSALS = ("treat_whitespace_as_suffix", "model removes from text", "overlap", "its type is")
 
 
 def text_of(chance: random.Random, odd: float) -> str:
@@ -169,9 +169,12 @@ PIECES = {"\u2581": -2.0, "a": -3.0, "b": -3.5, "ab": -5.0, "bc": -6.0, "c": -4.
         (model_bytes(PIECES, normal=field(5, 0)), "escape_whitespaces=false"),
         (model_bytes(PIECES, normal=field(1, b"user_defined")), "normalization_rule_tsv"),
         (model_bytes(PIECES) + field(5, field(2, b"x")), "denormalization_rule_tsv"),
-        (model_bytes({**PIECES, "x ": 0.0}, **{"x ": 4}), "user-defined symbol 'x ' has spaces"),
-        (model_bytes({**PIECES, "\ufdd1": 0.0}), "reserved here"),
-        (model_bytes({**PIECES, "\U00100000": 0.0}), "reserved here"),
+        (
+            model_bytes({**PIECES, "x ": 0.0}, **{"x ": 4}),
+            "user-defined symbol 'x ' contains spaces",
+        ),
+        (model_bytes({**PIECES, "\ufdd1": 0.0}), "a reserved character"),
+        (model_bytes({**PIECES, "\U00100000": 0.0}), "a reserved character"),
         (
             model_bytes({**PIECES, "ab": 0.0, "bcd": 0.0}, b"", field(3, 2), ab=4, bcd=4),
             "'ab' and 'bcd' overlap",
@@ -217,7 +220,7 @@ def test_characters_that_the_model_lacks_are_looked_up_as_a_whole() -> None:
     assert tokenizer.decode_batch([[4, 5, first + 1, first]]) == ["a\u4e2d\u6587\u4e2d"]
     text = "a \u4e2db xxb"
     assert tokenizer.spans(text) == spm.build_tokenizer(model).spans(text)
-    with pytest.raises(DataError, match="pieces such as 'x' of characters that the model lacks"):
+    with pytest.raises(DataError, match="pieces such as 'x' with characters that the model lacks"):
         spm.build_tokenizer(
             piece_model.parse_piece_model(model_bytes(PIECES, b"", field(3, 2))), [*PIECES, "x"]
         )

@@ -131,13 +131,13 @@ def test_spaces_are_kept_if_the_model_says_so() -> None:
         (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "announces 9,223,372,036,854,775,807 bytes"),
         (b"\xff" * 20, "number that does not end"),
         (b"PK\x03\x04 a zip", "."),
-        (model_bytes({"a": 1.0}) + field(1, field(1, b"a")), "two of its pieces are equal"),
-        (model_bytes({"a": float("nan")}), "no finite score"),
-        (model_bytes({"a" * 1001: 1.0}), "a very long one"),
+        (model_bytes({"a": 1.0}) + field(1, field(1, b"a")), "two of its pieces are the same"),
+        (model_bytes({"a": float("nan")}), "the score nan"),
+        (model_bytes({"a" * 1001: 1.0}), "1,001 characters"),
         (model_bytes({"a": 1.0}) + field(1, field(1, b"\xff")), "not UTF-8"),
-        (model_bytes({"a": 1.0}, training=field(3, 3)), "of the kind 'word'"),
+        (model_bytes({"a": 1.0}, training=field(3, 3)), "its type is 'word'"),
         (model_bytes({"a": 1.0}, training=field(24, 1)), "treat_whitespace_as_suffix"),
-        (model_bytes({"a": 1.0}, normal=field(2, 7)), "number 7 stands where text should be"),
+        (model_bytes({"a": 1.0}, normal=field(2, 7)), "the number 7 is in the place of a text"),
     ],
 )
 def test_what_is_no_model_is_refused(content: bytes, words: str, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_run_takes_a_model_for_each_side(tmp_path: Path) -> None:
 
 
 def test_options_of_a_learnt_tokenizer_mean_nothing_here() -> None:
-    with pytest.raises(ConfigError, match=r"tokenizer.vocab_size=9 means nothing here: what"):
+    with pytest.raises(ConfigError, match=r"tokenizer.vocab_size=9 means nothing here: the file"):
         check_options(SentencePiece, {"path": "x", "vocab_size": 9}, "tokenizer")
     with pytest.raises(ConfigError, match=r"tokenizer.path=nowhere: there is no such file"):
         build_recipe({"name": "sentencepiece", "path": "nowhere"})

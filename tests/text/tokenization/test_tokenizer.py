@@ -34,7 +34,7 @@ def test_half_a_character_is_decoded_as_a_replacement(tokenizer: Tokenizer) -> N
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"version": "1.0"}', "\0"])
 def test_what_describes_no_tokenizer_is_refused(text: str) -> None:
-    with pytest.raises(DataError, match="not the description of a tokenizer"):
+    with pytest.raises(DataError, match="does not describe a tokenizer"):
         Tokenizer.from_json(text)
 
 
@@ -49,7 +49,7 @@ def test_a_tokenizer_that_cannot_encode_unknown_text_is_refused() -> None:
     made = TOKENIZERS.find("word")(vocab_size=None).train(["Ein Hund"])
     text = made.to_json().replace('"unk_token":"<unk>"', '"unk_token":"none"')
     assert text != made.to_json()
-    with pytest.raises(DataError, match="not the description of a tokenizer"):
+    with pytest.raises(DataError, match="does not describe a tokenizer"):
         Tokenizer.from_json(text)
 
 
@@ -89,7 +89,7 @@ def test_no_piece_is_longer_than_asked(limit: int) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"vocab_size": 259}, "tokenizer.vocab_size=259 is too small.*make 260"),
+        ({"vocab_size": 259}, "tokenizer.vocab_size=259 is too small.*take 260"),
         ({"max_token_length": 1}, "tokenizer.max_token_length=1 should be at least 2"),
     ],
 )

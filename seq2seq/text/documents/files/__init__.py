@@ -1,1 +1,1 @@
-"""Files whose text is translated, each format in its room; `formats` lists them."""
+"""File formats whose text can be translated; `formats` lists them."""

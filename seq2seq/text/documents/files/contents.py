@@ -1,6 +1,6 @@
-"""The texts of a file, each a document, and the way back to a file.
+"""The texts of a file as documents, and the way back to a file.
 
-What a format has inside its sentences stands in such a text as a numbered tag, `<12>`.
+Markup inside the sentences of a file is replaced by numbered tags, such as `<12>`.
 """
 
 import html
@@ -13,18 +13,18 @@ from seq2seq.text.documents.inline import pair_tags
 from seq2seq.text.documents.markup import Reader, Token, check_count
 
 NUMBER = re.compile(r"<(\d+)>")
-Change = tuple[int, int, str]  # begin and end of a span of a text, and its new text
+Change = tuple[int, int, str]  # start and end of a span of a text, and its new text
 
 
 @dataclass(frozen=True)
 class Contents:
-    """The texts of a file, to be translated.
+    """The texts of a file that are to be translated.
 
     Attributes:
-        documents: texts in their order.
-        write: function that makes the file from a translation of each text. Raises DataError if
-            the result could not be read again.
-        problems: messages about text that `write` could not put into the file.
+        documents: texts in order.
+        write: function that makes the new file from a translation of each text. It raises
+            DataError if the result would not be readable.
+        problems: messages about texts that `write` had to leave untranslated.
     """
 
     documents: list[Document]
@@ -38,8 +38,8 @@ class Cutter:
 
     Attributes:
         language, whole: arguments of `Document.of`.
-        fuzzy: whether to mark the messages that are filled in a .po file as `fuzzy`, for a person
-            to check.
+        fuzzy: whether to mark translated messages in a .po file as `fuzzy`, so that a person
+            checks them.
     """
 
     language: str | None
@@ -51,11 +51,11 @@ class Cutter:
 
 
 class NumberedText:
-    """A text with numbered tags, to which parts are added in their order.
+    """A text with numbered tags, built by adding its parts in order.
 
     Attributes:
-        encode: function that writes a text as the file has it.
-        tags: tags by their numbers, with their places in the file if these matter.
+        encode: function that encodes a text for the file.
+        tags: tags by number, with their places in the file if a format needs these.
     """
 
     __slots__ = ("_parts", "_tokens", "encode", "tags")
@@ -88,13 +88,13 @@ class NumberedText:
         return cutter(str(self), lambda _: self._tokens)
 
     def parts(self, translated: str) -> Iterator[Token]:
-        """The texts and tags of the translated text: each tag once, and all pairs well nested.
+        """The texts and tags of a translated text: each tag once, and all pairs properly nested.
 
-        The tags of a pair around several sentences may move apart, so a closing tag stands for the
-        one that closes the innermost open pair.
+        The tags of a pair around several sentences may move independently, so the number of a
+        closing tag is ignored: it closes the innermost open pair.
         """
-        partners = pair_tags([token for token in self._tokens if token.kind != "text"])
-        around: list[int] = []  # open pairs
+        partners = pair_tags(self.tags)
+        around: list[int] = []  # numbers of the opening tags not closed yet
         for place, part in enumerate(NUMBER.split(translated)):
             if place % 2 == 0:
                 yield from [Token("text", text=html.unescape(part))] if part else []
@@ -110,7 +110,7 @@ class NumberedText:
 
 
 def splice(text: str, changes: Sequence[Change]) -> str:
-    """Replace some spans of a text, which are in order."""
+    """Replace spans of a text. The changes must be in order and not overlap."""
     parts, place = [], 0
     for begin, end, new in changes:
         parts += [text[place:begin], new]

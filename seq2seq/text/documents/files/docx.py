@@ -1,4 +1,4 @@
-"""Word's .docx: the paragraphs of its XML; all else in the archive stays."""
+"""Word files (.docx): translates the paragraphs and keeps everything else in the archive."""
 
 import io
 import posixpath
@@ -17,44 +17,44 @@ from seq2seq.text.documents.files.paragraph import Paragraph
 from seq2seq.text.documents.markup import check_count
 from seq2seq.text.documents.xml_markup import parse_xml
 
-# Namespaces, of files as Word saves them, and of strict ones.
+# Namespaces of files as Word saves them by default, and of strict Open XML.
 WORD = re.compile(
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main|"
     "http://purl.oclc.org/ooxml/wordprocessingml/main"
 )
 RELATIONSHIPS = re.compile("http://schemas.openxmlformats.org/package/2006/relationships")
 MAIN = "word/document.xml"
-# Beside the main part, by the ends of the types of relationships; or by name if there are none.
+# Parts read besides the main one: by the end of their relationship type, or by name if the archive
+# has no relationships.
 OTHERS = {"header", "footer", "footnotes", "endnotes"}
 PARTS = re.compile(r"word/(?:header|footer|footnotes|endnotes)\d*\.xml")
-LONGEST = 2**24  # bytes of XML that is read in all
-# Limits of an archive, checked before any of it is unpacked.
+LONGEST = 2**24  # total bytes of XML to read
+# Limits for an archive, checked before anything is unpacked.
 MAX_ENTRIES = 10_000
-MAX_UNPACKED = 2**28  # bytes in all
-MAX_RATIO = 100  # of the unpacked to the packed bytes, beside what any file may have
-FREE = 2**24  # bytes to which no ratio applies
+MAX_UNPACKED = 2**28  # total bytes
+MAX_RATIO = 100  # of unpacked to packed bytes, beyond the allowance below
+FREE = 2**24  # bytes that any archive may unpack to
 DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError)
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class WordPart:
-    """An XML file with paragraphs, which may be nested: those of a box stand in the paragraph in
-    which it is anchored.
+    """An XML file with paragraphs. They may be nested: the paragraphs of a text box are inside the
+    paragraph to which the box is anchored.
 
     Attributes:
-        paragraphs: paragraphs with sentences.
+        paragraphs: paragraphs that contain sentences.
         lost: texts that cannot be translated.
         count: number of elements in the file.
 
-    Raises: DataError if it is not in the vocabulary of Word, is not well-formed, or has too many
-        elements.
+    Raises: DataError if the data is not Word's XML, is not well-formed, or has too many elements.
     """
 
     def __init__(self, data: bytes, cut: Cutter):
         self._file = EncodedText.read(data, XML)
         tree = parse_xml(self._file.text, WORD, "w:")
         if not any(node.name.startswith("w:") for node in tree.children):
-            raise DataError("it is not in the vocabulary of Word")
+            raise DataError("it contains no Word elements")
         nodes = [node for node in tree.walk() if node.name]
         self.count = len(nodes)
         self.lost: list[str] = []
@@ -63,15 +63,15 @@ class WordPart:
         self._begins = [each.node.begin for each in self.paragraphs]
 
     def write(self, translated: Sequence[str]) -> bytes:
-        """The file with its paragraphs translated."""
+        """The file with translated paragraphs."""
         return self._file.encode(self._render(translated, 0, len(self._file.text)))
 
     def _render(self, translated: Sequence[str], begin: int, end: int) -> str:
-        """A span of the file, with the paragraphs that begin in it translated."""
+        """A span of the file, in which the paragraphs that begin there are translated."""
         text, parts, place = self._file.text, [], begin
         for k in range(bisect_left(self._begins, begin), bisect_left(self._begins, end)):
             paragraph = self.paragraphs[k]
-            if paragraph.node.begin >= place:  # else it is in the one before
+            if paragraph.node.begin >= place:  # else it is inside the previous one
                 new = paragraph.write(translated[k], partial(self._render, translated))
                 parts += [text[place : paragraph.node.begin], new]
                 place = paragraph.node.end
@@ -79,15 +79,15 @@ class WordPart:
 
 
 def open_docx(data: bytes, cut: Cutter) -> Contents:
-    """The contents of a .docx file. Raises: DataError if the data is not such a file."""
+    """The contents of a .docx file. Raises: DataError if the data is not a .docx file."""
     archive = read_archive(data)
     main = next(find_related(archive, "", {"officeDocument"}), MAIN)
     if main not in archive:
-        raise DataError(f"it is no .docx file: there is no {main} in it")
+        raise DataError(f"it is not a .docx file: it contains no {main}")
     others = [*find_related(archive, main, OTHERS)] or filter(PARTS.fullmatch, archive)
     files = {name: archive[name] for name in (main, *others) if name in archive}
     if sum(map(len, files.values())) > LONGEST:
-        raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it")
+        raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it into several files")
     parts: dict[str, WordPart] = {}
     count = 0
     for name, file in files.items():
@@ -96,10 +96,10 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
             count += parts[name].count
             check_count(count)
         except DataError as error:
-            raise DataError(f"{name} in it: {error}") from None
+            raise DataError(f"in {name}: {error}") from None
     documents = [each.document for part in parts.values() for each in part.paragraphs]
     problems = [
-        f"{name} in it: {text[:60]!r} stays without a translation: a person should see to it"
+        f"in {name}: {text[:60]!r} is not translated: translate it by hand"
         for name, part in parts.items()
         for text in part.lost
     ]
@@ -114,7 +114,7 @@ def open_docx(data: bytes, cut: Cutter) -> Contents:
 
 
 def find_related(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> Iterator[str]:
-    """The parts to which a part, or the archive if the name is empty, has relationships."""
+    """Names of related parts: those that `part`, or the archive if `part` is empty, refers to."""
     folder, name = posixpath.split(part)
     file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")
     for node in parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS).walk():
@@ -125,47 +125,47 @@ def find_related(archive: Mapping[str, bytes], part: str, kinds: set[str]) -> It
 
 
 def read_archive(data: bytes) -> dict[str, bytes]:
-    """The files in an archive by name, in their order.
+    """The files in an archive, by name and in order.
 
-    Raises: DataError if it is damaged, or not from an office program.
+    Raises: DataError if the archive is damaged, or unlike those that office programs write.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             check_entries(archive.infolist(), len(data))
             return {entry.filename: archive.read(entry) for entry in archive.infolist()}
     except DAMAGED as error:
-        raise DataError(f"it is no zip archive, or a damaged one: {error}") from None
+        raise DataError(f"it is not a zip archive, or is damaged: {error}") from None
 
 
 def check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
-    """Check what an archive says about its entries, before any of them is unpacked.
+    """Check the directory of an archive before anything is unpacked.
 
     Args:
-        size: bytes of the archive.
+        size: size of the archive in bytes.
 
     Raises: DataError if the archive is too large, unsafe, encrypted or unusual.
     """
     if len(entries) > MAX_ENTRIES:
-        raise DataError(f"{len(entries):,} files are in it; at most {MAX_ENTRIES:,} are read")
+        raise DataError(f"it contains {len(entries):,} files; at most {MAX_ENTRIES:,} are allowed")
     unpacked = sum(entry.file_size for entry in entries)
     if unpacked > min(MAX_UNPACKED, FREE + MAX_RATIO * size):
-        raise DataError(f"its {size:,} bytes unpack to {unpacked:,}, which is too much")
+        raise DataError(f"its {size:,} bytes unpack to {unpacked:,}, which is too many")
     names: set[str] = set()
     for entry in entries:
         name = entry.filename
         if name in names:
-            raise DataError(f"{name[:80]!r} is in it twice")
+            raise DataError(f"it contains {name[:80]!r} twice")
         names.add(name)
         if name.startswith("/") or ".." in name.split("/") or "\\" in name or ":" in name:
-            raise DataError(f"{name[:80]!r} in it is a path out of the archive")
+            raise DataError(f"its path {name[:80]!r} leads out of the archive")
         if entry.flag_bits & 1:
             raise DataError("it is encrypted: save it without a password")
         if entry.compress_type not in METHODS:
-            raise DataError(f"{name[:80]!r} in it is compressed in an unusual way")
+            raise DataError(f"its file {name[:80]!r} is compressed by an unusual method")
 
 
 def replace_entries(data: bytes, changes: Mapping[str, bytes]) -> bytes:
-    """Replace some files of an archive. If none of them changes, the data is returned as it is."""
+    """Replace files in an archive. If no file changes, the data is returned unchanged."""
     output = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(data)) as archive,

@@ -1,72 +1,62 @@
-"""The formats of files that are translated, by the ends of their names."""
+"""File formats that can be translated, by file name suffix."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import PurePath
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.docx import open_docx
-from seq2seq.text.documents.files.encodings import (
-    CATALOG_DECLARATION,
-    HTML,
-    PLAIN,
-    XML,
-    EncodedText,
-    MarkupFormat,
-)
-from seq2seq.text.documents.files.po import find_messages, open_catalog
+from seq2seq.text.documents.files.encodings import HTML, PLAIN, XML, EncodedText, MarkupFormat
+from seq2seq.text.documents.files.po import CATALOG, open_catalog
 from seq2seq.text.documents.files.subtitles import open_subtitles
 from seq2seq.text.documents.files.xliff import open_xliff
 from seq2seq.text.documents.html_markup import read_html
 from seq2seq.text.documents.markup import Reader
 
-LONGEST = 2**24  # bytes, of a file in memory
+LONGEST = 2**24  # bytes; files are kept in memory
 
 
 def open_text(text: str, cut: Cutter, read: Reader | None = None) -> Contents:
-    """The contents of a file that is one text."""
+    """The contents of a file that consists of one text."""
     return Contents([cut(text, read)], lambda texts: texts[0].encode())
 
 
-def open_html(text: str, cut: Cutter) -> Contents:
-    return open_text(text, cut, read_html)
-
-
 def open_markdown(text: str, cut: Cutter) -> Contents:
-    # Most files do not need its parser.
+    # Imported only here, since most files do not need the parser.
     from seq2seq.text.documents.files.markdown import open_page
 
     return open_page(text, cut)
 
 
-# How the text of a file is opened, and its encoding declared. An archive is opened as it is: the
-# files in it have encodings of their own.
+# For each suffix, the function that opens the file, and the format by which its text is decoded. An
+# archive (None) is opened as bytes, since each file in it has its own encoding.
 FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
     ".txt": (open_text, PLAIN),
     ".md": (open_markdown, PLAIN),
     ".markdown": (open_markdown, PLAIN),
-    ".html": (open_html, HTML),
-    ".htm": (open_html, HTML),
+    ".html": (partial(open_text, read=read_html), HTML),
+    ".htm": (partial(open_text, read=read_html), HTML),
     ".docx": (open_docx, None),
     ".srt": (open_subtitles, PLAIN),
     ".vtt": (open_subtitles, PLAIN),
-    ".po": (open_catalog, MarkupFormat(CATALOG_DECLARATION, find_messages)),
+    ".po": (open_catalog, CATALOG),
     ".xliff": (open_xliff, XML),
     ".xlf": (open_xliff, XML),
 }
 
 
 def format_of_file(name: str) -> str:
-    """The suffix of a name if it belongs to a format; else nothing."""
+    """The suffix of a file name if it belongs to a known format, else an empty string."""
     suffix = PurePath(name).suffix.lower()
     return suffix if suffix in FORMATS else ""
 
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Pause the cycle collector, which would scan all of a file again and again."""
+    """Pause the garbage collector, which would scan the parsed file again and again."""
     is_collecting = gc.isenabled()
     gc.disable()
     try:
@@ -80,13 +70,15 @@ def without_collector() -> Iterator[None]:
 def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     """The contents of a file.
 
-    Raises: DataError if its format is unknown, or it is damaged or larger than 16 MiB.
+    Raises: DataError if the format is unknown, or the file is damaged or larger than 16 MiB.
     """
     suffix = format_of_file(name)
     if not suffix:
-        raise DataError(f"{name} has none of the formats {', '.join(FORMATS)}")
+        raise DataError(f"{name} is in none of the formats that can be read: {', '.join(FORMATS)}")
     if len(data) > LONGEST:
-        raise DataError(f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it")
+        raise DataError(
+            f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it into parts"
+        )
     opener, format = FORMATS[suffix]
     try:
         file = EncodedText.read(data, format) if format else None

@@ -1,4 +1,4 @@
-"""Markdown: the text of its blocks; what is inside sentences are tags."""
+"""Markdown files: the text of each block, with the markup inside it as tags."""
 
 import re
 from collections import Counter
@@ -15,17 +15,17 @@ from seq2seq.text.documents.html_markup import VOID, read_html
 from seq2seq.text.documents.markup import Kind, Token, check_count
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
-# Front matter in TOML; the plugin of the parser knows YAML.
+# Front matter in TOML; the plugin of the parser handles only YAML.
 TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n(?s:.*?)\n\+\+\+[ \t]*(?:\r?\n|\Z)")
 HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 HASHES = re.compile(r"[^#]*#+")
 QUOTED = re.compile(r"\"([^\"]+)\"\s*\Z")
-MAX_NOTES = 100  # inside a block: where they are in one another, parsing takes quadratic time
-# Blocks inside a line, which neither begin nor end one.
+MAX_NOTES = 100  # inside a block: nested ones take quadratic time to parse
+# Blocks that are part of a line and need not begin or end it.
 CELLS, TITLES = ("th_open", "td_open"), ("directive_open", "admonition_title_open")
-WORDS = ("text", "text_special", "softbreak")  # tokens that are no markup
+WORDS = ("text", "text_special", "softbreak")  # types of tokens that are not markup
 MARKS = {ord(mark): f"\\{mark}" for mark in "\\`*_[]<>#~$|"}
-FIRST = re.compile(r"\A(\d{0,9})([-+=:!?.)])")  # may make a block of another kind
+FIRST = re.compile(r"\A(\d{0,9})([-+=:!?.)])")  # could start a block of another kind
 
 
 class TextBlock(NamedTuple):
@@ -35,9 +35,10 @@ class TextBlock(NamedTuple):
         begin, end: place in the file.
         line: number of its first line, from 1.
         kind: type of the token before it.
-        is_alone: whether the text begins a line, so that it could begin a block of another kind.
-        text: text of its lines, without what stands before them, such as `> `.
-        escapes: special characters of the text, as they are escaped in it.
+        is_alone: whether the text begins a line, so that a translation could by mistake begin a
+            block of another kind.
+        text: text of its lines, without prefixes such as `> `.
+        escapes: special characters that are escaped in the text, with their escaped forms.
         markup: count of each kind of markup inside it.
     """
 
@@ -56,13 +57,13 @@ def open_page(text: str, cut: Cutter) -> Contents:
     try:
         page = Page(text)
     except RecursionError:
-        raise DataError("its marks are too deep in one another") from None
+        raise DataError("its markup is nested too deeply") from None
     documents = [block.text.cut(cut) for block in page.blocks]
     return Contents(documents, page.write, page.problems)
 
 
 class Page:
-    """The blocks of a file that are translated, in their order."""
+    """The blocks of a file that are to be translated, in order."""
 
     def __init__(self, text: str):
         self.blocks: list[TextBlock] = []
@@ -72,7 +73,7 @@ class Page:
         parsed = text.replace("\0", "\ufffd").replace("\ufeff", " ", text.startswith("\ufeff"))
         self._lines = [match[0] for match in LINE.finditer(parsed)]
         self._starts = [0, *accumulate(map(len, self._lines))]
-        self._done = 0  # all before it is in blocks
+        self._done = 0  # end of the last block
         self._parser = MarkdownParser()
         if text.startswith("\ufeff"):
             parsed = parsed[1:]
@@ -87,21 +88,22 @@ class Page:
         self._unread = len(self.problems)
 
     def _add(self, token: MarkdownToken, kind: str, markup: str) -> int:
-        """Add a block, or report it if the file does not contain it as it was parsed.
+        """Add a block, or report a problem if its parsed text cannot be found in the file.
 
         Args:
             kind, markup: type and markup of the token before it.
 
-        Returns: the number of tags in it.
+        Returns: the number of tokens in the block.
         """
         assert token.map is not None
-        if kind == "admonition_title_open":  # in quotes, or the name of its kind
+        line = token.map[0] + 1
+        if kind == "admonition_title_open":  # in quotes; without them it names only the kind
             title = QUOTED.search(self._lines[token.map[0]])
             if not title:
                 return 0
             token.content = title[1]
         if token.content.count("^[") > MAX_NOTES:
-            raise DataError(f"line {token.map[0] + 1} has more than {MAX_NOTES} notes inside it")
+            raise DataError(f"line {line} has more than {MAX_NOTES} inline notes")
         tags = self._parser.parse_inline(token.content)
         try:
             places = self._locate(token, kind, markup)
@@ -109,19 +111,19 @@ class Page:
             reader = InlineReader(self._parser, prefixes)
             reader.read(tags)
         except ValueError:
-            self.problems.append(
-                f"line {token.map[0] + 1} is not translated: its markup is unusual"
-            )
+            self.problems.append(f"line {line} is not translated: its markup is unusual")
             return len(tags)
         is_alone = kind not in (*CELLS, *TITLES) and not markup.startswith("#")
-        shape = (token.map[0] + 1, kind, is_alone, reader.text, reader.escapes, count_markup(tags))
+        shape = (line, kind, is_alone, reader.text, reader.escapes, count_markup(tags))
         self.blocks.append(TextBlock(places[0][0], self._done, *shape))
         return len(tags)
 
     def _locate(self, token: MarkdownToken, kind: str, markup: str) -> list[tuple[int, int]]:
-        """The places of the lines of a block in the file, and in their lines.
+        """Find the lines of a block in the file.
 
-        Raises: ValueError if they are not there.
+        Returns: for each line, the place of its text in the file, and the column.
+
+        Raises: ValueError if the text of a line cannot be found.
         """
         places = []
         for number, part in enumerate(token.content.split("\n"), start=(token.map or [0])[0]):
@@ -143,9 +145,9 @@ class Page:
         return places
 
     def write(self, translated: Sequence[str]) -> bytes:
-        """The file with its blocks translated, each as one line.
+        """The file with its blocks translated, each as a single line.
 
-        A block whose markup would change stays as it is, and is reported.
+        A block whose markup would change is left untranslated and reported.
         """
         del self.problems[self._unread :]
         self._parser.deadline, changes = float("inf"), []
@@ -165,7 +167,7 @@ class Page:
         return splice(self._text, changes).encode()
 
     def _is_same(self, block: TextBlock, written: str) -> bool:
-        """Tell whether a new text has the markup of a block and would begin one of its kind."""
+        """True if the new text has the same markup as the block and begins no other block."""
         if block.is_alone:
             tokens = self._parser.parse_blocks(written.split("\n")[0], {})
             if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
@@ -174,7 +176,7 @@ class Page:
 
 
 def write_plainly(block: TextBlock, new: str) -> str:
-    """The translation of a block, with its marks as they are."""
+    """The translation of a block, with its markup unchanged."""
     text = "".join(
         part.markup or part.text.translate(block.escapes) for part in block.text.parts(new)
     )
@@ -182,7 +184,7 @@ def write_plainly(block: TextBlock, new: str) -> str:
 
 
 def write_carefully(block: TextBlock, new: str) -> str:
-    """The translation of a block, with all marks escaped and space around emphasis."""
+    """The translation of a block, with all special characters escaped and emphasis set apart."""
     text = ""
     for part in block.text.parts(new):
         if part.kind == "text":
@@ -196,33 +198,33 @@ def write_carefully(block: TextBlock, new: str) -> str:
 
 
 def count_markup(tokens: Sequence[MarkdownToken]) -> Counter[tuple[str, ...]]:
-    """Count each kind of markup among tokens, with its addresses and what is copied."""
+    """Count the markup among tokens by kind, address and copied content."""
     tags = (token for token in tokens if token.type not in WORDS)
     return Counter((tag.type, tag.content, *map(str, tag.attrs.values())) for tag in tags)
 
 
 def join_copied(tokens: Sequence[MarkdownToken]) -> list[MarkdownToken]:
-    """The tokens of a block, each element of HTML that is not translated joined to one."""
+    """The tokens of a block, with each untranslated HTML element joined into one token."""
     joined: list[MarkdownToken] = []
-    begin, name, depth = 0, "", 0  # of such an element
+    begin, name, depth = 0, "", 0  # of the untranslated element
     for token in tokens:
         joined.append(token)
         match = HTML_TAG.match(token.content) if token.type == "html_inline" else None
         if match and not name:
             html = read_html(token.content)[-1]
-            if html.kind == "alone" and html.name not in VOID:  # with content it is a copy
+            if html.kind == "alone" and html.name not in VOID:  # its content follows
                 begin, name = len(joined) - 1, html.name
         if match and match[2].lower() == name:
             depth += -1 if match[1] else 1
             if not depth:
-                whole = joined[begin].copy(info="copied", meta={})
-                whole.meta["source"] = "".join(each.meta["source"] for each in joined[begin:])
-                joined[begin:], name = [whole], ""
+                source = "".join(each.meta["source"] for each in joined[begin:])
+                joined[begin:] = [joined[begin].copy(info="copied", meta={"source": source})]
+                name = ""
     return joined
 
 
 class InlineReader:
-    """Reads what is inside a block: its text with tags, and its escapes.
+    """Reads the content of a block: its text with tags, and its escaped characters.
 
     Args:
         prefixes: text before each line of the block, such as `> `.
@@ -234,7 +236,7 @@ class InlineReader:
         self._line, self._spaces, self._label = 0, "", list[str]()
 
     def read(self, tokens: Sequence[MarkdownToken]) -> None:
-        """Add tokens. Raises: ValueError if the file does not contain a text as it was parsed."""
+        """Add tokens. Raises: ValueError if the parsed text differs from its source."""
         following = iter(join_copied(tokens))
         for token in following:
             source: str = token.meta["source"]
@@ -250,14 +252,13 @@ class InlineReader:
                     self.escapes[ord(token.content)] = source
             elif token.type == "softbreak":
                 self.text.add_text("\n")
-            elif token.info == "auto":  # <http://a.b>, a link around its own address
+            elif token.info == "auto":  # <http://a.b>: the address is also the text
                 source += next(following).meta["source"] + next(following).meta["source"]
                 self.text.add_tag(Token("copy", text=source[1:-1], markup=source))
             elif token.info == "copied":
                 source = source.replace("\n", " ")
                 [html] = read_html(source)
-                kind: Kind = "copy" if html.text else "alone"
-                self.text.add_tag(Token(kind, text=html.text, markup=source))
+                self.text.add_tag(html._replace(name="", markup=source))
             elif token.type == "footnote_ref" and "label" not in token.meta:
                 self.text.add_tag(Token("open", name="note", markup="^["))
                 note = self._parser.env["footnotes"]["list"][token.meta["id"]]["content"]
@@ -286,7 +287,7 @@ class InlineReader:
         elif token.nesting:
             kind = "open" if side == "open" else "close"
             is_reference = token.type == "link_close" and source in ("]", "][]")
-            # A reference names its definition, even if its text changes.
+            # A reference keeps the label of its definition even if its text changes.
             label = "".join(self._label[1:])
             markup = f"][{label}]" if is_reference else token.markup or source
             self._label = [] if token.type == "link_open" else self._label

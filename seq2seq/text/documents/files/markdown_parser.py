@@ -1,4 +1,4 @@
-"""The parser of Markdown, with what its dialects add to it, and with places inside blocks."""
+"""A Markdown parser with common extensions that also reports positions inside blocks."""
 
 import re
 from bisect import bisect_left
@@ -20,27 +20,27 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.markup import check_count
 
-MAX_DEPTH = 60  # of blocks in one another
-MAX_INLINE_DEPTH = 20  # of links in one another; the parser takes deeper ones for text
-SECONDS = 8.0  # of a processor: some texts take quadratic time
+MAX_DEPTH = 60  # of nested blocks
+MAX_INLINE_DEPTH = 20  # of nested links; deeper ones are parsed as text
+SECONDS = 8.0  # of processor time; some texts take quadratic time
 TEMPLATE = r"\{\{[^{}]*+\}\}|\{%[^{}]*+(?<=%)\}"
-# Templates whose content is code, up to their ends.
+# Templates whose content, up to their end tags, is code.
 MARK = r"\{(?:\{[<%]|%)-?\s*+"
 CODE = rf"{MARK}(?P<code>highlight|code(?:-?block)?+|mermaid|math)(?![\w-])[^{{}}]*+\}}"
 CODE_END = rf"{MARK}(?:/|end)\s*+(?P=code)\b[^{{}}]*+\}}++"
 CODE_BLOCK = re.compile(rf"{CODE}(?s:.)*?{CODE_END}")
-# What is copied inside a line: templates, comments, attributes, links of wikis, kinds of notes,
-# emoji, keys, and exponents.
+# Copied inside a line: templates, comments, attributes, wiki links, kinds of callouts, emoji, keys
+# and exponents.
 VERBATIM = re.compile(
     rf"{CODE_BLOCK.pattern}|{TEMPLATE}|\{{/\*(?:[^*]|\*(?!/\}}))*+\*/\}}|\{{\s*+(?:[#.:]|\w+=)[^{{}}]*+\}}"
     r"|\[\[[^\[\]\n]++\]\](?![(\[])|\[![\w-]++\][+-]?(?![(\[])|(?<![\w:]):[a-zA-Z+-][\w+-]*+:(?![\w:])"
     r"|(?<![\w+])\+\+\w[\w-]*+(?:\+\w[\w-]*+)*+\+\+(?!\+)|(?<=[^\W_])(?P<raised>[~^])[\w+-]{1,20}+(?P=raised)(?![~^])"
 )
-# Marks around words that CommonMark does not know.
+# Marks around words that are not part of CommonMark.
 PAIR = re.compile(r"(==|\^\^)(?![\s=^])((?:(?!\1)[^\n])++)(?<!\s)\1")
-# An address with templates, and with spaces.
+# A link address that contains templates, with or without spaces.
 ADDRESS = re.compile(rf"[^\s(){{}}<>]*+(?:(?:{TEMPLATE})(?:[^(){{}}<>\"'\n]*[^(){{}}<>\"'\s])?)++")
-# A line of its own without text: the edge of a container, a kind of note, templates, attributes,
+# A whole line without text: the fence of a container, a kind of callout, templates, attributes,
 # abbreviations, imports and exports.
 DIRECTIVE = re.compile(
     r":{3,}[ \t]*(?:\{[^{}]*+\}|[\w-]++)?|/{3,}[ \t]*[\w-]*+(?:[ \t]*\||[ \t]*\Z)"
@@ -50,24 +50,25 @@ DIRECTIVE = re.compile(
     r"|[{*].*)\Z"
     r"|(?:(?:\{\{[<%][^{}]*+\}\}|\{[%:][^{}]*+\})[ \t]*+)++\Z"
 )
-# What follows it may be a title.
+# The title that may follow a directive.
 TITLE = re.compile(
     r"[ \t]*+(?:\"([^\"]*)\"|\[([^\[\]]*)\]|([^\"\[{=|]*[^\"\[{=|\s:]))"
     r"[ \t:]*+(?:\{[^{}]*+\}[ \t]*+)?\Z"
 )
 FILE = re.compile(r"\S+[./]\S+")
-RULE = re.compile(r"---[ \t]*\n[ \t]*\n")  # no front matter, but a thematic break
-# Tabs of a page are written as admonitions are, with other marks.
+RULE = re.compile(r"---[ \t]*\n[ \t]*\n")  # a thematic break, not front matter
+# Content tabs have the syntax of admonitions, but other marks.
 TAB = re.compile(r"^([ \t>]*)===(?=[!+]?[ \t]+\")", re.M)
 
 
 class MarkdownParser:
-    """Parses the blocks of one text, and then what is inside each of them.
+    """Parses a text into blocks, and then the content of each block.
+
+    Raises DataError for too many or too deeply nested blocks, and past the deadline.
 
     Attributes:
-        env: definitions in the text, such as addresses and notes.
-        deadline: time of the thread at which parsing raises a DataError, as it does for too many
-            or too deeply nested blocks.
+        env: definitions in the text, such as link addresses and footnotes.
+        deadline: processor time of the thread at which parsing is given up.
     """
 
     def __init__(self) -> None:
@@ -89,30 +90,31 @@ class MarkdownParser:
         self._markdown = markdown
 
     def parse(self, text: str) -> list[MarkdownToken]:
-        """The blocks of a text, without what is inside them."""
+        """The blocks of the text, without parsing their content."""
         text = re.sub(r"\r\n?", "\n", text)
         if RULE.match(text):
             self._markdown.disable("front_matter")
         return self.parse_blocks(text, self.env)
 
     def parse_blocks(self, text: str, env: dict[str, Any]) -> list[MarkdownToken]:
-        """The blocks of another text."""
+        """The blocks of any text, with definitions stored in `env`."""
         tokens: list[MarkdownToken] = []
         self._markdown.options["maxNesting"] = 2 * MAX_DEPTH
         self._markdown.block.parse(text, self._markdown, env, tokens)
         return tokens
 
     def parse_inline(self, text: str) -> list[MarkdownToken]:
-        """The tokens inside a block; `meta` has the source of each."""
+        """The tokens inside a block; `meta["source"]` of each is its source text."""
         tokens: list[MarkdownToken] = []
         self._markdown.options["maxNesting"] = MAX_INLINE_DEPTH
         state = PlacedState(text, self._markdown, self.env, tokens)
         self._markdown.inline.tokenize(state)
         for k, (token, place) in enumerate(zip(tokens, state.places, strict=True)):
             if token.type == "text" and state.places[k + 1 : k + 2] == [place]:
-                state.places[k + 1] += len(token.content)  # in a row of marks, noted at its begin
+                # All marks in a row were recorded at the start of the row.
+                state.places[k + 1] += len(token.content)
             elif token.type == "link_open" and token.info != "auto":
-                state.places[k] -= 1  # noted after its bracket
+                state.places[k] -= 1  # was recorded after its bracket
         for rule in self._markdown.inline.ruler2.getRules(""):
             rule(state)
         for token, (begin, end) in zip(tokens, pairwise([*state.places, len(text)]), strict=True):
@@ -120,10 +122,10 @@ class MarkdownParser:
         return tokens
 
     def _check(self, state: StateBlock | StateInline, *arguments: int) -> bool:
-        """A rule that matches nothing, and raises a DataError where there is too much to parse."""
+        """A rule that never matches, but raises DataError if there is too much to parse."""
         check_count(len(state.tokens), "blocks and tags")
         if state.level > MAX_DEPTH:
-            raise DataError(f"its blocks are more than {MAX_DEPTH} levels deep in one another")
+            raise DataError(f"its blocks are nested more than {MAX_DEPTH} levels deep")
         if thread_time() > self.deadline:
             raise DataError(f"parsing it takes more than {SECONDS:g} s: cut it into several files")
         if isinstance(state, PlacedState) and not (arguments[-1] or state.pending):
@@ -132,7 +134,7 @@ class MarkdownParser:
 
 
 class PlacedState(StateInline):
-    """Notes where each token begins."""
+    """Records where each token begins."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -150,7 +152,7 @@ class PlacedState(StateInline):
 
 
 def read_directive(state: StateBlock, line: int, end: int, silent: bool) -> bool:
-    """The rule for DIRECTIVE: its title is a block of its own."""
+    """The rule for DIRECTIVE. Its title becomes a block."""
     begin = state.bMarks[line] + state.tShift[line]
     text = state.src[begin : state.eMarks[line]]
     if state.is_code_block(line):
@@ -206,7 +208,7 @@ def read_pair(state: StateInline, silent: bool) -> bool:
 
 
 def read_address(text: str, begin: int, end: int) -> Any:
-    """The address of a link as the parser finds it, or with templates."""
+    """Parse the address of a link, which may contain templates."""
     found = helpers.parseLinkDestination(text, begin, end)
     match = ADDRESS.match(text, begin, end)
     if match:

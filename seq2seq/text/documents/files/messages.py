@@ -1,7 +1,7 @@
-"""Messages of programs: HTML and the marks of shortcuts in them are tags.
+"""Messages of programs, in which HTML and the marks of keyboard shortcuts become tags.
 
-Each translation is compared with its source, since a program could not use one that lacks
-placeholders.
+Each translation is compared with its source, since a program cannot use a translation without the
+same placeholders.
 """
 
 import html
@@ -16,24 +16,25 @@ from seq2seq.text.documents.html_markup import read_html
 from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import ICU_MESSAGE, find_placeholders
 
-# A message is read as HTML if it has one of these, unlike `prog <file>`.
+# Tags by which a message is recognized as HTML; `prog <file>` is not.
 HAS_TAGS = re.compile(
     r"(?i)<(?:/(?:\d+|[a-z][\w:.-]*)\s*|(?:\d+|[a-z][\w:.-]*)\s*/|"
     r"(?:a|b|br|div|em|font|hr|i|img|input|li|p|span|strong|u|wbr)\b[^<>]*+)>"
 )
-# Tags of i18next such as <0>, and letters that make no name of HTML, as which they are read.
+# Tags of i18next such as <0> are read as HTML after replacing their digits by letters, of which no
+# name of an HTML element consists.
 NUMBERED_TAG = re.compile(r"</?\d+\s*/?>")
 LETTERS = str.maketrans("0123456789", "cegjkvwxyz")
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,31});")
-# For what a format keeps as it is, each character is one that no text has.
+# Maps characters that a format must keep to code points that occur in no text.
 KEPT = {code: 0xDC00 + code for code in range(128)}
-# Ends of lines and cells, the mark before the letter of a shortcut, and what is kept, such as the
-# escape of a code that colors a terminal.
+# Ends of lines and cells, the mark before the letter of a shortcut, and kept characters, as in the
+# escape sequence of a terminal color.
 MARK = re.compile(
     r"([\t\n\r]+|(?:^|(?<=\s))&(?=[^\W\d_])(?!\w+;)|[\udc00-\udc7f]+(?:\[[\d;]*[mK])?)"
 )
-# The flags of languages with the directives of printf, where a % without one is an error; and those
-# directives, which translations must have in the same order unless they are numbered or named.
+# Flags of languages with the directives of printf, where a % without a directive is an error; and
+# the directives, which must keep their order in a translation unless they are numbered or named.
 PERCENT_FORMAT = re.compile(r"(?:c|objc|python|perl|php|awk|lua|tcl|ruby|object-pascal)-format")
 DIRECTIVE = re.compile(
     r"%(?P<key>\d+\$|\(\w+\)|<\w+>)?+[-+ #0'I*.\d]*+(?:hh?|ll?|[Lqjzt])?[A-Za-z@%]?"
@@ -44,12 +45,12 @@ class Message(NamedTuple):
     """A message to translate.
 
     Attributes:
-        entry: place of its entry in the file. The messages of an entry, such as the forms of a
-            plural, all get a translation, or none does.
-        source, text: its text, plain and with tags.
-        written: text as it stands in the file.
-        formats: flags that say which placeholders it has, such as c-format.
-        fill: function that returns the changes of the file for a translation.
+        entry: place of its entry in the file. Either all messages of an entry, such as its plural
+            forms, get a translation, or none do.
+        source, text: text of the message, plain and with tags.
+        written: text of the message as encoded in the file.
+        formats: flags for the kind of placeholders in the message, such as c-format.
+        fill: function that returns the changes to the file for a translation.
     """
 
     entry: int
@@ -61,7 +62,7 @@ class Message(NamedTuple):
 
 
 def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Contents:
-    """The contents of a file with messages. Translations that a program could not use are left out
+    """The contents of a file of messages. Translations that a program could not use are discarded
     and reported in `problems`.
     """
     problems: list[str] = []
@@ -79,8 +80,8 @@ def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Conten
                 changes += [change for message, new in entry for change in message.fill(new)]
                 continue
             problems.append(
-                f"line {line}: {entry[0][0].source[:60]!r} stays without a translation: a person "
-                f"should see to {', '.join(dict.fromkeys(lost))}"
+                f"line {line}: {entry[0][0].source[:60]!r} is not translated, to protect "
+                f"{', '.join(dict.fromkeys(lost))}: translate it by hand"
             )
         return splice(file, changes).encode()
 
@@ -88,16 +89,16 @@ def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Conten
 
 
 def find_faults(message: Message, new: str) -> list[str]:
-    """Faults that make a translation unusable: placeholders lost or added, of all kinds if a flag
-    says that the message has some, else those in braces. A choice that is left untranslated is a
+    """Faults that make a translation unusable: placeholders that are missing or added. Without a
+    flag for placeholders, only those with braces count. An ICU message that stays untranslated is a
     fault, too.
 
     Args:
-        new: translation as it would be written.
+        new: translation as it would be written to the file.
     """
     if new == message.written:
         return ICU_MESSAGE.findall(new)
-    # Lisp's placeholders begin with ~, and in Java an apostrophe makes text of what follows it.
+    # Lisp's placeholders begin with ~, and in Java an apostrophe begins quoted text.
     signs = "{}~'" if "java-format" in message.formats else "{}~"
     before, after = (
         find_placeholders(text) + Counter({sign: text.count(sign) for sign in signs})
@@ -113,15 +114,15 @@ def find_faults(message: Message, new: str) -> list[str]:
 
 
 def find_directives(text: str) -> list[str]:
-    """The directives of printf in a text, in their order, if that matters."""
+    """The directives of printf in a text: sorted if all have a number or name, else in order."""
     found = [match for match in DIRECTIVE.finditer(text) if match[0] != "%%"]
     directives = [match[0] for match in found]
     return sorted(directives) if all(match["key"] for match in found) else directives
 
 
 def render_message(message: Message, translated: str) -> str:
-    """The translation of a message as it stands in the file. It has entities for the characters
-    that the message writes as entities.
+    """The translation of a message, encoded for the file. Characters that the source writes as
+    entities become entities again.
     """
     if translated == str(message.text):
         return message.written
@@ -137,8 +138,8 @@ def add_message(text: NumberedText, message: str, has_tags: bool, has_lines: boo
     """Add a message, or a part of one, to a text.
 
     Args:
-        has_tags: whether to read it as HTML.
-        has_lines: whether sentences end with their lines.
+        has_tags: whether to read the message as HTML.
+        has_lines: whether sentences end at line ends.
     """
     read = NUMBERED_TAG.sub(lambda match: match[0].translate(LETTERS), message)
     tokens = read_html(read) if has_tags else [Token("text", 0, len(message))]
@@ -157,7 +158,7 @@ def add_message(text: NumberedText, message: str, has_tags: bool, has_lines: boo
 
 
 def read_message(message: str) -> NumberedText:
-    """A message with its tags. A sentence ends with its line, except in HTML."""
+    """Read a message and its tags. Sentences end at line ends, except in HTML."""
     text, has_tags = NumberedText(), HAS_TAGS.search(message) is not None
     add_message(text, message, has_tags, not has_tags)
     return text

@@ -1,7 +1,8 @@
-"""A paragraph of Word: runs of characters, each with its formatting, as a text with tags.
+"""A paragraph of a Word file, read as a text with tags. In the file it consists of runs of
+characters, each run with its own formatting.
 
-The formatting of most characters of a sentence is its base. Its translation has this formatting,
-except for words that belong to an element of another one.
+The most common formatting in a sentence is its base. The translation has the base formatting,
+except for words inside an element with different formatting.
 """
 
 import re
@@ -15,35 +16,36 @@ from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
 from seq2seq.text.documents.xml_markup import Node, escape_xml
 
-# Elements around runs, and those around alternatives, whose sentences stand for themselves.
+# Elements around runs, and those around alternative contents, whose sentences are separate.
 AROUND = re.compile(
     "w:(?:hyperlink|ins|moveTo|smartTag|customXml|dir|bdo|sdt)|"
     r"\S+/markup-compatibility/2006 (?:AlternateContent|Choice|Fallback)"
 )
 BREAKS = {"w:br", "w:cr"}
-# Where sentences end: columns, and a field that goes on in another paragraph.
+# Elements that end a sentence: tabs, and parts of a field that continues in another paragraph.
 ENDING = {"w:tab", "w:ptab", "w:fldChar"}
-# What is in these is of another paragraph, moved away, computed, or how a word is read.
+# Text in these belongs to another paragraph, was moved away, is computed, or is a pronunciation.
 SKIPPED = {"w:p", "w:moveFrom", "w:fldSimple", "w:rt"}
 RAISED = {"superscript", "subscript"}
-PAIRS = re.compile(r"(w:\w+)(Start|End)")  # such as bookmarks, with equal ids
+PAIRS = re.compile(r"(w:\w+)(Start|End)")  # for example of bookmarks; both have the same id
 ENDS: dict[str, Kind] = {"Start": "open", "End": "close"}
-LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # the instruction of a field with a text
-# Not formatting: text nodes, such as white space, what spell checkers leave in runs, ...
+LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # instruction of a field that has text
+# Not formatting: text nodes such as white space, marks for spell checkers, ...
 UNFORMATTED = {"", "w:lang", "w:noProof"}
-# ... and the numbers of the sessions in which Word saved them.
+# ... and the numbers of editing sessions.
 SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
-Render = Callable[[int, int], str]  # of a span of the file
+Render = Callable[[int, int], str]  # renders a span of the file
 
 
 class Paragraph:
-    """A paragraph of a tree.
+    """A paragraph of a Word file.
 
     Attributes:
+        node: element of the paragraph.
         document: sentences of the paragraph.
 
     Args:
-        lost: list to which texts are added that cannot be translated.
+        lost: list to which texts that cannot be translated are added.
     """
 
     __slots__ = ("_formats", "_items", "_lost", "_most", "_runs", "_text", "document", "node")
@@ -52,15 +54,15 @@ class Paragraph:
         self.node = node
         self._lost = lost
         self._formats: dict[str, int] = {}
-        self._runs: list[Node] = []  # the first of each format
-        self._items: list[Token] = []  # the name of a text is its format
+        self._runs: list[Node] = []  # first run of each format
+        self._items: list[Token] = []  # the `name` of a text is the number of its format
         self._read(node.children)
         self._text = self._number(cut.language)
         self.document = self._text.cut(cut)
-        del self._items, self._formats  # a file can have very many paragraphs
+        del self._items, self._formats  # saves memory: a file can have very many paragraphs
 
     def _read(self, nodes: Sequence[Node]) -> None:
-        """Add the content of an element with runs."""
+        """Add the content of an element that contains runs."""
         fields = find_fields(nodes)
         k = 0
         while k < len(nodes):
@@ -79,7 +81,7 @@ class Paragraph:
             k = end + 1
 
     def _read_field(self, nodes: Sequence[Node]) -> None:
-        """Add a field: a pair of tags around the text of a link, or else one that stands alone."""
+        """Add a field: a pair of tags around the text if it is a link, else a single tag."""
         begin, end = nodes[0].begin, nodes[-1].end
         runs = [node for node in nodes if field_ends(node)]
         kinds = [field_ends(run) for run in runs]
@@ -122,14 +124,14 @@ class Paragraph:
             self._add_tag("close", node.end, node.end, "sup")
 
     def _add_mark(self, node: Node) -> None:
-        """Add markup between runs, which stands alone or is one end of a pair."""
+        """Add markup between runs: a single tag, or one tag of a pair."""
         match = PAIRS.fullmatch(node.name)
         name = f"{match[1]} {node.attribute('id')}" if match else ""
         self._add_tag(ENDS[match[2]] if match else "alone", node.begin, node.end, name)
         self._lose(node)
 
     def _lose(self, *nodes: Node) -> None:
-        """Note the text in markup that is copied."""
+        """Record the text inside copied markup, which cannot be translated."""
         text = "".join(map(text_of, nodes))
         self._lost += [text] if is_language(text) else []
 
@@ -137,11 +139,11 @@ class Paragraph:
         self._items.append(Token(kind, begin, end, name, text))
 
     def _number(self, language: str | None) -> NumberedText:
-        """The text of the paragraph, with tags around characters that differ from the base of their
-        sentence, and around sentences whose base is not that of most of the paragraph.
+        """The text of the paragraph, with tags around characters whose formatting differs from the
+        base of their sentence, and around sentences whose base differs from that of the paragraph.
         """
         plain = "".join(item.text for item in self._items)
-        formats: list[int] = []  # of each character; 0 for what stands for a tag
+        formats: list[int] = []  # of each character; 0 for the text of a tag
         for item in self._items:
             formats += [int(item.name) if item.kind == "text" else 0] * len(item.text)
         most = mode(formats or [0])
@@ -149,7 +151,7 @@ class Paragraph:
         for begin, end in sentences_of(plain, language, "lines"):
             bases[begin:end] = [mode(formats[begin:end])] * (end - begin)
         text, place = NumberedText(), 0
-        around: list[int] = []  # formats with open tags
+        around: list[int] = []  # formats whose tags are open
         for item in self._items:
             begin, place = place, place + len(item.text)
             if item.kind != "text":
@@ -169,7 +171,7 @@ class Paragraph:
         """The paragraph as XML.
 
         Args:
-            render: function that writes a span of the file, in which paragraphs may stand.
+            render: function that writes a span of the file, including nested paragraphs.
         """
         node = self.node
         if translated == str(self._text):
@@ -192,15 +194,15 @@ class Paragraph:
         return "".join([*written, node.closing])
 
     def _write_run(self, format: int, markup: str) -> str:
-        """A run of a format, with the attributes of the first such run."""
+        """A run with a format, and the attributes of the first run that has this format."""
         run = self._runs[format]
         properties = run.child("w:rPr")
         return f"{run.opening}{properties.markup if properties else ''}{markup}{run.closing}"
 
 
 def set_formats(text: NumberedText, around: list[int], formats: list[int]) -> None:
-    """Open and close tags so that `formats`, the innermost last, enclose the text that is added
-    next. `around`, the formats that enclose it so far, is changed.
+    """Open and close tags so that exactly `formats`, from the outermost to the innermost, enclose
+    the text that is added next. Updates `around`, the formats whose tags are open.
     """
     while around != formats[: len(around)]:
         text.add_tag(Token("close", name=f"format {around.pop()}"))
@@ -210,15 +212,16 @@ def set_formats(text: NumberedText, around: list[int], formats: list[int]) -> No
 
 
 def text_of(node: Node) -> str:
-    """The text in an element that a translation of its paragraph should contain."""
+    """The text inside an element that should appear in a translation of its paragraph."""
     if node.name == "w:t":
         return node.content
     return "" if node.name in SKIPPED else "".join(map(text_of, node.children))
 
 
 def inside_of(node: Node) -> Node | None:
-    """The element that contains the runs to translate, in an element or itself. None if there are
-    none, or it is a box to tick. A word with its reading is alone in a run.
+    """The element, at or below `node`, whose children are runs to translate. None if there is no
+    such element, or `node` is a check box. For a run that is only a word with its pronunciation, it
+    is the word.
     """
     if node.name == "w:r":
         content = [each for each in node.children if each.name not in ("", "w:rPr")]
@@ -230,13 +233,13 @@ def inside_of(node: Node) -> Node | None:
 
 
 def field_ends(node: Node) -> list[str]:
-    """Marks of fields in a run, or in an element of one: `begin`, `separate` or `end`."""
+    """Field marks in a run, or of an element of a run: `begin`, `separate` or `end`."""
     found = [each for each in (node, *node.children) if each.name == "w:fldChar"]
     return [each.attribute("fldCharType") for each in found]
 
 
 def find_fields(nodes: Sequence[Node]) -> dict[int, int]:
-    """The first and last runs of fields that begin and end among some elements."""
+    """Fields that begin and end among some elements: index of the first element -> last."""
     begins: list[int] = []
     fields = {}
     for k, node in enumerate(nodes):

@@ -1,4 +1,4 @@
-"""PO, the catalogs of gettext: messages without a translation get one."""
+"""Catalogs of gettext (.po): translates the messages that have no translation yet."""
 
 import re
 from functools import partial
@@ -6,47 +6,52 @@ from typing import NoReturn
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Change, Contents, Cutter
+from seq2seq.text.documents.files.encodings import MarkupFormat
 from seq2seq.text.documents.files.messages import KEPT, Message, open_messages, read_message
 from seq2seq.text.documents.markup import check_count
 
+# The declaration of the encoding, in the header.
+DECLARATION = re.compile(
+    r"""(?im)^(?!\#)[^\n]*?\bContent-Type:[ \t]*+[\w/.+-]*+[ \t]*+;[ \t"\r\n]*charset=([\w.:-]+)"""
+)
 STRING = re.compile(r'"(?:[^"\\\r\n]|\\[^\r\n])*+"')
-# A keyword with its strings. Those of obsolete messages, after `#~`, do not count.
+# A keyword with its strings. Obsolete messages, after `#~`, are not matched.
 FIELD = re.compile(
     r"(?m)^\ufeff?[ \t]*(msgctxt|msgid_plural|msgid|msgstr)(?:\[\d+\])?[ \t]*"
     rf"({STRING.pattern}(?:\s*+{STRING.pattern})*+)"
 )
-# What stands between them is blank, or a comment; and no line ends with \r alone.
+# Anything between fields that is neither blank nor a comment, or a line that ends with \r alone.
 UNREADABLE = re.compile(r"(?m)^\ufeff?[^\S\n]*[^\s#\ufeff].*|\r(?!\n).*")
 ENTRY = re.compile(r"(?:msgctxt )?msgid (?:msgid_plural )?(?:msgstr )+")
 FLAGS = re.compile(r"^#[,=](.*)", re.M)
-# Those without a group stay as they are: bytes in octal or hexadecimal digits, and unknown ones.
+# Escapes without the group are kept: bytes in octal or hexadecimal digits, and unknown escapes.
 ESCAPE = re.compile(r"\\(?:([abfnrtv]|\W)|[0-7]{1,3}|x[0-9a-fA-F]+|.)")
 SPECIAL = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 ESCAPED = str.maketrans({character: rf"\{name}" for name, character in SPECIAL.items()})
 ESCAPED |= {kept: chr(plain) for plain, kept in KEPT.items()}
-FORMAT = re.compile(r"(?!no-|impossible-).*-format")  # flags that say which placeholders there are
+FORMAT = re.compile(r"(?!no-|impossible-).*-format")  # flags for the kind of placeholders
 
 
 def open_catalog(text: str, cut: Cutter) -> Contents:
-    """The contents of a catalog. Raises: DataError if it is damaged, or has too many messages."""
+    """The contents of a catalog. Raises: DataError if it is invalid or has too many messages."""
     return open_messages(text, find_messages(text, cut.fuzzy), cut)
 
 
 def find_messages(text: str, is_fuzzy: bool = False) -> list[Message]:
     """The messages and plural forms without a translation.
 
-    The header, obsolete messages, and fuzzy ones, which somebody has begun to translate, are left
-    out.
+    The header, obsolete messages, and fuzzy messages, which already have a draft translation, are
+    left out.
 
     Args:
-        is_fuzzy: whether to mark the messages that get a translation as fuzzy.
+        is_fuzzy: whether to mark messages as fuzzy when they get a translation.
     """
     end_of_line = "\r\n" if "\r\n" in text else "\n"
     messages: list[Message] = []
     begin = 0
     for entry in find_entries(text):
         end = entry[0].start()
-        # What stands before an obsolete message is about that one.
+        # Comments before an obsolete message belong to that message.
         begin = max(begin, text.rfind("\n#~", begin, end))
         lines = list(FLAGS.finditer(text, begin, end))
         begin = entry[-1].end()
@@ -70,9 +75,9 @@ def find_messages(text: str, is_fuzzy: bool = False) -> list[Message]:
 
 
 def find_entries(text: str) -> list[list[re.Match[str]]]:
-    """The fields of each entry; its translations are the last ones.
+    """The fields of each entry. Its translations are the last fields.
 
-    Raises: DataError if there is anything else in the catalog, or a field is missing.
+    Raises: DataError if a field is missing, or the catalog contains anything else.
     """
     entries: list[list[re.Match[str]]] = []
     place = 0
@@ -91,11 +96,13 @@ def find_entries(text: str) -> list[list[re.Match[str]]]:
 
 
 def check_gap(text: str, begin: int, end: int) -> None:
-    """Check that there is nothing between two fields but comments. Raises: DataError."""
+    """Check a gap between two fields. Raises: DataError if it contains more than comments."""
     if found := UNREADABLE.search(text[begin:end]):
         place = begin + found.start()
         part = found[0].strip()[:60]
-        refuse_line(text, place, f"{part!r} is no part of a catalog, with lines that end with \\n")
+        refuse_line(
+            text, place, f"{part!r} is not allowed in a catalog, whose lines should end with \\n"
+        )
 
 
 def refuse_line(text: str, place: int, fault: str) -> NoReturn:
@@ -104,7 +111,7 @@ def refuse_line(text: str, place: int, fault: str) -> NoReturn:
 
 
 def read_string(quoted: str) -> str:
-    """The text of quoted strings in C's manner, one after another."""
+    """The text of consecutive strings, which are quoted as in C."""
     text = "".join(string[1:-1] for string in STRING.findall(quoted))
     return ESCAPE.sub(
         lambda match: SPECIAL.get(match[1], match[1]) if match[1] else match[0].translate(KEPT),
@@ -115,12 +122,15 @@ def read_string(quoted: str) -> str:
 def fill_form(
     marks: list[Change], span: tuple[int, int], end_of_line: str, translation: str
 ) -> list[Change]:
-    """The changes that fill in a translation, and add flags to its entry."""
+    """The changes that add a translation, and flags for its entry."""
     return [*marks, (*span, write_string(translation, end_of_line))]
 
 
 def write_string(text: str, end_of_line: str) -> str:
-    """A text as quoted strings, one for each of its lines."""
+    """Quote a text as one string per line."""
     lines = text.splitlines(keepends=True) if "\n" in text.rstrip("\n") else [text]
     strings = [f'"{line.translate(ESCAPED)}"' for line in lines]
     return end_of_line.join(['""', *strings] if len(lines) > 1 else strings)
+
+
+CATALOG = MarkupFormat(DECLARATION, find_messages)

@@ -1,4 +1,4 @@
-"""SubRip (.srt) and WebVTT (.vtt): sentences may go on over cues; numbers and times stay."""
+"""SubRip (.srt) and WebVTT (.vtt): a sentence may span several cues; numbers and times are kept."""
 
 import re
 from bisect import bisect_left
@@ -13,7 +13,7 @@ from seq2seq.text.documents.markup import Token, check_count, unescape
 
 Span = tuple[int, int]
 
-# Everything that the libraries srt and pysrt read as times; a line with an arrow is never text.
+# All forms of times that the libraries srt and pysrt read. A line with an arrow is never text.
 TIME = r"\d+(?:[,.:，．。：]\d*){1,3}"
 TIMES = re.compile(rf"^(?:.*-->|[ \t]*{TIME} *-[ -] *> *{TIME}).*\n?", re.M)
 EMPTY_LINE = re.compile(r"^\r?$", re.M)
@@ -22,7 +22,7 @@ MARKUP = re.compile(
     r"<(?P<close>/?)(?P<name>[a-zA-Z]+)[^<>]*+>"
     r"|(?P<code>\{\\(?:(?P<style>[ibus])(?P<on>[01])|[^{}]*+)\})"
     r"|(?P<time><\d[\d:.]*>)"
-    # Marks around the words of a cue or line: speakers, music, dots, descriptions of sounds.
+    # Marks around the words of a cue or line, for speakers, music, pauses and sounds.
     r"|(?P<mark>(?:(?<![^\r\n>}])|(?<=\\[Nn]|[\r\n]\s))[ \t]*(?:[-–—]+|>>+|\.{2,}|…)\s*(?=\w)"
     rf"|(?:(?<!\s)\s+)?[{NOTES}¶]+\s*|[\[\]]|(?<!\s)[ \t]+[#*]+(?![^\r\n<{{]))"
     r"|(?P<line>(?<!\s)\s*[\r\n]\s*|\\[Nn])"
@@ -31,31 +31,31 @@ SENTENCE_END = re.compile(rf"[.!?…:。！？{NOTES}¶#*)\]\"»”]\s*\Z")
 NEW_SENTENCE = re.compile(
     rf"(?:\s|<(?!v[\s.>])[^<>]*>|\{{\\[^{{}}]*\}})*+(?:[-–—{NOTES}¶(\[…]|\.\.|>>|<v|[#*]\s)"
 )
-LONGEST = 8  # cues that a sentence goes on over
+LONGEST = 8  # cues that a sentence may span
 BREAK, LINE, MOMENT = "cue", "line", "moment"
 # Scripts without spaces, in which a cue may end between any two characters.
 SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 STOPS = "、。，．！？：；」』）】》〉"
 CLOSING = STOPS + "”’ー々っゃゅょッャュョ\u0e30-\u0e3a\u0e45-\u0e4e"
 WORD = re.compile(rf"[{SPACELESS}][{CLOSING}]*|[^\s{SPACELESS}]+")
-# What has no space before it, or after it.
+# Text that has no space before it, or after it.
 NO_SPACE_BEFORE = re.compile(rf"[\s,.;:!?)\]{CLOSING}{SPACELESS}]|\Z")
 NO_SPACE_AFTER = re.compile(rf"[\s{STOPS}{SPACELESS}]|\Z")
 
 
 def open_subtitles(text: str, cut: Cutter) -> Contents:
-    """The contents of a file of subtitles. Raises: DataError if it has no cues."""
+    """The contents of a subtitle file. Raises: DataError if it has no cues."""
     is_web = text.removeprefix("\ufeff").startswith("WEBVTT")
-    # With the same places; a line feed ends each line.
+    # Every line now ends with a line feed, and all places stay the same.
     lines = text.replace("\r\n", "\0\n").replace("\r", "\n").replace("\0", "\r")
     cues = find_cues(lines, is_web)
     if not cues and not is_web:
         raise DataError(
-            "there are no times of subtitles in it, such as 0:00:01,0 --> 0:00:02,0; a .vtt file "
-            "begins with the line WEBVTT"
+            "it contains no times of subtitles, such as 0:00:01,0 --> 0:00:02,0; a .vtt file must "
+            "begin with the line WEBVTT"
         )
     marks = chain.from_iterable(MARKUP.finditer(text, *cue) for cue in cues)
-    for count, _ in enumerate(marks, start=1):  # before anything is made of them
+    for count, _ in enumerate(marks, start=1):  # before they take memory
         check_count(count, "tags and lines")
     groups = join_cues(text, [trim_cue(text, *cue) for cue in cues])
     texts = [read_cues(text, group, is_web) for group in groups]
@@ -76,27 +76,27 @@ def open_subtitles(text: str, cut: Cutter) -> Contents:
 
 
 def find_cues(text: str, is_web: bool) -> list[Span]:
-    """The places of the texts of cues, between their numbers, names and times."""
+    """The places of the texts of cues, without numbers, names and times."""
     heads: list[Span] = []
     for match in TIMES.finditer(text):
         check_count(len(heads) + 1, "cues")
         before = text[heads[-1][1] if heads else 0 : match.start()]
         *above, last = before.rstrip().rsplit("\n", 2)
         gap = before[len(before.rstrip()) :]
-        # A number may have empty lines after it. A name has none, but one before it.
+        # Empty lines may follow a number. A name has an empty line before it, but none after it.
         is_name = gap.count("\n") == 1 and not (above and above[-1].strip())
         is_head = bool(last) and (is_name or NUMBER.fullmatch(last) is not None)
         heads.append((match.start() - is_head * len(last + gap), match.end()))
     cues = []
     for (_, begin), (end, _) in pairwise([*heads, (len(text), 0)]):
         if is_web and (empty := EMPTY_LINE.search(text, begin, end)):
-            end = empty.start()  # what follows is a comment or a style
+            end = empty.start()  # a comment or a style follows
         cues.append((begin, begin + len(text[begin:end].rstrip())))
     return cues
 
 
 def trim_cue(text: str, begin: int, end: int) -> Span:
-    """The place of a cue without codes and tags around the whole cue, which do not move."""
+    """The place of a cue without the tags and codes around the whole cue, which need not move."""
     matches = [each for each in MARKUP.finditer(text, begin, end) if each["name"] or each["code"]]
     tags = [tag_of(match) for match in matches]
     partners = pair_tags(tags)
@@ -119,7 +119,7 @@ def trim_cue(text: str, begin: int, end: int) -> Span:
 
 
 def join_cues(text: str, cues: Sequence[Span]) -> list[list[Span]]:
-    """Group cues over which a sentence goes on."""
+    """Group consecutive cues that a sentence spans."""
     groups: list[list[Span]] = []
     before = ""
     for begin, end in cues:
@@ -137,7 +137,7 @@ def has_letter(text: str) -> bool:
 
 
 def tag_of(match: re.Match[str]) -> Token:
-    """The tag for a match of MARKUP; a code is named after its style."""
+    """The tag for a match of MARKUP. Codes are named after their style."""
     if match["line"]:
         return Token("alone", name=LINE, text=" ", markup=match[0])
     if match["mark"] or match["name"] == "v":  # another speaker
@@ -150,10 +150,10 @@ def tag_of(match: re.Match[str]) -> Token:
 
 
 def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
-    """The text of some cues, with tags for the ends of cues and lines, and for their style."""
+    """The text of a group of cues, with tags for style and for the ends of cues and lines."""
     numbered = NumberedText()
     read = (lambda words: unescape(words)[0]) if is_web else str
-    line = ""  # what is in it, since another speaker or mark
+    line = ""  # text of the current line since the last change of speaker
     for number, (begin, end) in enumerate(group):
         if number:
             between = text[group[number - 1][1] : begin]
@@ -178,20 +178,20 @@ def is_block(token: Token) -> bool:
 
 
 def share_words(parts: Iterable[Token], escape: Callable[[str], str]) -> str:
-    """Distribute words over cues and lines, whose breaks keep their order.
+    """Distribute words over cues and lines, and keep the order of their breaks.
 
-    If there are too few words, breaks between lines are dropped: an empty line would end a cue. A
-    pair of tags never goes over the end of a cue; it encloses as many words as possible in one.
+    If there are too few words, line breaks are dropped, since an empty line would end the cue. A
+    pair of tags never spans two cues; it encloses as many words as possible in one of them.
     """
     text, breaks, tags = join_parts(parts)
     cuts = list(choose_cuts(text, breaks))
     ends = [0, *(tag.begin for tag in cuts if tag.name == BREAK), len(text)]
-    # What is inserted: its place, its rank among others there, its number and its markup.
+    # Insertions: the place, the rank among those at the same place, the number and the tag.
     inserted = [(tag.begin, 1, k, tag) for k, tag in enumerate(cuts)]
     partners = pair_tags(tags)
     for k, tag in enumerate(tags):
         partner = partners.get(k, k)
-        if partner >= k:  # a pair with its first tag
+        if partner >= k:  # a single tag, or the first of a pair
             begin, end = clip(text, tag.begin, tags[partner].begin, ends)
             inserted.append((begin, 0 if tag.kind == "close" else 2, k, tag))
             if partner > k:
@@ -205,8 +205,8 @@ def share_words(parts: Iterable[Token], escape: Callable[[str], str]) -> str:
 
 
 def join_parts(parts: Iterable[Token]) -> tuple[str, list[Token], list[Token]]:
-    """Join texts. Returns: the joined text; breaks and other tags, with their places in it."""
-    words, length, behind = [""], 0, 0  # from which tag on they are behind the last break
+    """Join the texts. Returns: the joined text; the breaks and the other tags, placed in it."""
+    words, length, behind = [""], 0, 0  # index of the first tag after the last break
     breaks: list[Token] = []
     tags: list[Token] = []
     for part in parts:
@@ -227,9 +227,9 @@ def join_parts(parts: Iterable[Token]) -> tuple[str, list[Token], list[Token]]:
 
 
 def choose_cuts(text: str, breaks: Sequence[Token]) -> Iterator[Token]:
-    """The breaks, each moved before a word near it."""
+    """The breaks, each moved to the start of a word nearby."""
     starts = [match.start() for match in WORD.finditer(text)]
-    left = sum(tag.name != MOMENT for tag in breaks)  # those that have words between them
+    left = sum(tag.name != MOMENT for tag in breaks)  # breaks that need a word between them
     if len(starts) <= left:
         breaks = [tag for tag in breaks if tag.name != LINE]
         left = sum(tag.name != MOMENT for tag in breaks)
@@ -243,10 +243,10 @@ def choose_cuts(text: str, breaks: Sequence[Token]) -> Iterator[Token]:
 
 
 def clip(text: str, begin: int, end: int, cues: Sequence[int]) -> Span:
-    """The longest span of words between two tags that is inside one cue.
+    """The longest span of words between two tags that lies within one cue.
 
     Args:
-        cues: place where each cue begins, and the end of the last one.
+        cues: start of each cue, and the end of the last.
     """
     words = text[begin:end]
     if not words.strip():

@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2.0: the text of each source is translated into its target."""
+"""XLIFF 1.2 and 2.0: the translation of each source becomes its target."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +12,13 @@ from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
 from seq2seq.text.documents.xml_markup import Node, change_attributes, escape_xml, parse_xml
 
-XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")  # also without a namespace
+# The namespace of XLIFF, which some files lack.
+XLIFF = re.compile(r"(?:urn:oasis:names:tc:xliff:document:\S*)?")
 UNITS = {"trans-unit", "segment"}  # of versions 1 and 2
-AROUND = {"g", "mrk", "pc"}  # elements around text; the text of all others is code
-# Codes that open and close what is around text in pieces, and what begins the names of Angular's.
+AROUND = {"g", "mrk", "pc"}  # elements around text; text inside all others is code
+# Codes that open and close an element around text, and prefixes of the codes that Angular writes.
 OPENING, CLOSING = {"bpt", "bx", "sc", "sm", "START"}, {"ept", "ex", "ec", "em", "CLOSE"}
-# The states of targets that people have finished, and of those that wait for a translation.
+# States of targets that a person has finished, and of targets that wait for a translation.
 STATE = r"""\s(?:state|subState)\s*=\s*["'](?:[^\s"']*:|x-)?"""
 FINISHED = re.compile(
     rf"""{STATE}(?:translated|reviewed|signed-off|final)["']|\sapproved\s*=\s*["']yes["']"""
@@ -26,18 +27,18 @@ WAITING = re.compile(rf"""{STATE}(?:new|needs-translation|initial)["']""")
 
 
 def open_xliff(text: str, cut: Cutter) -> Contents:
-    """The contents of an XLIFF file. Raises: DataError if it is not XLIFF, or not well-formed."""
+    """The contents of an XLIFF file. Raises: DataError if the text is not well-formed XLIFF."""
     root = parse_xml(text, XLIFF)
     if not root.child("xliff"):
-        raise DataError("it is no XLIFF file: its first element is not <xliff>")
+        raise DataError("it is not an XLIFF file: its first element is not <xliff>")
     return open_messages(text, list(find_units(root)), cut)
 
 
 def find_units(node: Node, is_translated: bool = True, space: str = "") -> Iterator[Message]:
-    """The units to translate in an element.
+    """The units inside an element that are to be translated.
 
     Args:
-        is_translated, space: settings of the parent, which hold if the element has none.
+        is_translated, space: settings inherited from the parent, unless the element has its own.
     """
     is_translated = node.translate != "no" if node.translate else is_translated
     space = node.attribute("space") or space
@@ -51,9 +52,9 @@ def find_units(node: Node, is_translated: bool = True, space: str = "") -> Itera
 
 
 def is_done(node: Node, source: Node, target: Node | None) -> bool:
-    """Tell whether the target of a unit is the work of a person or another program, and must stay.
+    """True if the target of a unit comes from a person or another program and must be kept.
 
-    Either its state says so, or there is a translation whose state does not ask for one.
+    Either its state says so, or there is a translation and its state does not ask for a new one.
     """
     if target is None:
         return False
@@ -66,13 +67,13 @@ def is_done(node: Node, source: Node, target: Node | None) -> bool:
 
 
 def find_segments(node: Node) -> dict[str, Node]:
-    """The segments of a source or a target of version 1, by their numbers."""
+    """The segments of a source or a target in version 1, by number."""
     found = (each for each in node.walk() if each.name == "mrk")
     return {each.attribute("mid"): each for each in found if each.attribute("mtype") == "seg"}
 
 
 def done_segments(source: Node, target: Node) -> dict[str, Node]:
-    """The translated segments of a target, if some segments of the source lack a translation."""
+    """The translated segments of a target; empty unless some segment still needs a translation."""
     texts = {key: each.content.strip() for key, each in find_segments(source).items()}
     waiting = {key: ("", text if is_language(text) else "") for key, text in texts.items()}
     found = find_segments(target).items()
@@ -81,7 +82,7 @@ def done_segments(source: Node, target: Node) -> dict[str, Node]:
 
 
 def read_unit(node: Node, source: Node, target: Node | None, has_lines: bool) -> Message:
-    """A unit as a message, with tags for the markup in its source and for finished segments."""
+    """Read a unit as a message. Markup in its source and finished segments become tags."""
     text, content = NumberedText(escape_xml), source.content
     has_tags = HAS_TAGS.search(content) is not None
     done = done_segments(source, target) if target else {}
@@ -104,11 +105,11 @@ def add_nodes(
     has_lines: bool,
     done: Mapping[str, Node],
 ) -> None:
-    """Add the content of a source.
+    """Add the content of a source to a text.
 
     Args:
         has_tags, has_lines: arguments of `add_message`.
-        done: finished segments, which replace those of the source.
+        done: finished segments, by number, that replace those of the source.
     """
     for node in nodes:
         kind = node.attribute("mtype") if node.name else ""
@@ -131,7 +132,7 @@ def add_nodes(
 
 
 def read_code(node: Node) -> tuple[Kind, str]:
-    """Kind of a code, and the key by which it finds its partner."""
+    """The kind of a code, and the key that it shares with its partner."""
     key = node.attribute("rid") or node.attribute("startRef") or node.attribute("id")
     side, _, name = key.partition("_")
     is_named = node.name == "x" and side in OPENING | CLOSING
@@ -140,7 +141,7 @@ def read_code(node: Node) -> tuple[Kind, str]:
 
 
 def fill_unit(node: Node, source: Node, target: Node | None, inner: str) -> list[Change]:
-    """The changes of a file that give a unit a target, which a person should review."""
+    """The changes to the file that give a unit a target, marked for review."""
     changes = []
     states = {"state": "needs-review-translation", "state-qualifier": ""}
     if node.name == "segment":
