@@ -5,7 +5,7 @@
 
 The table has one line per preset of conf/attn. Description and paper come from the comment at the
 beginning of the preset. Roles, cost, cache and weights are declared by its class. Positions are the
-schemes that it can be built with.
+schemes that it can be built with. Compiled are those that `trainer.compile` makes one graph of.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from zoo import Preset, list_positions, preset_names, presets
 
-from seq2seq.attention import Role
+from seq2seq.attention import Place, Role
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "attention.md"
@@ -28,6 +28,7 @@ HEADER = (
     "remembered in decoding",
     "weights",
     "positions inside",
+    "compiled",
     "source",
 )
 DIM, HEADS = 64, 4  # sizes of the mechanisms built to find out which positions they support
@@ -45,8 +46,14 @@ def cells(preset: Preset) -> list[str]:
         cost.remembers,
         "yes" if preset.mechanism.shows_weights else "no",
         positions(preset),
+        "no" if preset.build(Place(role_of(preset), DIM, DIM)).no_graph else "yes",
         preset.paper or "-",
     ]
+
+
+def role_of(preset: Preset) -> Role:
+    """A role that the mechanism is defined for."""
+    return next(role for role in Role if role in preset.mechanism.roles)
 
 
 def roles(preset: Preset) -> str:
