@@ -90,7 +90,7 @@ def build_trainer(name: str, vocabulary: int, seed: int) -> Trainer:
         def plain_loss(batch: Batch) -> Tensor:
             with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
                 logits = plain(batch.source, batch.target[:, :-1])
-                loss: Tensor = criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten())
+                loss: Tensor = criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten().long())
             return loss
 
         fused = None if name == "plain" else True

@@ -41,7 +41,7 @@ def compare(
 
     def plain_loss(batch: Batch) -> Tensor:
         logits = plain(batch.source, batch.target[:, :-1])
-        loss: Tensor = criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten())
+        loss: Tensor = criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten().long())
         return loss
 
     updates = {

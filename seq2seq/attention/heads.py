@@ -88,7 +88,7 @@ def projection(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.L
 
 
 def project_together(x: Tensor, *layers: nn.Module) -> Sequence[Tensor]:
-    """What several linear layers make of the same input; one product in a compiled layer, where
+    """Apply several linear layers to the same input, as one product in a compiled layer, where
     joining the weights costs no more than casting them.
     """
     linear = [layer for layer in layers if type(layer) is nn.Linear]

@@ -1,4 +1,4 @@
-"""What a run begins with: its module, and the weights of an earlier run."""
+"""The beginning of a run: its module, and the weights of an earlier run."""
 
 from dataclasses import asdict, replace
 from itertools import islice

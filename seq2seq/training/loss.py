@@ -121,9 +121,9 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
     (`subtract_target`), so that a chunk is read less often.
     """
     (h,), target, weight, bias, loss, nll, gradients = chunk
-    read = compiled(read_scores) if h.is_cuda else read_scores
+    reduce = compile_once(reduce_scores) if h.is_cuda else reduce_scores
     scores = torch.addmm(bias, h, weight.t())
-    e, Z, log_Z, z_right, z_mean = read(scores, target, loss.dtype)
+    e, Z, log_Z, z_right, z_mean = reduce(scores, target, loss.dtype)
     nll += log_Z - z_right
     loss += log_Z - (1 - smoothing) * z_right - smoothing * z_mean
     if gradients:
@@ -133,9 +133,9 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
         of_bias += (e.t() @ (1 / Z).to(weight.dtype)).squeeze(1)
 
 
-def read_scores(scores: Tensor, target: Tensor, wide: torch.dtype) -> tuple[Tensor, ...]:
-    """What the loss needs of the scores of R' rows, (R', V): e in their precision, Z (R', 1), and
-    the sums over rows of log Z, z_target and mean(z), as in `add_cross_entropy`.
+def reduce_scores(scores: Tensor, target: Tensor, wide: torch.dtype) -> tuple[Tensor, ...]:
+    """Reduce the scores of R' rows, (R', V), to e in their precision, Z (R', 1), and the sums over
+    rows of log Z, z_target and mean(z); names as in `add_cross_entropy`.
 
     Written for a compiler, which makes two passes of it, one for the maxima and sums and one for e.
 
@@ -151,7 +151,7 @@ def read_scores(scores: Tensor, target: Tensor, wide: torch.dtype) -> tuple[Tens
 
 
 @cache
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function compiled for any sizes when it is first called."""
     return torch.compile(function, dynamic=True)
 

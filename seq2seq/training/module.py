@@ -137,7 +137,7 @@ class TrainingModule(L.LightningModule):
         with torch.compiler.set_stance(
             "force_eager" if is_small or not self.plan.trainer.compile else "default"
         ):
-            loss = self._loss(batch)
+            loss = self.loss_of(batch)
         sums = [loss.nll, torch.zeros_like(loss.nll)]
         # Lightning averages over micro-batches, and DDP over devices; this makes both of them sums.
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
@@ -148,7 +148,8 @@ class TrainingModule(L.LightningModule):
             total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
         return {"loss": total, "sums": torch.stack(sums).double()}
 
-    def _loss(self, batch: Batch) -> Loss:
+    def loss_of(self, batch: Batch) -> Loss:
+        """The training loss of a batch."""
         options = self.plan.loss
         alpha = options.r_drop or options.simcut  # at most one of them is set
         return batch_loss(self.model, batch, options.label_smoothing, self.guide, alpha)
@@ -163,7 +164,7 @@ class TrainingModule(L.LightningModule):
         tokens, has_cuts = self.plan.data.max_tokens // pieces, self.plan.loss.simcut > 0
         batch = typical_batch(tokens, has_cuts, self.device)
         with torch.random.fork_rng(), self.trainer.precision_plugin.train_step_context():
-            loss = self._loss(batch)
+            loss = self.loss_of(batch)
             weights = [weight for weight in self.parameters() if weight.requires_grad]
             # Not `backward`, for which DDP would exchange gradients.
             torch.autograd.grad(loss.smoothed, weights, allow_unused=True)

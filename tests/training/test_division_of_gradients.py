@@ -2,6 +2,7 @@
 mean over all of its tokens.
 """
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,9 +46,9 @@ def test_parts_of_a_batch_have_the_gradients_of_the_whole(steps: int, devices: i
 
     options = SimpleNamespace(label_smoothing=SMOOTHING, r_drop=0.0, simcut=0.0)
     trainer = SimpleNamespace(accumulate_grad_batches=steps, world_size=devices)
-    module: Any = SimpleNamespace(
-        model=model, guide=None, plan=SimpleNamespace(loss=options), trainer=trainer
-    )
+    plan = SimpleNamespace(loss=options, trainer=SimpleNamespace(compile=False))
+    module: Any = SimpleNamespace(model=model, guide=None, plan=plan, trainer=trainer)
+    module.loss_of = partial(TrainingModule.loss_of, module)
     parts = steps * devices
     found = [torch.zeros_like(p) for p in inputs]
     for part in range(parts):

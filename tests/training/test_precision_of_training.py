@@ -11,6 +11,7 @@ from helpers.tiny_runs import demo_run, plan_of, tiny_overrides, train_tiny
 from seq2seq import checkpoint
 from seq2seq.base.errors import ConfigError
 from seq2seq.training import trainer as module
+from seq2seq.training.config.options import TrainerOptions
 from seq2seq.training.trainer import check_same_precision, choose_precision, find_cpu_bfloat16
 
 # Lines of /proc/cpuinfo, each of a machine's.
@@ -171,11 +172,15 @@ def test_a_dry_run_says_the_precision_and_tries_it(
     said: str,
 ) -> None:
     tried = []
-    monkeypatch.setattr(
-        "seq2seq.training.run.dry_run", lambda plan, *_: tried.append(plan.trainer.precision)
-    )
+
+    def stop(options: TrainerOptions, *_: Any, **__: Any) -> None:
+        tried.append(options.precision)
+        raise SystemExit
+
+    monkeypatch.setattr("seq2seq.training.dry_run.build_trainer", stop)
     processor(cpu_info)
-    train_tiny(base, "dry_run=true", "trainer.precision=auto")
+    with pytest.raises(SystemExit):
+        train_tiny(base, "dry_run=true", "trainer.precision=auto")
     assert tried == [said] and f"precision: {said} (this processor" in capsys.readouterr().out
 
 
