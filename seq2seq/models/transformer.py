@@ -165,11 +165,25 @@ class EncoderLayer(nn.Module):
         self.around_feed = Residual(place.dim, options)
 
     def forward(
-        self, x: Tensor, mask: Tensor, groups: Tensor | None = None, positions: Tensor | None = None
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        groups: Tensor | None = None,
+        positions: Tensor | None = None,
+        past: Memory | None = None,
     ) -> Tensor:
-        """x (B, S, E) -> (B, S, E). Positions (B, S) are for rotations; None = 0 ... S - 1."""
+        """x (B, S, E) -> (B, S, E).
+
+        Args:
+            x: token vectors.
+            mask, groups: as in `Encoded`.
+            positions: positions (B, S), for rotations; None = 0 ... S - 1.
+            past: empty memory for the tokens, if it is of another kind than the usual.
+        """
         y = self.around_attention.pre_norm(x)
-        if positions is None:
+        if past is not None:
+            own = self.attention.advance(y, past, positions)
+        elif positions is None:
             own = self.attention(y, mask=mask, groups=groups).out
         else:
             own = self.attention.attend_at(y, mask, positions)

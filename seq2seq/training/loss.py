@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import Function
 
+from seq2seq.base.symbols import PAD
 from seq2seq.data.batches.batch import Batch
 from seq2seq.models import PassOptions, Seq2Seq
 from seq2seq.models.base import Layers
@@ -74,6 +75,7 @@ def cross_entropy(
     *,
     smoothing: float = 0.0,
     chunk: int | None = None,
+    padded: bool = False,
 ) -> Loss:
     """Cross-entropy with a target that spreads `smoothing` evenly over the vocabulary and gives the
     rest to the reference token.
@@ -88,11 +90,12 @@ def cross_entropy(
         smoothing: 0 <= smoothing < 1.
         chunk: rows at a time; None = a size that suits the device (see `apply_in_chunks`). It
             changes the result by rounding only.
+        padded: True if rows whose target is PAD have no loss, and a gradient of exactly 0.
 
     Source: Szegedy et al. 2016, arXiv:1512.00567, for the smoothing.
     """
-    add = partial(add_cross_entropy, smoothing=smoothing)
-    finish = partial(subtract_target, smoothing=smoothing)
+    add = partial(add_cross_entropy, smoothing=smoothing, padded=padded)
+    finish = partial(subtract_target, smoothing=smoothing, padded=padded)
     return apply_in_chunks(hidden[None], output, target, chunk, add, finish)
 
 
@@ -108,7 +111,7 @@ class LossChunk(NamedTuple):
     gradients: list[Tensor]  # gradients of hidden, weight and bias; empty if not needed
 
 
-def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
+def add_cross_entropy(chunk: LossChunk, smoothing: float, padded: bool = False) -> None:
     """Add the cross-entropy of a chunk, and its gradients.
 
     With z the scores of a row minus their maximum, e = exp(z), Z = sum(e) and V words,
@@ -118,15 +121,21 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
 
     Only the first term of the gradient touches every word of every row. Its 1 / Z is multiplied
     into the narrow factor of each product, and the other two terms are added to the products later
-    (`subtract_target`), so that a chunk is read less often.
+    (`subtract_target`), so that a chunk is read less often. A row of padding is given an infinite
+    Z, which makes its gradient 0.
     """
     (h,), target, weight, bias, loss, nll, gradients = chunk
     z = torch.addmm(bias, h, weight.t()).to(loss.dtype)
     z -= z.amax(1, keepdim=True)
-    z_right, z_mean = z.gather(1, target[:, None]).sum(), z.mean(1).sum()
+    z_right, z_mean = z.gather(1, target[:, None]), z.mean(1, keepdim=True)
     e = z.exp_()
     Z = e.sum(1, keepdim=True)
-    log_Z = Z.log().sum()
+    log_Z = Z.log()
+    if padded:
+        padding = target[:, None] == PAD
+        z_right, z_mean, log_Z = (x.masked_fill(padding, 0) for x in (z_right, z_mean, log_Z))
+        Z = Z.masked_fill(padding, torch.inf)
+    z_right, z_mean, log_Z = z_right.sum(), z_mean.sum(), log_Z.sum()
     nll += log_Z - z_right
     loss += log_Z - (1 - smoothing) * z_right - smoothing * z_mean
     if gradients:
@@ -138,7 +147,12 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
 
 
 def subtract_target(
-    hidden: Tensor, target: Tensor, weight: Tensor, gradients: list[Tensor], smoothing: float
+    hidden: Tensor,
+    target: Tensor,
+    weight: Tensor,
+    gradients: list[Tensor],
+    smoothing: float,
+    padded: bool = False,
 ) -> None:
     """Add the terms of the gradient that do not depend on the scores. They come from the smoothed
     target, and belong to the first hidden state of each token.
@@ -146,11 +160,19 @@ def subtract_target(
     hidden, (of_hidden, of_weight, of_bias) = hidden[0], gradients
     of_hidden = of_hidden[0]
     right, all_words = 1 - smoothing, smoothing / len(weight)
-    of_hidden -= right * weight[target] + all_words * weight.sum(0)
+    ones = of_bias.new_ones(len(target))
+    tokens: Tensor | int = len(target)
+    slope = right * weight[target] + all_words * weight.sum(0)
+    if padded:
+        padding = target == PAD
+        ones = ones.masked_fill(padding, 0)
+        tokens = ones.sum()
+        hidden, slope = (x.masked_fill(padding[:, None], 0) for x in (hidden, slope))
+    of_hidden -= slope
     of_weight.index_add_(0, target, hidden.to(weight.dtype), alpha=-right)
     of_weight -= all_words * hidden.sum(0)
-    of_bias.index_add_(0, target, of_bias.new_ones(len(target)), alpha=-right)
-    of_bias -= all_words * len(target)
+    of_bias.index_add_(0, target, ones, alpha=-right)
+    of_bias -= all_words * tokens
 
 
 def r_drop(
