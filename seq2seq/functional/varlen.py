@@ -1,5 +1,7 @@
 """Dot-product attention over packed tokens: sentences of any lengths, one after the other."""
 
+from importlib import import_module
+from inspect import signature
 from typing import NamedTuple
 
 import torch
@@ -61,6 +63,15 @@ def varlen_attention(
     return varlen_reference(q, k, v, queries, keys, scale, causal)
 
 
+def has_varlen_kernel() -> bool:
+    """True if this torch has the kernel, with a scale as one of its arguments."""
+    try:
+        module = import_module("torch.nn.attention.varlen")
+    except ImportError:
+        return False
+    return "scale" in signature(module.varlen_attn).parameters
+
+
 def varlen_kernel(
     q: Tensor,
     k: Tensor,
@@ -71,7 +82,7 @@ def varlen_kernel(
     causal: bool,
 ) -> Tensor:
     """`varlen_attention` by torch's kernel; all of q, k and v have H heads."""
-    from torch.nn.attention.varlen import varlen_attn  # since torch 2.10; with a scale since 2.11
+    from torch.nn.attention.varlen import varlen_attn  # older versions of torch lack it
 
     D = q.shape[-1]
     q, k, v = (pad(x, (0, -D % MULTIPLE)) for x in (q, k, v))

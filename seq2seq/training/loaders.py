@@ -32,6 +32,7 @@ def train_loader(
         stages=prepared.stages,
         cut=plan.loss.simcut_p if plan.loss.simcut else 0.0,
         device=device,
+        capacity=plan.capacity,
     )
 
 

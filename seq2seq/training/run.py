@@ -37,6 +37,7 @@ from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loaders import train_loader
 from seq2seq.training.loggers import set_aside
 from seq2seq.training.module import TrainingModule
+from seq2seq.training.packed import PackedTraining
 from seq2seq.training.resume import (
     agree_on_path,
     check_resumed,
@@ -115,7 +116,8 @@ def train(
     model = build_model(plan.model, source.size, target.size, marks, unpositioned)
     saved = describe_run(plan, prepared)
     text = list(islice(prepared.valid.texts(), plan.validation.sentences))
-    module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)
+    kind = PackedTraining if plan.trainer.packed else TrainingModule
+    module = kind(model, target, plan, [reference for _, reference in text], saved)
     if plan.run.dry_run:
         restore(plan.resume, plan.init, module, prepared.tokenizers)
         if plan.checkpoint.command is not None:

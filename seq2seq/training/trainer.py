@@ -24,6 +24,7 @@ from seq2seq import checkpoint
 from seq2seq.base.environment import is_first_process
 from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import KEPT
+from seq2seq.functional.varlen import has_varlen_kernel
 from seq2seq.training.callbacks import Int8Passes, MeanLoss, MovingAverage, NextEpoch, RandomState
 from seq2seq.training.checkpointing import (
     AtomicCheckpoints,
@@ -55,14 +56,14 @@ def build_trainer(
     """
     silence_advice()
     arguments = asdict(options)
-    del arguments["max_time"], arguments["gradient_clip_val"]
+    del arguments["max_time"], arguments["gradient_clip_val"], arguments["packed"]
     arguments["val_check_interval"] = validation_interval(options)
     if options.precision == INT8_AWARE:
         arguments["precision"] = "32-true"
     if options.accelerator == "auto":  # the same choice as in `Translator`; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     try:
-        return Trainer(
+        trainer = Trainer(
             **arguments,
             plugins=[AtomicCheckpoints(), *slurm_environment()],
             # Lightning would load an hpc_ckpt_1.ckpt from this folder. It writes nothing to it.
@@ -78,6 +79,33 @@ def build_trainer(
         )
     except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"the options of trainer do not suit this machine: {error}") from error
+    if options.packed:
+        check_packed_device(trainer.world_size, trainer.strategy.root_device, options.precision)
+    return trainer
+
+
+def check_packed_device(devices: int, device: torch.device, precision: str) -> None:
+    """Check that packed tokens can be trained on these devices.
+
+    Raises: ConfigError if there are several, or if a GPU has no kernel for their attention.
+    """
+    if devices > 1:
+        raise ConfigError(
+            f"trainer.packed=true trains on one device, not on {devices}: type trainer.devices=1 "
+            "trainer.num_nodes=1, or trainer.packed=false"
+        )
+    if device.type != "cuda":
+        return
+    if precision != "bf16-mixed":
+        raise ConfigError(
+            f"trainer.packed=true needs 16 bits on a GPU, not trainer.precision={precision}: type "
+            "trainer.precision=bf16-mixed, or trainer.packed=false"
+        )
+    if not has_varlen_kernel():
+        raise ConfigError(
+            f"trainer.packed=true needs a newer torch on a GPU, not {torch.__version__}: install "
+            "torch 2.12 or later, or type trainer.packed=false"
+        )
 
 
 def slurm_environment() -> list[SLURMEnvironment]:
@@ -107,6 +135,7 @@ def silence_advice() -> None:
         "Be aware that when using `ckpt_path`",
         "was called before the ``update`` method",
         "The `srun` command is available",
+        "was constructed with capturable=True",
     )
     for message in advice:
         warnings.filterwarnings("ignore", message=f".*{message}.*")

@@ -79,6 +79,13 @@ class Packed(NamedTuple):
     starts: Tensor
     longest: int
 
+    @classmethod
+    def empty(cls, capacity: Capacity, device: torch.device | None = None) -> Self:
+        """Nothing but PAD, for a batch to be copied into."""
+        tokens = torch.full((5, capacity.tokens), PAD, dtype=torch.int32, device=device)
+        starts = tokens.new_zeros(2, capacity.sentences + 1)
+        return cls(tokens, starts, capacity.longest)
+
     @property
     def source(self) -> PackedSide:
         return self._side(0)
@@ -108,15 +115,15 @@ def pack_batch(source: Tensor, target: Tensor, places: Tensor, capacity: Capacit
 
     Raises: ValueError if the batch does not fit.
     """
-    tokens = torch.full((5, capacity.tokens), PAD, dtype=torch.int32)
+    packed = Packed.empty(capacity)
     (of_source,) = (source != PAD).flatten().nonzero(as_tuple=True)
     sides = (of_source, source), (places.long(), target[:, :-1])
-    starts = torch.stack([borders(cells, ids.shape, capacity) for cells, ids in sides])
-    for row, (cells, ids) in zip((0, 2), sides, strict=True):
-        tokens[row, : len(cells)] = ids.flatten()[cells]
-        tokens[row + 1, : len(cells)] = cells % ids.shape[1]
-    tokens[4, : len(places)] = target[:, 1:].flatten()[places.long()]
-    return Packed(tokens, starts, capacity.longest)
+    for side, (cells, ids) in enumerate(sides):
+        packed.starts[side] = borders(cells, ids.shape, capacity)
+        packed.tokens[2 * side, : len(cells)] = ids.flatten()[cells]
+        packed.tokens[2 * side + 1, : len(cells)] = cells % ids.shape[1]
+    packed.tokens[4, : len(places)] = target[:, 1:].flatten()[places.long()]
+    return packed
 
 
 def borders(cells: Tensor, shape: torch.Size, capacity: Capacity) -> Tensor:
