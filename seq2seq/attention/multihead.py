@@ -250,14 +250,13 @@ class MultiHead(TokenAttention):
         return self.visible(positions[..., None, :, None], there)
 
     def attend_packed(self, q: Tensor, memory: PackedMemory, positions: Tensor) -> Tensor:
-        """Like `attend_heads`, for one row of packed tokens: queries (1, H, N, D)."""
-        (k,), (v,) = (memory.read()[0][name] for name in ("k", "v"))  # (S, G, D)
+        """Like `attend_heads`, for packed tokens, without weights: queries (1, H, N, D)."""
+        k, v = (memory.storage[name][0].transpose(0, 1) for name in ("k", "v"))  # (S, G, D)
         q = self.place.rotate(self.score.queries(q), positions)
-        query, scale, _ = self.score.as_dot_product(q, k)
+        q, scale, _ = self.score.as_dot_product(q, k)
         causal = self.place.role is Role.DECODER
-        out = varlen_attention(
-            query[0].transpose(0, 1), k, v, memory.queries, memory.keys, scale=scale, causal=causal
-        )
+        q = q[0].transpose(0, 1)
+        out = varlen_attention(q, k, v, memory.borders, scale=scale, causal=causal)
         return out.transpose(0, 1)[None]
 
     def _reads_pages(self, q: Tensor) -> bool:

@@ -3,22 +3,20 @@
 from torch import Tensor
 
 from seq2seq.attention.memory import DenseMemory
-from seq2seq.functional.varlen import Sentences
+from seq2seq.functional.varlen import Borders
 
 
 class PackedMemory(DenseMemory):
-    """The tokens of many sentences as one row, all remembered at once. It is for gradients.
+    """The tokens of many sentences as one row, remembered all at once, with gradients.
 
     Args:
-        queries: borders of the sentences of the queries that will read it.
-        keys: borders of the sentences of its own tokens.
+        borders: sentences of the queries that will read it, and of its own tokens.
     """
 
-    def __init__(self, queries: Sentences, keys: Sentences) -> None:
+    def __init__(self, borders: Borders) -> None:
         super().__init__()
-        self.queries, self.keys = queries, keys
+        self.borders = borders
 
     def append(self, streams: dict[str, Tensor]) -> None:
         """Remember all tokens, as views; each stream (1, S, heads, width)."""
         self.storage = {name: x.transpose(1, 2) for name, x in streams.items()}
-        self.length = next(iter(streams.values())).shape[1]

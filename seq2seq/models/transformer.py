@@ -165,28 +165,18 @@ class EncoderLayer(nn.Module):
         self.around_feed = Residual(place.dim, options)
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        groups: Tensor | None = None,
-        positions: Tensor | None = None,
-        past: Memory | None = None,
+        self, x: Tensor, mask: Tensor, groups: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
-        """x (B, S, E) -> (B, S, E).
-
-        Args:
-            x: token vectors.
-            mask, groups: as in `Encoded`.
-            positions: positions (B, S), for rotations; None = 0 ... S - 1.
-            past: empty memory for the tokens, if it is of another kind than the usual.
-        """
+        """x (B, S, E) -> (B, S, E). Positions (B, S) are for rotations; None = 0 ... S - 1."""
         y = self.around_attention.pre_norm(x)
-        if past is not None:
-            own = self.attention.advance(y, past, positions)
-        elif positions is None:
+        if positions is None:
             own = self.attention(y, mask=mask, groups=groups).out
         else:
             own = self.attention.attend_at(y, mask, positions)
+        return self.finish(x, own)
+
+    def finish(self, x: Tensor, own: Tensor) -> Tensor:
+        """The output of the layer, from its input and the output of its self-attention."""
         x = self.around_attention.add_residual(x, own)
         return self.around_feed.add_residual(x, self.feed(self.around_feed.pre_norm(x)))
 

@@ -94,6 +94,8 @@ def cross_entropy(
 
     Source: Szegedy et al. 2016, arXiv:1512.00567, for the smoothing.
     """
+    if padded:  # vectors of zeros add nothing to the gradient of the matrix, and get none
+        hidden = hidden.masked_fill((target == PAD)[:, None], 0)
     add = partial(add_cross_entropy, smoothing=smoothing, padded=padded)
     finish = partial(subtract_target, smoothing=smoothing, padded=padded)
     return apply_in_chunks(hidden[None], output, target, chunk, add, finish)
@@ -121,8 +123,8 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float, padded: bool = False) 
 
     Only the first term of the gradient touches every word of every row. Its 1 / Z is multiplied
     into the narrow factor of each product, and the other two terms are added to the products later
-    (`subtract_target`), so that a chunk is read less often. A row of padding is given an infinite
-    Z, which makes its gradient 0.
+    (`subtract_target`), so that a chunk is read less often. Padding is given an infinite Z, with
+    which it adds nothing to the gradient of the bias.
     """
     (h,), target, weight, bias, loss, nll, gradients = chunk
     z = torch.addmm(bias, h, weight.t()).to(loss.dtype)
@@ -161,18 +163,13 @@ def subtract_target(
     of_hidden = of_hidden[0]
     right, all_words = 1 - smoothing, smoothing / len(weight)
     ones = of_bias.new_ones(len(target))
-    tokens: Tensor | int = len(target)
-    slope = right * weight[target] + all_words * weight.sum(0)
     if padded:
-        padding = target == PAD
-        ones = ones.masked_fill(padding, 0)
-        tokens = ones.sum()
-        hidden, slope = (x.masked_fill(padding[:, None], 0) for x in (hidden, slope))
-    of_hidden -= slope
+        ones = ones.masked_fill(target == PAD, 0)
+    of_hidden -= right * weight[target] + all_words * weight.sum(0)
     of_weight.index_add_(0, target, hidden.to(weight.dtype), alpha=-right)
     of_weight -= all_words * hidden.sum(0)
     of_bias.index_add_(0, target, ones, alpha=-right)
-    of_bias -= all_words * tokens
+    of_bias -= all_words * (ones.sum() if padded else len(target))
 
 
 def r_drop(

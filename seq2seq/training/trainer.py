@@ -24,7 +24,6 @@ from seq2seq import checkpoint
 from seq2seq.base.environment import is_first_process
 from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import KEPT
-from seq2seq.functional.varlen import has_varlen_kernel
 from seq2seq.training.callbacks import Int8Passes, MeanLoss, MovingAverage, NextEpoch, RandomState
 from seq2seq.training.checkpointing import (
     AtomicCheckpoints,
@@ -34,6 +33,7 @@ from seq2seq.training.checkpointing import (
 )
 from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, TrainerOptions
+from seq2seq.training.config.packing import check_packed_device
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
@@ -82,30 +82,6 @@ def build_trainer(
     if options.packed:
         check_packed_device(trainer.world_size, trainer.strategy.root_device, options.precision)
     return trainer
-
-
-def check_packed_device(devices: int, device: torch.device, precision: str) -> None:
-    """Check that packed tokens can be trained on these devices.
-
-    Raises: ConfigError if there are several, or if a GPU has no kernel for their attention.
-    """
-    if devices > 1:
-        raise ConfigError(
-            f"trainer.packed=true trains on one device, not on {devices}: type trainer.devices=1 "
-            "trainer.num_nodes=1, or trainer.packed=false"
-        )
-    if device.type != "cuda":
-        return
-    if precision != "bf16-mixed":
-        raise ConfigError(
-            f"trainer.packed=true needs 16 bits on a GPU, not trainer.precision={precision}: type "
-            "trainer.precision=bf16-mixed, or trainer.packed=false"
-        )
-    if not has_varlen_kernel():
-        raise ConfigError(
-            f"trainer.packed=true needs a newer torch on a GPU, not {torch.__version__}: install "
-            "torch 2.12 or later, or type trainer.packed=false"
-        )
 
 
 def slurm_environment() -> list[SLURMEnvironment]:

@@ -9,16 +9,16 @@ from helpers.builders import assert_equal
 from torch import Tensor
 
 from seq2seq.functional import fused_attention
-from seq2seq.functional.varlen import Sentences, varlen_attention, varlen_kernel
+from seq2seq.functional.varlen import Borders, varlen_attention, varlen_kernel
 
 H, D = 4, 6
 SCALE = D**-0.5
 QUERIES, KEYS = [3, 0, 1, 4, 0], [2, 0, 5, 4, 1]  # the last has keys and no queries
 
 
-def sentences(lengths: list[int]) -> Sentences:
-    starts = torch.tensor([0, *lengths]).cumsum(0).int()
-    return Sentences(starts, max(lengths))
+def borders(queries: list[int], keys: list[int]) -> Borders:
+    starts = (torch.tensor([0, *lengths]).cumsum(0).int() for lengths in (queries, keys))
+    return Borders(*starts, max(queries + keys))
 
 
 def inputs(queries: int, keys: int, groups: int) -> list[Tensor]:
@@ -44,7 +44,7 @@ def one_by_one(given: list[Tensor], queries: list[int], keys: list[int], causal:
 def test_packed_sentences_are_read_one_by_one(groups: int, causal: bool) -> None:
     keys = QUERIES if causal else KEYS
     given = inputs(sum(QUERIES), sum(keys), groups)
-    out = varlen_attention(*given, sentences(QUERIES), sentences(keys), scale=SCALE, causal=causal)
+    out = varlen_attention(*given, borders(QUERIES, keys), scale=SCALE, causal=causal)
     expected = one_by_one(given, QUERIES, keys, causal)
     assert_equal(out, expected)
     slope = torch.randn_like(out)
@@ -56,7 +56,7 @@ def test_packed_sentences_are_read_one_by_one(groups: int, causal: bool) -> None
 
 def test_queries_without_keys_read_zeros_and_have_no_gradient() -> None:
     given = inputs(3, 2, H)
-    out = varlen_attention(*given, sentences([1, 2]), sentences([2, 0]), scale=SCALE)
+    out = varlen_attention(*given, borders([1, 2], [2, 0]), scale=SCALE)
     assert not out[1:].any()
     (slope,) = torch.autograd.grad(out.sum(), given[:1])
     assert slope.isfinite().all() and not slope[1:].any()
@@ -73,14 +73,14 @@ def test_the_kernel_for_gpus_is_called_with_what_it_takes(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(varlen, "varlen_attn", note)
     half: Any = {"device": "meta", "dtype": torch.bfloat16, "requires_grad": True}
-    given = [torch.empty(tokens, H, D, **half) for tokens in (5, 7, 7)]
-    borders = Sentences(torch.empty(4, device="meta", dtype=torch.int32), 9)
-    out = varlen_kernel(*given, borders, borders, SCALE, causal=True)
+    given = [torch.empty(size, **half) for size in ((5, H, D), (7, 2, D), (7, 2, D))]
+    starts = torch.empty(2, 4, device="meta", dtype=torch.int32)
+    out = varlen_kernel(*given, Borders(*starts, 9), SCALE, causal=True)
     slopes = torch.autograd.grad(out.sum(), given)
     assert out.shape == (5, H, D) and out.dtype == torch.bfloat16
     assert [x.shape for x in slopes] == [x.shape for x in given]
     (call,) = calls
-    assert [len(call[name]) for name in ("query", "key", "value")] == [5, 7, 7]
-    assert call["query"].shape[1:] == call["value"].shape[1:] == (H, 8)  # a multiple of 8
+    sizes = [call[name].shape for name in ("query", "key", "value")]
+    assert sizes == [(5, H, 8), (7, H, 8), (7, H, 8)]  # all heads, of a multiple of 8
     assert (call["max_q"], call["max_k"], call["scale"]) == (9, 9, SCALE)
     assert call["window_size"] == (-1, 0)  # causal

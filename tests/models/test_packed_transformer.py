@@ -28,8 +28,8 @@ def batch_of_pairs() -> Batch:
 
 def packed_loss(model: Transformer, batch: Batch, chunk: int | None = None) -> Loss:
     packed = pack_batch(batch.source, batch.target, batch.places, CAPACITY)
-    hidden = read_packed(model, packed.source, packed.target)
-    output, labels = model.embeddings.output, packed.labels
+    hidden = read_packed(model, packed)
+    output, labels = model.embeddings.output, packed.tokens[4].long()
     return cross_entropy(hidden, output, labels, smoothing=SMOOTHING, chunk=chunk, padded=True)
 
 
@@ -59,8 +59,8 @@ def test_padding_adds_exactly_nothing() -> None:
     assert isinstance(model, Transformer)
     batch = batch_of_pairs()
     packed = pack_batch(batch.source, batch.target, batch.places, CAPACITY)
-    labels, output = packed.labels, model.embeddings.output
-    hidden = read_packed(model, packed.source, packed.target).detach()
+    labels, output = packed.tokens[4].long(), model.embeddings.output
+    hidden = read_packed(model, packed).detach()
     results = []
     for values in (hidden, hidden.masked_fill((labels == PAD)[:, None], 17.0)):
         values.requires_grad_()

@@ -42,9 +42,7 @@ class Setting:
             yield batch, (index + 1) % self.steps == 0
 
     def update(self) -> PackedUpdate:
-        assert self.plan.capacity is not None
-        smoothing, limit = self.plan.loss.label_smoothing, self.plan.trainer.gradient_clip_val
-        return PackedUpdate(self.model, self.optimizer, self.plan.capacity, smoothing, limit)
+        return PackedUpdate(self.model, self.optimizer, self.plan)
 
     def train_packed(self, updates: int) -> list[float]:
         update, losses = self.update(), []

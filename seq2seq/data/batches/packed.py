@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from seq2seq.base.symbols import PAD
-from seq2seq.functional.varlen import Sentences
 
 MULTIPLE = 8  # of the number of tokens: matrix products in 16 bits need it to be fast
 
@@ -50,26 +49,13 @@ class Capacity(NamedTuple):
         return cls(tokens, rows + tail, max_length, tail)
 
 
-class PackedSide(NamedTuple):
-    """One side of a packed batch, as a model reads it.
-
-    Attributes:
-        ids: (1, N).
-        positions: (N,), those of tokens within their sentences; 0 for padding.
-        sentences: borders of the sentences.
-    """
-
-    ids: Tensor
-    positions: Tensor
-    sentences: Sentences
-
-
 class Packed(NamedTuple):
     """A batch in two tensors of constant size.
 
     Attributes:
         tokens: (5, N) int32: ids and positions of the source, ids and positions of the decoder
-            input, and the labels. Padding is PAD at position 0, and its label is PAD.
+            input, and the labels. Positions are those within sentences. Padding is PAD at position
+            0, and its label is PAD.
         starts: (2, B + 1) int32, the borders of the sentences of both sides; sentence b of the
             target translates sentence b of the source.
         longest: length that no sentence exceeds.
@@ -78,30 +64,6 @@ class Packed(NamedTuple):
     tokens: Tensor
     starts: Tensor
     longest: int
-
-    @classmethod
-    def empty(cls, capacity: Capacity, device: torch.device | None = None) -> Self:
-        """Nothing but PAD, for a batch to be copied into."""
-        tokens = torch.full((5, capacity.tokens), PAD, dtype=torch.int32, device=device)
-        starts = tokens.new_zeros(2, capacity.sentences + 1)
-        return cls(tokens, starts, capacity.longest)
-
-    @property
-    def source(self) -> PackedSide:
-        return self._side(0)
-
-    @property
-    def target(self) -> PackedSide:
-        return self._side(1)
-
-    @property
-    def labels(self) -> Tensor:
-        """(N,) int64, what follows each token of the decoder input; PAD for padding."""
-        return self.tokens[4].long()
-
-    def _side(self, side: int) -> PackedSide:
-        ids, positions = self.tokens[2 * side], self.tokens[2 * side + 1]
-        return PackedSide(ids[None], positions, Sentences(self.starts[side], self.longest))
 
 
 def pack_batch(source: Tensor, target: Tensor, places: Tensor, capacity: Capacity) -> Packed:
@@ -115,15 +77,15 @@ def pack_batch(source: Tensor, target: Tensor, places: Tensor, capacity: Capacit
 
     Raises: ValueError if the batch does not fit.
     """
-    packed = Packed.empty(capacity)
+    tokens, starts = torch.full((5, capacity.tokens), PAD, dtype=torch.int32), []
     (of_source,) = (source != PAD).flatten().nonzero(as_tuple=True)
-    sides = (of_source, source), (places.long(), target[:, :-1])
-    for side, (cells, ids) in enumerate(sides):
-        packed.starts[side] = borders(cells, ids.shape, capacity)
-        packed.tokens[2 * side, : len(cells)] = ids.flatten()[cells]
-        packed.tokens[2 * side + 1, : len(cells)] = cells % ids.shape[1]
-    packed.tokens[4, : len(places)] = target[:, 1:].flatten()[places.long()]
-    return packed
+    of_target = places.long()
+    for side, (cells, ids) in enumerate(((of_source, source), (of_target, target[:, :-1]))):
+        starts.append(borders(cells, ids.shape, capacity))
+        tokens[2 * side, : len(cells)] = ids.flatten()[cells]
+        tokens[2 * side + 1, : len(cells)] = cells % ids.shape[1]
+    tokens[4, : len(places)] = target[:, 1:].flatten()[of_target]
+    return Packed(tokens, torch.stack(starts), capacity.longest)
 
 
 def borders(cells: Tensor, shape: torch.Size, capacity: Capacity) -> Tensor:

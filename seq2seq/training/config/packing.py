@@ -1,78 +1,75 @@
-"""What training on packed tokens cannot do, found before any file is read."""
+"""What training on packed tokens does not support, found before training starts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+import torch
 
 from seq2seq.attention import Attention
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.base.errors import ConfigError
-from seq2seq.data.options import DataOptions
 from seq2seq.models import Seq2Seq
 from seq2seq.models.transformer import Transformer
-from seq2seq.training.config.options import GuidedOptions, LossOptions, TrainerOptions
+from seq2seq.training.config.options import INT8_AWARE
 
-PRECISIONS = ("auto", "32-true", "bf16-mixed")
-HOOKS = (None, "embed", "rotate")
+REFUSAL = "trainer.packed=true does not support"
 
 
-def check_packed(
-    trainer: TrainerOptions,
-    loss: LossOptions,
-    guided: GuidedOptions,
-    data: DataOptions,
-    config: Mapping[str, Any],
-    model: Seq2Seq,
-) -> None:
+def check_packed(plain: Mapping[str, Any], config: Mapping[str, Any], model: Seq2Seq) -> None:
     """Check that a run can train on packed tokens, if it should.
 
     Args:
+        plain: functions that return the options of a node, such as `trainer`.
         config: argument of `build_model`.
         model: model that it describes, with shapes at least.
 
     Raises: ConfigError if it cannot, with everything that is in the way.
     """
+    trainer, loss, guided = (plain[node]() for node in ("trainer", "loss", "guided"))
     if not trainer.packed:
         return
     found = {
-        f"trainer.precision={trainer.precision}": trainer.precision not in PRECISIONS,
-        f"loss.r_drop={loss.r_drop}": loss.r_drop,
-        f"loss.simcut={loss.simcut}": loss.simcut,
-        f"guided.links={guided.links}": guided.links is not None,
-        f"data.groups={data.groups}": data.groups != "none",
-        f"model.unpositioned={config['model'].get('unpositioned')!r}": config["model"].get(
-            "unpositioned"
-        ),
+        "trainer.precision": trainer.precision in (INT8_AWARE, "16-mixed") and trainer.precision,
+        "loss.r_drop": loss.r_drop,
+        "loss.simcut": loss.simcut,
+        "guided.links": guided.links,
+        "model.unpositioned": config["model"].get("unpositioned"),
     }
-    wrong = [typed for typed, unsuitable in found.items() if unsuitable]
-    wrong += describe_model_in_the_way(config, model)
-    if wrong:
-        raise ConfigError(
-            f"trainer.packed=true does not support {', '.join(dict.fromkeys(wrong))}: "
-            "type trainer.packed=false"
-        )
-
-
-def describe_model_in_the_way(config: Mapping[str, Any], model: Seq2Seq) -> Iterator[str]:
-    """The parts of a model that cannot read packed tokens."""
+    wrong = [f"{option}={value}" for option, value in found.items() if value]
     if not isinstance(model, Transformer):
-        yield f"model={config['model']['name']}"
-        return
-    if model.encoder_position.hook not in HOOKS:
-        yield f"position={config['position']['name']}"
-    for attention in model.attentions:
-        role = attention.place.role
-        name = config["attention"][role.value]["name"]
-        if option := option_in_the_way(attention, name):
-            yield f"{option} in the {role.description}"
+        wrong.append(f"model={config['model']['name']}")
+    elif model.encoder_position.hook not in (None, "embed", "rotate"):
+        wrong.append(f"position={config['position']['name']}")
+    options = ((option_in_the_way(each), each.place.role) for each in model.attentions)
+    wrong += [f"{option} in the {role.description}" for option, role in options if option]
+    if wrong:
+        names = ", ".join(dict.fromkeys(wrong))
+        raise ConfigError(f"{REFUSAL} {names}: type trainer.packed=false")
 
 
-def option_in_the_way(attention: Attention[Any], name: str) -> str | None:
-    """The option for which an attention cannot read packed tokens, if there is one."""
+def option_in_the_way(attention: Attention[Any]) -> str | None:
+    """What keeps an attention from reading packed tokens; None if nothing does."""
     if type(attention) is not MultiHead:
-        return f"attention like {name}"
-    score = type(attention.score).__name__
+        return f"attention like {type(attention).__name__}"
     if not attention.score.is_dot or attention.score.biases_keys:
-        return f"the score {score}"
+        return f"the score {type(attention.score).__name__}"
     if attention.kernel != "auto":
         return f"kernel={attention.kernel}"
     return f"dropout={attention.dropout}" if attention.dropout else None
+
+
+def check_packed_device(devices: int, device: torch.device, precision: str) -> None:
+    """Check that packed tokens can be trained on these devices, the first of which is `device`.
+
+    Raises: ConfigError if there are several, or if it is a GPU on which their attention would hold
+        the weights of all pairs of tokens.
+    """
+    wrong, on_gpu = "", device.type == "cuda"
+    if devices > 1:
+        wrong = f"{devices} devices: type trainer.devices=1 trainer.num_nodes=1"
+    elif on_gpu and precision != "bf16-mixed":
+        wrong = f"trainer.precision={precision} on a GPU: type trainer.precision=bf16-mixed"
+    elif on_gpu and torch.__version__ < "2.11":
+        wrong = f"a GPU with torch {torch.__version__}: install torch 2.11 or later"
+    if wrong:
+        raise ConfigError(f"{REFUSAL} {wrong}, or trainer.packed=false")

@@ -18,7 +18,6 @@ from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.base.options import declarations
 from seq2seq.base.registry import check_options, did_you_mean, options_of
 from seq2seq.checkpoint.folder import LAST
-from seq2seq.data.batches.packed import Capacity
 from seq2seq.data.links.link_files import LinkFiles
 from seq2seq.data.options import DataOptions
 from seq2seq.decoding import SEARCHES, Search, build_search, check_coverage, engine_options
@@ -103,14 +102,6 @@ class Plan:
         """The probability that a merge is skipped in training."""
         return float(self.tokenizer.get("dropout", 0.0))
 
-    @property
-    def capacity(self) -> Capacity | None:
-        """The size of packed batches, of one device; None if batches are padded."""
-        if not self.trainer.packed:
-            return None
-        data, parts = self.data, self.trainer.accumulate_grad_batches
-        return Capacity.of(data.max_tokens, data.max_length, parts)
-
 
 def check_config(config: dict[str, Any], folder: Path) -> Plan:
     """Check every node of a plain configuration.
@@ -149,7 +140,7 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
         lambda: check_precision(plain["trainer"]().precision, plain["checkpoint"]().ema),
         lambda: check_readers(roles(), data().groups),
         lambda: check_links(guided(), data()),
-        lambda: check_packed(plain["trainer"](), loss(), guided(), data(), model(), outline()),
+        lambda: check_packed(plain, model(), outline()),
         guide,
         schedule,
         logger,

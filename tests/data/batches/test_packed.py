@@ -41,12 +41,12 @@ def test_sentences_follow_one_another_without_padding() -> None:
     capacity = Capacity.of(24, LONGEST, 1)
     packed = pack_batch(batch.source, batch.target, batch.places, capacity)
     check(packed, capacity, 2)
-    assert unpacked(packed.source.ids[0], packed.starts[0], 2) == [[6, EOS], [4, 4, EOS]]
-    assert unpacked(packed.source.positions, packed.starts[0], 2) == [[0, 1], [0, 1, 2]]
-    assert unpacked(packed.target.ids[0], packed.starts[1], 2) == [[BOS, 6, 6, 6], [BOS, 4]]
-    assert unpacked(packed.target.positions, packed.starts[1], 2) == [[0, 1, 2, 3], [0, 1]]
-    assert unpacked(packed.labels, packed.starts[1], 2) == [[6, 6, 6, EOS], [4, EOS]]
-    assert packed.labels[6:].eq(PAD).all()
+    assert unpacked(packed.tokens[0], packed.starts[0], 2) == [[6, EOS], [4, 4, EOS]]
+    assert unpacked(packed.tokens[1], packed.starts[0], 2) == [[0, 1], [0, 1, 2]]
+    assert unpacked(packed.tokens[2], packed.starts[1], 2) == [[BOS, 6, 6, 6], [BOS, 4]]
+    assert unpacked(packed.tokens[3], packed.starts[1], 2) == [[0, 1, 2, 3], [0, 1]]
+    assert unpacked(packed.tokens[4], packed.starts[1], 2) == [[6, 6, 6, EOS], [4, EOS]]
+    assert packed.tokens[4][6:].eq(PAD).all()
 
 
 def test_a_batch_without_sentences_has_no_labels() -> None:
@@ -54,7 +54,7 @@ def test_a_batch_without_sentences_has_no_labels() -> None:
     capacity = Capacity.of(24, LONGEST, 1)
     packed = pack_batch(batch.source, batch.target, batch.places, capacity)
     check(packed, capacity, 1)
-    assert packed.labels.eq(PAD).all() and packed.source.ids[0, 0] == EOS
+    assert packed.tokens[4].eq(PAD).all() and packed.tokens[0, 0] == EOS
 
 
 def test_a_batch_that_does_not_fit_is_refused() -> None:
@@ -85,5 +85,5 @@ def test_every_batch_of_every_epoch_fits(max_tokens: int, world: int, steps: int
             for batch in loader:
                 assert batch.packed is not None
                 check(batch.packed, capacity, len(batch.source))
-                labels = batch.packed.labels
+                labels = batch.packed.tokens[4].long()
                 assert torch.equal(labels[labels != PAD], batch.labels)
