@@ -21,6 +21,7 @@ from seq2seq.attention.heads import (
     split_heads,
 )
 from seq2seq.attention.memory import DenseMemory, TokenMemory
+from seq2seq.attention.packed import PackedMemory
 from seq2seq.attention.paged import PagedMemory
 from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.base.errors import ConfigError
@@ -35,6 +36,7 @@ from seq2seq.functional.decode import decode_attention, use_decode_attention
 from seq2seq.functional.flash import use_flash_additive
 from seq2seq.functional.softmax import intersect_masks, past_mask
 from seq2seq.functional.triton.launch import check_triton
+from seq2seq.functional.varlen import varlen_attention
 
 Kernel = Literal["auto", "explicit", "fused", "flash", "triton"]
 
@@ -236,6 +238,8 @@ class MultiHead(TokenAttention):
 
         Returns: outputs of the heads (N, H, T, width of values), and the weights or None.
         """
+        if isinstance(memory, PackedMemory):
+            return self.attend_packed(q, memory, positions), None
         if isinstance(memory, PagedMemory) and self._reads_pages(q) and not need_weights:
             return self.attend_pages(q, memory, positions), None
         streams, mask = memory.read()
@@ -281,6 +285,16 @@ class MultiHead(TokenAttention):
             return None
         there = torch.arange(keys, device=positions.device) // beams
         return self.visible(positions[..., None, :, None], there)
+
+    def attend_packed(self, q: Tensor, memory: PackedMemory, positions: Tensor) -> Tensor:
+        """Like `attend_heads`, for packed tokens, without weights: queries (1, H, N, D)."""
+        k, v = (memory.storage[name][0].transpose(0, 1) for name in ("k", "v"))  # (S, G, D)
+        q = self.place.rotate(self.score.queries(q), positions)
+        q, scale, _ = self.score.as_dot_product(q, k)
+        causal = self.place.role is Role.DECODER
+        q = q[0].transpose(0, 1)
+        out = varlen_attention(q, k, v, memory.borders, scale=scale, causal=causal)
+        return out.transpose(0, 1)[None]
 
     def _reads_pages(self, q: Tensor) -> bool:
         """True if a kernel can read the keys and values of a decoding step from their pages."""

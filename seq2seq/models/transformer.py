@@ -178,6 +178,10 @@ class EncoderLayer(nn.Module):
             own = self.attention(y, mask=mask, groups=groups).out
         else:
             own = self.attention.attend_at(y, mask, positions)
+        return self.finish(x, own)
+
+    def finish(self, x: Tensor, own: Tensor) -> Tensor:
+        """The output of the layer, from its input and the output of its self-attention."""
         x = self.around_attention.add_residual(x, own)
         return self.around_feed.add_residual(x, self.feed(self.around_feed.pre_norm(x)))
 

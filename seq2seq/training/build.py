@@ -17,6 +17,7 @@ from seq2seq.training.compilation import choose_compile, compile_layers
 from seq2seq.training.config.options import InitOptions
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.module import TrainingModule
+from seq2seq.training.packed import PackedTraining
 from seq2seq.training.resume import check_resumed, load_initial_weights
 from seq2seq.training.trainer import choose_precision
 
@@ -43,12 +44,13 @@ def build_module(plan: Plan, prepared: Prepared) -> Begun:
     marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
     unpositioned = mark_unpositioned(source, plan.model["model"].get("unpositioned"))
     model = build_model(plan.model, source.size, target.size, marks, unpositioned)
-    if plan.trainer.compile:
+    if plan.trainer.compile and not plan.trainer.packed:
         compile_layers(model)
     saved = describe_run(plan, prepared)
     text = list(islice(prepared.valid.texts(), plan.validation.sentences))
     references = [reference for _, reference in text]
-    return Begun(plan, TrainingModule(model, target, plan, references, saved), text)
+    kind = PackedTraining if plan.trainer.packed else TrainingModule
+    return Begun(plan, kind(model, target, plan, references, saved), text)
 
 
 def restore(

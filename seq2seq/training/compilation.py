@@ -52,7 +52,8 @@ def choose_compile(options: TrainerOptions) -> TrainerOptions:
         return options
     if options.accelerator == "cpu" or not torch.cuda.is_available():
         return replace(options, compile=False)
-    reason = explain_refusal(options) or explain_unable()
+    # With packed tokens only the loss is compiled.
+    reason = explain_unable() or (None if options.packed else explain_refusal(options))
     if is_first_process():
         print("compile: on" if reason is None else f"compile: off ({reason})", flush=True)
     return replace(options, compile=reason is None)
@@ -62,6 +63,8 @@ def explain_refusal(options: TrainerOptions) -> str | None:
     """The option that rules out compiled layers, and why; None if there is none."""
     if options.precision == INT8_AWARE:
         return f"trainer.precision={INT8_AWARE} changes the inputs of layers on their way"
+    if options.packed:
+        return "trainer.packed=true repeats one graph of a whole update"
     return None
 
 

@@ -8,6 +8,7 @@ from seq2seq.data.augment.augmentation import Augmentation, RowText
 from seq2seq.data.augment.augmented_text import AugmentOptions
 from seq2seq.data.augment.subword_regularization import SubwordRegularization
 from seq2seq.data.batches.batch_loader import BatchLoader
+from seq2seq.data.batches.packed import Capacity
 from seq2seq.data.prepare import Prepared
 from seq2seq.training.config.plan import Plan
 
@@ -21,6 +22,8 @@ def train_loader(
     device: torch.device | None = None,
 ) -> BatchLoader:
     """The training batches of one of `world` processes, on its `device`."""
+    parts = world * plan.trainer.accumulate_grad_batches
+    capacity = Capacity.of(plan.data.max_tokens, plan.data.max_length, parts)
     return BatchLoader(
         prepared.train,
         max_tokens=plan.data.max_tokens,
@@ -32,6 +35,7 @@ def train_loader(
         stages=prepared.stages,
         cut=plan.loss.simcut_p if plan.loss.simcut else 0.0,
         device=device,
+        capacity=capacity if plan.trainer.packed else None,
     )
 
 

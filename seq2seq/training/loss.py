@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import Function
 
+from seq2seq.base.symbols import PAD
 from seq2seq.data.batches.batch import Batch
 from seq2seq.models import PassOptions, Seq2Seq
 from seq2seq.models.base import Layers
@@ -74,6 +75,7 @@ def cross_entropy(
     *,
     smoothing: float = 0.0,
     chunk: int | None = None,
+    padded: bool = False,
 ) -> Loss:
     """Cross-entropy with a target that spreads `smoothing` evenly over the vocabulary and gives the
     rest to the reference token.
@@ -88,11 +90,14 @@ def cross_entropy(
         smoothing: 0 <= smoothing < 1.
         chunk: rows at a time; None = a size that suits the device (see `apply_in_chunks`). It
             changes the result by rounding only.
+        padded: True if rows whose target is PAD have no loss, and a gradient of exactly 0.
 
     Source: Szegedy et al. 2016, arXiv:1512.00567, for the smoothing.
     """
-    add = partial(add_cross_entropy, smoothing=smoothing)
-    finish = partial(subtract_target, smoothing=smoothing)
+    if padded:  # vectors of zeros add nothing to the gradient of the matrix, and get none
+        hidden = hidden.masked_fill((target == PAD)[:, None], 0)
+    add = partial(add_cross_entropy, smoothing=smoothing, padded=padded)
+    finish = partial(subtract_target, smoothing=smoothing, padded=padded)
     return apply_in_chunks(hidden[None], output, target, chunk, add, finish)
 
 
@@ -108,7 +113,7 @@ class LossChunk(NamedTuple):
     gradients: list[Tensor]  # gradients of hidden, weight and bias; empty if not needed
 
 
-def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
+def add_cross_entropy(chunk: LossChunk, smoothing: float, padded: bool = False) -> None:
     """Add the cross-entropy of a chunk, and its gradients.
 
     With z the scores of a row minus their maximum, e = exp(z), Z = sum(e) and V words,
@@ -118,12 +123,13 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
 
     Only the first term of the gradient touches every word of every row. Its 1 / Z is multiplied
     into the narrow factor of each product, and the other two terms are added to the products later
-    (`subtract_target`), so that a chunk is read less often.
+    (`subtract_target`), so that a chunk is read less often. Padding is given an infinite Z, with
+    which it adds nothing to the gradient of the bias.
     """
     (h,), target, weight, bias, loss, nll, gradients = chunk
     reduce = compile_once(reduce_scores) if h.is_cuda else reduce_scores
     scores = torch.addmm(bias, h, weight.t())
-    e, Z, log_Z, z_right, z_mean = reduce(scores, target, loss.dtype)
+    e, Z, log_Z, z_right, z_mean = reduce(scores, target, loss.dtype, padded)
     nll += log_Z - z_right
     loss += log_Z - (1 - smoothing) * z_right - smoothing * z_mean
     if gradients:
@@ -133,7 +139,9 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
         of_bias += (e.t() @ (1 / Z).to(weight.dtype)).squeeze(1)
 
 
-def reduce_scores(scores: Tensor, target: Tensor, wide: torch.dtype) -> tuple[Tensor, ...]:
+def reduce_scores(
+    scores: Tensor, target: Tensor, wide: torch.dtype, padded: bool
+) -> tuple[Tensor, ...]:
     """Reduce the scores of R' rows, (R', V), to e in their precision, Z (R', 1), and the sums over
     rows of log Z, z_target and mean(z); names as in `add_cross_entropy`.
 
@@ -141,13 +149,19 @@ def reduce_scores(scores: Tensor, target: Tensor, wide: torch.dtype) -> tuple[Te
 
     Args:
         wide: precision of the sums.
+        padded: True to leave rows out of the sums whose target is PAD, and give them an infinite Z.
     """
     z = scores.to(wide)
     z -= z.amax(1, keepdim=True)
-    z_right, z_mean = z.gather(1, target[:, None]).sum(), z.mean(1).sum()
+    z_right, z_mean = z.gather(1, target[:, None]), z.mean(1, keepdim=True)
     e = z.exp_()
     Z = e.sum(1, keepdim=True)
-    return e.to(scores.dtype), Z, Z.log().sum(), z_right, z_mean
+    log_Z = Z.log()
+    if padded:
+        padding = target[:, None] == PAD
+        z_right, z_mean, log_Z = (x.masked_fill(padding, 0) for x in (z_right, z_mean, log_Z))
+        Z = Z.masked_fill(padding, torch.inf)
+    return e.to(scores.dtype), Z, log_Z.sum(), z_right.sum(), z_mean.sum()
 
 
 @cache
@@ -157,7 +171,12 @@ def compile_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def subtract_target(
-    hidden: Tensor, target: Tensor, weight: Tensor, gradients: list[Tensor], smoothing: float
+    hidden: Tensor,
+    target: Tensor,
+    weight: Tensor,
+    gradients: list[Tensor],
+    smoothing: float,
+    padded: bool = False,
 ) -> None:
     """Add the terms of the gradient that do not depend on the scores. They come from the smoothed
     target, and belong to the first hidden state of each token.
@@ -165,11 +184,14 @@ def subtract_target(
     hidden, (of_hidden, of_weight, of_bias) = hidden[0], gradients
     of_hidden = of_hidden[0]
     right, all_words = 1 - smoothing, smoothing / len(weight)
+    ones = of_bias.new_ones(len(target))
+    if padded:
+        ones = ones.masked_fill(target == PAD, 0)
     of_hidden -= right * weight[target] + all_words * weight.sum(0)
     of_weight.index_add_(0, target, hidden.to(weight.dtype), alpha=-right)
     of_weight -= all_words * hidden.sum(0)
-    of_bias.index_add_(0, target, of_bias.new_ones(len(target)), alpha=-right)
-    of_bias -= all_words * len(target)
+    of_bias.index_add_(0, target, ones, alpha=-right)
+    of_bias -= all_words * (ones.sum() if padded else len(target))
 
 
 def r_drop(

@@ -33,6 +33,7 @@ from seq2seq.training.checkpointing import (
 )
 from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, TrainerOptions
+from seq2seq.training.config.packing import check_packed_device
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
@@ -55,7 +56,7 @@ def build_trainer(
     """
     silence_advice()
     arguments = asdict(options)
-    for name in ("max_time", "gradient_clip_val", "compile"):
+    for name in ("max_time", "gradient_clip_val", "compile", "packed"):
         del arguments[name]
     arguments["val_check_interval"] = validation_interval(options)
     if options.precision == INT8_AWARE:
@@ -63,7 +64,7 @@ def build_trainer(
     if options.accelerator == "auto":  # the same choice as in `Translator`; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     try:
-        return Trainer(
+        trainer = Trainer(
             **arguments,
             plugins=[AtomicCheckpoints(), *slurm_environment()],
             # Lightning would load an hpc_ckpt_1.ckpt from this folder. It writes nothing to it.
@@ -79,6 +80,9 @@ def build_trainer(
         )
     except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"the options of trainer do not suit this machine: {error}") from error
+    if options.packed:
+        check_packed_device(trainer.world_size, trainer.strategy.root_device, options.precision)
+    return trainer
 
 
 def slurm_environment() -> list[SLURMEnvironment]:
@@ -108,6 +112,7 @@ def silence_advice() -> None:
         "Be aware that when using `ckpt_path`",
         "was called before the ``update`` method",
         "The `srun` command is available",
+        "was constructed with capturable=True",
     )
     for message in advice:
         warnings.filterwarnings("ignore", message=f".*{message}.*")

@@ -46,6 +46,7 @@ def test_no_wait_refuses_what_waits() -> None:
         ("trainer.accumulate_grad_batches=2", "checkpoint.ema=0.99"),
         ("loss.r_drop=1", "model.word_dropout=0.1", "attn=gqa"),
         ("loss.simcut=1", "position=rope", "model.tie=target"),
+        ("trainer.packed=true", "trainer.accumulate_grad_batches=2", "checkpoint.ema=0.99"),
     ],
     ids=lambda overrides: overrides[0],
 )

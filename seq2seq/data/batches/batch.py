@@ -11,6 +11,7 @@ from torch import Tensor
 
 from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.data.augment.subword_regularization import PassRows
+from seq2seq.data.batches.packed import Packed
 from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.links.piece_links import BatchLinks
 
@@ -35,6 +36,7 @@ class Batch(NamedTuple):
         links: links between pieces, if the corpus has links.
         cuts: masks of the inputs hidden in a second pass, True where hidden: (B, S) for the source
             and (B, T) for the decoder input; None for a single pass.
+        packed: the same tokens without padding between sentences; None if a pass reads the padded.
     """
 
     source: Tensor
@@ -45,6 +47,7 @@ class Batch(NamedTuple):
     indices: np.ndarray
     links: BatchLinks | None = None
     cuts: tuple[Tensor, Tensor] | None = None
+    packed: Packed | None = None
 
     @property
     def tokens(self) -> int:

@@ -25,6 +25,7 @@ from seq2seq.data.batches.batching import (
     longer_sides,
     max_lengths,
 )
+from seq2seq.data.batches.packed import Capacity, pack_batch
 from seq2seq.data.batches.stages import Stage
 from seq2seq.data.batches.transfer import Sent, Transfer
 from seq2seq.data.corpus.corpus import Corpus
@@ -72,6 +73,7 @@ class BatchLoader:
         stages: weights that change with the update; empty to use the weights of the corpus.
         cut: probability of hiding an input in a second pass, see `draw_cuts`; 0 for one pass.
         device: device that the batches are sent to ahead of their use.
+        capacity: constant size to pack the batches to; None to leave them padded only.
 
     Raises: ConfigError as `epoch_batches` does; ValueError for an argument out of range.
     """
@@ -89,12 +91,13 @@ class BatchLoader:
         stages: Sequence[Stage] = (),
         cut: float = 0.0,
         device: torch.device | None = None,
+        capacity: Capacity | None = None,
     ):
         if not 0 <= rank < world or steps < 1 or seed < 0:
             raise ValueError(f"rank={rank}, world={world}, steps={steps}, seed={seed}")
         self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
         self.rank, self.world, self.steps = rank, world, steps
-        self.variants, self.cut = variants, cut
+        self.variants, self.cut, self.capacity = variants, cut, capacity
         self.transfer = Transfer(device or torch.device("cpu"))
         self.stages = stages or (Stage(None, corpus.shares),)
         longer = longer_sides(*self.lengths(0))
@@ -199,6 +202,9 @@ class BatchLoader:
         """This rank's part of a global batch in one accumulation step."""
         mine = select_share(batch, self.rank, self.world, step, self.steps)
         piece = make_batch(rows, mine, *count_targets(rows, batch))
+        if self.capacity is not None:
+            sides = piece.source, piece.target, piece.places
+            piece = piece._replace(packed=pack_batch(*sides, self.capacity))
         if not self.cut:
             return piece
         return piece._replace(cuts=draw_cuts(piece, self.cut, self.seed, epoch))

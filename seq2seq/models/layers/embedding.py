@@ -91,4 +91,5 @@ def without_start(gradient: Tensor) -> Tensor:
     """The gradient (V, E) with a zero row for `<s>`, so that neither updates nor weight decay
     change that row, even if the matrix is tied to the output.
     """
-    return gradient.index_fill(0, torch.tensor([BOS], device=gradient.device), 0)
+    # Not `torch.tensor`, whose copy to a GPU would wait for it.
+    return gradient.index_fill(0, torch.full((1,), BOS, device=gradient.device), 0)

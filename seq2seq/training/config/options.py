@@ -221,7 +221,8 @@ def check_command(command: str) -> None:
 @dataclass(frozen=True)
 class TrainerOptions:
     """Options of `trainer`: arguments of lightning.Trainer under the same names. Steps are weight
-    updates, and the precision has one more value, `int8-aware` (see `Int8Passes`).
+    updates, and the precision has one more value, `int8-aware` (see `Int8Passes`). `packed` is ours
+    (see `PackedUpdate`).
     """
 
     accelerator: Literal["auto", "cpu", "gpu"] = option("auto", "auto | cpu | gpu")
@@ -248,6 +249,10 @@ class TrainerOptions:
     log_every_n_steps: int = option(50, "updates between two lines of metrics.csv", minimum=1)
     compile: Literal["auto", True, False] = option(
         "auto", "auto | true | false: compile the layers of a Transformer; auto: on GPUs"
+    )
+    packed: bool = option(
+        False,
+        "true: batches without padding between sentences, all of one size; see docs/training.md",
     )
 
     def __post_init__(self) -> None:

@@ -37,6 +37,7 @@ from seq2seq.training.config.options import (
     TrainerOptions,
     ValidationOptions,
 )
+from seq2seq.training.config.packing import check_packed
 from seq2seq.training.guided import GuidedHead, check_links, find_guided_head
 from seq2seq.training.loggers import LoggerBuilder, read_logger
 from seq2seq.training.optimizer import Schedule, build_schedule
@@ -141,6 +142,7 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
         lambda: check_compile(plain["trainer"](), outline()),
         lambda: check_readers(roles(), data().groups),
         lambda: check_links(guided(), data()),
+        lambda: check_packed(plain, model(), outline()),
         guide,
         schedule,
         logger,
