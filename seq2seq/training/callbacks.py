@@ -2,6 +2,7 @@
 losses, and rounding of weights and inputs to 8 bits.
 """
 
+from datetime import timedelta
 from typing import Any
 
 import lightning as L
@@ -13,6 +14,12 @@ from torch import Tensor, nn
 
 from seq2seq.checkpoint.weights import is_rounded
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
+
+
+def group_of_hosts(trainer: L.Trainer, longest_wait: timedelta) -> Any:
+    """All processes of a run, to talk without waiting for their GPUs; None if there is one."""
+    several = trainer.world_size > 1
+    return dist.new_group(backend="gloo", timeout=longest_wait) if several else None
 
 
 class RandomState(L.Callback):

@@ -154,7 +154,7 @@ class TrainingModule(L.LightningModule):
         return batch_loss(self.model, batch, options.label_smoothing, self.guide, alpha)
 
     def on_train_start(self) -> None:
-        """Compile for the same batch whenever a run starts: a compiler looks at the sizes that it sees
+        """Compile for the same batch whenever a run starts: a compiler looks at the sizes it sees
         first, and a resumed run must compute with the kernels that it had before.
         """
         if not self.plan.trainer.compile:

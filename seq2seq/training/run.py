@@ -45,6 +45,7 @@ from seq2seq.training.resume import (
     read_tokenizers,
 )
 from seq2seq.training.run_folder import lock_run, write_record
+from seq2seq.training.stopping import explained_waits
 from seq2seq.training.trainer import (
     best_checkpoint,
     build_callbacks,
@@ -57,6 +58,7 @@ from seq2seq.training.trainer import (
 # its metrics, which Lightning would delete.
 METRICS = "metrics.csv"
 WRITTEN_BY_COMMANDS = ("report.html", "map.png")
+FEW_PIECES = 4096  # a micro-batch of fewer padded pieces leaves a GPU waiting for its host
 FILES_OF_RUN = (METRICS, BEST, LAST, KEPT, "samples.txt", sweep.RESULT, *WRITTEN_BY_COMMANDS)
 
 
@@ -131,6 +133,8 @@ def train(
         plan.logger(plan.folder, plan.run.run_name),
         [timer, best, *build_callbacks(plan, text)],
         progress=sys.stdout.isatty(),
+        # Links are of some batches only; torch fails with both a static graph and accumulation.
+        is_static=plan.guide is None and plan.trainer.accumulate_grad_batches == 1,
     )
     resume = agree_on_path(trainer, plan.resume)
     check_same_precision(trainer, plan.trainer.precision)
@@ -140,16 +144,18 @@ def train(
         set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
-        lines = *prepared.report, *told, *eager, headline(plan, model, trainer.world_size)
+        lines = *prepared.report, *told, *eager, *headline(plan, model, trainer.world_size)
         print("\n".join(lines), flush=True)
     rank, world = trainer.global_rank, trainer.world_size
-    trainer.fit(
-        module,
-        train_loader(plan, prepared, rank=rank, world=world, device=trainer.strategy.root_device),
-        EvalBatches(prepared.valid, max_tokens=plan.data.max_tokens, rank=rank, world=world),
-        ckpt_path=resume,
-        weights_only=True,
-    )
+    device = trainer.strategy.root_device
+    with explained_waits(trainer, plan.trainer):
+        trainer.fit(
+            module,
+            train_loader(plan, prepared, rank=rank, world=world, device=device),
+            EvalBatches(prepared.valid, max_tokens=plan.data.max_tokens, rank=rank, world=world),
+            ckpt_path=resume,
+            weights_only=True,
+        )
     score = None if best.best_model_score is None else best.best_model_score.item()
     if trainer.is_global_zero:
         report_end(plan, trainer, timer, best, score)
@@ -252,14 +258,25 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     return checkpoint.make_entry(config, *prepared.tokenizers)
 
 
-def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:
-    """One line that describes the model, the batch size and the folder of a run."""
+def headline(plan: Plan, model: Seq2Seq, devices: int) -> list[str]:
+    """One line that describes the model, the batch size and the folder of a run; and advice, if
+    each of several devices gets little to do.
+    """
     total = sum(p.numel() for p in model.parameters())
     vocabulary = sum(p.numel() for p in model.embeddings.parameters())
-    accumulate = plan.trainer.accumulate_grad_batches
-    return (
+    pieces, accumulate = plan.data.max_tokens, plan.trainer.accumulate_grad_batches
+    each = pieces // (devices * accumulate)
+    line = (
         f"{plan.model['model']['name']} | attention: {plan.attention} | "
         f"{total / 1e6:.2f} M parameters ({vocabulary / 1e6:.2f} M over vocabularies) | "
-        f"batch: {plan.data.max_tokens:,} padded pieces a side over {devices} device(s) "
-        f"x {accumulate} micro-batch(es) | {plan.folder}"
+        f"batch: {pieces:,} padded pieces a side over {devices} device(s) "
+        f"x {accumulate} micro-batch(es), {each:,} a device in each | {plan.folder}"
     )
+    if devices == 1 or each >= FEW_PIECES:
+        return [line]
+    return [
+        line,
+        f"advice: {each:,} padded pieces are little work for a device. Raise data.max_tokens with "
+        f"the number of devices: what {pieces:,} are to one, data.max_tokens={pieces * devices} is "
+        f"to {devices}. Larger updates may need another optimizer.lr",
+    ]

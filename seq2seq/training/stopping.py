@@ -1,9 +1,12 @@
 """Ending a run early: on a signal without losing an update, without progress, or on divergence."""
 
+import re
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,10 +16,11 @@ import torch
 import torch.distributed as dist
 from lightning.pytorch.callbacks import EarlyStopping
 
-from seq2seq.base.errors import Seq2SeqError
+from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.checkpoint.folder import BEST, LAST
-from seq2seq.training.callbacks import ends_update
-from seq2seq.training.checkpointing import LastCheckpoint
+from seq2seq.training.callbacks import ends_update, group_of_hosts
+from seq2seq.training.checkpointing import LastCheckpoint, describe_resume
+from seq2seq.training.config.options import TrainerOptions
 
 # Signals within this many seconds count as one: on Ctrl-C, a terminal and torchrun each send one.
 TOGETHER = 1.0
@@ -34,12 +38,13 @@ class StopOnSignal(L.Callback):
 
     Args:
         last: callback that writes last.ckpt.
+        longest_wait: of a process for the others.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
-    def __init__(self, last: LastCheckpoint):
-        self.last = last
+    def __init__(self, last: LastCheckpoint, longest_wait: timedelta):
+        self.last, self.longest_wait = last, longest_wait
         self.received: int | None = None
         self.told_at = 0.0
         self.stopping = 0  # the signal that all processes stop for; 0 = none
@@ -49,9 +54,8 @@ class StopOnSignal(L.Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # Replaces Lightning's own handlers, one of which would stop between two micro-batches.
         self.before = {signum: signal.signal(signum, self._note) for signum in self.SIGNALS}
-        if trainer.world_size > 1:
-            # Hosts agree among themselves: asking over NCCL would wait for the GPUs.
-            self.group = dist.new_group(backend="gloo")
+        self.group = group_of_hosts(trainer, self.longest_wait)
+        if self.group is not None:
             # Lightning asks for its own signals at every batch, and waits for the GPU:
             # https://github.com/Lightning-AI/pytorch-lightning/issues/21487
             trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore
@@ -97,6 +101,33 @@ class StopOnSignal(L.Callback):
         for signum, handler in self.before.items():
             signal.signal(signum, signal.SIG_DFL if handler is None else handler)
         self.before = {}
+
+
+@contextmanager
+def explained_waits(trainer: L.Trainer, options: TrainerOptions) -> Iterator[None]:
+    """Explain errors of a process that waited too long for others, or that others have left.
+
+    Raises: ConfigError in place of these errors.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if trainer.world_size == 1:
+            raise
+        if re.search("time(d )?out", str(error), re.IGNORECASE):
+            problem = (
+                f"a process waited for the others for more than trainer.timeout={options.timeout:g}"
+                " minutes. If a checkpoint.monitor=command:... or a validation takes so long, give "
+                "a larger trainer.timeout"
+            )
+        elif re.search("connection (closed|reset)|broken pipe", str(error), re.IGNORECASE):
+            problem = (
+                "another process of this run has ended; if it says nothing else, it waited longer "
+                f"than trainer.timeout={options.timeout:g} minutes, or was killed"
+            )
+        else:
+            raise
+        raise ConfigError(problem + describe_resume(trainer)) from error
 
 
 class Patience(EarlyStopping):

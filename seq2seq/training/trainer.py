@@ -19,6 +19,7 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.strategies import DDPStrategy
 
 from seq2seq import checkpoint
 from seq2seq.base.environment import is_first_process
@@ -36,30 +37,46 @@ from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, Train
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
+from seq2seq.training.sweep import has_several_processes
 
 CPU_INFO = Path("/proc/cpuinfo")
 # Flags of processors with bfloat16 multiplication: x86 with tiles, x86 with vectors, Arm.
 FLAGS = ("amx_bf16", "avx512_bf16", "bf16")
+BUCKET = 64  # megabytes of gradients that devices exchange at once
 SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
 
 
 def build_trainer(
-    options: TrainerOptions, loggers: list[Logger], callbacks: list[L.Callback], progress: bool
+    options: TrainerOptions,
+    loggers: list[Logger],
+    callbacks: list[L.Callback],
+    progress: bool,
+    is_static: bool = False,
 ) -> L.Trainer:
     """Build Lightning's trainer from its options.
 
     Two options are handled elsewhere: `max_time` by a Timer among the callbacks, which also knows
     the time afterwards, and `gradient_clip_val` by `TrainingModule`.
 
+    Args:
+        is_static: True if each batch uses the same parameters, each once.
+
     Raises: ConfigError if a device is missing, or if Lightning refuses an option.
     """
     silence_advice()
     arguments = asdict(options)
-    for name in ("max_time", "gradient_clip_val", "compile"):
+    for name in ("max_time", "gradient_clip_val", "compile", "timeout"):
         del arguments[name]
     arguments["val_check_interval"] = validation_interval(options)
     if options.precision == INT8_AWARE:
         arguments["precision"] = "32-true"
+    if has_several_processes(options):
+        arguments["strategy"] = DDPStrategy(
+            timeout=options.longest_wait,
+            gradient_as_bucket_view=True,
+            bucket_cap_mb=BUCKET,
+            static_graph=is_static,
+        )
     if options.accelerator == "auto":  # the same choice as in `Translator`; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     try:
@@ -174,12 +191,12 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
-        CommandScore(command, text) if command is not None else None,
+        CommandScore(command, text, plan.trainer.longest_wait) if command is not None else None,
         Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,
         Patience(metric, patience=patience, mode=mode) if patience else None,
         *weight_callbacks(plan.folder, plan.checkpoint),
-        StopOnSignal(last),
+        StopOnSignal(last, plan.trainer.longest_wait),
         last,
     ]
     return [each for each in callbacks if each is not None]

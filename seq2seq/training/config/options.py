@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -249,6 +250,13 @@ class TrainerOptions:
     compile: Literal["auto", True, False] = option(
         "auto", "auto | true | false: compile the layers of a Transformer; auto: on GPUs"
     )
+    timeout: float = option(
+        30.0, "minutes that a process waits for the others, as for a command", minimum=0.1
+    )
+
+    @property
+    def longest_wait(self) -> timedelta:
+        return timedelta(minutes=self.timeout)
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "max_epochs"):
