@@ -16,10 +16,15 @@ from seq2seq.checkpoint.weights import is_rounded
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
 
 
-def group_of_hosts(trainer: L.Trainer, longest_wait: timedelta) -> Any:
-    """All processes of a run, to talk without waiting for their GPUs; None if there is one."""
-    several = trainer.world_size > 1
-    return dist.new_group(backend="gloo", timeout=longest_wait) if several else None
+def group_of_hosts(trainer: L.Trainer, minutes: float) -> Any:
+    """All processes of a run, to talk without waiting for their GPUs; None if there is one.
+
+    Args:
+        minutes: longest wait of a process for the others.
+    """
+    if trainer.world_size == 1:
+        return None
+    return dist.new_group(backend="gloo", timeout=timedelta(minutes=minutes))
 
 
 class RandomState(L.Callback):

@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,16 +37,16 @@ class CommandScore(L.Callback):
     Args:
         command: command line; see `fill_in`.
         text: (source, reference) of each row that is translated.
-        longest_wait: of the other processes for the command.
+        minutes: longest wait of the other processes for the command.
     """
 
-    def __init__(self, command: str, text: Sequence[tuple[str, str]], longest_wait: timedelta):
-        self.command, self.text, self.longest_wait = command, text, longest_wait
+    def __init__(self, command: str, text: Sequence[tuple[str, str]], minutes: float):
+        self.command, self.text, self.minutes = command, text, minutes
         self.group: Any = None  # all processes; None if there is one
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Try the command on a few references before hours of training depend on it."""
-        self.group = group_of_hosts(trainer, self.longest_wait)
+        self.group = group_of_hosts(trainer, self.minutes)
         self._run(trainer, trial_of(self.text))
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

@@ -144,7 +144,7 @@ def train(
         set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
-        lines = *prepared.report, *told, *eager, *headline(plan, model, trainer.world_size)
+        lines = *prepared.report, *told, *eager, headline(plan, model, trainer.world_size)
         print("\n".join(lines), flush=True)
     rank, world = trainer.global_rank, trainer.world_size
     device = trainer.strategy.root_device
@@ -258,9 +258,9 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     return checkpoint.make_entry(config, *prepared.tokenizers)
 
 
-def headline(plan: Plan, model: Seq2Seq, devices: int) -> list[str]:
-    """One line that describes the model, the batch size and the folder of a run; and advice, if
-    each of several devices gets little to do.
+def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:
+    """One line that describes the model, the batch size and the folder of a run; and a line of
+    advice if each of several devices has little to do.
     """
     total = sum(p.numel() for p in model.parameters())
     vocabulary = sum(p.numel() for p in model.embeddings.parameters())
@@ -272,11 +272,10 @@ def headline(plan: Plan, model: Seq2Seq, devices: int) -> list[str]:
         f"batch: {pieces:,} padded pieces a side over {devices} device(s) "
         f"x {accumulate} micro-batch(es), {each:,} a device in each | {plan.folder}"
     )
-    if devices == 1 or each >= FEW_PIECES:
-        return [line]
-    return [
-        line,
-        f"advice: {each:,} padded pieces are little work for a device. Raise data.max_tokens with "
-        f"the number of devices: what {pieces:,} are to one, data.max_tokens={pieces * devices} is "
-        f"to {devices}. Larger updates may need another optimizer.lr",
-    ]
+    if devices > 1 and each < FEW_PIECES:
+        line += (
+            f"\nadvice: {each:,} padded pieces are little work for a device. Raise data.max_tokens "
+            f"with the number of devices: as {pieces:,} is to one, data.max_tokens="
+            f"{pieces * devices} is to {devices}. Larger updates may need another optimizer.lr"
+        )
+    return line

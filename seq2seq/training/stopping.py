@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +23,8 @@ from seq2seq.training.config.options import TrainerOptions
 
 # Signals within this many seconds count as one: on Ctrl-C, a terminal and torchrun each send one.
 TOGETHER = 1.0
+# What torch says if a process does not answer in time, or is no longer there.
+LOST = re.compile("time(d )?out|connection (closed|reset)|broken pipe", re.IGNORECASE)
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
@@ -38,13 +39,13 @@ class StopOnSignal(L.Callback):
 
     Args:
         last: callback that writes last.ckpt.
-        longest_wait: of a process for the others.
+        minutes: longest wait of a process for the others.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
-    def __init__(self, last: LastCheckpoint, longest_wait: timedelta):
-        self.last, self.longest_wait = last, longest_wait
+    def __init__(self, last: LastCheckpoint, minutes: float):
+        self.last, self.minutes = last, minutes
         self.received: int | None = None
         self.told_at = 0.0
         self.stopping = 0  # the signal that all processes stop for; 0 = none
@@ -54,7 +55,7 @@ class StopOnSignal(L.Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # Replaces Lightning's own handlers, one of which would stop between two micro-batches.
         self.before = {signum: signal.signal(signum, self._note) for signum in self.SIGNALS}
-        self.group = group_of_hosts(trainer, self.longest_wait)
+        self.group = group_of_hosts(trainer, self.minutes)
         if self.group is not None:
             # Lightning asks for its own signals at every batch, and waits for the GPU:
             # https://github.com/Lightning-AI/pytorch-lightning/issues/21487
@@ -112,22 +113,14 @@ def explained_waits(trainer: L.Trainer, options: TrainerOptions) -> Iterator[Non
     try:
         yield
     except RuntimeError as error:
-        if trainer.world_size == 1:
+        if trainer.world_size == 1 or not LOST.search(str(error)):
             raise
-        if re.search("time(d )?out", str(error), re.IGNORECASE):
-            problem = (
-                f"a process waited for the others for more than trainer.timeout={options.timeout:g}"
-                " minutes. If a checkpoint.monitor=command:... or a validation takes so long, give "
-                "a larger trainer.timeout"
-            )
-        elif re.search("connection (closed|reset)|broken pipe", str(error), re.IGNORECASE):
-            problem = (
-                "another process of this run has ended; if it says nothing else, it waited longer "
-                f"than trainer.timeout={options.timeout:g} minutes, or was killed"
-            )
-        else:
-            raise
-        raise ConfigError(problem + describe_resume(trainer)) from error
+        raise ConfigError(
+            "the processes of this run lost each other: one has ended, or waited for more than "
+            f"trainer.timeout={options.timeout:g} minutes. If a validation, its command or the "
+            f"start of a process takes so long, give a larger trainer.timeout"
+            f"{describe_resume(trainer)}"
+        ) from error
 
 
 class Patience(EarlyStopping):

@@ -10,7 +10,9 @@ import os
 import sys
 import warnings
 from dataclasses import asdict, replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lightning as L
 import torch
@@ -42,7 +44,8 @@ from seq2seq.training.sweep import has_several_processes
 CPU_INFO = Path("/proc/cpuinfo")
 # Flags of processors with bfloat16 multiplication: x86 with tiles, x86 with vectors, Arm.
 FLAGS = ("amx_bf16", "avx512_bf16", "bf16")
-BUCKET = 64  # megabytes of gradients that devices exchange at once
+# How devices exchange gradients: 64 MB at once, without a copy of them.
+EXCHANGE: dict[str, Any] = {"gradient_as_bucket_view": True, "bucket_cap_mb": 64}
 SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
 
 
@@ -72,10 +75,7 @@ def build_trainer(
         arguments["precision"] = "32-true"
     if has_several_processes(options):
         arguments["strategy"] = DDPStrategy(
-            timeout=options.longest_wait,
-            gradient_as_bucket_view=True,
-            bucket_cap_mb=BUCKET,
-            static_graph=is_static,
+            timeout=timedelta(minutes=options.timeout), static_graph=is_static, **EXCHANGE
         )
     if options.accelerator == "auto":  # the same choice as in `Translator`; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
@@ -191,12 +191,12 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
-        CommandScore(command, text, plan.trainer.longest_wait) if command is not None else None,
+        CommandScore(command, text, plan.trainer.timeout) if command is not None else None,
         Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,
         Patience(metric, patience=patience, mode=mode) if patience else None,
         *weight_callbacks(plan.folder, plan.checkpoint),
-        StopOnSignal(last, plan.trainer.longest_wait),
+        StopOnSignal(last, plan.trainer.timeout),
         last,
     ]
     return [each for each in callbacks if each is not None]

@@ -4,7 +4,6 @@ import re
 import shlex
 import shutil
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -253,10 +252,6 @@ class TrainerOptions:
     timeout: float = option(
         30.0, "minutes that a process waits for the others, as for a command", minimum=0.1
     )
-
-    @property
-    def longest_wait(self) -> timedelta:
-        return timedelta(minutes=self.timeout)
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "max_epochs"):
