@@ -22,9 +22,8 @@ def group_of_hosts(trainer: L.Trainer, minutes: float) -> Any:
     Args:
         minutes: longest wait of a process for the others.
     """
-    if trainer.world_size == 1:
-        return None
-    return dist.new_group(backend="gloo", timeout=timedelta(minutes=minutes))
+    longest = timedelta(minutes=minutes)
+    return dist.new_group(backend="gloo", timeout=longest) if trainer.world_size > 1 else None
 
 
 class RandomState(L.Callback):

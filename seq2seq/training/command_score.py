@@ -42,7 +42,6 @@ class CommandScore(L.Callback):
 
     def __init__(self, command: str, text: Sequence[tuple[str, str]], minutes: float):
         self.command, self.text, self.minutes = command, text, minutes
-        self.group: Any = None  # all processes; None if there is one
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Try the command on a few references before hours of training depend on it."""

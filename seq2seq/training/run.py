@@ -1,7 +1,6 @@
 """A run from its configuration to its result: plan, data, model, Trainer, files."""
 
 import json
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -45,7 +44,7 @@ from seq2seq.training.resume import (
     read_tokenizers,
 )
 from seq2seq.training.run_folder import lock_run, write_record
-from seq2seq.training.stopping import explained_waits
+from seq2seq.training.stopping import explain_lost
 from seq2seq.training.trainer import (
     best_checkpoint,
     build_callbacks,
@@ -132,9 +131,8 @@ def train(
         plan.trainer,
         plan.logger(plan.folder, plan.run.run_name),
         [timer, best, *build_callbacks(plan, text)],
-        progress=sys.stdout.isatty(),
         # Links are of some batches only; torch fails with both a static graph and accumulation.
-        is_static=plan.guide is None and plan.trainer.accumulate_grad_batches == 1,
+        static=plan.guide is None and plan.trainer.accumulate_grad_batches == 1,
     )
     resume = agree_on_path(trainer, plan.resume)
     check_same_precision(trainer, plan.trainer.precision)
@@ -146,9 +144,8 @@ def train(
         write_ledger(prepared.ledger, plan.folder)
         lines = *prepared.report, *told, *eager, headline(plan, model, trainer.world_size)
         print("\n".join(lines), flush=True)
-    rank, world = trainer.global_rank, trainer.world_size
-    device = trainer.strategy.root_device
-    with explained_waits(trainer, plan.trainer):
+    rank, world, device = trainer.global_rank, trainer.world_size, trainer.strategy.root_device
+    try:
         trainer.fit(
             module,
             train_loader(plan, prepared, rank=rank, world=world, device=device),
@@ -156,6 +153,9 @@ def train(
             ckpt_path=resume,
             weights_only=True,
         )
+    except RuntimeError as error:
+        explain_lost(error, trainer, plan.trainer.timeout)
+        raise
     score = None if best.best_model_score is None else best.best_model_score.item()
     if trainer.is_global_zero:
         report_end(plan, trainer, timer, best, score)
@@ -275,7 +275,6 @@ def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:
     if devices > 1 and each < FEW_PIECES:
         line += (
             f"\nadvice: {each:,} padded pieces are little work for a device. Raise data.max_tokens "
-            f"with the number of devices: as {pieces:,} is to one, data.max_tokens="
-            f"{pieces * devices} is to {devices}. Larger updates may need another optimizer.lr"
+            f"with the number of devices, for example to data.max_tokens={pieces * devices}"
         )
     return line

@@ -4,8 +4,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,7 +18,6 @@ from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.checkpoint.folder import BEST, LAST
 from seq2seq.training.callbacks import ends_update, group_of_hosts
 from seq2seq.training.checkpointing import LastCheckpoint, describe_resume
-from seq2seq.training.config.options import TrainerOptions
 
 # Signals within this many seconds count as one: on Ctrl-C, a terminal and torchrun each send one.
 TOGETHER = 1.0
@@ -104,22 +102,12 @@ class StopOnSignal(L.Callback):
         self.before = {}
 
 
-@contextmanager
-def explained_waits(trainer: L.Trainer, options: TrainerOptions) -> Iterator[None]:
-    """Explain errors of a process that waited too long for others, or that others have left.
-
-    Raises: ConfigError in place of these errors.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        if trainer.world_size == 1 or not LOST.search(str(error)):
-            raise
+def explain_lost(error: RuntimeError, trainer: L.Trainer, minutes: float) -> None:
+    """Raises: ConfigError if an error means that the processes of a run lost each other."""
+    if trainer.world_size > 1 and LOST.search(str(error)):
         raise ConfigError(
-            "the processes of this run lost each other: one has ended, or waited for more than "
-            f"trainer.timeout={options.timeout:g} minutes. If a validation, its command or the "
-            f"start of a process takes so long, give a larger trainer.timeout"
-            f"{describe_resume(trainer)}"
+            "processes of this run lost each other: one ended, or waited for a slow one longer than "
+            f"trainer.timeout={minutes:g} minutes, which can be raised{describe_resume(trainer)}"
         ) from error
 
 

@@ -12,7 +12,6 @@ import warnings
 from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import lightning as L
 import torch
@@ -44,17 +43,11 @@ from seq2seq.training.sweep import has_several_processes
 CPU_INFO = Path("/proc/cpuinfo")
 # Flags of processors with bfloat16 multiplication: x86 with tiles, x86 with vectors, Arm.
 FLAGS = ("amx_bf16", "avx512_bf16", "bf16")
-# How devices exchange gradients: 64 MB at once, without a copy of them.
-EXCHANGE: dict[str, Any] = {"gradient_as_bucket_view": True, "bucket_cap_mb": 64}
 SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
 
 
 def build_trainer(
-    options: TrainerOptions,
-    loggers: list[Logger],
-    callbacks: list[L.Callback],
-    progress: bool,
-    is_static: bool = False,
+    options: TrainerOptions, loggers: list[Logger], callbacks: list[L.Callback], static: bool
 ) -> L.Trainer:
     """Build Lightning's trainer from its options.
 
@@ -62,7 +55,7 @@ def build_trainer(
     the time afterwards, and `gradient_clip_val` by `TrainingModule`.
 
     Args:
-        is_static: True if each batch uses the same parameters, each once.
+        static: True if torch may rely on each batch using all parameters once.
 
     Raises: ConfigError if a device is missing, or if Lightning refuses an option.
     """
@@ -74,8 +67,9 @@ def build_trainer(
     if options.precision == INT8_AWARE:
         arguments["precision"] = "32-true"
     if has_several_processes(options):
+        wait = timedelta(minutes=options.timeout)
         arguments["strategy"] = DDPStrategy(
-            timeout=timedelta(minutes=options.timeout), static_graph=is_static, **EXCHANGE
+            timeout=wait, static_graph=static, bucket_cap_mb=64, gradient_as_bucket_view=True
         )
     if options.accelerator == "auto":  # the same choice as in `Translator`; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
@@ -89,7 +83,7 @@ def build_trainer(
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
             enable_model_summary=False,
-            enable_progress_bar=progress,
+            enable_progress_bar=any(isinstance(c, ProgressBar) for c in callbacks),
             enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
             logger=loggers,
             callbacks=callbacks,

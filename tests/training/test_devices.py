@@ -31,7 +31,7 @@ from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import TrainerOptions
 from seq2seq.training.loss import batch_loss
 from seq2seq.training.run import headline
-from seq2seq.training.stopping import explained_waits
+from seq2seq.training.stopping import explain_lost
 from seq2seq.training.sweep import check_processes, leave_process_group
 from seq2seq.training.trainer import build_trainer
 
@@ -100,7 +100,7 @@ def test_several_devices_exchange_large_buckets_and_wait_as_long_as_typed(base: 
     assert not isinstance(build_trainer(options, [], [], False).strategy, DDPStrategy)
     for typed in (TWO_PROCESSES, ("trainer.devices=2",)):
         options = plan_of(base, *tiny_overrides(base), *typed, "trainer.timeout=7").trainer
-        strategy = build_trainer(options, [], [], False, is_static=True).strategy
+        strategy = build_trainer(options, [], [], static=True).strategy
         assert isinstance(strategy, DDPStrategy)
         assert strategy._timeout == timedelta(minutes=7)
         assert strategy._ddp_kwargs == {
@@ -127,19 +127,18 @@ def test_devices_with_little_work_are_advised(
 
 def run_a_command(rank: int, folder: Path, seconds: float, minutes: float) -> None:
     """What each of two processes does for a command, of which the first process says the score."""
-    options = TrainerOptions(timeout=minutes)
     store = torch.distributed.FileStore(str(folder / "store"), 2)
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
     trainer: Any = SimpleNamespace(world_size=2, is_global_zero=rank == 0, callbacks=[])
     code = f"import time; time.sleep({seconds}); print(5)"
     score = CommandScore(f"{sys.executable} -c '{code}'", [("a", "b")], minutes)
-    said = "5"
     try:
-        with explained_waits(trainer, options):
-            score.on_fit_start(trainer, None)  # type: ignore[arg-type]
-            said = str(score._run(trainer, {"hypotheses": ["a"], "references": ["a"]}))
-    except ConfigError as error:
-        said = str(error)
+        score.on_fit_start(trainer, None)  # type: ignore[arg-type]
+        said = str(score._run(trainer, {"hypotheses": ["a"], "references": ["a"]}))
+    except RuntimeError as error:
+        with pytest.raises(ConfigError) as caught:
+            explain_lost(error, trainer, minutes)
+        said = str(caught.value)
     (folder / f"said-{rank}").write_text(said, encoding="utf-8")
     os._exit(0)
 
@@ -157,26 +156,26 @@ def test_a_command_may_take_as_long_as_the_timeout(
         process.join(60)
         assert process.exitcode == 0
     said = (tmp_path / "said-1").read_text(encoding="utf-8")
-    assert said == "5.0" if is_long_enough else "more than trainer.timeout=0.02 minutes" in said
+    assert said == "5.0" if is_long_enough else "longer than trainer.timeout=0.02 minutes" in said
 
 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        ("Timed out waiting 6000ms for recv operation", "more than trainer.timeout=30 minutes"),
-        ("wait timeout after 6000ms, keys: /default_pg/0", "more than trainer.timeout=30 minutes"),
-        ("Connection closed by peer [127.0.0.1]:4242", "one has ended"),
+        ("Timed out waiting 6000ms for recv operation", "longer than trainer.timeout=30 minutes"),
+        (
+            "wait timeout after 6000ms, keys: /default_pg/0",
+            "longer than trainer.timeout=30 minutes",
+        ),
+        ("Connection closed by peer [127.0.0.1]:4242", "one ended"),
     ],
 )
 def test_lost_processes_are_explained(error: str, words: str) -> None:
     several: Any = SimpleNamespace(world_size=2, callbacks=[])
-    with pytest.raises(ConfigError, match=words), explained_waits(several, TrainerOptions()):
-        raise RuntimeError(error)
-    with pytest.raises(RuntimeError, match="shape"), explained_waits(several, TrainerOptions()):
-        raise RuntimeError("shape")
-    several.world_size = 1
-    with pytest.raises(RuntimeError), explained_waits(several, TrainerOptions()):
-        raise RuntimeError(error)
+    with pytest.raises(ConfigError, match=words):
+        explain_lost(RuntimeError(error), several, 30)
+    explain_lost(RuntimeError("sizes differ"), several, 30)
+    explain_lost(RuntimeError(error), SimpleNamespace(world_size=1), 30)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -200,7 +199,7 @@ def test_a_run_with_a_validation_longer_than_the_timeout_ends_with_a_message(
     )
     ended = subprocess.run(command, capture_output=True, text=True, timeout=200, env=LOOPBACK)
     if code is None:
-        assert ended.returncode and "more than trainer.timeout=0.5 minutes" in ended.stderr
+        assert ended.returncode and "longer than trainer.timeout=0.5 minutes" in ended.stderr
         assert "Traceback" not in ended.stderr
     else:
         assert ended.returncode == 0, ended.stderr
