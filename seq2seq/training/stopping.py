@@ -106,8 +106,8 @@ def explain_lost(error: RuntimeError, trainer: L.Trainer, minutes: float) -> Non
     """Raises: ConfigError if an error means that the processes of a run lost each other."""
     if trainer.world_size > 1 and LOST.search(str(error)):
         raise ConfigError(
-            "processes of this run lost each other: one ended, or waited for a slow one longer than "
-            f"trainer.timeout={minutes:g} minutes, which can be raised{describe_resume(trainer)}"
+            "processes of this run lost each other: one ended, or waited for a slow one for longer "
+            f"than trainer.timeout={minutes:g} minutes; raise that if so{describe_resume(trainer)}"
         ) from error
 
 
