@@ -2,6 +2,7 @@
 losses, and rounding of weights and inputs to 8 bits.
 """
 
+from datetime import timedelta
 from typing import Any
 
 import lightning as L
@@ -13,6 +14,16 @@ from torch import Tensor, nn
 
 from seq2seq.checkpoint.weights import is_rounded
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
+
+
+def group_of_hosts(trainer: L.Trainer, minutes: float) -> Any:
+    """All processes of a run, to talk without waiting for their GPUs; None if there is one.
+
+    Args:
+        minutes: longest wait of a process for the others.
+    """
+    longest = timedelta(minutes=minutes)
+    return dist.new_group(backend="gloo", timeout=longest) if trainer.world_size > 1 else None
 
 
 class RandomState(L.Callback):

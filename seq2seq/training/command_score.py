@@ -16,6 +16,7 @@ import lightning as L
 import torch.distributed as dist
 
 from seq2seq.base.errors import ConfigError, escape
+from seq2seq.training.callbacks import group_of_hosts
 from seq2seq.training.checkpointing import describe_resume
 from seq2seq.training.module import TrainingModule
 
@@ -36,13 +37,15 @@ class CommandScore(L.Callback):
     Args:
         command: command line; see `fill_in`.
         text: (source, reference) of each row that is translated.
+        minutes: longest wait of the other processes for the command.
     """
 
-    def __init__(self, command: str, text: Sequence[tuple[str, str]]):
-        self.command, self.text = command, text
+    def __init__(self, command: str, text: Sequence[tuple[str, str]], minutes: float):
+        self.command, self.text, self.minutes = command, text, minutes
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Try the command on a few references before hours of training depend on it."""
+        self.group = group_of_hosts(trainer, self.minutes)
         self._run(trainer, trial_of(self.text))
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -69,7 +72,10 @@ class CommandScore(L.Callback):
                 score = run_score_command(self.command, columns)
             except ConfigError as error:  # raised below, once the other processes know
                 problem = str(error)
-        score, problem = trainer.strategy.broadcast((score, problem))
+        told = [(score, problem)]
+        if self.group is not None:  # NCCL would abort a process that waits too long
+            dist.broadcast_object_list(told, group=self.group)
+        score, problem = told[0]
         if not problem:
             return score
         if trainer.is_global_zero:

@@ -53,7 +53,7 @@ def dry_run(plan: Plan, prepared: Prepared) -> None:
     restore(plan.resume, plan.init, module, prepared.tokenizers)
     if plan.checkpoint.command is not None:
         run_score_command(plan.checkpoint.command, trial_of(text))
-    world = build_trainer(plan.trainer, [], [], progress=False).world_size
+    world = build_trainer(plan.trainer, [], [], static=False).world_size
     steps = plan.trainer.accumulate_grad_batches
     loader = train_loader(plan, prepared, world=world)
     epoch, rows = list(loader.batches(0)), loader.rows(0)
@@ -71,7 +71,7 @@ def dry_run(plan: Plan, prepared: Prepared) -> None:
         max_epochs=-1,
         val_check_interval=ROUNDS * len(batches),
     )
-    trainer = build_trainer(alone, [], [timer], progress=False)
+    trainer = build_trainer(alone, [], [timer], static=False)
     tried = pieces[: steps * len(largest) : steps]
     shape = " and ".join(f"{b.source.shape[0]} x {b.source.shape[1]}" for b in tried)
     try:

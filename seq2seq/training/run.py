@@ -1,7 +1,6 @@
 """A run from its configuration to its result: plan, data, model, Trainer, files."""
 
 import json
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -33,6 +32,7 @@ from seq2seq.training.resume import (
     read_tokenizers,
 )
 from seq2seq.training.run_folder import lock_run, write_record
+from seq2seq.training.stopping import explain_lost
 from seq2seq.training.trainer import (
     best_checkpoint,
     build_callbacks,
@@ -44,6 +44,7 @@ from seq2seq.training.trainer import (
 # its metrics, which Lightning would delete.
 METRICS = "metrics.csv"
 WRITTEN_BY_COMMANDS = ("report.html", "map.png")
+FEW_PIECES = 4096  # a micro-batch of fewer padded pieces leaves a GPU waiting for its host
 FILES_OF_RUN = (METRICS, BEST, LAST, KEPT, "samples.txt", sweep.RESULT, *WRITTEN_BY_COMMANDS)
 
 
@@ -105,7 +106,8 @@ def train(
         plan.trainer,
         plan.logger(plan.folder, plan.run.run_name),
         [timer, best, *build_callbacks(plan, text)],
-        progress=sys.stdout.isatty(),
+        # Links are of some batches only; torch fails with both a static graph and accumulation.
+        static=plan.guide is None and plan.trainer.accumulate_grad_batches == 1,
     )
     resume = agree_on_path(trainer, plan.resume)
     check_same_precision(trainer, plan.trainer.precision)
@@ -117,14 +119,18 @@ def train(
         write_ledger(prepared.ledger, plan.folder)
         lines = *prepared.report, *told, headline(plan, module.model, trainer.world_size)
         print("\n".join(lines), flush=True)
-    rank, world = trainer.global_rank, trainer.world_size
-    trainer.fit(
-        module,
-        train_loader(plan, prepared, rank=rank, world=world, device=trainer.strategy.root_device),
-        EvalBatches(prepared.valid, max_tokens=plan.data.max_tokens, rank=rank, world=world),
-        ckpt_path=resume,
-        weights_only=True,
-    )
+    rank, world, device = trainer.global_rank, trainer.world_size, trainer.strategy.root_device
+    try:
+        trainer.fit(
+            module,
+            train_loader(plan, prepared, rank=rank, world=world, device=device),
+            EvalBatches(prepared.valid, max_tokens=plan.data.max_tokens, rank=rank, world=world),
+            ckpt_path=resume,
+            weights_only=True,
+        )
+    except RuntimeError as error:
+        explain_lost(error, trainer, plan.trainer.timeout)
+        raise
     score = None if best.best_model_score is None else best.best_model_score.item()
     if trainer.is_global_zero:
         report_end(plan, trainer, timer, best, score)
@@ -157,13 +163,22 @@ def report_end(
 
 
 def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:
-    """One line that describes the model, the batch size and the folder of a run."""
+    """One line that describes the model, the batch size and the folder of a run; and a line of
+    advice if each of several devices has little to do.
+    """
     total = sum(p.numel() for p in model.parameters())
     vocabulary = sum(p.numel() for p in model.embeddings.parameters())
-    accumulate = plan.trainer.accumulate_grad_batches
-    return (
+    pieces, accumulate = plan.data.max_tokens, plan.trainer.accumulate_grad_batches
+    each = pieces // (devices * accumulate)
+    line = (
         f"{plan.model['model']['name']} | attention: {plan.attention} | "
         f"{total / 1e6:.2f} M parameters ({vocabulary / 1e6:.2f} M over vocabularies) | "
-        f"batch: {plan.data.max_tokens:,} padded pieces a side over {devices} device(s) "
-        f"x {accumulate} micro-batch(es) | {plan.folder}"
+        f"batch: {pieces:,} padded pieces a side over {devices} device(s) "
+        f"x {accumulate} micro-batch(es), {each:,} a device in each | {plan.folder}"
     )
+    if devices > 1 and each < FEW_PIECES:
+        line += (
+            f"\nadvice: {each:,} padded pieces are little work for a device. Raise data.max_tokens "
+            f"with the number of devices, for example to data.max_tokens={pieces * devices}"
+        )
+    return line

@@ -1,5 +1,6 @@
 """Ending a run early: on a signal without losing an update, without progress, or on divergence."""
 
+import re
 import signal
 import sys
 import time
@@ -13,13 +14,15 @@ import torch
 import torch.distributed as dist
 from lightning.pytorch.callbacks import EarlyStopping
 
-from seq2seq.base.errors import Seq2SeqError
+from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.checkpoint.folder import BEST, LAST
-from seq2seq.training.callbacks import ends_update
-from seq2seq.training.checkpointing import LastCheckpoint
+from seq2seq.training.callbacks import ends_update, group_of_hosts
+from seq2seq.training.checkpointing import LastCheckpoint, describe_resume
 
 # Signals within this many seconds count as one: on Ctrl-C, a terminal and torchrun each send one.
 TOGETHER = 1.0
+# What torch says if a process does not answer in time, or is no longer there.
+LOST = re.compile("time(d )?out|connection (closed|reset)|broken pipe", re.IGNORECASE)
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
@@ -34,12 +37,13 @@ class StopOnSignal(L.Callback):
 
     Args:
         last: callback that writes last.ckpt.
+        minutes: longest wait of a process for the others.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
-    def __init__(self, last: LastCheckpoint):
-        self.last = last
+    def __init__(self, last: LastCheckpoint, minutes: float):
+        self.last, self.minutes = last, minutes
         self.received: int | None = None
         self.told_at = 0.0
         self.stopping = 0  # the signal that all processes stop for; 0 = none
@@ -49,9 +53,8 @@ class StopOnSignal(L.Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # Replaces Lightning's own handlers, one of which would stop between two micro-batches.
         self.before = {signum: signal.signal(signum, self._note) for signum in self.SIGNALS}
-        if trainer.world_size > 1:
-            # Hosts agree among themselves: asking over NCCL would wait for the GPUs.
-            self.group = dist.new_group(backend="gloo")
+        self.group = group_of_hosts(trainer, self.minutes)
+        if self.group is not None:
             # Lightning asks for its own signals at every batch, and waits for the GPU:
             # https://github.com/Lightning-AI/pytorch-lightning/issues/21487
             trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore
@@ -97,6 +100,15 @@ class StopOnSignal(L.Callback):
         for signum, handler in self.before.items():
             signal.signal(signum, signal.SIG_DFL if handler is None else handler)
         self.before = {}
+
+
+def explain_lost(error: RuntimeError, trainer: L.Trainer, minutes: float) -> None:
+    """Raises: ConfigError if an error means that the processes of a run lost each other."""
+    if trainer.world_size > 1 and LOST.search(str(error)):
+        raise ConfigError(
+            "processes of this run lost each other: one ended, or waited for a slow one for longer "
+            f"than trainer.timeout={minutes:g} minutes; raise that if so{describe_resume(trainer)}"
+        ) from error
 
 
 class Patience(EarlyStopping):

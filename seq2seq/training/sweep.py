@@ -108,8 +108,11 @@ def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> fl
 
 def needs_fresh_processes(options: TrainerOptions) -> bool:
     """True if this is a job of a sweep that must be trained in new processes."""
-    if not is_job() or "LOCAL_RANK" in os.environ:
-        return False
+    return is_job() and "LOCAL_RANK" not in os.environ and has_several_processes(options)
+
+
+def has_several_processes(options: TrainerOptions) -> bool:
+    """True if a run with these options has one process for each of several devices."""
     if options.strategy != "auto" or options.num_nodes > 1:
         return True
     if options.devices in ("auto", -1, "-1"):

@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from dataclasses import asdict, replace
+from datetime import timedelta
 from pathlib import Path
 
 import lightning as L
@@ -19,6 +20,7 @@ from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.strategies import DDPStrategy
 
 from seq2seq import checkpoint
 from seq2seq.base.environment import is_first_process
@@ -37,6 +39,7 @@ from seq2seq.training.config.packing import check_packed_device
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
+from seq2seq.training.sweep import has_several_processes
 
 CPU_INFO = Path("/proc/cpuinfo")
 # Flags of processors with bfloat16 multiplication: x86 with tiles, x86 with vectors, Arm.
@@ -45,22 +48,30 @@ SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
 
 
 def build_trainer(
-    options: TrainerOptions, loggers: list[Logger], callbacks: list[L.Callback], progress: bool
+    options: TrainerOptions, loggers: list[Logger], callbacks: list[L.Callback], static: bool
 ) -> L.Trainer:
     """Build Lightning's trainer from its options.
 
     Two options are handled elsewhere: `max_time` by a Timer among the callbacks, which also knows
     the time afterwards, and `gradient_clip_val` by `TrainingModule`.
 
+    Args:
+        static: True if torch may rely on each batch using all parameters once.
+
     Raises: ConfigError if a device is missing, or if Lightning refuses an option.
     """
     silence_advice()
     arguments = asdict(options)
-    for name in ("max_time", "gradient_clip_val", "compile", "packed"):
+    for name in ("max_time", "gradient_clip_val", "compile", "packed", "timeout"):
         del arguments[name]
     arguments["val_check_interval"] = validation_interval(options)
     if options.precision == INT8_AWARE:
         arguments["precision"] = "32-true"
+    if has_several_processes(options):
+        wait = timedelta(minutes=options.timeout)
+        arguments["strategy"] = DDPStrategy(
+            timeout=wait, static_graph=static, bucket_cap_mb=64, gradient_as_bucket_view=True
+        )
     if options.accelerator == "auto":  # the same choice as in `Translator`; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     try:
@@ -73,7 +84,7 @@ def build_trainer(
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
             enable_model_summary=False,
-            enable_progress_bar=progress,
+            enable_progress_bar=any(isinstance(c, ProgressBar) for c in callbacks),
             enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
             logger=loggers,
             callbacks=callbacks,
@@ -179,12 +190,12 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
-        CommandScore(command, text) if command is not None else None,
+        CommandScore(command, text, plan.trainer.timeout) if command is not None else None,
         Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,
         Patience(metric, patience=patience, mode=mode) if patience else None,
         *weight_callbacks(plan.folder, plan.checkpoint),
-        StopOnSignal(last),
+        StopOnSignal(last, plan.trainer.timeout),
         last,
     ]
     return [each for each in callbacks if each is not None]

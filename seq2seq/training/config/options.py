@@ -254,6 +254,9 @@ class TrainerOptions:
         False,
         "true: batches without padding between sentences, all of one size; see docs/training.md",
     )
+    timeout: float = option(
+        30.0, "minutes that a process waits for the others, as for a command", minimum=0.1
+    )
 
     def __post_init__(self) -> None:
         for name in ("max_steps", "max_epochs"):
