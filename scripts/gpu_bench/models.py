@@ -84,16 +84,23 @@ def now(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def products_a_second(device: torch.device, tiny: bool) -> float:
-    """FLOP/s of one large product in bfloat16, the best of ten."""
-    n = 64 if tiny else 8192
-    one, other = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
+def products_a_second(
+    device: torch.device, tiny: bool, shape: tuple[int, int, int] | None = None
+) -> float:
+    """FLOP/s of a product in bfloat16, the best of ten.
+
+    Args:
+        shape: rows, inner width and columns; None for a large square.
+    """
+    rows, inner, columns = shape or (64 if tiny else 8192,) * 3
+    one = torch.randn(rows, inner, device=device, dtype=torch.bfloat16)
+    other = torch.randn(inner, columns, device=device, dtype=torch.bfloat16)
 
     def multiply() -> Tensor:
         return one @ other
 
     multiply()
-    return 2 * n**3 / min(seconds(multiply, device) for _ in range(10))
+    return 2 * rows * inner * columns / min(seconds(multiply, device) for _ in range(10))
 
 
 def middle(values: list[float]) -> str:
