@@ -198,6 +198,7 @@ def test_a_run_with_a_validation_longer_than_the_timeout_ends_with_a_message(
         f"checkpoint.monitor='command:{sys.executable} {program}'",
     )
     ended = subprocess.run(command, capture_output=True, text=True, timeout=200, env=LOOPBACK)
+    assert mark.exists()  # the processes had found each other
     if code is None:
         assert ended.returncode and "longer than trainer.timeout=0.5 minutes" in ended.stderr
         assert "Traceback" not in ended.stderr
