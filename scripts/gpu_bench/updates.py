@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable, Iterable
-from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,16 +74,18 @@ def packed_update(model: Seq2Seq, largest: Batch) -> Update:
     )
     step = PackedUpdate(ours, adam(ours), plan)
 
-    @cache
+    made: dict[int, Batch] = {}
+
     def pack(batch: Batch) -> Batch:
         source, target, places = (x.cpu() for x in (batch.source, batch.target, batch.places))
         packed = pack_batch(source, target, places, capacity)
         return batch._replace(packed=map_tensors(packed, lambda x: x.to(batch.source.device)))
 
     def update(batch: Batch) -> None:
-        packed = pack(batch)
+        if id(batch) not in made:
+            made[id(batch)] = pack(batch)
         with torch.autocast(batch.source.device.type, torch.bfloat16):
-            step(packed, True)
+            step(made[id(batch)], True)
 
     return update
 

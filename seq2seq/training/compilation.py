@@ -9,7 +9,6 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import torch
-import torch.fx.experimental._config as shapes
 from torch import nn
 
 from seq2seq.attention import Attention
@@ -101,7 +100,9 @@ def compile_layers(model: Seq2Seq) -> None:
     """Compile the layers of a model that can be compiled, when they are first called. The first
     process of a run prints which are left as they are.
     """
-    shapes.use_duck_shape = False
+    from torch.fx.experimental.symbolic_shapes import config  # type: ignore[attr-defined]
+
+    config.use_duck_shape = False  # equal sizes of a batch mean nothing
     layers = dict.fromkeys(model.blocks)  # a shared layer once
     reasons = {layer: explain_eager(layer) for layer in layers}
     for layer, reason in reasons.items():

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.fx.experimental._config as shapes
 from helpers.builders import (
     TARGET_SIZE,
     every_other,
@@ -18,6 +17,7 @@ from helpers.builders import (
 from helpers.tiny_runs import metrics, train_tiny, weights
 from helpers.train_options import checked_plan, complaint
 from torch import Tensor
+from torch.fx.experimental import symbolic_shapes
 from torch.nn import functional as F
 
 from seq2seq.models import Seq2Seq
@@ -37,7 +37,7 @@ MOST_GRAPHS = 3
 def without_other_graphs() -> Iterator[None]:
     """Forget the graphs of other tests; equal sizes mean nothing, as in `compile_layers`."""
     torch.compiler.reset()
-    with shapes.patch(use_duck_shape=False):
+    with symbolic_shapes.config.patch(use_duck_shape=False):
         yield
 
 
