@@ -1,4 +1,4 @@
-"""What training on packed tokens does not support, found before training starts."""
+"""Refusals of what packed tokens do not support, before training starts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -48,7 +48,7 @@ def check_packed(plain: Mapping[str, Any], config: Mapping[str, Any], model: Seq
 
 
 def option_in_the_way(attention: Attention[Any]) -> str | None:
-    """What keeps an attention from reading packed tokens; None if nothing does."""
+    """The option that keeps an attention from reading packed tokens; None if there is none."""
     if type(attention) is not MultiHead:
         return f"attention like {type(attention).__name__}"
     if not attention.score.is_dot or attention.score.biases_keys:
