@@ -26,7 +26,7 @@ help:
 	@echo "make test-cluster  runs over two nodes, in a Slurm and a Ray of this machine"
 	@echo "make test-native  random models through the C of the decoder, under sanitizers"
 	@echo "make test-triton  the kernels for GPUs, in Triton's interpreter where there is no GPU"
-	@echo "make test-gpu  check and measure on a GPU, in at most eight minutes: docs/results/gpu.md"
+	@echo "make test-gpu  check and measure on a GPU, in less than ten minutes: docs/results/gpu.md"
 	@echo "make dist     an sdist, a wheel for any platform and one for this; make check-dist installs and tries each"
 	@echo "make matrix   make test with each of PYTHONS=\"$(PYTHONS)\""
 	@echo "make site     these pages with search, and an API reference, in site/"

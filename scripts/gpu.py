@@ -1,4 +1,4 @@
-"""Run all checks and measurements on a GPU, in at most eight minutes, and write a page of results.
+"""Run all checks and measurements on a GPU, in less than ten minutes, and write a page of results.
 
     python scripts/gpu.py                      # all parts; writes docs/results/gpu.md
     python scripts/gpu.py --parts kernels      # only some parts, such as kernels,training

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import torch
 from benchmarking import interleave
@@ -40,9 +41,10 @@ def compare(
     updates = {
         "ours, eager": our_update(ours, False, "force_eager"),
         "ours, loss compiled": our_update(ours, False),
-        "ours, packed, without dropout of attention": packed_update(whole, batch),
         "plain loop, eager": plain_update(plain, False),
     }
+    if find_spec("lightning") is not None:
+        updates["ours, packed, without dropout of attention"] = packed_update(whole, batch)
     if compiled:
         updates["ours, layers compiled"] = our_update(ours, True)
         updates["plain loop, compiled"] = plain_update(plain, True)

@@ -17,7 +17,6 @@ from seq2seq.models import Seq2Seq
 from seq2seq.training.compilation import compile_layers
 from seq2seq.training.loss import batch_loss
 from seq2seq.training.optimizer import clip_gradients
-from seq2seq.training.packed import PackedUpdate
 
 SMOOTHING, LIMIT = 0.1, 1.0
 Update = Callable[[Batch], Any]
@@ -65,6 +64,8 @@ def packed_update(model: Seq2Seq, largest: Batch) -> Update:
         model: a model without dropout of attention weights.
         largest: a batch that no other exceeds.
     """
+    from seq2seq.training.packed import PackedUpdate  # needs Lightning
+
     ours = copy.deepcopy(model)
     rows, length = largest.source.shape
     capacity = Capacity.of(rows * length, length, 1)
