@@ -4,8 +4,6 @@ The weights are recomputed, p_ij = exp(e_ij - lse_i). Each program writes its ow
 and reads all tiles that add to it in a fixed order, so that sums are reproducible.
 """
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -16,7 +14,6 @@ from seq2seq.functional.online_softmax import Outputs
 from seq2seq.functional.triton.blocks import Rows, load, product, rows_of, store
 from seq2seq.functional.triton.launch import Sizes
 from seq2seq.functional.triton.scores import (
-    ScoreArguments,
     compare,
     key_slope,
     query_slope,
@@ -25,31 +22,25 @@ from seq2seq.functional.triton.scores import (
 from seq2seq.functional.triton.tiles import TileArguments, first_query, hide, keep, last_key
 
 
-class OutputRows(NamedTuple):
-    """Results of the forward pass that the gradient needs, each (B, H, T, ...)."""
-
-    lse: Rows
-    delta: Rows  # sum_c dout_ic out_ic
-    dout: Rows
-
-
 @triton.jit
-def queries_kernel(score, q, k, v, outputs, tiles, dq, du, sizes):
+def queries_kernel(scale, u, q, k, v, lse, delta, dout, tiles, mask, bias, dropout, dq, du, sizes):
     """Each program computes the gradient of a block of queries of a head, and adds to that of u."""
     b, h = tl.program_id(0) // tiles.heads, tl.program_id(0) % tiles.heads
     block, one = tl.program_id(1), tl.arange(0, 1)
     i = block * sizes.Q + tl.arange(0, sizes.Q)
     d, c = tl.arange(0, sizes.D), tl.arange(0, sizes.M)
     queries = load(q, b, h, i, d, sizes.WIDE)
-    given = load_outputs(outputs, b, h, i, c, sizes)
+    given = load_outputs(lse, delta, dout, b, h, i, c, sizes)
     dq_block = tl.zeros((sizes.Q, sizes.D), sizes.WIDE)
     du_block = tl.zeros((sizes.Q, sizes.D), sizes.WIDE)
     for start in range(0, last_key(tiles, (block + 1) * sizes.Q), sizes.K):
         j = start + tl.arange(0, sizes.K)
         keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)
         values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)
-        _, de = slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes)
-        dq_block += query_slope(score, de, queries, keys, h, d, sizes.NARROW)
+        _, de = slopes(
+            scale, u, queries, keys, values, given, tiles, mask, bias, dropout, b, h, i, j, d, sizes
+        )
+        dq_block += query_slope(scale, u, de, queries, keys, h, d, sizes.NARROW)
         if du is not None:
             du_block += vector_slope(de, queries, keys)
     store(dq, dq_block, b, h, i, d)
@@ -58,7 +49,7 @@ def queries_kernel(score, q, k, v, outputs, tiles, dq, du, sizes):
 
 
 @triton.jit
-def keys_kernel(score, q, k, v, outputs, tiles, dk, dv, sizes):
+def keys_kernel(scale, u, q, k, v, lse, delta, dout, tiles, mask, bias, dropout, dk, dv, sizes):
     """Each program computes the gradients of a block of keys and values of a group of heads."""
     b, g = tl.program_id(0) // v.heads, tl.program_id(0) % v.heads
     first = tl.program_id(1) * sizes.K
@@ -73,20 +64,39 @@ def keys_kernel(score, q, k, v, outputs, tiles, dk, dv, sizes):
         for start in range(first_query(tiles, first, sizes.Q), tiles.T, sizes.Q):
             i = start + tl.arange(0, sizes.Q)
             queries = load(q, b, h, i, d, sizes.WIDE)
-            given = load_outputs(outputs, b, h, i, c, sizes)
-            p, de = slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes)
+            given = load_outputs(lse, delta, dout, b, h, i, c, sizes)
+            p, de = slopes(
+                scale,
+                u,
+                queries,
+                keys,
+                values,
+                given,
+                tiles,
+                mask,
+                bias,
+                dropout,
+                b,
+                h,
+                i,
+                j,
+                d,
+                sizes,
+            )
             dv_block += product(tl.trans(p), given[2], sizes.NARROW)
-            dk_block += key_slope(score, de, queries, keys, h, d, sizes.NARROW)
-        if score.u is not None:  # each query head has its own keys
+            dk_block += key_slope(scale, u, de, queries, keys, h, d, sizes.NARROW)
+        if u is not None:  # each query head has its own keys
             store(dk, dk_block, b, h, j, d)
             dk_block = tl.zeros((sizes.K, sizes.D), sizes.WIDE)
-    if score.u is None:
+    if u is None:
         store(dk, dk_block, b, g, j, d)
     store(dv, dv_block, b, g, j, c)
 
 
 @triton.jit
-def bias_kernel(score, q, k, v, outputs, tiles, dbias, sentences, sizes):
+def bias_kernel(
+    scale, u, q, k, v, lse, delta, dout, tiles, mask, bias, dropout, dbias, sentences, sizes
+):
     """Each program computes the gradient of a block of the bias: the sum over all sentences, heads,
     queries and keys to which that block is added.
     """
@@ -102,13 +112,30 @@ def bias_kernel(score, q, k, v, outputs, tiles, dbias, sentences, sizes):
             for i_start in range(i0, i_end, sizes.Q):
                 i = i_start + tl.arange(0, sizes.Q)
                 queries = load(q, b, h, i, d, sizes.WIDE)
-                given = load_outputs(outputs, b, h, i, c, sizes)
+                given = load_outputs(lse, delta, dout, b, h, i, c, sizes)
                 last = tl.minimum(j_end, last_key(tiles, i_start + sizes.Q))
                 for j_start in range(j0, last, sizes.K):
                     j = j_start + tl.arange(0, sizes.K)
                     keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)
                     values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)
-                    _, de = slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes)
+                    _, de = slopes(
+                        scale,
+                        u,
+                        queries,
+                        keys,
+                        values,
+                        given,
+                        tiles,
+                        mask,
+                        bias,
+                        dropout,
+                        b,
+                        h,
+                        i,
+                        j,
+                        d,
+                        sizes,
+                    )
                     block += de
     # Along an axis of length 1, sum up: only the first element is stored.
     block = tl.where(dbias.rows == 1, tl.sum(block, 0)[None, :], block)
@@ -117,31 +144,34 @@ def bias_kernel(score, q, k, v, outputs, tiles, dbias, sentences, sizes):
 
 
 @triton.jit
-def load_outputs(outputs, b, h, i, c, sizes):
-    """Load lse, delta and dout of some queries.
+def load_outputs(lse, delta, dout, b, h, i, c, sizes):
+    """Load lse, delta = sum_c dout_ic out_ic, and dout of some queries, each (B, H, T, ...).
 
     A query without any key gets lse = inf, so that p = exp(-inf - inf) = 0, not exp(-inf + inf).
     """
     one = tl.arange(0, 1)
-    lse = load(outputs.lse, b, h, i, one, sizes.WIDE)
-    lse = tl.where(lse == float("-inf"), float("inf"), lse)
-    delta = load(outputs.delta, b, h, i, one, sizes.WIDE)
-    return lse, delta, load(outputs.dout, b, h, i, c, sizes.WIDE)
+    sums = load(lse, b, h, i, one, sizes.WIDE)
+    sums = tl.where(sums == float("-inf"), float("inf"), sums)
+    products = load(delta, b, h, i, one, sizes.WIDE)
+    return sums, products, load(dout, b, h, i, c, sizes.WIDE)
 
 
 @triton.jit
-def slopes(score, queries, keys, values, given, tiles, b, h, i, j, d, sizes):
+def slopes(
+    scale, u, queries, keys, values, given, tiles, mask, bias, dropout, b, h, i, j, d, sizes
+):
     """The weights of a tile after dropout, and the gradient of its scores."""
     lse, delta, dout = given
-    e = hide(compare(score, queries, keys, h, d, sizes.NARROW), tiles, b, h, i, j)
+    e = hide(compare(scale, u, queries, keys, h, d, sizes.NARROW), tiles, mask, bias, b, h, i, j)
     p = tl.exp(e - lse)
-    factors = keep(tiles, b, h, i, j, sizes.WIDE)
+    factors = keep(tiles, dropout, b, h, i, j, sizes.WIDE)
     dp = product(dout, tl.trans(values), sizes.NARROW) * factors
     return p * factors, p * (dp - delta)
 
 
 def differentiate_blocks(
-    score: ScoreArguments,
+    scale: tl.constexpr,
+    u: Rows | None,
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -154,17 +184,17 @@ def differentiate_blocks(
     out, lse, dout = outputs
     B, H, T, D = q.shape
     delta = (dout.to(lse.dtype) * out).sum(-1, keepdim=True)
-    given = *(rows_of(x) for x in (q, k, v)), OutputRows(*map(rows_of, (lse, delta, dout))), tiles
+    given = scale, u, *(rows_of(x) for x in (q, k, v, lse, delta, dout)), *tiles
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     blocks, key_blocks = triton.cdiv(T, sizes.Q.value), triton.cdiv(k.shape[2], sizes.K.value)
-    du = None if score.u is None else lse.new_empty(B, H, blocks, D)
+    du = None if u is None else lse.new_empty(B, H, blocks, D)
     du_rows = None if du is None else rows_of(du)
-    queries_kernel[B * H, blocks](score, *given, rows_of(dq), du_rows, sizes)
-    keys_kernel[B * v.shape[1], key_blocks](score, *given, rows_of(dk), rows_of(dv), sizes)
+    queries_kernel[B * H, blocks](*given, rows_of(dq), du_rows, sizes)
+    keys_kernel[B * v.shape[1], key_blocks](*given, rows_of(dk), rows_of(dv), sizes)
     dbias = None
     if bias is not None:
         dbias = torch.empty_like(bias, dtype=lse.dtype)
         N, heads, rows, width = bias.shape
         grid = N * heads, triton.cdiv(rows, sizes.Q.value), triton.cdiv(width, sizes.K.value)
-        bias_kernel[grid](score, *given, rows_of(dbias), B // N, sizes)
+        bias_kernel[grid](*given, rows_of(dbias), B // N, sizes)
     return FlashSlopes(dq, dk, dv, None if du is None else du.sum((0, 2)), dbias)

@@ -8,10 +8,16 @@ from torch import Tensor
 
 
 class Rows(NamedTuple):
-    """A tensor (B, heads, rows, width) in a kernel: its data pointer, strides and shape."""
+    """A tensor (B, heads, rows, width) in a kernel: its data pointer, strides and shape.
+
+    A tuple among these fields would be a tuple in a tuple, of which Triton 3.6 loses constants.
+    """
 
     data: Any
-    strides: Any
+    stride_b: Any
+    stride_h: Any
+    stride_i: Any
+    stride_d: Any
     heads: Any
     rows: Any
     width: Any
@@ -19,14 +25,14 @@ class Rows(NamedTuple):
 
 def rows_of(x: Tensor) -> Rows:
     """Describe a tensor with four axes for a kernel."""
-    return Rows(x, x.stride(), *x.shape[1:])
+    return Rows(x, *x.stride(), *x.shape[1:])
 
 
 @triton.jit
 def pointers(x, b, h, i, d):
     """The addresses of rows i and columns d of a head, in 64 bits for more than 2^31 elements."""
-    start = tl.cast(b, tl.int64) * x.strides[0] + tl.cast(h, tl.int64) * x.strides[1]
-    return x.data + start + i[:, None] * x.strides[2] + d[None, :] * x.strides[3]
+    start = tl.cast(b, tl.int64) * x.stride_b + tl.cast(h, tl.int64) * x.stride_h
+    return x.data + start + i[:, None] * x.stride_i + d[None, :] * x.stride_d
 
 
 @triton.jit

@@ -5,16 +5,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from seq2seq.functional.triton.blocks import load, product, rows_of, store
+from seq2seq.functional.triton.blocks import Rows, load, product, rows_of, store
 from seq2seq.functional.triton.launch import Sizes
-from seq2seq.functional.triton.scores import ScoreArguments, compare
+from seq2seq.functional.triton.scores import compare
 from seq2seq.functional.triton.tiles import TileArguments, hide, keep, last_key
 
 LOWEST = tl.constexpr(torch.finfo(torch.float32).min)
 
 
 @triton.jit
-def attend_kernel(score, q, k, v, tiles, out, lse, sizes):
+def attend_kernel(scale, u, q, k, v, tiles, mask, bias, dropout, out, lse, sizes):
     """Each program computes a block of queries of one head, reading the keys block by block."""
     b, h = tl.program_id(0) // tiles.heads, tl.program_id(0) % tiles.heads
     i = tl.program_id(1) * sizes.Q + tl.arange(0, sizes.Q)
@@ -27,11 +27,12 @@ def attend_kernel(score, q, k, v, tiles, out, lse, sizes):
     acc = tl.zeros((sizes.Q, sizes.M), sizes.WIDE)
     for start in range(0, last_key(tiles, (tl.program_id(1) + 1) * sizes.Q), sizes.K):
         j = start + tl.arange(0, sizes.K)
-        e = compare(score, queries, load(k, b, key_head, j, d, sizes.WIDE), h, d, sizes.NARROW)
-        e = hide(e, tiles, b, h, i, j)
+        keys = load(k, b, key_head, j, d, sizes.WIDE)
+        e = compare(scale, u, queries, keys, h, d, sizes.NARROW)
+        e = hide(e, tiles, mask, bias, b, h, i, j)
         m, l, fade, p = soften(e, m, l)  # noqa: E741
         values = load(v, b, value_head, j, c, sizes.WIDE)
-        kept = p * keep(tiles, b, h, i, j, sizes.WIDE)
+        kept = p * keep(tiles, dropout, b, h, i, j, sizes.WIDE)
         acc = acc * fade[:, None] + product(kept, values, sizes.NARROW)
     write_outputs(acc, m, l, out, lse, b, h, i, c)
 
@@ -59,7 +60,13 @@ def write_outputs(acc, m, l, out, lse, b, h, i, c):  # noqa: E741
 
 
 def attend_blocks(
-    score: ScoreArguments, q: Tensor, k: Tensor, v: Tensor, tiles: TileArguments, sizes: Sizes
+    scale: tl.constexpr,
+    u: Rows | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tiles: TileArguments,
+    sizes: Sizes,
 ) -> tuple[Tensor, Tensor]:
     """Compute out (B, H, T, M) in the type of q, and lse (B, H, T, 1) in the type of sums."""
     B, H, T, _ = q.shape
@@ -67,5 +74,5 @@ def attend_blocks(
     lse = q.new_empty(B, H, T, 1, dtype=torch.promote_types(q.dtype, torch.float32))
     grid = B * H, triton.cdiv(T, sizes.Q.value)
     given = (rows_of(x) for x in (q, k, v))
-    attend_kernel[grid](score, *given, tiles, rows_of(out), rows_of(lse), sizes)
+    attend_kernel[grid](scale, u, *given, *tiles, rows_of(out), rows_of(lse), sizes)
     return out, lse

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seq2seq.base.errors import ConfigError
 
-TRITON = (3, 7)  # the oldest version that compiles these kernels; torch 2.13 comes with it
+TRITON = (3, 6)  # the oldest version that compiles these kernels; torch 2.11 comes with it
 # Advice for a CPU.
 INSTEAD = "Take kernel=auto; to test the kernels without a GPU, slowly, set TRITON_INTERPRET=1"
 

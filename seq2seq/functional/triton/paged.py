@@ -12,7 +12,7 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.functional.triton.blocks import load, product, rows_of, store
 from seq2seq.functional.triton.forward import soften, write_outputs
 from seq2seq.functional.triton.launch import INSTEAD, Sizes, is_interpreted, round_up, types_of
-from seq2seq.functional.triton.scores import compare, score_arguments
+from seq2seq.functional.triton.scores import compare
 from seq2seq.functional.triton.tiles import hide, tile_arguments
 
 # Keys that one program reads. With a fixed number, the partial sums of a row and their order depend
@@ -78,8 +78,8 @@ def paged_attention(
     blocks = triton.cdiv(rows, ROWS)
     with torch.cuda.device_of(q):
         attend_split[N, G * splits, blocks](
-            score_arguments(scale, None), rows_of(q.reshape(N, G, rows, D)),
-            rows_of(k[None]), rows_of(v[None]), slots, slots.stride(0), lengths, tiles,
+            tl.constexpr(scale), rows_of(q.reshape(N, G, rows, D)),
+            rows_of(k[None]), rows_of(v[None]), slots, slots.stride(0), lengths, *tiles[:3],
             rows_of(parts), rows_of(lse), split, sizes,
         )  # fmt: skip
         if splits > 1:
@@ -114,9 +114,22 @@ def check_pages(q: Tensor, k: Tensor, v: Tensor, slots: Tensor, lengths: Tensor)
 
 # Triton compiles a kernel again when a stride becomes a multiple of 16 or stops being one, and the
 # strides of tables and masks change from step to step.
-@triton.jit(do_not_specialize=["slots_n", "tiles"])
+@triton.jit(do_not_specialize=["slots_n", "tiles", "mask", "bias"])
 def attend_split(
-    score, q, k, v, slots, slots_n, lengths, tiles, parts, lse, SPLIT: tl.constexpr, sizes
+    scale,
+    q,
+    k,
+    v,
+    slots,
+    slots_n,
+    lengths,
+    tiles,
+    mask,
+    bias,
+    parts,
+    lse,
+    SPLIT: tl.constexpr,
+    sizes,
 ):
     """Each program computes a block of queries of a row and key head, for the keys of one split."""
     n, splits = tl.program_id(0).to(tl.int64), parts.heads // k.heads
@@ -133,8 +146,9 @@ def attend_split(
         inside = j < length
         # The slots after a row's end are undefined: replace them by one outside the pool.
         slot = tl.load(slots + n * slots_n + j, mask=inside, other=k.rows)
-        e = compare(score, queries, load(k, 0, g, slot, d, sizes.WIDE), g, d, sizes.NARROW)
-        e = tl.where(inside[None, :], hide(e, tiles, n, g, i, j), float("-inf"))
+        keys = load(k, 0, g, slot, d, sizes.WIDE)
+        e = compare(scale, None, queries, keys, g, d, sizes.NARROW)
+        e = tl.where(inside[None, :], hide(e, tiles, mask, bias, n, g, i, j), float("-inf"))
         m, l, fade, p = soften(e, m, l)  # noqa: E741
         values = load(v, 0, g, slot, c, sizes.WIDE)
         acc = acc * fade[:, None] + product(p, values, sizes.NARROW)

@@ -4,56 +4,49 @@
 u . tanh(q_i + k_j); without it they are dot products.
 """
 
-from typing import Any, NamedTuple
-
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from seq2seq.functional.triton.blocks import load, product, rows_of
+from seq2seq.functional.triton.blocks import Rows, load, product, rows_of
 
 
-class ScoreArguments(NamedTuple):
-    """The score function of a query and a key."""
-
-    scale: Any  # factor of a dot product, known when the kernel is compiled
-    u: Any  # Rows (1, 1, H, A), or None
-
-
-def score_arguments(scale: float, u: Tensor | None) -> ScoreArguments:
-    """A dot product if u is None, else an additive score with u (H, A)."""
-    return ScoreArguments(tl.constexpr(scale), None if u is None else rows_of(u[None, None]))
+def score_arguments(scale: float, u: Tensor | None) -> tuple[tl.constexpr, Rows | None]:
+    """The factor of a dot product, known when the kernel is compiled, and for additive scores u
+    (H, A).
+    """
+    return tl.constexpr(scale), None if u is None else rows_of(u[None, None])
 
 
 @triton.jit
-def compare(score, q, k, h, d, NARROW: tl.constexpr):
+def compare(scale, u, q, k, h, d, NARROW: tl.constexpr):
     """The scores of a tile of head h, (queries, keys), from columns d of queries and keys."""
-    if score.u is None:
-        e = product(q, tl.trans(k), NARROW) * score.scale
+    if u is None:
+        e = product(q, tl.trans(k), NARROW) * scale
     else:
-        e = tl.sum(hidden(q, k) * vector(score, h, d, q.dtype), 2)
+        e = tl.sum(hidden(q, k) * vector(u, h, d, q.dtype), 2)
     return e
 
 
 @triton.jit
-def query_slope(score, de, q, k, h, d, NARROW: tl.constexpr):
+def query_slope(scale, u, de, q, k, h, d, NARROW: tl.constexpr):
     """The gradient of the queries, from the gradient `de` of the scores."""
-    if score.u is None:
-        dq = product(de, k, NARROW) * score.scale
+    if u is None:
+        dq = product(de, k, NARROW) * scale
     else:
         x = hidden(q, k)
-        dq = tl.sum(de[:, :, None] * (1 - x * x) * vector(score, h, d, q.dtype), 1)
+        dq = tl.sum(de[:, :, None] * (1 - x * x) * vector(u, h, d, q.dtype), 1)
     return dq
 
 
 @triton.jit
-def key_slope(score, de, q, k, h, d, NARROW: tl.constexpr):
+def key_slope(scale, u, de, q, k, h, d, NARROW: tl.constexpr):
     """The gradient of the keys, from the gradient `de` of the scores."""
-    if score.u is None:
-        dk = product(tl.trans(de), q, NARROW) * score.scale
+    if u is None:
+        dk = product(tl.trans(de), q, NARROW) * scale
     else:
         x = hidden(q, k)
-        dk = tl.sum(de[:, :, None] * (1 - x * x) * vector(score, h, d, q.dtype), 0)
+        dk = tl.sum(de[:, :, None] * (1 - x * x) * vector(u, h, d, q.dtype), 0)
     return dk
 
 
@@ -64,9 +57,9 @@ def vector_slope(de, q, k):
 
 
 @triton.jit
-def vector(score, h, d, WIDE: tl.constexpr):
+def vector(u, h, d, WIDE: tl.constexpr):
     """u of head h, (1, 1, A)."""
-    return load(score.u, 0, 0, h + tl.arange(0, 1), d, WIDE)[None, :, :]
+    return load(u, 0, 0, h + tl.arange(0, 1), d, WIDE)[None, :, :]
 
 
 @triton.jit

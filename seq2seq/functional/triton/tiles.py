@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from seq2seq.functional.triton.blocks import pointers, rows_of
+from seq2seq.functional.triton.blocks import Rows, pointers, rows_of
 
 
 class DropoutArguments(NamedTuple):
@@ -22,16 +22,22 @@ class DropoutArguments(NamedTuple):
     column_seed: Any
 
 
-class TileArguments(NamedTuple):
-    """Shape of the scores (B, H, T, S) of all queries and keys, and what applies to them."""
+class ScoreShape(NamedTuple):
+    """Shape of the scores (B, H, T, S) of all queries and keys."""
 
     heads: Any
     T: Any
     S: Any
     causal: Any  # known when the kernel is compiled
-    mask: Any  # Rows, or None
-    bias: Any
-    dropout: Any  # DropoutArguments, or None
+
+
+class TileArguments(NamedTuple):
+    """Arguments of a kernel that are about its tiles, one after the other."""
+
+    shape: ScoreShape
+    mask: Rows | None
+    bias: Rows | None
+    dropout: DropoutArguments | None
 
 
 def dropout_arguments(p: float, threshold: int, seeds: tuple[int, int]) -> DropoutArguments:
@@ -49,7 +55,7 @@ def tile_arguments(
     """Arguments for scores of this shape (B, H, T, S), to which mask and bias are broadcast."""
     masks, biases = (None if x is None else rows_of(x.expand(shape)) for x in (mask, bias))
     _, heads, T, S = shape
-    return TileArguments(heads, T, S, tl.constexpr(causal), masks, biases, dropout)
+    return TileArguments(ScoreShape(heads, T, S, tl.constexpr(causal)), masks, biases, dropout)
 
 
 @triton.jit
@@ -71,29 +77,29 @@ def first_query(tiles, start, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def hide(e, tiles, b, h, i, j):
+def hide(e, tiles, mask, bias, b, h, i, j):
     """Add the bias to the scores of queries i and keys j, and set hidden ones to -inf."""
     visible = (i[:, None] < tiles.T) & (j[None, :] < tiles.S)
-    if tiles.bias is not None:
-        e += tl.load(pointers(tiles.bias, b, h, i, j), mask=visible, other=0.0).to(e.dtype)
-    if tiles.mask is not None:
-        visible &= tl.load(pointers(tiles.mask, b, h, i, j), mask=visible, other=0) != 0
+    if bias is not None:
+        e += tl.load(pointers(bias, b, h, i, j), mask=visible, other=0.0).to(e.dtype)
+    if mask is not None:
+        visible &= tl.load(pointers(mask, b, h, i, j), mask=visible, other=0) != 0
     if tiles.causal:
         visible &= j[None, :] <= i[:, None] + (tiles.S - tiles.T)
     return tl.where(visible, e, float("-inf"))
 
 
 @triton.jit
-def keep(tiles, b, h, i, j, WIDE: tl.constexpr):
+def keep(tiles, dropout, b, h, i, j, WIDE: tl.constexpr):
     """Dropout factors for the weights of a tile, from a hash of seed, row and column."""
     factors = 1.0
-    if tiles.dropout is not None:
-        row = (b * tiles.heads + h) * tiles.T + i + tiles.dropout.row_seed
-        x = hash_bits(row)[:, None] ^ hash_bits(j + tiles.dropout.column_seed)[None, :]
+    if dropout is not None:
+        row = (b * tiles.heads + h) * tiles.T + i + dropout.row_seed
+        x = hash_bits(row)[:, None] ^ hash_bits(j + dropout.column_seed)[None, :]
         x *= 0x7FEB352D
         x = (x ^ (x >> 15)) * 0x846CA68B
-        kept = x.to(tl.int32, bitcast=True) >= tiles.dropout.threshold
-        factors = kept.to(WIDE) * tiles.dropout.factor
+        kept = x.to(tl.int32, bitcast=True) >= dropout.threshold
+        factors = kept.to(WIDE) * dropout.factor
     return factors
 
 

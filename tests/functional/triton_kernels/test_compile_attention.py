@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip(
-    "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
+    "triton", minversion="3.6", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
 KERNELS = ("attend_kernel", "queries_kernel", "keys_kernel", "bias_kernel")

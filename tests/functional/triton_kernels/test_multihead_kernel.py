@@ -3,9 +3,10 @@
 import pytest
 import torch
 from helpers.builders import assert_equal, gradients, mask_of, model_config, randomised
+from helpers.chosen_kernels import OLDEST
 
 pytest.importorskip(
-    "triton", minversion="3.7", reason="pip install 'seq2seq-attention-zoo[triton]'"
+    "triton", minversion=OLDEST, reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
 from seq2seq.attention import Place, Role, build_attention
@@ -63,7 +64,7 @@ def test_a_kernel_that_cannot_run_is_refused_with_what_to_type(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match="torch finds none here. Take kernel=auto"):
         build_attention(options, place)
-    monkeypatch.setattr(launch, "version", lambda name: "3.6.0")
-    with pytest.raises(ConfigError, match=r"needs .* 3.7 or newer, .*: 3.6.0.*: pip install '.*'"):
+    monkeypatch.setattr(launch, "version", lambda name: "3.5.1")
+    with pytest.raises(ConfigError, match=r"needs .* 3.6 or newer, .*: 3.5.1.*: pip install '.*'"):
         build_attention(options, place)
     assert attention.kernel == "triton"
