@@ -33,7 +33,7 @@ def attend_on_gpu(given: FlashInputs) -> tuple[Tensor, Tensor]:
     check_tensor(q)
     sizes, tiles = sizes_of(q, v, u is not None), tiles_in_kernels(given)
     with torch.cuda.device_of(q):
-        return attend_blocks(*score_arguments(tiling.scale, u), q, k, v, tiles, sizes)
+        return attend_blocks(score_arguments(tiling.scale, u), q, k, v, tiles, sizes)
 
 
 def differentiate_on_gpu(given: FlashInputs, outputs: Outputs, bias_learns: bool) -> FlashSlopes:
@@ -43,7 +43,7 @@ def differentiate_on_gpu(given: FlashInputs, outputs: Outputs, bias_learns: bool
     score = score_arguments(tiling.scale, u)
     with torch.cuda.device_of(q):
         return differentiate_blocks(
-            *score, q, k, v, outputs, tiles, bias if bias_learns else None, sizes
+            score, q, k, v, outputs, tiles, bias if bias_learns else None, sizes
         )
 
 

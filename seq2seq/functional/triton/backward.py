@@ -11,9 +11,10 @@ from torch import Tensor
 
 from seq2seq.functional.flash import FlashSlopes
 from seq2seq.functional.online_softmax import Outputs
-from seq2seq.functional.triton.blocks import Rows, load, product, rows_of, store
+from seq2seq.functional.triton.blocks import load, product, rows_of, store
 from seq2seq.functional.triton.launch import Sizes
 from seq2seq.functional.triton.scores import (
+    Score,
     compare,
     key_slope,
     query_slope,
@@ -37,9 +38,8 @@ def queries_kernel(scale, u, q, k, v, lse, delta, dout, tiles, mask, bias, dropo
         j = start + tl.arange(0, sizes.K)
         keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)
         values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)
-        _, de = slopes(
-            scale, u, queries, keys, values, given, tiles, mask, bias, dropout, b, h, i, j, d, sizes
-        )
+        at, read = (b, h, i, j), (queries, keys, values)
+        _, de = slopes(scale, u, read, given, tiles, mask, bias, dropout, at, sizes)
         dq_block += query_slope(scale, u, de, queries, keys, h, d, sizes.NARROW)
         if du is not None:
             du_block += vector_slope(de, queries, keys)
@@ -65,24 +65,8 @@ def keys_kernel(scale, u, q, k, v, lse, delta, dout, tiles, mask, bias, dropout,
             i = start + tl.arange(0, sizes.Q)
             queries = load(q, b, h, i, d, sizes.WIDE)
             given = load_outputs(lse, delta, dout, b, h, i, c, sizes)
-            p, de = slopes(
-                scale,
-                u,
-                queries,
-                keys,
-                values,
-                given,
-                tiles,
-                mask,
-                bias,
-                dropout,
-                b,
-                h,
-                i,
-                j,
-                d,
-                sizes,
-            )
+            at, read = (b, h, i, j), (queries, keys, values)
+            p, de = slopes(scale, u, read, given, tiles, mask, bias, dropout, at, sizes)
             dv_block += product(tl.trans(p), given[2], sizes.NARROW)
             dk_block += key_slope(scale, u, de, queries, keys, h, d, sizes.NARROW)
         if u is not None:  # each query head has its own keys
@@ -118,24 +102,8 @@ def bias_kernel(
                     j = j_start + tl.arange(0, sizes.K)
                     keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)
                     values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)
-                    _, de = slopes(
-                        scale,
-                        u,
-                        queries,
-                        keys,
-                        values,
-                        given,
-                        tiles,
-                        mask,
-                        bias,
-                        dropout,
-                        b,
-                        h,
-                        i,
-                        j,
-                        d,
-                        sizes,
-                    )
+                    at, read = (b, h, i, j), (queries, keys, values)
+                    _, de = slopes(scale, u, read, given, tiles, mask, bias, dropout, at, sizes)
                     block += de
     # Along an axis of length 1, sum up: only the first element is stored.
     block = tl.where(dbias.rows == 1, tl.sum(block, 0)[None, :], block)
@@ -157,11 +125,12 @@ def load_outputs(lse, delta, dout, b, h, i, c, sizes):
 
 
 @triton.jit
-def slopes(
-    scale, u, queries, keys, values, given, tiles, mask, bias, dropout, b, h, i, j, d, sizes
-):
+def slopes(scale, u, read, given, tiles, mask, bias, dropout, at, sizes):
     """The weights of a tile after dropout, and the gradient of its scores."""
+    b, h, i, j = at
     lse, delta, dout = given
+    queries, keys, values = read
+    d = tl.arange(0, sizes.D)
     e = hide(compare(scale, u, queries, keys, h, d, sizes.NARROW), tiles, mask, bias, b, h, i, j)
     p = tl.exp(e - lse)
     factors = keep(tiles, dropout, b, h, i, j, sizes.WIDE)
@@ -170,8 +139,7 @@ def slopes(
 
 
 def differentiate_blocks(
-    scale: tl.constexpr,
-    u: Rows | None,
+    score: Score,
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -184,10 +152,10 @@ def differentiate_blocks(
     out, lse, dout = outputs
     B, H, T, D = q.shape
     delta = (dout.to(lse.dtype) * out).sum(-1, keepdim=True)
-    given = scale, u, *(rows_of(x) for x in (q, k, v, lse, delta, dout)), *tiles
+    given = *score, *(rows_of(x) for x in (q, k, v, lse, delta, dout)), *tiles
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     blocks, key_blocks = triton.cdiv(T, sizes.Q.value), triton.cdiv(k.shape[2], sizes.K.value)
-    du = None if u is None else lse.new_empty(B, H, blocks, D)
+    du = None if score[1] is None else lse.new_empty(B, H, blocks, D)
     du_rows = None if du is None else rows_of(du)
     queries_kernel[B * H, blocks](*given, rows_of(dq), du_rows, sizes)
     keys_kernel[B * v.shape[1], key_blocks](*given, rows_of(dk), rows_of(dv), sizes)

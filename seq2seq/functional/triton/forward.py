@@ -5,9 +5,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from seq2seq.functional.triton.blocks import Rows, load, product, rows_of, store
+from seq2seq.functional.triton.blocks import load, product, rows_of, store
 from seq2seq.functional.triton.launch import Sizes
-from seq2seq.functional.triton.scores import compare
+from seq2seq.functional.triton.scores import Score, compare
 from seq2seq.functional.triton.tiles import TileArguments, hide, keep, last_key
 
 LOWEST = tl.constexpr(torch.finfo(torch.float32).min)
@@ -60,13 +60,7 @@ def write_outputs(acc, m, l, out, lse, b, h, i, c):  # noqa: E741
 
 
 def attend_blocks(
-    scale: tl.constexpr,
-    u: Rows | None,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    tiles: TileArguments,
-    sizes: Sizes,
+    score: Score, q: Tensor, k: Tensor, v: Tensor, tiles: TileArguments, sizes: Sizes
 ) -> tuple[Tensor, Tensor]:
     """Compute out (B, H, T, M) in the type of q, and lse (B, H, T, 1) in the type of sums."""
     B, H, T, _ = q.shape
@@ -74,5 +68,5 @@ def attend_blocks(
     lse = q.new_empty(B, H, T, 1, dtype=torch.promote_types(q.dtype, torch.float32))
     grid = B * H, triton.cdiv(T, sizes.Q.value)
     given = (rows_of(x) for x in (q, k, v))
-    attend_kernel[grid](scale, u, *given, *tiles, rows_of(out), rows_of(lse), sizes)
+    attend_kernel[grid](*score, *given, *tiles, rows_of(out), rows_of(lse), sizes)
     return out, lse

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from seq2seq.functional.triton.blocks import Rows, load, product, rows_of
 
+Score = tuple[tl.constexpr, Rows | None]  # the arguments of a kernel that are about its scores
 
-def score_arguments(scale: float, u: Tensor | None) -> tuple[tl.constexpr, Rows | None]:
+
+def score_arguments(scale: float, u: Tensor | None) -> Score:
     """The factor of a dot product, known when the kernel is compiled, and for additive scores u
     (H, A).
     """

@@ -31,8 +31,8 @@ def compile_attention(dtype: torch.dtype, width: int, additive: bool, rich: bool
     given = FlashInputs(tiling, q, k, v, u, bias, mask)
     sizes, tiles = sizes_of(q, v, additive), tiles_in_kernels(given)
     score = score_arguments(tiling.scale, u)
-    out, lse = attend_blocks(*score, q, k, v, tiles, sizes)
-    differentiate_blocks(*score, q, k, v, Outputs(out, lse, out), tiles, bias, sizes)
+    out, lse = attend_blocks(score, q, k, v, tiles, sizes)
+    differentiate_blocks(score, q, k, v, Outputs(out, lse, out), tiles, bias, sizes)
 
 
 def main(capability: int, dtype: torch.dtype, widths: list[int]) -> None:
