@@ -9,7 +9,6 @@ import pytest
 import torch
 from helpers.builders import (
     TARGET_SIZE,
-    every_other,
     presets,
     small_model,
     source_batch,
@@ -71,7 +70,12 @@ def batches(count: int) -> list[tuple[Tensor, Tensor]]:
 KINDS = [*presets("attn"), *(f"position={name}" for name in presets("position"))]
 
 
-@pytest.mark.parametrize("preset", every_other(KINDS))
+QUICK = {"mha", "mla", "linear", "reformer", "position=rope", *REFUSED}
+
+
+@pytest.mark.parametrize(
+    "preset", [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in KINDS]
+)
 def test_a_kind_of_layer_is_one_of_few_graphs_or_refused(preset: str) -> None:
     typed = preset if "=" in preset else f"attn={preset}"
     model = small_model("transformer", typed, "model.dropout=0.1").train()
