@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 PACKAGE = Path(seq2seq.__file__).parent
 FORWARD, BACKWARD, SCORES, TILES = "forward.py", "backward.py", "scores.py", "tiles.py"
-KEEP = "keep(tiles, b, h, i, j, sizes.WIDE)"
+KEEP = "keep(tiles, dropout, b, h, i, j, sizes.WIDE)"
 KEYS = "keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)"
 VALUES = "values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)"
 
@@ -66,7 +66,7 @@ LIES = {
     "the queries are the first": HIDE.lie("i[:, None] + (tiles.S - tiles.T)", "i[:, None]"),
     "a key beyond the last": HIDE.lie("j[None, :] < tiles.S", "j[None, :] <= tiles.S"),
     "a bias that is taken away": HIDE.lie("e += tl.load", "e -= tl.load"),
-    "the bias of another head": HIDE.lie("bias, b, h, i", "bias, b, 0, i"),
+    "the bias of another head": HIDE.lie("pointers(bias, b, h, i", "pointers(bias, b, 0, i"),
     "dropout of another row": DROP.lie("(b * tiles.heads + h)", "(b * tiles.heads)"),
     "dropout of another seed": DROP.lie(" + dropout.row_seed", ""),
     "dropout of another column": DROP.lie("j + dropout.column_seed", "j"),
@@ -94,7 +94,7 @@ LIES = {
     "no mean of the slopes": SLOPES.lie("(dp - delta)", "dp"),
     "slopes without dropout": SLOPES.lie(", sizes.NARROW) * factors", ", sizes.NARROW)"),
     "slopes of queries without a key": Kernel(BACKWARD, "load_outputs").lie(
-        'float("inf"), lse', "lse, lse"
+        'float("inf"), sums', "sums, sums"
     ),
     # of queries and of u
     "queries: the last block alone": QUERIES.lie("dq_block +=", "dq_block ="),
