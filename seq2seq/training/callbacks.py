@@ -112,7 +112,7 @@ class MovingAverage(WeightAveraging):
 
     def __init__(self, decay: float):
         self.decay = decay
-        # Buffers are constants here, some of them integers: they are not averaged.
+        # Buffers are constants here, and some are integers, so they are not averaged.
         super().__init__(use_buffers=False)
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
@@ -156,8 +156,8 @@ NAMES = ("train/loss", "train/align_loss")
 class MeanLoss(L.Callback):
     """Logs each training loss, averaged over all its tokens since the previous logged line.
 
-    A single batch says little: its sentences have similar lengths, and the loss varies more with
-    length than over weeks of training. Sums stay on the device until a line is due.
+    The loss of a single batch says little: its sentences have similar lengths, and the loss varies
+    more with length than over weeks of training. Sums stay on the device until a line is due.
     """
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class MeanLoss(L.Callback):
         if not is_line_due(trainer, index):
             return
         for name, (total, tokens) in zip(NAMES, self._of_all_devices().tolist(), strict=True):
-            if tokens:  # there may have been no links
+            if tokens:  # 0 for the alignment loss if no batch had links
                 pl_module.log(name, total / tokens)
         self.sums.zero_()
         self.counts = [0, 0]

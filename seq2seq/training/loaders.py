@@ -22,8 +22,10 @@ def train_loader(
     device: torch.device | None = None,
 ) -> BatchLoader:
     """The training batches of one of `world` processes, on its `device`."""
-    parts = world * plan.trainer.accumulate_grad_batches
-    capacity = Capacity.of(plan.data.max_tokens, plan.data.max_length, parts)
+    capacity = None
+    if plan.trainer.packed:
+        parts = world * plan.trainer.accumulate_grad_batches
+        capacity = Capacity.of(plan.data.max_tokens, plan.data.max_length, parts)
     return BatchLoader(
         prepared.train,
         max_tokens=plan.data.max_tokens,
@@ -35,7 +37,7 @@ def train_loader(
         stages=prepared.stages,
         cut=plan.loss.simcut_p if plan.loss.simcut else 0.0,
         device=device,
-        capacity=capacity if plan.trainer.packed else None,
+        capacity=capacity,
     )
 
 
