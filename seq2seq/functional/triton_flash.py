@@ -4,6 +4,7 @@ The formulas are those of `flash`, which gives the same results, including dropo
 """
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,8 +21,7 @@ from seq2seq.functional.online_softmax import Outputs
 from seq2seq.functional.triton.backward import differentiate_blocks
 from seq2seq.functional.triton.forward import attend_blocks
 from seq2seq.functional.triton.launch import check_tensor, sizes_of
-from seq2seq.functional.triton.scores import score_arguments
-from seq2seq.functional.triton.tiles import TileArguments, dropout_arguments, tile_arguments
+from seq2seq.functional.triton.tiles import dropout_arguments, tile_arguments
 
 
 def attend_on_gpu(given: FlashInputs) -> tuple[Tensor, Tensor]:
@@ -33,26 +33,25 @@ def attend_on_gpu(given: FlashInputs) -> tuple[Tensor, Tensor]:
     check_tensor(q)
     sizes, tiles = sizes_of(q, v, u is not None), tiles_in_kernels(given)
     with torch.cuda.device_of(q):
-        return attend_blocks(score_arguments(tiling.scale, u), q, k, v, tiles, sizes)
+        return attend_blocks(tiling.scale, u, q, k, v, tiles, sizes)
 
 
 def differentiate_on_gpu(given: FlashInputs, outputs: Outputs, bias_learns: bool) -> FlashSlopes:
     """The gradient of `attend_on_gpu` in two kernels, or three with a learnt bias."""
     tiling, q, k, v, u, bias, _ = given
     sizes, tiles = sizes_of(q, v, u is not None), tiles_in_kernels(given)
-    score = score_arguments(tiling.scale, u)
     with torch.cuda.device_of(q):
         return differentiate_blocks(
-            score, q, k, v, outputs, tiles, bias if bias_learns else None, sizes
+            tiling.scale, u, q, k, v, outputs, tiles, bias if bias_learns else None, sizes
         )
 
 
-def tiles_in_kernels(given: FlashInputs) -> TileArguments:
-    """The arguments by which a kernel finds and hides the tiles of all scores."""
+def tiles_in_kernels(given: FlashInputs) -> tuple[Any, ...]:
+    """The arguments tiles, mask, bias and dropout, by which a kernel finds and hides its tiles."""
     tiling, q, k, _, _, bias, mask = given
     p = tiling.dropout
     dropout = dropout_arguments(p, keep_threshold(p), divide(tiling.seed)) if p > 0 else None
-    return tile_arguments((*q.shape[:3], k.shape[2]), tiling.causal, mask, bias, dropout)
+    return *tile_arguments((*q.shape[:3], k.shape[2]), tiling.causal, mask, bias), dropout
 
 
 KERNELS = FlashKernels(attend_on_gpu, differentiate_on_gpu)

@@ -1,11 +1,7 @@
 """Whether a run of pytest tests the kernels for GPUs; only then Triton is imported."""
 
 import pytest
-import torch
 from _pytest.mark.expression import Expression
-
-# The oldest Triton that they are tested with. The interpreter of 3.6 does not run with NumPy 2.4.
-OLDEST = "3.6" if torch.cuda.is_available() else "3.7"
 
 
 def are_kernels_chosen(config: pytest.Config) -> bool:

@@ -4,6 +4,8 @@ The weights are recomputed, p_ij = exp(e_ij - lse_i). Each program writes its ow
 and reads all tiles that add to it in a fixed order, so that sums are reproducible.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -13,14 +15,8 @@ from seq2seq.functional.flash import FlashSlopes
 from seq2seq.functional.online_softmax import Outputs
 from seq2seq.functional.triton.blocks import load, product, rows_of, store
 from seq2seq.functional.triton.launch import Sizes
-from seq2seq.functional.triton.scores import (
-    Score,
-    compare,
-    key_slope,
-    query_slope,
-    vector_slope,
-)
-from seq2seq.functional.triton.tiles import TileArguments, first_query, hide, keep, last_key
+from seq2seq.functional.triton.scores import compare, key_slope, query_slope, vector_slope
+from seq2seq.functional.triton.tiles import first_query, hide, keep, last_key
 
 
 @triton.jit
@@ -38,8 +34,9 @@ def queries_kernel(scale, u, q, k, v, lse, delta, dout, tiles, mask, bias, dropo
         j = start + tl.arange(0, sizes.K)
         keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)
         values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)
-        at, read = (b, h, i, j), (queries, keys, values)
-        _, de = slopes(scale, u, read, given, tiles, mask, bias, dropout, at, sizes)
+        e = compare(scale, u, queries, keys, h, d, sizes.NARROW)
+        e = hide(e, tiles, mask, bias, b, h, i, j)
+        _, de = slopes(e, values, given, tiles, dropout, b, h, i, j, sizes)
         dq_block += query_slope(scale, u, de, queries, keys, h, d, sizes.NARROW)
         if du is not None:
             du_block += vector_slope(de, queries, keys)
@@ -65,8 +62,9 @@ def keys_kernel(scale, u, q, k, v, lse, delta, dout, tiles, mask, bias, dropout,
             i = start + tl.arange(0, sizes.Q)
             queries = load(q, b, h, i, d, sizes.WIDE)
             given = load_outputs(lse, delta, dout, b, h, i, c, sizes)
-            at, read = (b, h, i, j), (queries, keys, values)
-            p, de = slopes(scale, u, read, given, tiles, mask, bias, dropout, at, sizes)
+            e = compare(scale, u, queries, keys, h, d, sizes.NARROW)
+            e = hide(e, tiles, mask, bias, b, h, i, j)
+            p, de = slopes(e, values, given, tiles, dropout, b, h, i, j, sizes)
             dv_block += product(tl.trans(p), given[2], sizes.NARROW)
             dk_block += key_slope(scale, u, de, queries, keys, h, d, sizes.NARROW)
         if u is not None:  # each query head has its own keys
@@ -102,8 +100,9 @@ def bias_kernel(
                     j = j_start + tl.arange(0, sizes.K)
                     keys = load(k, b, h // (tiles.heads // k.heads), j, d, sizes.WIDE)
                     values = load(v, b, h // (tiles.heads // v.heads), j, c, sizes.WIDE)
-                    at, read = (b, h, i, j), (queries, keys, values)
-                    _, de = slopes(scale, u, read, given, tiles, mask, bias, dropout, at, sizes)
+                    e = compare(scale, u, queries, keys, h, d, sizes.NARROW)
+                    e = hide(e, tiles, mask, bias, b, h, i, j)
+                    _, de = slopes(e, values, given, tiles, dropout, b, h, i, j, sizes)
                     block += de
     # Along an axis of length 1, sum up: only the first element is stored.
     block = tl.where(dbias.rows == 1, tl.sum(block, 0)[None, :], block)
@@ -113,25 +112,21 @@ def bias_kernel(
 
 @triton.jit
 def load_outputs(lse, delta, dout, b, h, i, c, sizes):
-    """Load lse, delta = sum_c dout_ic out_ic, and dout of some queries, each (B, H, T, ...).
+    """Load lse, delta and dout of some queries.
 
     A query without any key gets lse = inf, so that p = exp(-inf - inf) = 0, not exp(-inf + inf).
     """
     one = tl.arange(0, 1)
     sums = load(lse, b, h, i, one, sizes.WIDE)
     sums = tl.where(sums == float("-inf"), float("inf"), sums)
-    products = load(delta, b, h, i, one, sizes.WIDE)
-    return sums, products, load(dout, b, h, i, c, sizes.WIDE)
+    means = load(delta, b, h, i, one, sizes.WIDE)
+    return sums, means, load(dout, b, h, i, c, sizes.WIDE)
 
 
 @triton.jit
-def slopes(scale, u, read, given, tiles, mask, bias, dropout, at, sizes):
-    """The weights of a tile after dropout, and the gradient of its scores."""
-    b, h, i, j = at
+def slopes(e, values, given, tiles, dropout, b, h, i, j, sizes):
+    """The weights of a tile with scores e after dropout, and the gradient of the scores."""
     lse, delta, dout = given
-    queries, keys, values = read
-    d = tl.arange(0, sizes.D)
-    e = hide(compare(scale, u, queries, keys, h, d, sizes.NARROW), tiles, mask, bias, b, h, i, j)
     p = tl.exp(e - lse)
     factors = keep(tiles, dropout, b, h, i, j, sizes.WIDE)
     dp = product(dout, tl.trans(values), sizes.NARROW) * factors
@@ -139,25 +134,28 @@ def slopes(scale, u, read, given, tiles, mask, bias, dropout, at, sizes):
 
 
 def differentiate_blocks(
-    score: Score,
+    scale: float,
+    u: Tensor | None,
     q: Tensor,
     k: Tensor,
     v: Tensor,
     outputs: Outputs,
-    tiles: TileArguments,
+    tiles: tuple[Any, ...],
     bias: Tensor | None,
     sizes: Sizes,
 ) -> FlashSlopes:
-    """Compute all gradients. `bias` is passed only if it needs a gradient."""
+    """Compute all gradients. `bias` is passed only if it needs a gradient.
+
+    `tiles` are the kernels' arguments tiles, mask, bias and dropout.
+    """
     out, lse, dout = outputs
     B, H, T, D = q.shape
-    delta = (dout.to(lse.dtype) * out).sum(-1, keepdim=True)
-    given = *score, *(rows_of(x) for x in (q, k, v, lse, delta, dout)), *tiles
+    delta = (dout.to(lse.dtype) * out).sum(-1, keepdim=True)  # (B, H, T, 1)
+    given = tl.constexpr(scale), *map(rows_of, (u, q, k, v, lse, delta, dout)), *tiles
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     blocks, key_blocks = triton.cdiv(T, sizes.Q.value), triton.cdiv(k.shape[2], sizes.K.value)
-    du = None if score[1] is None else lse.new_empty(B, H, blocks, D)
-    du_rows = None if du is None else rows_of(du)
-    queries_kernel[B * H, blocks](*given, rows_of(dq), du_rows, sizes)
+    du = None if u is None else lse.new_empty(B, H, blocks, D)
+    queries_kernel[B * H, blocks](*given, rows_of(dq), rows_of(du), sizes)
     keys_kernel[B * v.shape[1], key_blocks](*given, rows_of(dk), rows_of(dv), sizes)
     dbias = None
     if bias is not None:

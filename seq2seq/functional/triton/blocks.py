@@ -10,29 +10,32 @@ from torch import Tensor
 class Rows(NamedTuple):
     """A tensor (B, heads, rows, width) in a kernel: its data pointer, strides and shape.
 
-    A tuple among these fields would be a tuple in a tuple, of which Triton 3.6 loses constants.
+    The strides are fields of their own because Triton 3.6 does not compile tuples within tuples.
     """
 
     data: Any
-    stride_b: Any
-    stride_h: Any
-    stride_i: Any
-    stride_d: Any
+    b_stride: Any
+    h_stride: Any
+    i_stride: Any
+    d_stride: Any
     heads: Any
     rows: Any
     width: Any
 
 
-def rows_of(x: Tensor) -> Rows:
-    """Describe a tensor with four axes for a kernel."""
+def rows_of(x: Tensor | None) -> Rows | None:
+    """Describe a tensor for a kernel, with leading axes of length 1 if it has fewer than four."""
+    if x is None:
+        return None
+    x = x[(None,) * (4 - x.ndim)]
     return Rows(x, *x.stride(), *x.shape[1:])
 
 
 @triton.jit
 def pointers(x, b, h, i, d):
     """The addresses of rows i and columns d of a head, in 64 bits for more than 2^31 elements."""
-    start = tl.cast(b, tl.int64) * x.stride_b + tl.cast(h, tl.int64) * x.stride_h
-    return x.data + start + i[:, None] * x.stride_i + d[None, :] * x.stride_d
+    start = tl.cast(b, tl.int64) * x.b_stride + tl.cast(h, tl.int64) * x.h_stride
+    return x.data + start + i[:, None] * x.i_stride + d[None, :] * x.d_stride
 
 
 @triton.jit

@@ -1,5 +1,7 @@
 """A kernel for the online softmax; `online_softmax` in `online_softmax.py` is the readable form."""
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -7,8 +9,8 @@ from torch import Tensor
 
 from seq2seq.functional.triton.blocks import load, product, rows_of, store
 from seq2seq.functional.triton.launch import Sizes
-from seq2seq.functional.triton.scores import Score, compare
-from seq2seq.functional.triton.tiles import TileArguments, hide, keep, last_key
+from seq2seq.functional.triton.scores import compare
+from seq2seq.functional.triton.tiles import hide, keep, last_key
 
 LOWEST = tl.constexpr(torch.finfo(torch.float32).min)
 
@@ -60,13 +62,22 @@ def write_outputs(acc, m, l, out, lse, b, h, i, c):  # noqa: E741
 
 
 def attend_blocks(
-    score: Score, q: Tensor, k: Tensor, v: Tensor, tiles: TileArguments, sizes: Sizes
+    scale: float,
+    u: Tensor | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tiles: tuple[Any, ...],
+    sizes: Sizes,
 ) -> tuple[Tensor, Tensor]:
-    """Compute out (B, H, T, M) in the type of q, and lse (B, H, T, 1) in the type of sums."""
+    """Compute out (B, H, T, M) in the type of q, and lse (B, H, T, 1) in the type of sums.
+
+    `tiles` are the kernel's arguments tiles, mask, bias and dropout.
+    """
     B, H, T, _ = q.shape
     out = q.new_empty(B, H, T, v.shape[3])
     lse = q.new_empty(B, H, T, 1, dtype=torch.promote_types(q.dtype, torch.float32))
     grid = B * H, triton.cdiv(T, sizes.Q.value)
-    given = (rows_of(x) for x in (q, k, v))
-    attend_kernel[grid](*score, *given, *tiles, rows_of(out), rows_of(lse), sizes)
+    given = (rows_of(x) for x in (u, q, k, v))
+    attend_kernel[grid](tl.constexpr(scale), *given, *tiles, rows_of(out), rows_of(lse), sizes)
     return out, lse

@@ -10,6 +10,7 @@ from torch import Tensor
 from seq2seq.base.errors import ConfigError
 
 TRITON = (3, 6)  # the oldest version that compiles these kernels; torch 2.11 comes with it
+INTERPRETER = (3, 7)  # the oldest version whose interpreter works with NumPy 2.4
 # Advice for a CPU.
 INSTEAD = "Take kernel=auto; to test the kernels without a GPU, slowly, set TRITON_INTERPRET=1"
 
@@ -21,15 +22,16 @@ def is_interpreted() -> bool:
 
 def lacks_triton() -> str | None:
     """The package to install if Triton is missing or too old for these kernels; else None."""
+    oldest = INTERPRETER if is_interpreted() else TRITON
     try:
         found = version("triton")
     except PackageNotFoundError:
         found = "none"
-    if found != "none" and tuple(map(int, found.split(".")[:2])) >= TRITON:
+    if found != "none" and tuple(map(int, found.split(".")[:2])) >= oldest:
         return None
     return (
-        f"the package triton, {TRITON[0]}.{TRITON[1]} or newer, for Linux (found: {found}): "
-        "pip install 'seq2seq-attention-zoo[triton]'"
+        f"the package triton, {oldest[0]}.{oldest[1]} or newer, for Linux (found: {found}): "
+        f"pip install 'triton>={oldest[0]}.{oldest[1]}'"
     )
 
 

@@ -70,7 +70,7 @@ def paged_attention(
     rows = H // G * T
     scores = N, G, rows, S
     mask, bias = (None if x is None else x.expand(N, H, T, S).reshape(scores) for x in (mask, bias))
-    tiles = tile_arguments(scores, False, mask, bias, None)
+    tiles = tile_arguments(scores, False, mask, bias)
     splits, wide = max(1, triton.cdiv(S, split)), torch.promote_types(dtype, torch.float32)
     out = q.new_empty(N, G, rows, M, dtype=v.dtype)
     parts = out if splits == 1 else q.new_empty(N, G * splits, rows, M, dtype=wide)
@@ -78,9 +78,9 @@ def paged_attention(
     blocks = triton.cdiv(rows, ROWS)
     with torch.cuda.device_of(q):
         attend_split[N, G * splits, blocks](
-            tl.constexpr(scale), rows_of(q.reshape(N, G, rows, D)),
-            rows_of(k[None]), rows_of(v[None]), slots, slots.stride(0), lengths, *tiles[:3],
-            rows_of(parts), rows_of(lse), split, sizes,
+            tl.constexpr(scale), rows_of(q.reshape(N, G, rows, D)), rows_of(k), rows_of(v), slots,
+            slots.stride(0), lengths, *tiles, rows_of(parts), rows_of(lse),
+            tl.constexpr(split), sizes,
         )  # fmt: skip
         if splits > 1:
             add_splits[N, G, blocks](
@@ -116,20 +116,7 @@ def check_pages(q: Tensor, k: Tensor, v: Tensor, slots: Tensor, lengths: Tensor)
 # strides of tables and masks change from step to step.
 @triton.jit(do_not_specialize=["slots_n", "tiles", "mask", "bias"])
 def attend_split(
-    scale,
-    q,
-    k,
-    v,
-    slots,
-    slots_n,
-    lengths,
-    tiles,
-    mask,
-    bias,
-    parts,
-    lse,
-    SPLIT: tl.constexpr,
-    sizes,
+    scale, q, k, v, slots, slots_n, lengths, tiles, mask, bias, parts, lse, SPLIT, sizes
 ):
     """Each program computes a block of queries of a row and key head, for the keys of one split."""
     n, splits = tl.program_id(0).to(tl.int64), parts.heads // k.heads

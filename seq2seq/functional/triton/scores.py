@@ -1,23 +1,13 @@
 """Scores of one tile in a kernel, with their gradients.
 
-`seq2seq.functional.tile_scores` is the readable form. With a vector u the scores are additive,
-u . tanh(q_i + k_j); without it they are dot products.
+`seq2seq.functional.tile_scores` is the readable form. With vectors u, Rows (1, 1, H, A), the scores
+are additive, u . tanh(q_i + k_j); if u is None, they are dot products times `scale`.
 """
 
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from seq2seq.functional.triton.blocks import Rows, load, product, rows_of
-
-Score = tuple[tl.constexpr, Rows | None]  # the arguments of a kernel that are about its scores
-
-
-def score_arguments(scale: float, u: Tensor | None) -> Score:
-    """The factor of a dot product, known when the kernel is compiled, and for additive scores u
-    (H, A).
-    """
-    return tl.constexpr(scale), None if u is None else rows_of(u[None, None])
+from seq2seq.functional.triton.blocks import load, product
 
 
 @triton.jit

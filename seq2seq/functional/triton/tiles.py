@@ -22,7 +22,7 @@ class DropoutArguments(NamedTuple):
     column_seed: Any
 
 
-class ScoreShape(NamedTuple):
+class TileArguments(NamedTuple):
     """Shape of the scores (B, H, T, S) of all queries and keys."""
 
     heads: Any
@@ -31,31 +31,21 @@ class ScoreShape(NamedTuple):
     causal: Any  # known when the kernel is compiled
 
 
-class TileArguments(NamedTuple):
-    """Arguments of a kernel that are about its tiles, one after the other."""
-
-    shape: ScoreShape
-    mask: Rows | None
-    bias: Rows | None
-    dropout: DropoutArguments | None
-
-
 def dropout_arguments(p: float, threshold: int, seeds: tuple[int, int]) -> DropoutArguments:
     """Dropout with probability p, with the same threshold and seeds as in the torch version."""
     return DropoutArguments(threshold, tl.constexpr(1 / (1 - p)), *seeds)
 
 
 def tile_arguments(
-    shape: tuple[int, ...],
-    causal: bool,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    dropout: DropoutArguments | None,
-) -> TileArguments:
-    """Arguments for scores of this shape (B, H, T, S), to which mask and bias are broadcast."""
+    shape: tuple[int, ...], causal: bool, mask: Tensor | None, bias: Tensor | None
+) -> tuple[TileArguments, Rows | None, Rows | None]:
+    """The arguments `tiles`, `mask` and `bias` of a kernel for scores of this shape (B, H, T, S).
+
+    Mask and bias are broadcast to the shape.
+    """
     masks, biases = (None if x is None else rows_of(x.expand(shape)) for x in (mask, bias))
     _, heads, T, S = shape
-    return TileArguments(ScoreShape(heads, T, S, tl.constexpr(causal)), masks, biases, dropout)
+    return TileArguments(heads, T, S, tl.constexpr(causal)), masks, biases
 
 
 @triton.jit

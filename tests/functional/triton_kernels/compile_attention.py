@@ -15,7 +15,6 @@ from seq2seq.functional.tiles import TileSize, Tiling
 from seq2seq.functional.triton.backward import differentiate_blocks
 from seq2seq.functional.triton.forward import attend_blocks
 from seq2seq.functional.triton.launch import sizes_of
-from seq2seq.functional.triton.scores import score_arguments
 from seq2seq.functional.triton_flash import tiles_in_kernels
 
 
@@ -30,9 +29,9 @@ def compile_attention(dtype: torch.dtype, width: int, additive: bool, rich: bool
     tiling = Tiling(0.1, rich, 0.1 * rich, 1 << 40, TileSize(B, T, S))
     given = FlashInputs(tiling, q, k, v, u, bias, mask)
     sizes, tiles = sizes_of(q, v, additive), tiles_in_kernels(given)
-    score = score_arguments(tiling.scale, u)
-    out, lse = attend_blocks(score, q, k, v, tiles, sizes)
-    differentiate_blocks(score, q, k, v, Outputs(out, lse, out), tiles, bias, sizes)
+    out, lse = attend_blocks(tiling.scale, u, q, k, v, tiles, sizes)
+    outputs = Outputs(out, lse, out)
+    differentiate_blocks(tiling.scale, u, q, k, v, outputs, tiles, bias, sizes)
 
 
 def main(capability: int, dtype: torch.dtype, widths: list[int]) -> None:

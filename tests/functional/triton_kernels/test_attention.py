@@ -4,11 +4,10 @@ import pytest
 import torch
 from attention_cases import CASES, SCALE, TOLERANCES, Case, check_case, draw
 from helpers.builders import assert_equal, gradients
-from helpers.chosen_kernels import OLDEST
 from torch import Tensor
 
 pytest.importorskip(
-    "triton", minversion=OLDEST, reason="pip install 'seq2seq-attention-zoo[triton]'"
+    "triton", minversion="3.6", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
 from seq2seq.functional import flash_additive_attention, flash_attention, triton_flash

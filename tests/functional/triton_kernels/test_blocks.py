@@ -3,10 +3,9 @@
 import pytest
 import torch
 from helpers.builders import assert_equal
-from helpers.chosen_kernels import OLDEST
 
 triton = pytest.importorskip(
-    "triton", minversion=OLDEST, reason="pip install 'seq2seq-attention-zoo[triton]'"
+    "triton", minversion="3.6", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
 import triton.language as tl  # noqa: E402

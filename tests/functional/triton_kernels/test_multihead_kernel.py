@@ -3,10 +3,9 @@
 import pytest
 import torch
 from helpers.builders import assert_equal, gradients, mask_of, model_config, randomised
-from helpers.chosen_kernels import OLDEST
 
 pytest.importorskip(
-    "triton", minversion=OLDEST, reason="pip install 'seq2seq-attention-zoo[triton]'"
+    "triton", minversion="3.6", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
 from seq2seq.attention import Place, Role, build_attention
@@ -40,6 +39,7 @@ def test_a_model_computes_the_same_with_kernels_and_explicitly(
     assert_equal(*answers, tolerance=1e-4)
 
 
+@pytest.mark.usefixtures("device")
 def test_a_checkpoint_is_read_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     config = model_config("transformer")
     roles = {role: {**options, "kernel": "triton"} for role, options in config["attention"].items()}
@@ -50,6 +50,7 @@ def test_a_checkpoint_is_read_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPa
     assert with_kernels_of_this_machine(trained) == config
 
 
+@pytest.mark.usefixtures("device")
 def test_a_kernel_that_cannot_run_is_refused_with_what_to_type(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

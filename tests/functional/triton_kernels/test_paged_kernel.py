@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.builders import assert_equal, small_model, source_batch
-from helpers.chosen_kernels import OLDEST
 
 triton = pytest.importorskip(
-    "triton", minversion=OLDEST, reason="pip install 'seq2seq-attention-zoo[triton]'"
+    "triton", minversion="3.6", reason="pip install 'seq2seq-attention-zoo[triton]'"
 )
 
 from paged_cases import TOLERANCES, Attend, make_case  # noqa: E402
