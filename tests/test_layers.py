@@ -90,7 +90,7 @@ BUDGETS = {
     "decoding": 4091,
     "text": 3337,
     "cli": 3290,
-    "training": 2892,
+    "training": 2896,
     "serving": 2714,
     "data": 2695,
     "attention": 2139,

@@ -121,6 +121,11 @@ class MovingAverage(WeightAveraging):
         if average is not None:  # the count is read at each update: a GPU would be waited for
             average.n_averaged = average.n_averaged.cpu()
 
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        assert self._average_model is not None
+        # Lightning copies the model before it moves it to its device.
+        self._average_model.module.to(pl_module.device)
+
     @torch.no_grad()
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int

@@ -163,7 +163,8 @@ class TrainingModule(L.LightningModule):
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
         tokens, has_cuts = self.plan.data.max_tokens // pieces, self.plan.loss.simcut > 0
         batch = typical_batch(tokens, has_cuts, self.device)
-        with torch.random.fork_rng(), self.trainer.precision_plugin.train_step_context():
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices), self.trainer.precision_plugin.train_step_context():
             loss = self.loss_of(batch)
             weights = [weight for weight in self.parameters() if weight.requires_grad]
             # Not `backward`, for which DDP would exchange gradients.

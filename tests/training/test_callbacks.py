@@ -3,10 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
+import lightning as L
 import pytest
 import torch
 
-from seq2seq.training.callbacks import MeanLoss, RandomState
+from seq2seq.training.callbacks import MeanLoss, MovingAverage, RandomState
 
 MODULE: Any = None
 
@@ -86,3 +87,15 @@ def test_what_a_checkpoint_holds_is_counted_by_one_device(rank: int, expected: f
     after.on_train_start(running.trainer, running.module)
     running.add(after, (1, 1), (0, 0))
     assert running.logged == [("train/loss", expected)]
+
+
+def test_the_average_follows_its_model_to_the_device() -> None:
+    module: Any = L.LightningModule()
+    module.layer = torch.nn.Linear(2, 2)
+    trainer: Any = SimpleNamespace()
+    callback = MovingAverage(0.9)
+    callback.setup(trainer, module, "fit")
+    callback.on_train_start(trainer, module.to("meta"))
+    average: Any = callback._average_model
+    assert {weight.device.type for weight in average.module.parameters()} == {"meta"}
+    assert average.n_averaged.device.type == "cpu"
