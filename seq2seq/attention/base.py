@@ -195,7 +195,14 @@ class Attention(nn.Module, Generic[M]):
 
         The role decides whether attention is causal.
         """
-        memory = self.memory_of(Encoded(x if source is None else source, mask, groups))
+        if source is None:
+            return self.attend_itself(Encoded(x, mask, groups), need_weights)
+        memory = self.memory_of(Encoded(source, mask, groups))
+        return self.attend(x, memory, positions_of(x), need_weights)
+
+    def attend_itself(self, encoded: Encoded, need_weights: bool) -> Attended:
+        """Attend from all tokens of a sequence to that sequence."""
+        x, memory = encoded.states, self.memory_of(encoded)
         return self.attend(x, memory, positions_of(x), need_weights)
 
     def attend_beams(

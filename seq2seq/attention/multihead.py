@@ -9,7 +9,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.base import (
+    Attended,
+    Cost,
+    Encoded,
+    Place,
+    Role,
+    TokenAttention,
+    positions_of,
+)
 from seq2seq.attention.heads import (
     check_heads,
     check_position,
@@ -197,19 +205,12 @@ class MultiHead(TokenAttention):
             return dropout > 0 and q.device.type == "cpu"
         return not (self.score.is_additive and use_flash_additive(q, k))
 
-    def forward(
-        self,
-        x: Tensor,
-        source: Tensor | None = None,
-        mask: Tensor | None = None,
-        need_weights: bool = False,
-        groups: Tensor | None = None,
-    ) -> Attended:
-        if source is not None or not self._is_plain:
-            return super().forward(x, source, mask, need_weights, groups)
+    def attend_itself(self, encoded: Encoded, need_weights: bool) -> Attended:
+        if not self._is_plain:
+            return super().attend_itself(encoded, need_weights)
+        x, positions = encoded.states, positions_of(encoded.states)
         q, k, v = project_together(x, self.q, self.k, self.v)
-        positions = positions_of(x)
-        memory = DenseMemory.of(self.streams(k, v, positions), mask)
+        memory = DenseMemory.of(self.streams(k, v, positions), encoded.mask)
         heads = split_heads(q, self.num_heads)
         out, weights = self.attend_heads(heads, memory, positions, need_weights)
         return Attended(self.out(join_heads(out)), weights)

@@ -115,16 +115,12 @@ class MovingAverage(WeightAveraging):
         # Buffers are constants here, and some are integers, so they are not averaged.
         super().__init__(use_buffers=False)
 
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        super().setup(trainer, pl_module, stage)
-        average = self._average_model
-        if average is not None:  # the count is read at each update: a GPU would be waited for
-            average.n_averaged = average.n_averaged.cpu()
-
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         assert self._average_model is not None
-        # Lightning copies the model before it moves it to its device.
+        # Lightning copies the model before it moves it to its device. The count stays on the CPU:
+        # it is read at each update, and reading it from a GPU would wait.
         self._average_model.module.to(pl_module.device)
+        self._average_model.n_averaged = self._average_model.n_averaged.cpu()
 
     @torch.no_grad()
     def on_train_batch_end(

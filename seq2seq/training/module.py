@@ -173,14 +173,12 @@ class TrainingModule(L.LightningModule):
     def on_validation_epoch_start(self) -> None:
         self.translations = {}
 
+    # Translations would need graphs of their own.
+    @torch.compiler.set_stance("force_eager")  # type: ignore[untyped-decorator]
     def validation_step(self, batch: Batch, _: int) -> None:
         """Add a batch to the metrics, and its translations to `translations`, which maps rows of
         the corpus to (translation, reference) in this process.
         """
-        with torch.compiler.set_stance("force_eager"):
-            self._validate(batch)
-
-    def _validate(self, batch: Batch) -> None:
         loss = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
         self.valid_loss.update(loss.nll, batch.tokens)
         if loss.align is not None and batch.links is not None:
