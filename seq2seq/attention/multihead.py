@@ -88,6 +88,7 @@ class MultiHead(TokenAttention):
     """
 
     supports = frozenset({"rotate", "bias", "relate"})
+    has_constant_step = True
     q: nn.Module  # projections
     k: nn.Module
     v: nn.Module

@@ -37,6 +37,7 @@ class SSRU(Attention[StateMemory]):
     }
     usual_cost = Cost(time="T E", memory="T log T", remembers="one vector (E)")
     shows_weights = False
+    has_constant_step = True
     no_graph = "sums over the prefix in steps, whose number depends on the length"
     no_weights = "the decoder's past is one running mean"
 

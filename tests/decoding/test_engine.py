@@ -16,7 +16,7 @@ from seq2seq.decoding.request import Status
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, top_of_rows
 
-CACHES = ("dense", "paged")
+CACHES = ("dense", "paged", "static")
 every_cache = pytest.mark.parametrize("cache", CACHES)
 every_model = pytest.mark.parametrize(
     "name", ["transformer", "rnn", pytest.param("rnn_luong", marks=pytest.mark.slow)]

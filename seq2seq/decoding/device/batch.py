@@ -1,0 +1,244 @@
+"""A batch whose sentences have slots in buffers, decoded by a step that can be a CUDA graph."""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+
+import numpy as np
+from torch import Tensor
+
+from seq2seq.base.symbols import PAD
+from seq2seq.decoding.decoding_batch import Results, encode
+from seq2seq.decoding.device.buffers import Buffers, Size, SlotStore, Space
+from seq2seq.decoding.device.memories import SlotMemories
+from seq2seq.decoding.device.replay import Mirror, Reader, capture, upload
+from seq2seq.decoding.device.search import slot_search
+from seq2seq.decoding.search import Search, SearchState, SentenceOptions
+from seq2seq.decoding.stats import Stats
+from seq2seq.models import Seq2Seq
+
+
+@dataclass(eq=False)
+class Seat:
+    """A sentence in a batch.
+
+    Attributes:
+        slot: its slot in the buffers.
+        need: size class that it needs, apart from slots and room.
+        state, index: state of the search that it started with, and its index there.
+        limit: most tokens of its translation.
+        steps: steps since it joined.
+    """
+
+    slot: int
+    need: Size
+    state: SearchState
+    index: int
+    limit: int
+    steps: int = 0
+
+
+class SlotBatch:
+    """A batch of sentences with K hypotheses each, like `DecodingBatch`, that join and leave by
+    slots while the same step is repeated.
+
+    The step runs in the buffers of a size class. Buffers of a larger class take their place if
+    there are too few slots, positions or source positions; those of a smaller class, once half of
+    the slots are free. Which sentences are done is read one step late, so that the device never
+    waits for the host; sentences that are done change no more.
+
+    Args:
+        model: model in evaluation mode, see `Seq2Seq.has_constant_step`.
+        search: rule that chooses the hypotheses, see `is_covered`.
+        capacity: most sentences.
+        store: spaces of all size classes, shared by the batches of an engine.
+        stats: counters to which this batch adds its work.
+    """
+
+    def __init__(
+        self, model: Seq2Seq, search: Search, capacity: int, store: SlotStore, stats: Stats
+    ) -> None:
+        self.model, self.search, self.capacity = model, search, capacity
+        self.store, self.stats = store, stats
+        self.device = next(model.parameters()).device
+        self.buffers = Buffers(search.beams, self.device)
+        self.choices = slot_search(search, self.buffers)
+        self.memories = SlotMemories(model, self.buffers)
+        self.size = Size()
+        self._space: Space | None = None
+        self._seats: dict[int, Seat] = {}  # by request id
+        self._mirror: Mirror[dict[int, int]] = Mirror(self.device)
+        self._reader = Reader(self.device)
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    @property
+    def request_ids(self) -> list[int]:
+        return [*self._seats]
+
+    @property
+    def rows(self) -> int:
+        """Hypotheses in the batch, N."""
+        return len(self) * self.search.beams
+
+    def fits(self, sources: Sequence[int], limit: int) -> bool:
+        """True if there is memory for more sentences.
+
+        Args:
+            sources: their lengths in pieces.
+            limit: longest translation of any of them.
+        """
+        size = self.needed.union(Size(source=max(sources), limit=limit + 2))
+        return self._has_memory(self.rounded(size._replace(slots=len(self) + len(sources))))
+
+    def fits_whole(self, source: int, limit: int) -> bool:
+        """True if there is memory for one sentence to its end, with a source of so many pieces."""
+        return self._has_memory(self.rounded(Size(1, limit, source, limit + 2)))
+
+    @property
+    def needed(self) -> Size:
+        """The smallest class that holds all sentences, before it is rounded."""
+        room = max((min(seat.steps + 1, seat.limit) for seat in self._seats.values()), default=0)
+        size = Size(len(self), room, 0, 0)
+        for seat in self._seats.values():
+            size = size.union(seat.need)
+        return size
+
+    def rounded(self, size: Size) -> Size:
+        """The size class: powers of two, so that there are few of them."""
+        room = power_of_two(size.room, 32)
+        return size._replace(
+            slots=min(power_of_two(size.slots, 1), max(self.capacity, size.slots)),
+            room=room if self.model.max_length is None else min(room, self.model.max_length),
+            source=power_of_two(size.source, 16),
+            limit=power_of_two(size.limit, 64),
+            listed=power_of_two(size.listed, 64) if size.listed else 0,
+        )
+
+    def join(
+        self, source: Tensor, request_ids: Sequence[int], sentences: Sequence[SentenceOptions]
+    ) -> None:
+        """Start sentences, as in `DecodingBatch.join`; the source is in the memory of the host."""
+        start = perf_counter_ns()
+        lengths = (source != PAD).sum(1) - 1
+        encoded = encode(self.model, upload(source.numpy(), self.device))
+        values = self.memories.first_values(encoded)
+        start = self.stats.lap("encode", start)
+        state = self.search.start(lengths, sentences, self.model.max_length)
+        need = self.choices.size_for(state)._replace(slots=0, room=0, source=source.shape[1])
+        of_search = self.choices.first_values(state)
+        values |= {name: upload(x, self.device) for name, x in of_search.items()}
+        wanted = need.union(self.needed)._replace(slots=len(self) + len(request_ids))
+        # Without sentences a smaller class may do.
+        self.resize(self.rounded(wanted.union(self.size) if len(self) else wanted))
+        taken = {seat.slot for seat in self._seats.values()}
+        free = [slot for slot in range(self.size.slots) if slot not in taken]
+        slots = free[: len(request_ids)]
+        self.buffers.put(upload(np.array(slots), self.device), values)
+        self._reader.note_move()
+        limits = of_search["limits"].tolist()
+        each = zip(request_ids, slots, limits, strict=True)
+        for index, (request_id, slot, limit) in enumerate(each):
+            self._seats[request_id] = Seat(slot, need, state, index, limit)
+        self.stats.lap("join", start)
+
+    def resize(self, size: Size) -> None:
+        """Move all sentences to the buffers of another size class."""
+        if self._space is not None and size == self.size:
+            return
+        slots = np.array([seat.slot for seat in self._seats.values()], dtype=np.int64)
+        nbytes = self.buffers.nbytes(size)
+        old = self.buffers.tensors
+
+        def make() -> Space:
+            self.buffers.tensors = tensors = self.buffers.allocate(size)
+            return Space(size, tensors, capture(lambda: self.run(size), self.device))
+
+        space = self.store.find((self.search, size), nbytes, make)
+        self.buffers.tensors = old or space.tensors
+        self.buffers.move(space.tensors, upload(slots, self.device))
+        for slot, seat in enumerate(self._seats.values()):
+            seat.slot = slot
+        self._space, self.size = space, size
+        self._reader.note_move()
+
+    def run(self, size: Size) -> None:
+        """Decode one more token of every hypothesis: tensor code in place, of constant sizes."""
+        tokens = self.buffers.rows("tokens")[:, None]
+        memories = self.memories.begin(size.room - 1)
+        hidden = self.model.decode(tokens, memories, self.memories.steps.positions).hidden
+        request = self.choices.request(size)
+        self.memories.end(self.choices.advance(self.model.candidates(hidden[:, -1], request)))
+
+    def reserve(self) -> bool:
+        """Make room for one more token in every row. Returns: False if there is no memory."""
+        smallest = self.rounded(self.needed)
+        size = self.rounded(self.needed.union(self.size))
+        if 2 * len(self) <= self.size.slots or not self._has_memory(size):
+            size = smallest
+        if size != self.size and len(self) > 1 and not self._has_memory(size):
+            return False
+        self.resize(size)
+        return True
+
+    def _has_memory(self, size: Size) -> bool:
+        return self.store.fits(self.buffers.nbytes(size))
+
+    def step(self) -> Results:
+        """Decode one more token of every hypothesis. Returns: the results of the sentences that
+        were done one step before.
+        """
+        start, stats = perf_counter_ns(), self.stats
+        self.reserve()
+        assert self._space is not None
+        self._space.step()
+        for seat in self._seats.values():
+            seat.steps += 1
+        stats.steps += 1
+        stats.rows += self.size.slots * self.search.beams
+        stats.live += self.rows
+        slots = {request_id: seat.slot for request_id, seat in self._seats.items()}
+        seen = self._mirror.exchange(self.buffers["done"], slots)
+        start = stats.lap("step", start)
+        if seen is None:
+            return []
+        done, slots = seen
+        results = self._answer([i for i, slot in slots.items() if done[slot] and i in self._seats])
+        stats.lap("answer", start)
+        return results
+
+    def _answer(self, request_ids: list[int]) -> Results:
+        if not request_ids:
+            return []
+        seats = [self._seats.pop(request_id) for request_id in request_ids]
+        buffers = {name: self.buffers[name] for name in self.choices.kept}
+        held = self._reader.read(buffers, [seat.slot for seat in seats])
+        hypotheses = self.choices.results([(seat.state, seat.index) for seat in seats], held)
+        self._release()
+        return list(zip(request_ids, hypotheses, strict=True))
+
+    def _release(self) -> None:
+        """Leave the buffers to the store if there are no sentences."""
+        if not self._seats:
+            self._space, self.buffers.tensors = None, {}
+
+    def best_so_far(self, request_id: int) -> list[int]:
+        """The tokens of a sentence's best open hypothesis."""
+        slot = self._seats[request_id].slot
+        length = int(self.buffers["position"][slot])
+        ids: list[int] = self.buffers["said"][slot, 0, :length].tolist()
+        return ids
+
+    def keep(self, ids: Container[int]) -> None:
+        """Keep only the sentences with these ids."""
+        dropped = [self._seats.pop(i).slot for i in [*self._seats] if i not in ids]
+        if dropped:
+            slots = upload(np.array(dropped), self.device)
+            self.buffers["done"].index_fill_(0, slots, True)
+        self._release()
+
+
+def power_of_two(n: int, least: int) -> int:
+    """The smallest power of two that is at least `n` and `least`."""
+    return 1 << (max(n, least) - 1).bit_length()

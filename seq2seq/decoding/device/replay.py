@@ -1,0 +1,118 @@
+"""CUDA graphs, and copies between host and device for which nobody waits.
+
+On a CPU, a graph is the function itself and a copy is a copy.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array = NDArray[Any]
+Label = TypeVar("Label")
+
+
+@cache
+def graph_pool() -> Any:
+    """The memory of all graphs, which never run at once."""
+    return torch.cuda.graph_pool_handle()
+
+
+def capture(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """A function that does the same as `run`, on a GPU in one launch.
+
+    Args:
+        run: function that works in place on tensors that stay where they are. On a GPU it is
+            called twice, so that kernels are compiled and libraries loaded before the capture.
+        device: device of the tensors.
+    """
+    if device.type != "cuda":
+        return run
+    side = torch.cuda.Stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        run()
+        run()
+    torch.cuda.current_stream(device).wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    # Other threads, such as those of a service, may use the GPU meanwhile.
+    with torch.cuda.graph(graph, pool=graph_pool(), capture_error_mode="thread_local"):
+        run()
+    replay: Callable[[], None] = graph.replay
+    return replay
+
+
+def synchronize() -> None:
+    """Wait until the GPU has finished all its work, if there is one in use."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def upload(array: Array, device: torch.device) -> Tensor:
+    """A copy on the device."""
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if device.type != "cuda":
+        return tensor.clone()
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+class Mirror(Generic[Label]):
+    """A tensor as the host saw it one step ago, so that the host never waits for the last step."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.on_gpu = device.type == "cuda"
+        self._posted: tuple[Tensor, Label, Any] | None = None
+
+    def exchange(self, tensor: Tensor, label: Label) -> tuple[Array, Label] | None:
+        """Begin to copy a tensor. Returns: the copy begun in the last call, and its label."""
+        before, event = self._posted, None
+        if self.on_gpu:
+            copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            copy.copy_(tensor, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record()
+        else:
+            copy = tensor.clone()
+        self._posted = copy, label, event
+        if before is None:
+            return None
+        if before[2] is not None:
+            before[2].synchronize()
+        return before[0].numpy(), before[1]
+
+
+class Reader:
+    """Reads rows that no longer change, beside the work that the device is doing."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.side = device, None
+        if device.type == "cuda":
+            self.side = torch.cuda.Stream(device)
+            self.moved = torch.cuda.Event()
+
+    def note_move(self) -> None:
+        """Remember that all rows have just been written."""
+        if self.side is not None:
+            self.moved.record()
+
+    def read(self, tensors: Mapping[str, Tensor], rows: list[int]) -> dict[str, Array]:
+        """The rows of the tensors on the host."""
+        index = upload(np.array(rows), self.device)
+        if self.side is None:
+            return {name: x.index_select(0, index).numpy() for name, x in tensors.items()}
+        self.side.wait_event(self.moved)
+        with torch.cuda.stream(self.side):
+            index = upload(np.array(rows), self.device)
+            chosen = {name: x.index_select(0, index) for name, x in tensors.items()}
+            copies = {
+                name: torch.empty(x.shape, dtype=x.dtype, pin_memory=True).copy_(
+                    x, non_blocking=True
+                )
+                for name, x in chosen.items()
+            }
+        self.side.synchronize()
+        return {name: x.numpy() for name, x in copies.items()}
