@@ -98,7 +98,7 @@ class DiverseState(BeamState):
 
 def count_among(tokens: Tensor, others: Tensor) -> Tensor:
     """Count each token (B, ...) among the others (B, M) of its sentence. Returns: (B, ...)."""
-    order, flat = others.sort(dim=1).values, tokens.flatten(1)
+    order, flat = others.sort(dim=1).values, tokens.flatten(1).contiguous()
     counts = torch.searchsorted(order, flat, right=True) - torch.searchsorted(order, flat)
     return counts.view_as(tokens)
 

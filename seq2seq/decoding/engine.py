@@ -174,6 +174,8 @@ class Engine(SentenceEngine):
             self.cancel(requests)
             self._batches.clear()
             self._slot_batches.clear()
+            if self.slots is not None:
+                self.slots.clear()
             dropped = Seq2SeqError(DROPPED)
             dropped.__cause__ = error
             for request in requests:

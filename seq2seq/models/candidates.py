@@ -106,7 +106,7 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
     forced = request.forced
     forced_logp = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
     for symbol in NEVER_GENERATED:
-        logp[:, symbol] = -torch.inf
+        logp[:, symbol].fill_(-torch.inf)
     if request.no_eos is not None:
         logp[:, EOS].masked_fill_(request.no_eos, -torch.inf)
     if request.barred is not None:

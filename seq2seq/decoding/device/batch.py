@@ -155,7 +155,7 @@ class SlotBatch:
             self.buffers.tensors = tensors = self.buffers.allocate(size)
             return Space(size, tensors, capture(lambda: self.run(size), self.device))
 
-        space = self.store.find((self.search, size), nbytes, make)
+        space = self.store.find((self, size), nbytes, make)
         self.buffers.tensors = old or space.tensors
         self.buffers.move(space.tensors, upload(slots, self.device))
         for slot, seat in enumerate(self._seats.values()):

@@ -166,11 +166,16 @@ class SlotStore:
         """The space with this key; if there is none, make it in place of those used least."""
         if key not in self._spaces:
             while self._spaces and not self._fits_beside(nbytes):
-                synchronize()  # its graph may still be running
+                synchronize()  # a graph may still be running
                 del self._spaces[next(iter(self._spaces))]
             self._spaces[key] = make(), nbytes
         self._spaces[key] = self._spaces.pop(key)
         return self._spaces[key][0]
+
+    def clear(self) -> None:
+        """Free all spaces."""
+        synchronize()
+        self._spaces.clear()
 
     def _fits_beside(self, nbytes: int) -> bool:
         held = sum(size for _, size in self._spaces.values())
