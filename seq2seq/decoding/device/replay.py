@@ -6,6 +6,7 @@ On a CPU, a graph is the function itself and a copy is a copy.
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Generic, TypeVar
+from warnings import warn
 
 import numpy as np
 import torch
@@ -39,9 +40,17 @@ def capture(run: Callable[[], None], device: torch.device) -> Callable[[], None]
         run()
     torch.cuda.current_stream(device).wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    # Other threads, such as those of a service, may use the GPU meanwhile.
-    with torch.cuda.graph(graph, pool=graph_pool(), capture_error_mode="thread_local"):
-        run()
+    try:
+        # Other threads, such as those of a service, may use the GPU meanwhile.
+        with torch.cuda.graph(graph, pool=graph_pool(), capture_error_mode="thread_local"):
+            run()
+    except RuntimeError as error:
+        warn(
+            f"a step could not be captured as a CUDA graph, so its kernels are launched one by "
+            f"one ({error}). decode.cache=paged (--cache paged) captures nothing",
+            stacklevel=2,
+        )
+        return run
     replay: Callable[[], None] = graph.replay
     return replay
 
