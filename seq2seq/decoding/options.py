@@ -137,8 +137,10 @@ class EngineOptions:
     memory: float = option(
         0.5, "share of a GPU's free memory for the buffers of cache=static", "F", 0.01, 1
     )
-    precision: Literal["float32", "bfloat16", "int8"] = option(
-        "float32", "float32 | bfloat16 | int8: linear maps only, on a CPU only"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = option(
+        "auto",
+        "float32 | bfloat16 | int8: linear maps only, on a CPU only | auto: bfloat16 on a GPU that "
+        "computes with it, else float32",
     )
     workers: int | Literal["auto"] = option(
         "auto", "processes on a CPU; auto: one per core, none for a few sentences", "N"

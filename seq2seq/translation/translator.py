@@ -24,7 +24,7 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.decoding import Engine, Search
 from seq2seq.decoding.constraints.lexical import Vocabulary
 from seq2seq.decoding.constraints.request import Rules
-from seq2seq.decoding.precision import is_native, with_precision
+from seq2seq.decoding.precision import choose_precision, is_native, with_precision
 from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.shortlist.file import read_shortlist
@@ -170,11 +170,12 @@ class Translator:
                 many as `rows` allows.
             shortlist: shortlist of pieces that translations may contain, or its file, or the folder
                 of a run that has one; None = allow all pieces.
-            options: options of conf/decode; None = as configured. `cache`: `auto`, `dense` or
-                `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`,
-                `bfloat16` or `int8`; `workers`: maximum number of processes, with one thread each.
-                With `auto` there is one per CPU core, but no extra process for a few sentences. No
-                process is started if `workers` is 1, on a GPU, or on systems other than Linux.
+            options: options of conf/decode; None = as configured. `cache`: `auto`, `dense`,
+                `paged` or `static`; `rows`, `pages`, `page_size`, `memory`: see `Engine`;
+                `precision`: `auto`, `float32`, `bfloat16` or `int8`; `workers`: maximum number of
+                processes, with one thread each. With `auto` there is one per CPU core, but no extra
+                process for a few sentences. No process is started if `workers` is 1, on a GPU, or
+                on systems other than Linux.
 
         Raises: ConfigError for invalid values; DataError if the shortlist is for another model.
         """
@@ -203,6 +204,7 @@ class Translator:
 
     def convert(self, precision: str) -> Seq2Seq:
         """The model in this precision; converted on the first call and kept."""
+        precision = choose_precision(precision, self.device)
         if precision not in self._converted:
             self._converted[precision] = with_precision(self.model, precision)
         return self._converted[precision]
