@@ -13,7 +13,7 @@ from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.constraints.guide import Guide
 from seq2seq.decoding.decoding_batch import DecodingBatch
-from seq2seq.decoding.device import SlotBatch, SlotStore, is_covered
+from seq2seq.decoding.device import SlotBatch, SlotStore, has_slot_search
 from seq2seq.decoding.options import Cache, EngineOptions
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import NO_LIST, Search, SentenceOptions, check_prefix
@@ -203,7 +203,7 @@ class Engine(SentenceEngine):
     def _slot_batch(self, request: SentenceRequest) -> SlotBatch | None:
         """The batch in which a sentence can have a slot; None if it needs another cache."""
         kind = (request.search or self.search).kind
-        if self.slots is None or request.constraint is not None or not is_covered(kind):
+        if self.slots is None or request.constraint is not None or not has_slot_search(kind):
             return None
         if kind not in self._slot_batches:
             capacity = max(1, self.max_rows // kind.beams)

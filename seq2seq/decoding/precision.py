@@ -23,7 +23,7 @@ from seq2seq.models import Ensemble, Seq2Seq
 def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
     """A version of a model in some precision, for inference only. The given model is not changed.
 
-    - `auto`: one of the next two; see `choose_precision`.
+    - `auto`: one of the next two; see `decoding_precision`.
     - `float32`: the same values. On a CPU, the matrices of linear maps are copied into the fastest
       layout, and other parameters are shared with the model. On other devices, the result is the
       model itself.
@@ -44,7 +44,7 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
     return PRECISIONS.find(precision)(model)
 
 
-def choose_precision(name: str, device: torch.device) -> str:
+def decoding_precision(name: str, device: torch.device) -> str:
     """The precision with this name; `auto` is bfloat16 on a GPU that computes with it, else
     float32.
     """
@@ -55,7 +55,7 @@ def choose_precision(name: str, device: torch.device) -> str:
 
 
 def to_usual(model: Seq2Seq) -> Seq2Seq:
-    return with_precision(model, choose_precision("auto", next(model.parameters()).device))
+    return with_precision(model, decoding_precision("auto", next(model.parameters()).device))
 
 
 def to_float32(model: Seq2Seq) -> Seq2Seq:

@@ -31,11 +31,11 @@ class SampleState(IndependentBeams):
         options = (self.temperature, self.top_p, self.epsilon, self.min_p)
         of_rows = [self.per_row(x)[:, None] for x in options]
         counters = (self.to_tensor(x) for x in (self.seed, self.draw_ids, self.length))
-        choice = draw(logp, of_rows, self.search.beams, *counters)
+        choice = draw_candidates(logp, of_rows, self.search.beams, *counters)
         return logp.gather(1, choice).cpu().numpy(), ids.gather(1, choice).cpu().numpy()
 
 
-def draw(
+def draw_candidates(
     logp: Tensor,
     options: Sequence[Tensor],
     beams: int,

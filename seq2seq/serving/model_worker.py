@@ -18,7 +18,7 @@ from seq2seq.data.text.windows import split_by_padding
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.constraints.placeholders import Placeholders
 from seq2seq.decoding.constraints.request import Rules
-from seq2seq.decoding.precision import choose_precision, describe_backend
+from seq2seq.decoding.precision import decoding_precision, describe_backend
 from seq2seq.decoding.search import Search
 from seq2seq.decoding.shortlist.file import find_shortlist
 from seq2seq.serving.client_request import ClientRequest
@@ -108,7 +108,7 @@ class ModelWorker:
         decode = configured | {k: v for k, v in options.items() if v}
         decoder, _, reason = describe_backend(self.sentences.model).partition(": ")
         precision = engine_options(decode)["precision"]
-        precision = choose_precision(precision, self.translator.device)
+        precision = decoding_precision(precision, self.translator.device)
         threads = self.sentences.count * torch.get_num_threads()
         self.arithmetic = Arithmetic(precision, self.search.beams, threads, decoder.lower(), reason)
         self.rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS)))

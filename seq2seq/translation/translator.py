@@ -24,7 +24,7 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.decoding import Engine, Search
 from seq2seq.decoding.constraints.lexical import Vocabulary
 from seq2seq.decoding.constraints.request import Rules
-from seq2seq.decoding.precision import choose_precision, is_native, with_precision
+from seq2seq.decoding.precision import decoding_precision, is_native, with_precision
 from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.shortlist.file import read_shortlist
@@ -204,7 +204,7 @@ class Translator:
 
     def convert(self, precision: str) -> Seq2Seq:
         """The model in this precision; converted on the first call and kept."""
-        precision = choose_precision(precision, self.device)
+        precision = decoding_precision(precision, self.device)
         if precision not in self._converted:
             self._converted[precision] = with_precision(self.model, precision)
         return self._converted[precision]

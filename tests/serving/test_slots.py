@@ -1,4 +1,4 @@
-"""A service whose sentences have slots, as on a GPU, answers like one whose sentences have pages."""
+"""A service whose sentences have slots, as on a GPU, answers like one with pages."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

@@ -3,7 +3,7 @@ place, on buffers whose sizes and addresses do not change.
 
 - `buffers`: the tensors of a size class; a sentence has one slot in each.
 - `memories`: what the layers remember, in buffers.
-- `search`: greedy, beam, diverse beam search and sampling, in buffers.
+- `search`, `beam`: greedy search and sampling, beam search and diverse beam search, in buffers.
 - `batch`: sentences that join and leave, behind the interface of `DecodingBatch`.
 - `replay`: CUDA graphs, and copies between host and device for which nobody waits.
 
@@ -11,5 +11,5 @@ On a CPU the same code runs without a graph, so that tests run what is captured.
 """
 
 from seq2seq.decoding.device.batch import SlotBatch as SlotBatch
+from seq2seq.decoding.device.batch import has_slot_search as has_slot_search
 from seq2seq.decoding.device.buffers import SlotStore as SlotStore
-from seq2seq.decoding.device.search import is_covered as is_covered

@@ -8,11 +8,16 @@ import numpy as np
 from torch import Tensor
 
 from seq2seq.base.symbols import PAD
+from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import Results, encode
+from seq2seq.decoding.device.beam import SlotBeamSearch
 from seq2seq.decoding.device.buffers import Buffers, Size, SlotStore, Space
 from seq2seq.decoding.device.memories import SlotMemories
-from seq2seq.decoding.device.replay import Mirror, Reader, capture, upload
-from seq2seq.decoding.device.search import slot_search
+from seq2seq.decoding.device.replay import Mirror, capture, upload
+from seq2seq.decoding.device.search import SlotBeams, SlotSearch
+from seq2seq.decoding.diverse import DiverseBeam
+from seq2seq.decoding.greedy import Greedy
+from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import Search, SearchState, SentenceOptions
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Seq2Seq
@@ -49,7 +54,7 @@ class SlotBatch:
 
     Args:
         model: model in evaluation mode, see `Seq2Seq.has_constant_step`.
-        search: rule that chooses the hypotheses, see `is_covered`.
+        search: rule that chooses the hypotheses, see `has_slot_search`.
         capacity: most sentences.
         store: spaces of all size classes, shared by the batches of an engine.
         stats: counters to which this batch adds its work.
@@ -68,7 +73,6 @@ class SlotBatch:
         self._space: Space | None = None
         self._seats: dict[int, Seat] = {}  # by request id
         self._mirror: Mirror[dict[int, int]] = Mirror(self.device)
-        self._reader = Reader(self.device)
 
     def __len__(self) -> int:
         return len(self._seats)
@@ -90,11 +94,11 @@ class SlotBatch:
             limit: longest translation of any of them.
         """
         size = self.needed.union(Size(source=max(sources), limit=limit + 2))
-        return self._has_memory(self.rounded(size._replace(slots=len(self) + len(sources))))
+        return self._has_memory(self.size_class(size._replace(slots=len(self) + len(sources))))
 
     def fits_whole(self, source: int, limit: int) -> bool:
         """True if there is memory for one sentence to its end, with a source of so many pieces."""
-        return self._has_memory(self.rounded(Size(1, limit, source, limit + 2)))
+        return self._has_memory(self.size_class(Size(1, limit, source, limit + 2)))
 
     @property
     def needed(self) -> Size:
@@ -105,7 +109,7 @@ class SlotBatch:
             size = size.union(seat.need)
         return size
 
-    def rounded(self, size: Size) -> Size:
+    def size_class(self, size: Size) -> Size:
         """The size class: powers of two, so that there are few of them."""
         room = power_of_two(size.room, 32)
         return size._replace(
@@ -131,12 +135,11 @@ class SlotBatch:
         values |= {name: upload(x, self.device) for name, x in of_search.items()}
         wanted = need.union(self.needed)._replace(slots=len(self) + len(request_ids))
         # Without sentences a smaller class may do.
-        self.resize(self.rounded(wanted.union(self.size) if len(self) else wanted))
+        self.resize(self.size_class(wanted.union(self.size) if len(self) else wanted))
         taken = {seat.slot for seat in self._seats.values()}
         free = [slot for slot in range(self.size.slots) if slot not in taken]
         slots = free[: len(request_ids)]
         self.buffers.put(upload(np.array(slots), self.device), values)
-        self._reader.note_move()
         limits = of_search["limits"].tolist()
         each = zip(request_ids, slots, limits, strict=True)
         for index, (request_id, slot, limit) in enumerate(each):
@@ -161,7 +164,6 @@ class SlotBatch:
         for slot, seat in enumerate(self._seats.values()):
             seat.slot = slot
         self._space, self.size = space, size
-        self._reader.note_move()
 
     def run(self, size: Size) -> None:
         """Decode one more token of every hypothesis: tensor code in place, of constant sizes."""
@@ -173,8 +175,8 @@ class SlotBatch:
 
     def reserve(self) -> bool:
         """Make room for one more token in every row. Returns: False if there is no memory."""
-        smallest = self.rounded(self.needed)
-        size = self.rounded(self.needed.union(self.size))
+        smallest = self.size_class(self.needed)
+        size = self.size_class(self.needed.union(self.size))
         if 2 * len(self) <= self.size.slots or not self._has_memory(size):
             size = smallest
         if size != self.size and len(self) > 1 and not self._has_memory(size):
@@ -212,8 +214,8 @@ class SlotBatch:
         if not request_ids:
             return []
         seats = [self._seats.pop(request_id) for request_id in request_ids]
-        buffers = {name: self.buffers[name] for name in self.choices.kept}
-        held = self._reader.read(buffers, [seat.slot for seat in seats])
+        slots = upload(np.array([seat.slot for seat in seats]), self.device)
+        held = {name: self.buffers[name][slots].cpu().numpy() for name in self.choices.kept}
         hypotheses = self.choices.results([(seat.state, seat.index) for seat in seats], held)
         self._release()
         return list(zip(request_ids, hypotheses, strict=True))
@@ -237,6 +239,20 @@ class SlotBatch:
             slots = upload(np.array(dropped), self.device)
             self.buffers["done"].index_fill_(0, slots, True)
         self._release()
+
+
+def slot_search(search: Search, buffers: Buffers) -> SlotSearch:
+    """The state of a search in buffers, see `has_slot_search`."""
+    return (
+        SlotBeamSearch(search, buffers) if isinstance(search, Beam) else SlotBeams(search, buffers)
+    )
+
+
+def has_slot_search(search: Search) -> bool:
+    """True if a search can run in buffers."""
+    if isinstance(search, Beam) and search.reads_weights:
+        return False
+    return type(search) in (Greedy, Sample, Beam, DiverseBeam)
 
 
 def power_of_two(n: int, least: int) -> int:

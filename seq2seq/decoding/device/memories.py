@@ -1,6 +1,6 @@
 """The memories of a decoder's layers in buffers, which the layers use like any other memory."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from seq2seq.attention.memory import (
     SourceMemory,
     StateMemory,
     TokenMemory,
+    tokens_of,
 )
 from seq2seq.base.symbols import BOS, EOS
 from seq2seq.decoding.device.buffers import Axis, Buffers, Spec
@@ -20,7 +21,7 @@ from seq2seq.models.base import Memories
 
 
 class Steps:
-    """What all layers read in a step: where each hypothesis writes, and what it may read.
+    """The places of a step, for all layers: where each hypothesis writes, and which it may read.
 
     Attributes:
         positions: position of the token that each row reads, (N, 1).
@@ -31,9 +32,6 @@ class Steps:
     def __init__(self, buffers: Buffers) -> None:
         self.buffers, self.beams = buffers, buffers.beams
         buffers.declare(visible=Spec((self.beams, "TK"), torch.bool))
-        self.positions: Tensor
-        self.read: Tensor
-        self.past: Tensor
 
     def begin(self, last: int) -> None:
         """Begin a step.
@@ -107,15 +105,6 @@ class SlotMemory(TokenMemory):
                 storage.copy_(storage.index_select(0, parents))
 
 
-class Layer(NamedTuple):
-    """The buffers of a memory, by the names that the memory gives its tensors."""
-
-    tokens: dict[str, str]  # streams with an entry per token
-    state: dict[str, str]  # tensors of a fixed size
-    folds: bool = False  # whether the beams of a sentence can share its tokens
-    is_summary: bool = False  # whether it is a `SourceMemory`
-
-
 class SlotMemories:
     """The memories of all layers.
 
@@ -127,52 +116,60 @@ class SlotMemories:
     def __init__(self, model: Seq2Seq, buffers: Buffers) -> None:
         self.model, self.buffers, self.steps = model, buffers, Steps(buffers)
         buffers.declare(real=Spec(("S",), torch.bool))
-        sources, pasts = example_memories(model, buffers)
-        self.sources = [self._declare(f"source{i}", each, "S") for i, each in enumerate(sources)]
-        self.pasts = [self._declare(f"past{i}", each, "T") for i, each in enumerate(pasts)]
-        self._now = Memories([], [])
+        source = torch.full((1, 1), EOS, device=buffers.device)
+        first = torch.full((buffers.beams, 1), BOS, device=buffers.device)
+        self.examples = model.memories(model.encode(source), buffers.beams)
+        model.decode(first, self.examples, torch.zeros(1, dtype=torch.long, device=source.device))
+        for label, memory in by_label(self.examples):
+            for name, x in tensors_of(memory).items():
+                buffers.declare(**{f"{label}.{name}": self._spec(memory, label, name, x)})
 
-    def _declare(self, label: str, memory: Any, letter: str) -> Layer:
-        """Declare the buffers of a source ("S") or of the target so far ("T")."""
-        tokens, state = parts_of(memory)
-        folds = tokens is not None and tokens.folds and self.buffers.beams > 1
-        # Tensors of the target have a row for each hypothesis; some slabs are for all of them.
-        rows: tuple[Axis, ...] = (self.buffers.beams,) if letter == "T" else ()
-        layer = Layer({}, {}, folds, isinstance(state, SourceMemory))
-        for name, x in tokens.storage.items() if tokens else ():
-            shape = (x.shape[1], letter, x.shape[3])
-            slab = (x.shape[1], "TK", x.shape[3])
-            layer.tokens[name] = f"{label}.{name}"
-            axes = slab if folds and rows else (*rows, *shape)
-            self.buffers.declare(**{layer.tokens[name]: Spec(axes, x.dtype)})
-        for name, x in state.state.items() if state else ():
-            layer.state[name] = f"{label}.state.{name}"
-            blank = state.blank.get(name, 0) if state else 0
-            spec = Spec((*rows, *x.shape[1:]), x.dtype, blank)
-            self.buffers.declare(**{layer.state[name]: spec})
-        return layer
+    def _spec(self, memory: Any, label: str, name: str, x: Tensor) -> Spec:
+        """The buffer of a tensor of a memory. Tensors of the past have K rows a sentence, or one
+        slab with the tokens of all of them.
+        """
+        rows: tuple[Axis, ...] = (self.buffers.beams,) if label.startswith("past") else ()
+        if not name.startswith("tokens."):
+            blank = getattr(memory, "blank", {}).get(name.removeprefix("state."), 0)
+            return Spec((*rows, *x.shape[1:]), x.dtype, blank)
+        heads, width = x.shape[1], x.shape[3]
+        if not rows:
+            return Spec((heads, "S", width), x.dtype)
+        if self._folds(memory):
+            return Spec((heads, "TK", width), x.dtype)
+        return Spec((*rows, heads, "T", width), x.dtype)
+
+    def _folds(self, memory: Any) -> bool:
+        """True if the beams of a sentence share its tokens."""
+        tokens = tokens_of(memory)
+        return tokens is not None and tokens.folds and self.buffers.beams > 1
 
     def begin(self, last: int) -> Memories:
         """The memories for the next step, which may read `last` + 1 positions."""
         self.steps.begin(last)
-        self._now = Memories(
-            [self._source(layer) for layer in self.sources], [self._past(x) for x in self.pasts]
-        )
+        now = {label: self._build(memory, label) for label, memory in by_label(self.examples)}
+        layers = len(self.examples.sources)
+        self._now = Memories([*now.values()][:layers], [*now.values()][layers:])
         return self._now
 
-    def _source(self, layer: Layer) -> Any:
-        real = self.buffers["real"]
-        streams = {name: self.buffers[of].transpose(1, 2) for name, of in layer.tokens.items()}
-        tokens = DenseMemory.of(streams, real) if streams else None
-        values = {name: self.buffers[of] for name, of in layer.state.items()}
-        if layer.is_summary:  # its sequence is only for weights, which no step reads
+    def _build(self, example: Any, label: str) -> Any:
+        """The memory in buffers that replaces this example."""
+        of_past = label.startswith("past")
+        if isinstance(example, JointMemory):
+            tokens = self._build(example.tokens, label)
+            return JointMemory(tokens, self._build(example.context, label))
+        if isinstance(example, DenseMemory):
+            streams = {name: f"{label}.tokens.{name}" for name in example.storage}
+            if of_past:
+                return SlotMemory(self.steps, streams, self._folds(example))
+            views = {name: self.buffers[of].transpose(1, 2) for name, of in streams.items()}
+            return DenseMemory.of(views, self.buffers["real"])
+        take = self.buffers.rows if of_past else self.buffers.__getitem__
+        values = {name: take(f"{label}.state.{name}") for name in example.state}
+        if isinstance(example, SourceMemory):  # its sequence is for weights, which no step reads
+            real = self.buffers["real"]
             return SourceMemory(real[..., None], real, **values)
-        return joint(tokens, StateMemory(**values) if values else None)
-
-    def _past(self, layer: Layer) -> Any:
-        tokens = SlotMemory(self.steps, layer.tokens, layer.folds) if layer.tokens else None
-        values = {name: self.buffers.rows(of) for name, of in layer.state.items()}
-        return joint(tokens, StateMemory(**values) if values else None)
+        return StateMemory(**values)
 
     def end(self, parents: Tensor | None) -> None:
         """Keep what the layers remembered in the step, and let each row continue its parent row,
@@ -180,61 +177,38 @@ class SlotMemories:
         """
         if parents is not None:
             self.steps.fork(parents)
-        for layer, memory in zip(self.pasts, self._now.pasts, strict=True):
+        for label, memory in by_label(Memories([], self._now.pasts)):
             tokens = memory.tokens if isinstance(memory, JointMemory) else memory
-            state = memory.context if isinstance(memory, JointMemory) else memory
-            if layer.tokens and parents is not None:
+            if parents is not None and isinstance(tokens, SlotMemory):
                 tokens.fork(parents)
-            for name, of in layer.state.items():
-                new = state.state[name]
+            for name, new in tensors_of(memory).items():
                 chosen = new if parents is None else new.index_select(0, parents)
-                self.buffers.rows(of).copy_(chosen)
+                self.buffers.rows(f"{label}.{name}").copy_(chosen)
 
     def first_values(self, encoded: Encoded) -> dict[str, Tensor]:
         """The values of the buffers for n sentences that start, (n, ...)."""
-        K = self.buffers.beams
-        values = {"real": encoded.real}
-        memories = self.model.memories(encoded, K)
-        for layer, memory in zip(self.sources, memories.sources, strict=True):
-            tokens, state = parts_of(memory)
-            if tokens is not None:
-                values.update({of: tokens.storage[name] for name, of in layer.tokens.items()})
-            if state is not None:
-                values.update({of: state.state[name] for name, of in layer.state.items()})
-        for layer, memory in zip(self.pasts, memories.pasts, strict=True):
-            _, state = parts_of(memory)
-            if state is not None and state.state:
-                states = {of: state.state[name] for name, of in layer.state.items()}
-                values.update({of: x.unflatten(0, (-1, K)) for of, x in states.items()})
+        K, values = self.buffers.beams, {"real": encoded.real}
+        for label, memory in by_label(self.model.memories(encoded, K)):
+            for name, x in tensors_of(memory).items():
+                of_rows = label.startswith("past")
+                values[f"{label}.{name}"] = x.unflatten(0, (-1, K)) if of_rows else x
         return values
 
 
-def parts_of(memory: Any) -> tuple[DenseMemory | None, StateMemory | None]:
-    """The part of a memory with an entry per token, and the part of a fixed size.
+def by_label(memories: Memories) -> list[tuple[str, Any]]:
+    """The memories of all layers, with names: source0, source1, ..., past0, past1, ..."""
+    sources = [(f"source{i}", each) for i, each in enumerate(memories.sources)]
+    return sources + [(f"past{i}", each) for i, each in enumerate(memories.pasts)]
 
-    Raises: TypeError if it has others.
+
+def tensors_of(memory: Any) -> dict[str, Tensor]:
+    """The tensors that a memory holds itself: its tokens (rows, heads, length, width), and those of
+    a fixed size.
     """
     if isinstance(memory, JointMemory):
-        (tokens, _), (_, state) = parts_of(memory.tokens), parts_of(memory.context)
-        return tokens, state
-    if type(memory) is DenseMemory:
-        return memory, None
-    if type(memory) in (StateMemory, SourceMemory):
-        return None, memory
-    raise TypeError(f"{type(memory).__name__} has no buffers")
-
-
-def joint(tokens: TokenMemory | None, state: StateMemory | None) -> Any:
-    """A memory of these parts, of which at least one is there."""
-    if tokens is not None and state is not None:
-        return JointMemory(tokens, state)
-    return state if tokens is None else tokens
-
-
-def example_memories(model: Seq2Seq, buffers: Buffers) -> Memories:
-    """The memories of K hypotheses after one token, of a source that is empty."""
-    source = torch.full((1, 1), EOS, device=buffers.device)
-    memories = model.memories(model.encode(source), buffers.beams)
-    first = torch.full((buffers.beams, 1), BOS, device=buffers.device)
-    model.decode(first, memories, torch.zeros(1, dtype=torch.long, device=buffers.device))
-    return memories
+        return tensors_of(memory.tokens) | tensors_of(memory.context)
+    if isinstance(memory, SlotMemory):  # its tokens are in the buffers
+        return {}
+    if isinstance(memory, DenseMemory):
+        return {f"tokens.{name}": x for name, x in memory.storage.items()}
+    return {f"state.{name}": x for name, x in memory.state.items()}

@@ -3,7 +3,7 @@
 On a CPU, a graph is the function itself and a copy is a copy.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Generic, TypeVar
 from warnings import warn
@@ -92,36 +92,3 @@ class Mirror(Generic[Label]):
         if before[2] is not None:
             before[2].synchronize()
         return before[0].numpy(), before[1]
-
-
-class Reader:
-    """Reads rows that no longer change, beside the work that the device is doing."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device, self.side = device, None
-        if device.type == "cuda":
-            self.side = torch.cuda.Stream(device)
-            self.moved = torch.cuda.Event()
-
-    def note_move(self) -> None:
-        """Remember that all rows have just been written."""
-        if self.side is not None:
-            self.moved.record()
-
-    def read(self, tensors: Mapping[str, Tensor], rows: list[int]) -> dict[str, Array]:
-        """The rows of the tensors on the host."""
-        index = upload(np.array(rows), self.device)
-        if self.side is None:
-            return {name: x.index_select(0, index).numpy() for name, x in tensors.items()}
-        self.side.wait_event(self.moved)
-        with torch.cuda.stream(self.side):
-            index = upload(np.array(rows), self.device)
-            chosen = {name: x.index_select(0, index) for name, x in tensors.items()}
-            copies = {
-                name: torch.empty(x.shape, dtype=x.dtype, pin_memory=True).copy_(
-                    x, non_blocking=True
-                )
-                for name, x in chosen.items()
-            }
-        self.side.synchronize()
-        return {name: x.numpy() for name, x in copies.items()}

@@ -97,8 +97,8 @@ def test_models_translate_in_slots_as_in_whole_batches(variant: str) -> None:
     search, requests = build_search(SEARCHES["beam"]), make_requests((6, 1, 4, 9, 3))
     engine = Engine(model, search, cache="static", rows=6)
     words = {word.partition("=")[2] for word in variant.split()}
-    is_covered = "rnn" in variant or not words & NOT_COVERED
-    assert (engine.slots is not None) == is_covered
+    has_slot_search = "rnn" in variant or not words & NOT_COVERED
+    assert (engine.slots is not None) == has_slot_search
     for answer, request in zip(translate_copies(engine, requests), requests, strict=True):
         assert_same(answer, decode(model, torch.tensor([request.source]), search)[0])
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.decoding import Hypothesis, Search, build_search
+from seq2seq.decoding.device.batch import has_slot_search, slot_search
 from seq2seq.decoding.device.buffers import Buffers, Size
 from seq2seq.decoding.device.replay import upload
-from seq2seq.decoding.device.search import is_covered, slot_search
 from seq2seq.decoding.diverse import DiverseState
 from seq2seq.decoding.search import SearchState, SentenceOptions
 from seq2seq.models.candidates import top_candidates
@@ -152,8 +152,8 @@ def test_ten_thousand_streams_of_candidates_give_equal_results(kind: dict[str, A
 
 
 def test_a_search_that_reads_weights_is_not_covered() -> None:
-    assert is_covered(build_search({"name": "beam", "beam_size": 2}))
-    assert not is_covered(build_search({"name": "beam", "beam_size": 2, "coverage": 0.5}))
+    assert has_slot_search(build_search({"name": "beam", "beam_size": 2}))
+    assert not has_slot_search(build_search({"name": "beam", "beam_size": 2, "coverage": 0.5}))
 
 
 def test_unused_symbols_never_appear() -> None:
