@@ -82,12 +82,13 @@ def map_of(name: str, role: Role) -> Tensor:
     x = vectors(TARGET if role is Role.CROSS else SOURCE)
     source = vectors(SOURCE).requires_grad_()
     if attention.shows_weights:
-        weights = attention(x, source if role is Role.CROSS else None, need_weights=True).weights
+        weights: Tensor | None
+        _, weights = attention(x, source if role is Role.CROSS else None, need_weights=True)
         assert weights is not None
         return weights[0, 0].detach()
     out = attention(x, source).out[0]
     rows = [torch.autograd.grad(row.sum(), source, retain_graph=True)[0][0] for row in out]
-    influence = torch.stack(rows).norm(dim=-1)
+    influence: Tensor = torch.stack(rows).norm(dim=-1)
     return influence / influence.sum(-1, keepdim=True)
 
 
