@@ -200,8 +200,9 @@ class TransformerXL(PositionScheme):
 
     With ALiBi and T5, the effect of a distance does not depend on the query; here it does, so a
     token may look as far back as its content requires. All layers of a stack share Wr and v; in the
-    paper each layer has its own Wr. The paper's u, which makes every query prefer some keys, is the
-    bias of queries, one of the biases that `attn.bias=true` adds.
+    paper each layer has its own Wr, and all layers share v and u. Here u, which makes every query
+    prefer some keys, is the bias of queries, one of the biases that `attn.bias=true` adds: each
+    layer has its own, and it is added to the query in both products.
 
     Args:
         causal, dim: as for every scheme.
