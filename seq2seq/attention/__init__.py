@@ -144,7 +144,7 @@ def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
     check_options(mechanism, kwargs, f"{place.role}_attn")
     position = place.position
     if position is not None and position.hook not in mechanism.supports:
-        raise ConfigError(position_refusal(name, mechanism, place.role, str(position.hook)))
+        raise ConfigError(position_refusal(name, mechanism, place.role, position))
     return mechanism(place, **kwargs)
 
 
@@ -168,8 +168,11 @@ def role_refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
     )
 
 
-def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hook: str) -> str:
+def position_refusal(
+    name: str, mechanism: type[Attention[Any]], role: Role, position: Position
+) -> str:
     """Error message for an unsupported position scheme: the reason, and what to type."""
+    hook = str(position.hook)
     schemes = {
         "rotate": "position=rope",
         "bias": "position=alibi and position=t5",
@@ -179,14 +182,18 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
     if "bias" in mechanism.supports:
         reasons["bias"] = "it can add to its scores by distance only, not by distance and query"
     reason = reasons.get(  # without scores to add biases to, there are none to add "relate" to
-        "bias" if hook == "relate" else hook, "it forms no scores that these positions could act on"
+        "bias" if hook == "relate" else hook,
+        f"{mechanism.__name__} does not list {hook!r} in `supports`",
     )
+    scheme = f"the positions of {type(position).__name__}"
+    if type(position).__module__.startswith("seq2seq."):
+        scheme = schemes.get(hook, scheme)
     others = preset_names(n for n, m in ATTENTION.items() if role in m.roles and hook in m.supports)
     typed = f"{training_command()} attn@{role}_attn=gqa"
     instead = f", or for example: {others} ({typed})" if others else ""
     return (
         f"{name} in the {role.description} does not support "
-        f"{schemes.get(hook, 'these positions')}: {reason}. Take position=sinusoidal{instead}"
+        f"{scheme}: {reason}. Take position=sinusoidal{instead}"
     )
 
 

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import Table, check_range
+from seq2seq.base.plugins import PluginTable
+from seq2seq.base.registry import check_range
 from seq2seq.functional.positions import (
     alibi,
     bucket_starts,
@@ -231,7 +232,7 @@ class TransformerXL(PositionScheme):
         return distance_scores(q, keys, distance)
 
 
-POSITIONS: Table[Any] = Table(
+POSITIONS: PluginTable[Any] = PluginTable(
     "position",
     {
         "sinusoidal": Sinusoidal,
@@ -242,4 +243,6 @@ POSITIONS: Table[Any] = Table(
         "transformer_xl": TransformerXL,
         "none": PositionScheme,
     },
+    lambda entry: isinstance(entry, type) and issubclass(entry, PositionScheme),
+    "a class that derives from seq2seq.models.layers.positions.PositionScheme",
 )
