@@ -14,7 +14,7 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_options, options_of
 from seq2seq.models.layers.positions import POSITIONS, PositionScheme
 from seq2seq.testing import contract, contract_of_memories
-from seq2seq.testing.contract_of_positions import check_embedding, check_hook
+from seq2seq.testing.contract_of_positions import HOOKS, check_embedding, check_hook
 from seq2seq.testing.subject import DIM, Placed, Subject, poison_memory, randomise
 
 __all__ = ["CONTRACT", "check_mechanism", "check_position_scheme"]
@@ -116,7 +116,7 @@ def check_position_scheme(scheme: type[PositionScheme], **options: Any) -> None:
         broken += run_check(check_hook, built, scheme.__name__)
         if built.hook == "embed":
             broken += run_check(check_embedding, built, scheme.__name__)
-        elif not broken:
+        elif built.hook in HOOKS:
             named = {"name": "multihead", "num_heads": built.heads or 4}
             broken += find_breaches([Placed(MultiHead, role, configured, named)])
     report(scheme, broken)
