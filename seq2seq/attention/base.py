@@ -113,6 +113,7 @@ class Attention(nn.Module, Generic[M]):
     reads_groups: ClassVar[bool] = False  # whether `memory_of` uses the groups of tokens
     reads_queries: bool = True  # whether the output of `attend` depends on x
     sums_to_one: bool = True  # whether the weights of a query sum to one, if it sees a key
+    signed_weights: bool = False  # whether weights may be negative
     max_length: int | None = None  # most tokens it can attend to; None = unlimited
     no_graph: str = ""  # the reason if `trainer.compile` cannot make one graph of it, "it ..."
     dropout: float = 0.0  # probability of dropping a weight in training

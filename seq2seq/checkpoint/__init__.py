@@ -48,6 +48,7 @@ from seq2seq.data.corpus.groups import group_marks, mark_unpositioned
 from seq2seq.functional.triton.launch import check_triton
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.models.layers.input_scale import set_input_scales
+from seq2seq.models.layers.positions import POSITIONS
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -129,19 +130,20 @@ class Saved(NamedTuple):
 
 
 def check_mechanisms(config: Mapping[str, Any]) -> None:
-    """Check that all attention mechanisms of a model are installed.
+    """Check that all attention mechanisms and the position scheme of a model are installed.
 
     Raises: CheckpointError if one is missing (the message names its plug-in), or if a plug-in
         cannot be imported.
     """
-    for options in config["attention"].values():
+    nodes = [(ATTENTION, options) for options in config["attention"].values()]
+    for table, options in (*nodes, (POSITIONS, config["position"])):
         name = options.get("name") if isinstance(options, Mapping) else None
-        if not isinstance(name, str) or name in ATTENTION:
+        if not isinstance(name, str) or name in table:
             continue
-        if not ATTENTION.has(name):
-            raise CheckpointError(explain_missing("attention", name, config.get("plugins")))
+        if not table.has(name):
+            raise CheckpointError(explain_missing(table.kind, name, config.get("plugins")))
         try:
-            ATTENTION.find(name)
+            table.find(name)
         except ConfigError as error:
             raise CheckpointError(str(error)) from error
 

@@ -79,6 +79,8 @@ def explain_untrainable(attention: Attention[Any]) -> str | None:
         return f"{kind} has none: {attention.no_weights}"
     if not attention.reads_queries:
         return f"the weights of {kind} are the same for all words, whatever the target"
+    if attention.signed_weights:
+        return f"the weights of {kind} are not probabilities: some are negative"
     if not attention.sums_to_one:
         return f"the weights of {kind} are not probabilities: they do not sum to one"
     return None
