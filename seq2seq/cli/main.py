@@ -51,6 +51,12 @@ COMMANDS = {
     "serve": serve,
     "suggestions": suggestions,
 }
+EXAMPLE = """\
+example, after `seq2seq demo`, which trains a model in runs/demo/quickstart:
+  seq2seq translate runs/demo/quickstart "Ein Hund."
+
+seq2seq COMMAND --help explains a command.
+"""
 SHELLS = ("bash", "zsh", "tcsh")
 
 
@@ -94,10 +100,12 @@ def run_command() -> int:
 
 
 class Parser(ArgumentParser):
-    """A parser whose messages show control characters escaped."""
+    """A parser that reports a mistake in one line, with control characters escaped."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        message = message.replace("the following arguments are required: ", "missing: ")
+        usage = " ".join(self.format_usage().split())
+        self.exit(fail(f"{message} ({usage}; {self.prog} --help explains the options)"))
 
 
 class PrintCompletion(Action):
@@ -130,7 +138,10 @@ def use_new_spelling(words: list[str]) -> list[str]:
 
 def parse_arguments(words: list[str]) -> Any:
     """The options of the command; they may be typed before, after or between its texts."""
-    if not words or words[0] not in COMMANDS:
+    if not words:
+        whole_parser().print_help(sys.stderr)
+        sys.exit(2)
+    if words[0] not in COMMANDS:
         whole_parser().parse_args(words)
         sys.exit(2)
     # argparse can intermix options and texts only in a parser without subcommands.
@@ -177,7 +188,13 @@ def read_variables(parser: ArgumentParser, prefix: str, env: Mapping[str, str]) 
 
 def whole_parser() -> ArgumentParser:
     """A parser of all commands, for help, mistakes and completion; it cannot intermix."""
-    root = Parser(prog="seq2seq", description=__doc__)
+    root = Parser(
+        prog="seq2seq",
+        usage="seq2seq COMMAND ...",
+        description=__doc__,
+        epilog=EXAMPLE,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
     root.add_argument("--version", action="version", version=__version__)
     complete = "print the completion for a shell: seq2seq --completion bash >> ~/.bashrc"
     root.add_argument("--completion", action=PrintCompletion, choices=SHELLS, help=complete)
@@ -196,8 +213,19 @@ def command_parser(name: str) -> ArgumentParser:
         description=module.__doc__,
         formatter_class=RawDescriptionHelpFormatter,  # keeps the line breaks
     )
-    add_options(parser, options_class(name))
+    add_options(parser, options_class(name), getattr(module, "OFTEN", ()))
+    parser.usage = parser.usage or short_usage(parser)
     return parser
+
+
+def short_usage(parser: ArgumentParser) -> str:
+    """The usage of a command with only the options that are required."""
+    needed = [each for each in parser._actions if each.required or not each.option_strings]
+    groups = [group for group in parser._mutually_exclusive_groups if group.required]
+    needed += [each for group in groups for each in group._group_actions]
+    formatter = parser._get_formatter()
+    formatter.add_usage(None, needed, groups, "")
+    return f"{formatter.format_help().strip()} [options]"
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
