@@ -20,7 +20,8 @@ from seq2seq.cli.options import flag
 HELP = "train on the embedded corpus, evaluate, translate, draw maps"
 PACKAGE = Path(__file__).resolve().parents[1]
 CORPUS, RUN = Path("data/demo"), Path("runs/demo/quickstart")
-QUICK = ("trainer.max_steps=400", "trainer.val_check_interval=200", "schedule.warmup=80")
+QUICK = ["trainer.max_steps=700", "trainer.val_check_interval=350", "data.max_tokens=512"]
+QUICK += ["model.dropout=0", "optimizer.lr=3e-3", "schedule.warmup=100"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ def tour(quick: bool = False) -> Iterator[tuple[str, ...]]:
     sentences = (CORPUS / "sentences.de").read_text(encoding="utf-8").splitlines()
     title = "Training a Transformer, German to English, on 14,000 pairs: "
     title += "a minute or less" if quick else "a few minutes"
-    yield title, "train", "position=rope", *(QUICK if quick else ()), f"hydra.run.dir={model}"
+    yield title, "train", "position=rope", *(QUICK if quick else []), f"hydra.run.dir={model}"
     yield "Evaluating on sentences it has never seen", "evaluate", model, *test
     yield "Translating", "translate", model, *sentences
     for i, sentence in enumerate(sentences, 1):
