@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.builders import CONF
 from helpers.commands import Command, refused, started
 from helpers.tiny_runs import TINY_MODEL, save_model
 
@@ -88,16 +89,38 @@ def test_a_closed_standard_output_is_one_message() -> None:
     assert (ended.returncode, ended.stderr) == (2, words)
 
 
-def test_completion_for_bash_knows_commands_and_options(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def completion(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = [sys.executable, "-m", "seq2seq", "--completion", "bash"]
-    script = tmp_path / "completion"
+    script = tmp_path_factory.mktemp("completion") / "script"
     with script.open("wb") as file:
         subprocess.run(words, stdout=file, check=True)
-    bash = f"source {script}; COMP_WORDS=(seq2seq translate --beam); COMP_CWORD=2; "
-    bash += "$(complete -p seq2seq | sed 's/.*-F \\([^ ]*\\).*/\\1/') seq2seq --beam translate; "
-    bash += "echo ${COMPREPLY[@]}"
+    return script
+
+
+def complete(script: Path, line: str) -> list[str]:
+    """The answers of bash to TAB after a line, which it splits at `=` as well."""
+    words = [word for word in re.split(r"\s|(=)", line) if word]
+    given = [""] if line[-1] == " " else []
+    bash = f"source {script}; COMP_LINE={line!r}; COMP_POINT={len(line)}; "
+    bash += f"COMP_WORDS=({shlex.join([*words, *given])}); COMP_CWORD={len(words + given) - 1}; "
+    bash += (
+        "$(complete -p seq2seq | sed 's/.*-F \\([^ ]*\\).*/\\1/'); printf '%s\\n' ${COMPREPLY[@]}"
+    )
     found = subprocess.run(["bash", "-c", bash], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["--beam-size", "--beam-groups"]
+    return found.stdout.split()
+
+
+def test_completion_for_bash_knows_commands_and_options(completion: Path) -> None:
+    assert complete(completion, "seq2seq translate --beam") == ["--beam-size", "--beam-groups"]
+
+
+def test_completion_for_bash_knows_presets(completion: Path) -> None:
+    names = {path.stem for path in (CONF / "attn").iterdir()}
+    assert {*complete(completion, "seq2seq train attn=")} == names
+    assert {*complete(completion, "seq2seq train position=rope attn@cross_attn=")} == names
+    assert complete(completion, "seq2seq train attn=gq") == ["gqa"]
+    assert complete(completion, "seq2seq train attn=mha posi")[0].startswith("position=")
 
 
 def test_the_name_alone_prints_the_commands_and_an_example(seq2seq: Command) -> None:
