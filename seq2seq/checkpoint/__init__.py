@@ -134,9 +134,12 @@ def check_mechanisms(config: Mapping[str, Any]) -> None:
     Raises: CheckpointError if one is missing (the message names its plug-in), or if a plug-in
         cannot be imported.
     """
-    for options in config["attention"].values():
+    for role, options in config["attention"].items():
         name = options.get("name") if isinstance(options, Mapping) else None
-        if not isinstance(name, str) or name in ATTENTION:
+        if not isinstance(name, str):
+            what = f"attention.{role} should be the options of a mechanism, with its name"
+            raise CheckpointError(f"the checkpoint is damaged: {what}")
+        if name in ATTENTION:
             continue
         if not ATTENTION.has(name):
             raise CheckpointError(explain_missing("attention", name, config.get("plugins")))
