@@ -135,10 +135,14 @@ def check_mechanisms(config: Mapping[str, Any]) -> None:
     Raises: CheckpointError if one is missing (the message names its plug-in), or if a plug-in
         cannot be imported.
     """
-    nodes = [(ATTENTION, options) for options in config["attention"].values()]
-    for table, options in (*nodes, (POSITIONS, config["position"])):
+    parts = {f"attention.{role}": options for role, options in config["attention"].items()}
+    for where, options in (*parts.items(), ("position", config["position"])):
+        table = POSITIONS if where == "position" else ATTENTION
         name = options.get("name") if isinstance(options, Mapping) else None
-        if not isinstance(name, str) or name in table:
+        if not isinstance(name, str):
+            what = f"{where} should be a mapping of options, with a name"
+            raise CheckpointError(f"the checkpoint is damaged: {what}")
+        if name in table:
             continue
         if not table.has(name):
             raise CheckpointError(explain_missing(table.kind, name, config.get("plugins")))

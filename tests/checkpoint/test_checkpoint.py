@@ -353,6 +353,17 @@ def test_a_missing_or_mistyped_entry_is_called_damage(
         checkpoint.read(run / "last.ckpt").build()
 
 
+@pytest.mark.parametrize("role", ["encoder", "name"])
+def test_a_name_in_place_of_a_mechanism_is_called_by_its_key(
+    run: Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    content = torch.load(run / "last.ckpt", weights_only=True)
+    content["seq2seq"]["config"]["attention"][role] = "multihead"
+    monkeypatch.setattr(checkpoint, "load_archive", lambda file: content)
+    with pytest.raises(CheckpointError, match=rf"damaged: attention\.{role} should be"):
+        checkpoint.read(run / "last.ckpt").build()
+
+
 HUGE = [
     ("model.dim", 10**6, TINY_MODEL),
     ("model.dim", 10**9, TINY_MODEL),  # more than a machine has
