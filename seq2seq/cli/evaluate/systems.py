@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
+from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses, leaks_into
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.models import DecodingOptions, open_engine
 from seq2seq.cli.options import collect_given
 from seq2seq.cli.requests import one_line, put_best_first
+from seq2seq.data.text.leaks import Leaks
 from seq2seq.data.text.lines import check_rereadable, read_lines, similar_names
 
 
@@ -21,6 +22,7 @@ class System(NamedTuple):
     config: dict[str, Any] | None  # configuration of a model; None for a file
     failed: bool  # True if a sentence could not be translated
     truncated: int | None  # translations cut off at the length limit; None for a file
+    leaks: Leaks | None = None  # of the test set into the training text; None if that is not there
 
     @property
     def content(self) -> bytes:
@@ -88,4 +90,5 @@ def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System
     truncated = sum(best.truncated for best in bests if best)
     failed = any(result.failed for result in results)
     name = " + ".join(map(str, options.ensemble.paths(path)))
-    return System(name, lines, translator.config, failed, truncated)
+    leaks = leaks_into(translator.config["data"], test_set)
+    return System(name, lines, translator.config, failed, truncated, leaks)

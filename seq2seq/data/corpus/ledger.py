@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,22 @@ import numpy as np
 
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import escape
-from seq2seq.data.corpus.cache import FileMemo, file_entry
+from seq2seq.data.corpus.cache import FileMemo, compute_once, digest, file_entry
 from seq2seq.data.corpus.corpus import Corpus, EncodingStats, PieceStats
 from seq2seq.data.corpus.mixture import Component
+from seq2seq.data.text.leaks import Leaks, count_leaks
 from seq2seq.data.text.provenance import find_provenance
 from seq2seq.text.tokenization.tokenizer import Tokenizers
+
+# Part of the names of cached leaks: raise it when copies are found in another way.
+LEAKS = "1"
 
 
 def make_ledger(
     corpora: Mapping[str, Corpus],
     tokenizers: Tokenizers,
     recipe: Mapping[str, Any],
-    memo: FileMemo,
+    cache: Path,
 ) -> dict[str, Any]:
     """Describe a run's data in plain values, see docs/data.md.
 
@@ -29,9 +34,10 @@ def make_ledger(
         corpora: the encoded parts: train, valid, and optionally test.
         tokenizers: tokenizers of both sides.
         recipe: `name` and options with which the tokenizers were learnt.
-        memo: cache of the hashes of files.
+        cache: folder of results computed from files.
     """
-    parts = {}
+    parts: dict[str, Any] = {}
+    memo = FileMemo(cache)
     for part, corpus in corpora.items():
         pairs = zip(corpus.components, corpus.all_stats, strict=True)
         parts[part] = {
@@ -39,9 +45,29 @@ def make_ledger(
             "duplicates": corpus.duplicates,
         }
         if part != "train":
-            parts[part]["in_train"] = count_common(corpus.hashes, corpora["train"].hashes)
+            train = corpora["train"]
+            parts[part]["in_train"] = count_common(corpus.hashes, train.hashes)
+            parts[part]["leaks"] = find_leaks(corpus.components, train.components, cache)._asdict()
     sizes = {"source_size": tokenizers.source.size, "target_size": tokenizers.target.size}
     return {"tokenizer": {**recipe, **sizes}, "parts": parts}
+
+
+def find_leaks(part: Sequence[Component], train: Sequence[Component], cache: Path) -> Leaks:
+    """The leaks of a part into training text, counted once.
+
+    Raises: DataError if a file is faulty, or if the cache cannot be written.
+    """
+    texts = [[each.text for each in some if not each.is_reversed] for some in (part, train)]
+    memo = FileMemo(cache)
+    name = digest([LEAKS, repr([[text.fingerprint(memo) for text in some] for some in texts])])
+
+    def write(folder: Path) -> None:
+        held_out, others = (chain(*(text.pairs() for text in some)) for some in texts)
+        leaks = count_leaks(list(held_out), others)
+        (folder / "leaks.json").write_text(json.dumps(leaks), encoding="utf-8")
+
+    file = compute_once(cache, f"leaks-{name}", write) / "leaks.json"
+    return Leaks(*json.loads(file.read_bytes()))
 
 
 def count_common(some: np.ndarray, others: np.ndarray) -> int:
@@ -105,6 +131,10 @@ def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[
         if shared:
             kept = len(corpora[part])
             warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs are in train as well")
+        leaks = Leaks(**content.get("leaks", {}))
+        if leaks.pairs or leaks.near:
+            total = sum(each["read"] for each in content["corpora"])
+            warnings.append(leaks.describe(total, part))
     return [escape(line) for line in lines + warnings]
 
 
