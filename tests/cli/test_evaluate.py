@@ -64,7 +64,7 @@ def test_test_pairs_that_were_trained_on_are_counted(
     translations = tmp_path / "out.en"
     translations.write_text("a\n" * 4)
     typed = ("evaluate", run, source, reference)
-    said = "3 of 4 test pairs have a side that is also in train"
+    said = "3 of 4 test pairs share a side with train, 0 nearly"
     assert seq2seq(*typed).lines[-1].startswith(f"{run}: {said}")
     (line,) = seq2seq("evaluate", run, translations, source, reference, "--json").lines
     model, file = json.loads(line)["systems"]

@@ -1,14 +1,9 @@
 """Read the sentences and references of a test set, and check them before loading a model."""
 
-from collections.abc import Mapping
-from contextlib import suppress
-from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from seq2seq.base.errors import ConfigError, DataError
-from seq2seq.data.corpus.mixture import find_components
-from seq2seq.data.text.leaks import Leaks, count_leaks
 from seq2seq.data.text.lines import check_parallel, count_lines, read_lines
 
 COMMAND = "seq2seq evaluate PATH [PATH ...] SRC REF"
@@ -95,16 +90,3 @@ def check_hypotheses(path: Path, test_set: TestSet) -> None:
 
 def same_text(source: str, reference: str | None) -> bool:
     return "".join(source.split()) == "".join((reference or "").split())
-
-
-def leaks_into(data: Mapping[str, Any], test_set: TestSet) -> Leaks | None:
-    """The leaks of a test set into the training text of a model; None if that is not there.
-
-    Args:
-        data: options `data` of the model's configuration.
-    """
-    with suppress(KeyError, DataError):
-        train = find_components(data["train"], data["source"], data["target"], "data.train")
-        pairs = chain.from_iterable(each.text.pairs() for each in train)
-        return count_leaks([*zip(test_set.source, test_set.first, strict=True)], pairs)
-    return None

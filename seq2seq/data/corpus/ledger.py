@@ -18,9 +18,6 @@ from seq2seq.data.text.leaks import Leaks, count_leaks
 from seq2seq.data.text.provenance import find_provenance
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
-# Part of the names of cached leaks: raise it when copies are found in another way.
-LEAKS = "1"
-
 
 def make_ledger(
     corpora: Mapping[str, Corpus],
@@ -58,16 +55,15 @@ def find_leaks(part: Sequence[Component], train: Sequence[Component], cache: Pat
     Raises: DataError if a file is faulty, or if the cache cannot be written.
     """
     texts = [[each.text for each in some if not each.is_reversed] for some in (part, train)]
-    memo = FileMemo(cache)
-    name = digest([LEAKS, repr([[text.fingerprint(memo) for text in some] for some in texts])])
+    prints = [[text.fingerprint(FileMemo(cache)) for text in some] for some in texts]
 
     def write(folder: Path) -> None:
         held_out, others = (chain(*(text.pairs() for text in some)) for some in texts)
         leaks = count_leaks(list(held_out), others)
         (folder / "leaks.json").write_text(json.dumps(leaks), encoding="utf-8")
 
-    file = compute_once(cache, f"leaks-{name}", write) / "leaks.json"
-    return Leaks(*json.loads(file.read_bytes()))
+    folder = compute_once(cache, f"leaks-1-{digest([repr(prints)])}", write)
+    return Leaks(*json.loads((folder / "leaks.json").read_bytes()))
 
 
 def count_common(some: np.ndarray, others: np.ndarray) -> int:
@@ -132,9 +128,8 @@ def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[
             kept = len(corpora[part])
             warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs are in train as well")
         leaks = Leaks(**content.get("leaks", {}))
-        if leaks.pairs or leaks.near:
-            total = sum(each["read"] for each in content["corpora"])
-            warnings.append(leaks.describe(total, part))
+        if any(leaks):
+            warnings.append(leaks.describe(sum(each["read"] for each in content["corpora"]), part))
     return [escape(line) for line in lines + warnings]
 
 

@@ -84,7 +84,7 @@ def test_a_ledger_counts_sides_that_are_in_train(
     prepared = made()
     leaks = prepared.ledger["parts"]["test"]["leaks"]
     assert leaks == {"source": 1, "target": 2, "pairs": 3, "near": 0}
-    assert any(line.startswith("3 of 4 test pairs have a side that") for line in prepared.report)
+    assert "3 of 4 test pairs share a side with train, 0 nearly" in prepared.report
     assert "leaks" not in prepared.ledger["parts"]["train"]
 
 
