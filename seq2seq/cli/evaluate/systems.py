@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,6 +104,6 @@ def leaks_into(data: dict[str, Any], test_set: TestSet) -> Leaks | None:
     """
     with suppress(KeyError, DataError):
         train = find_components(data["train"], data["source"], data["target"], "data.train")
-        pairs = chain.from_iterable(each.text.pairs() for each in train)
+        pairs = (pair for each in train for pair in each.text.pairs())
         return count_leaks([*zip(test_set.source, test_set.first, strict=True)], pairs)
     return None

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +33,12 @@ def make_ledger(
         cache: folder of results computed from files.
     """
     parts: dict[str, Any] = {}
-    memo = FileMemo(cache)
     for part, corpus in corpora.items():
         pairs = zip(corpus.components, corpus.all_stats, strict=True)
         parts[part] = {
-            "corpora": [corpus_entry(component, stats, memo) for component, stats in pairs],
+            "corpora": [
+                corpus_entry(component, stats, FileMemo(cache)) for component, stats in pairs
+            ],
             "duplicates": corpus.duplicates,
         }
         if part != "train":
@@ -58,7 +58,7 @@ def find_leaks(part: Sequence[Component], train: Sequence[Component], cache: Pat
     prints = [[text.fingerprint(FileMemo(cache)) for text in some] for some in texts]
 
     def write(folder: Path) -> None:
-        held_out, others = (chain(*(text.pairs() for text in some)) for some in texts)
+        held_out, others = ((pair for text in some for pair in text.pairs()) for some in texts)
         leaks = count_leaks(list(held_out), others)
         (folder / "leaks.json").write_text(json.dumps(leaks), encoding="utf-8")
 
@@ -123,12 +123,10 @@ def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[
                 rate = each[side]["unknown_rate"]
                 if rate > 0:
                     warnings.append(f"{where}: {rate:.2%} of the {side} pieces are unknown")
-        shared = content.get("in_train", 0)
-        if shared:
+        if shared := content.get("in_train", 0):
             kept = len(corpora[part])
             warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs are in train as well")
-        leaks = Leaks(**content.get("leaks", {}))
-        if any(leaks):
+        if any(leaks := Leaks(**content.get("leaks", {}))):
             warnings.append(leaks.describe(sum(each["read"] for each in content["corpora"]), part))
     return [escape(line) for line in lines + warnings]
 

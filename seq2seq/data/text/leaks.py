@@ -11,15 +11,11 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from seq2seq.data.text.formats import Pair
 
 WORDS, LETTERS = 8, 24  # shorter texts may differ by one word and mean something else
 NO_LETTERS = re.compile(r"[\W_]+")  # accents and other marks as well
-WORD = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]|[\0-\u303f\u3100-\u33ff\ua000-\U0001ffff]+"
-)
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\u3040-\u30ff\u3400-\u9fff]+")
 
 
 def fold_text(text: str) -> list[str]:
@@ -44,14 +40,10 @@ class Leaks(NamedTuple):
     """The number of held-out pairs that leak into training.
 
     Attributes:
-        source: pairs whose source is a copy of a training source.
-        target: pairs whose target is a copy of a training target.
-        pairs: pairs with either.
-        near: other pairs with a near-copy on either side.
+        pairs: pairs with a copy of a training source or of a training target.
+        near: other pairs with a near-copy.
     """
 
-    source: int = 0
-    target: int = 0
     pairs: int = 0
     near: int = 0
 
@@ -61,15 +53,14 @@ class Leaks(NamedTuple):
 
 
 def count_leaks(held_out: Sequence[Pair], train: Iterable[Pair]) -> Leaks:
-    """Count the held-out pairs that leak. Reads the training pairs once, at about 16 µs each."""
-    keys = [[copy_keys(pair[side]) for pair in held_out] for side in (0, 1)]
-    wanted = [{key for row in rows for key in row} for rows in keys]
-    found: list[set[int]] = [set() for _ in keys]
+    """Count the held-out pairs that leak. Reads the training pairs once, at about 20 µs each."""
+    keys = [[copy_keys(text) for text in pair] for pair in held_out]
+    wanted = [{key for pair in keys for key in pair[side]} for side in (0, 1)]
+    found: list[set[int]] = [set(), set()]
     for pair in train:
         for text, some, known in zip(pair, wanted, found, strict=True):
             known |= some.intersection(copy_keys(text))
-    rows = list(zip(keys, found, strict=True))
-    copies = np.array([[not some.isdisjoint(row[:1]) for row in each] for each, some in rows])
-    near = np.array([[not some.isdisjoint(row) for row in each] for each, some in rows])
-    pairs = copies.any(0)
-    return Leaks(*map(int, (*copies.sum(1), pairs.sum(), (near.any(0) & ~pairs).sum())))
+    rows = [[*zip(pair, found, strict=True)] for pair in keys]
+    copies = sum(any(not some.isdisjoint(each[:1]) for each, some in row) for row in rows)
+    either = sum(any(not some.isdisjoint(each) for each, some in row) for row in rows)
+    return Leaks(copies, either - copies)

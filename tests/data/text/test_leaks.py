@@ -69,7 +69,7 @@ def test_near_copies_are_equal_after_a_word_is_taken_out_of_each(
 ) -> None:
     known = not outcomes(one).isdisjoint(outcomes(other))
     leaks = count_leaks([(" ".join(one), "x")], [(" ".join(other), "y")])
-    assert leaks == (Leaks(1, 0, 1, 0) if one == other else Leaks(near=known))
+    assert leaks == (Leaks(pairs=1) if one == other else Leaks(near=known))
 
 
 @pytest.mark.parametrize("place", range(len(SENTENCE)))
@@ -81,7 +81,7 @@ def test_a_word_that_is_replaced_inserted_or_removed_makes_a_near_copy(place: in
         [*before, "neu", *SENTENCE[place:]],
     ):
         for one, other in ((SENTENCE, changed), (changed, SENTENCE)):
-            assert count_leaks([(" ".join(one), "a")], [(" ".join(other), "b")]) == (0, 0, 0, 1)
+            assert count_leaks([(" ".join(one), "a")], [(" ".join(other), "b")]) == Leaks(near=1)
 
 
 def test_short_texts_are_no_near_copies() -> None:
@@ -92,7 +92,7 @@ def test_short_texts_are_no_near_copies() -> None:
         assert count_leaks([(one, "a")], [(changed, "b")]) == Leaks()
 
 
-def test_leaks_are_counted_by_side() -> None:
+def test_either_side_can_leak() -> None:
     train = [("Eins.", "one"), ("zwei", "two"), (" ".join(SENTENCE), "a dog")]
     near = " ".join([*SENTENCE[:-1], "Straße"])
     held_out = [
@@ -103,7 +103,7 @@ def test_leaks_are_counted_by_side() -> None:
         (near, "one"),
         ("", "?"),
     ]
-    assert count_leaks(held_out, train) == Leaks(source=2, target=3, pairs=4, near=1)
+    assert count_leaks(held_out, train) == Leaks(pairs=4, near=1)
     assert count_leaks([], train) == count_leaks(held_out, []) == Leaks()
 
 
@@ -121,4 +121,4 @@ def test_copies_are_counted_as_by_comparing_all_pairs(
 
     source, target = leaking(0), leaking(1)
     either = sum(a or b for a, b in zip(source, target, strict=True))
-    assert count_leaks(held_out, train) == Leaks(sum(source), sum(target), either, 0)
+    assert count_leaks(held_out, train) == Leaks(either, 0)
