@@ -164,6 +164,8 @@ def train_and_compare(text: Files, overrides: Sequence[str], options: argparse.N
     counts = ", ".join(f"{count:,} {name}" for name, count in parts.counts.items())
     options.lead = f"{text[0]} and {text[1]}, in pairs: {counts}. Options: {' '.join(overrides)}"
     print(f"{format_count(len(jobs), 'run')} on {options.lead}", file=sys.stderr, flush=True)
+    for name, leaks in parts.leaks.items():
+        print(leaks.describe(parts.counts[name], name), file=sys.stderr, flush=True)
     options.notes = train_all(jobs)
     if jobs[0].plan.run.dry_run:
         return

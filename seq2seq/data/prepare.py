@@ -130,7 +130,7 @@ def prepare(
     if recipe is not None and (step := sample_step(distinct, memo)) > 1:
         learnt["learnt_from_every"] = step
         about += f", learnt from one of every {step} pairs"
-    ledger = make_ledger(corpora, tokenizers, learnt, memo)
+    ledger = make_ledger(corpora, tokenizers, learnt, cache)
     report = summarize(ledger, corpora)
     if not read_language(str(data.target)).is_known:
         unknown = f"data.target={data.target} is the code of no language"
