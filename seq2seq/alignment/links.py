@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from seq2seq.base.errors import DataError
@@ -17,6 +18,11 @@ from seq2seq.base.text_stream import TextBytes, without_marks
 
 Span = tuple[int, int]  # start and end of a piece or a word in its text
 Link = tuple[int, int]
+
+
+# Weight added to the sum of a source word, so that small weights, or those of the only target word,
+# do not become large shares.
+PRIOR = 0.05
 
 
 class Word(NamedTuple):
@@ -76,6 +82,25 @@ def spans_to_words(text: str, spans: Iterable[Span]) -> list[Word]:
             start = text.index(label, start)
             stripped.append(Word(label, start, start + len(label)))
     return stripped
+
+
+def compete(weights: Tensor) -> Tensor:
+    """Let source words compete for target words: divide the weights of each source word by their
+    sum over the translation.
+
+    Some source words, often the last, attract weight from all target words. The division removes
+    this advantage.
+
+    Args:
+        weights: (..., target words, source words + 1), as in `extract_links`.
+
+    Returns: shares of the same shape, from 0 to 1. In the last column they are 2 for a target word
+        with a larger weight on the end of the source than on any word, which thus has no link.
+    """
+    to_words, to_end = weights[..., :-1].double(), weights[..., -1:]
+    shares = to_words / (to_words.sum(-2, keepdim=True) + PRIOR)
+    at_end = (to_end > to_words).all(-1, keepdim=True)
+    return torch.cat([shares, 2.0 * at_end], -1)
 
 
 def extract_links(weights: Tensor, *, near: float = 1.0, threshold: float = 0.0) -> set[Link]:

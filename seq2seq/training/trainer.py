@@ -38,6 +38,7 @@ from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, Train
 from seq2seq.training.config.packing import check_packed_device
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.reporter import ProgressBar, Reporter
+from seq2seq.training.sharpness import SharpestLayer
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
 from seq2seq.training.sweep import has_several_processes
 
@@ -191,6 +192,7 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
         MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
         CommandScore(command, text, plan.trainer.timeout) if command is not None else None,
+        SharpestLayer(len(text)),
         Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,
         Patience(metric, patience=patience, mode=mode) if patience else None,

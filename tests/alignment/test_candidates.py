@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers.builders import error_rate
 
-from seq2seq.alignment.candidates import NEAR, THRESHOLDS, CandidateCounts
+from seq2seq.alignment.candidates import COMPETING, NEAR, THRESHOLDS, CandidateCounts
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Links, words
 
@@ -37,7 +37,8 @@ def test_each_candidate_has_the_error_rate_of_its_links() -> None:
     assert len({c.choice[:3] for c in ranked}) == len(ranked) == 2 * LAYERS * (HEADS + 1)
     for choice, counts in ranked:
         rivals = [
-            choice._replace(threshold=threshold, near=near)
+            choice._replace(threshold=threshold, near=near, competing=competing)
+            for competing in COMPETING
             for near in NEAR
             for threshold in THRESHOLDS
         ]
@@ -75,5 +76,7 @@ def test_a_threshold_against_unfocused_words_is_chosen_where_that_is_better() ->
     ranked = candidates.rank()
     # Both readings are alike, and one head is its own mean.
     assert [c.choice[:3] for c in ranked] == [(0, 0, None), (1, 0, None)]
-    assert ranked[0].choice.threshold == 0.5  # the first part that 0.45 of 1 falls short of
+    # The shares of a, b, c in y: 0.45 / (0.45 + 0.05), 0.3 / (1.2 + 0.05), 0.25 / (0.35 + 0.05),
+    # of which 0.9 is a part of 0.51.
+    assert ranked[0].choice.threshold == 0.6
     assert ranked[0].counts.aer == 0

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.alignment.links import (
+    PRIOR,
     LinkCounts,
     Links,
     check_all_links,
     check_line_count,
+    compete,
     extract_links,
     format_links,
     parse_links,
@@ -59,6 +61,30 @@ def test_each_target_word_is_linked_to_its_strongest_source_word():
     assert extract_links(torch.ones(2, 1)) == set()
     with pytest.raises(TypeError):  # links of several heads at once
         extract_links(torch.ones(2, 3, 3))
+
+
+def test_source_words_compete_for_target_words():
+    weights = tensor([0.2, 0.8, 0.0], [0.1, 0.7, 0.2], [0.0, 0.4, 0.6])
+    shares = compete(weights)
+    expected = [
+        [0.2 / (0.3 + PRIOR), 0.8 / (1.9 + PRIOR), 0],
+        [0.1 / (0.3 + PRIOR), 0.7 / (1.9 + PRIOR), 0],
+        [0, 0.4 / (1.9 + PRIOR), 2],  # looks at the end
+    ]
+    torch.testing.assert_close(shares, torch.tensor(expected, dtype=torch.float64))
+    # Word 1 attracts all target words, but word 0 has more of its own weight on the first.
+    assert extract_links(weights) == {(1, 0), (1, 1)}
+    assert extract_links(shares) == {(0, 0), (1, 1)}
+
+
+def test_of_a_single_target_word_the_largest_weight_is_its_link():
+    assert extract_links(compete(tensor([0.2, 0.5, 0.3, 0.0]))) == {(1, 0)}
+    assert extract_links(compete(tensor([0.2, 0.0, 0.0, 0.8]))) == set()
+    assert (
+        extract_links(compete(torch.zeros(2, 1)))
+        == extract_links(compete(torch.zeros(2, 3)))
+        == set()
+    )
 
 
 def test_a_threshold_drops_the_links_of_unfocused_words():
