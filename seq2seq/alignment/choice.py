@@ -79,29 +79,28 @@ class Choice(NamedTuple):
 def best_links(
     weights: Tensor, source: Sequence[Word], target: Sequence[Word]
 ) -> tuple[set[Link], list[int | None]]:
-    """Read links from weights, letting source words compete for target words.
+    """Read links from weights, letting source words compete for target words (see `compete`).
 
-    Some source words, often the last, attract weight from all target words. Dividing the weights of
-    each source word by their sum removes this advantage, and halves the errors of a model that was
-    not trained to align. Links are preferred where the words before or after both are linked too,
-    and punctuation is linked only to punctuation.
+    Links are preferred where the words before or after both are linked too, and punctuation is
+    linked only to punctuation.
 
     Args:
-        weights: (target words, source words).
+        weights: (target words, source words + 1), as in `extract_links`.
 
     Returns: at most one link for each target word; and for each source word, the target word with
         the largest share of its weight, or None if that share is small.
     """
     marks = [torch.tensor([is_mark(word) for word in words]) for words in (target, source)]
     alike = marks[0][:, None] == marks[1]
-    weights = weights.double() * alike
-    shares = weights / weights.sum(0).clamp(min=1e-9)
+    shares = compete(torch.cat([weights[:, :-1] * alike, weights[:, -1:]], 1))
+    looks_at_end, shares = shares[:, -1] > 0, shares[:, :-1]
     if not shares.numel():
         return set(), [None] * len(source)
     competing = shares / shares.sum(1, keepdim=True).clamp(min=1e-9)
     support = competing.clone()
     support[1:, 1:] += NEIGHBOUR * competing[:-1, :-1]
     support[:-1, :-1] += NEIGHBOUR * competing[1:, 1:]
+    support[looks_at_end] = 0
     values, sources = (support * alike).max(1)
     links = {(i, j) for j, i in enumerate(sources.tolist()) if values[j] > 0}
     largest, targets = shares.max(0)
@@ -133,10 +132,10 @@ class Alignment(NamedTuple):
         return extract_links(weights, near=choice.near, threshold=choice.threshold)
 
     def best_links(self, choice: Choice) -> tuple[set[Link], list[int | None]]:
-        """The links of this choice, if source words compete, and the nearest target word of each
-        source word; see the function `best_links`.
+        """The links of this choice's map, and the nearest target word of each source word; see the
+        function `best_links`.
         """
-        return best_links(self.map(choice)[:, :-1], self.source, self.target)
+        return best_links(self.map(choice), self.source, self.target)
 
 
 def layer_entropies(weights: Tensor) -> Tensor:
