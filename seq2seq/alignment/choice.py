@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.alignment.links import Link, Word, compete, extract_links
+from seq2seq.alignment.links import Link, Word, compete, extract_links, share_out
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.base.registry import matches
@@ -35,7 +35,6 @@ from seq2seq.base.registry import matches
 # A head that was trained to align spreads its weight evenly over all linked words, so a word with
 # half of the largest weight is one of them.
 GUIDED_NEAR = 0.5
-NEIGHBOUR = 0.3  # factor of the diagonal neighbours' weights, which are added to a pair's
 NEAREST = 0.2  # minimum share of a source word's weight that shows where its translation is
 
 # Units to link: words between spaces, words and separate punctuation marks, tokenizer pieces.
@@ -80,9 +79,7 @@ def best_links(
     weights: Tensor, source: Sequence[Word], target: Sequence[Word]
 ) -> tuple[set[Link], list[int | None]]:
     """Read links from weights, letting source words compete for target words (see `compete`).
-
-    Links are preferred where the words before or after both are linked too, and punctuation is
-    linked only to punctuation.
+    Punctuation is linked only to punctuation.
 
     Args:
         weights: (target words, source words + 1), as in `extract_links`.
@@ -90,22 +87,15 @@ def best_links(
     Returns: at most one link for each target word; and for each source word, the target word with
         the largest share of its weight, or None if that share is small.
     """
+    if not (source and target):
+        return set(), [None] * len(source)
     marks = [torch.tensor([is_mark(word) for word in words]) for words in (target, source)]
     alike = marks[0][:, None] == marks[1]
-    shares = compete(torch.cat([weights[:, :-1] * alike, weights[:, -1:]], 1))
-    looks_at_end, shares = shares[:, -1] > 0, shares[:, :-1]
-    if not shares.numel():
-        return set(), [None] * len(source)
-    competing = shares / shares.sum(1, keepdim=True).clamp(min=1e-9)
-    support = competing.clone()
-    support[1:, 1:] += NEIGHBOUR * competing[:-1, :-1]
-    support[:-1, :-1] += NEIGHBOUR * competing[1:, 1:]
-    support[looks_at_end] = 0
-    values, sources = (support * alike).max(1)
-    links = {(i, j) for j, i in enumerate(sources.tolist()) if values[j] > 0}
-    largest, targets = shares.max(0)
+    weights = torch.cat([weights[:, :-1] * alike, weights[:, -1:]], 1)
+    largest, targets = share_out(weights).max(0)
     near = (largest >= NEAREST).tolist()
-    return links, [j if n else None for j, n in zip(targets.tolist(), near, strict=True)]
+    nearest = [j if n else None for j, n in zip(targets.tolist(), near, strict=True)]
+    return extract_links(compete(weights)), nearest
 
 
 class Alignment(NamedTuple):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.alignment.links import (
+    NEIGHBOUR,
     PRIOR,
     LinkCounts,
     Links,
@@ -63,18 +64,34 @@ def test_each_target_word_is_linked_to_its_strongest_source_word():
         extract_links(torch.ones(2, 3, 3))
 
 
-def test_source_words_compete_for_target_words():
-    weights = tensor([0.2, 0.8, 0.0], [0.1, 0.7, 0.2], [0.0, 0.4, 0.6])
-    shares = compete(weights)
-    expected = [
-        [0.2 / (0.3 + PRIOR), 0.8 / (1.9 + PRIOR), 0],
-        [0.1 / (0.3 + PRIOR), 0.7 / (1.9 + PRIOR), 0],
-        [0, 0.4 / (1.9 + PRIOR), 2],  # looks at the end
+def competition(weights):
+    """The definition of `compete`, word by word."""
+    words = [row[:-1] for row in weights]
+    sums = [sum(column) + PRIOR for column in zip(*words, strict=True)]
+    shares = [[w / total for w, total in zip(row, sums, strict=True)] for row in words]
+    parts = [[s / max(sum(row), 1e-9) for s in row] for row in shares]
+
+    def at(j, i):
+        return parts[j][i] if 0 <= j < len(parts) and 0 <= i < len(sums) else 0.0
+
+    def support(j, i):
+        return at(j, i) + NEIGHBOUR * (at(j - 1, i - 1) + at(j + 1, i + 1)) if words[j][i] else 0.0
+
+    return [
+        [*(support(j, i) for i in range(len(sums))), 2.0 * (row[-1] > max(row[:-1]))]
+        for j, row in enumerate(weights)
     ]
-    torch.testing.assert_close(shares, torch.tensor(expected, dtype=torch.float64))
-    # Word 1 attracts all target words, but word 0 has more of its own weight on the first.
-    assert extract_links(weights) == {(1, 0), (1, 1)}
-    assert extract_links(shares) == {(0, 0), (1, 1)}
+
+
+def test_source_words_compete_for_target_words():
+    weights = [[0.3, 0.7, 0.0], [0.05, 0.75, 0.2], [0.0, 0.4, 0.6]]
+    several = compete(torch.stack([tensor(*weights), tensor(*weights[::-1])]))
+    expected = [competition(weights), competition(weights[::-1])]
+    torch.testing.assert_close(several, torch.tensor(expected, dtype=torch.float64))
+    # Word 1 attracts all target words, but word 0 has more of its own weight on the first; the
+    # third looks at the end.
+    assert extract_links(tensor(*weights)) == {(1, 0), (1, 1)}
+    assert extract_links(several[0]) == {(0, 0), (1, 1)}
 
 
 def test_of_a_single_target_word_the_largest_weight_is_its_link():

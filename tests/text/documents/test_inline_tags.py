@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.alignment.choice import NEAREST, NEIGHBOUR, best_links
-from seq2seq.alignment.links import PRIOR, words_and_marks
+from seq2seq.alignment.choice import NEAREST, best_links
+from seq2seq.alignment.links import NEIGHBOUR, PRIOR, words_and_marks
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import Document, spans_of
 from seq2seq.text.documents.html_markup import read_html
@@ -236,7 +236,7 @@ def test_best_links_are_those_of_the_definition(seed: int) -> None:
     expected = set()
     for j in range(t):
         values = [
-            (at(j, i) + NEIGHBOUR * (at(j - 1, i - 1) + at(j + 1, i + 1))) * alike[j][i]
+            (at(j, i) + NEIGHBOUR * (at(j - 1, i - 1) + at(j + 1, i + 1))) * (share[j][i] > 0)
             for i in range(s)
         ]
         largest = max(weights[j][i] * alike[j][i] for i in range(s))
