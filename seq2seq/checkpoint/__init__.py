@@ -6,7 +6,7 @@ The file is a Lightning checkpoint with an additional entry, `seq2seq`:
      "version": "0.1.0",
      "config": {"model": ..., "position": ..., "attention": {role: ...},
                 "decode": ..., "data": ..., "order": ..., "update": ...,
-                "guided": ..., "plugins": ...},
+                "guided": ..., "sharpest_layer": ..., "plugins": ...},
      "tokenizer": {"source": "<json>", "target": "<json>"}}
 
 In format 2, which `seq2seq quantize` writes, the weight matrices are int8, and the entry has two
@@ -32,6 +32,7 @@ from torch.nn.modules.module import (
 )
 
 from seq2seq import __version__
+from seq2seq.alignment.choice import SHARPEST
 from seq2seq.attention import ATTENTION
 from seq2seq.base.errors import CheckpointError, ConfigError, DataError
 from seq2seq.base.plugins import explain_missing
@@ -65,8 +66,9 @@ CONFIG = {
     "attention": {"cross": NAMED},
     "decode": NAMED,
     "data": {"source": str, "target": str, "max_length": int},
-    "order": dict | None,  # older checkpoints lack these two
+    "order": dict | None,  # older checkpoints lack these three
     "update": dict | None,
+    SHARPEST: int | None,
 }
 NO_SCALES: Mapping[str, float] = MappingProxyType({})
 RELIED_ON = {"config": CONFIG, "tokenizer": {"source": str, "target": str}}

@@ -99,17 +99,17 @@ def align_pairs(texts: TextFiles, model: Path, translator: "Translator") -> "Ite
     """The pairs that the model can align, with its links."""
     from seq2seq.alignment.links import Links
     from seq2seq.checkpoint.folder import find_checkpoint
-    from seq2seq.cli.align.choice import choose_reading
+    from seq2seq.cli.align.choice import select_choice
     from seq2seq.decoding.shortlist.build import LinkedPair
 
-    alignments = translator.alignments(texts.pairs())
-    path = find_checkpoint(model)
-    reading, alignments = choose_reading(ChoiceOptions(), path, translator.config, alignments)
-    if reading is None:
-        raise ConfigError("there is nothing to list: no pair can be aligned")
+    path, is_empty = find_checkpoint(model), True
+    reading = select_choice(ChoiceOptions(), path, translator.config, translator.shape)
     print(printable(f"aligned by {reading.describe()}"))
-    for pair, alignment in zip(texts.pairs(), alignments, strict=True):
+    for pair, alignment in zip(texts.pairs(), translator.alignments(texts.pairs()), strict=True):
         if alignment is not None:
+            is_empty = False
             links = alignment.links(reading.choice)
             words = alignment.source, alignment.target
             yield LinkedPair(*pair, Links(links, links), words)
+    if is_empty:
+        raise ConfigError("there is nothing to list: no pair can be aligned")

@@ -354,8 +354,7 @@ class Translator:
 
     def find_choice(self, path: str | Path) -> Choice | None:
         """The best known choice of attention weights for linking words, or None if the model has no
-        weights: the choice saved with the model, else the head trained to align, else the sharpest
-        head.
+        weights: the choice saved with the model, else the head trained to align, else a guess.
 
         Args:
             path: checkpoint, or folder of a run; a saved choice is in a file beside it.
@@ -363,10 +362,16 @@ class Translator:
         Raises: DataError if the saved choice is damaged.
         """
         try:
-            alignment = self.align("a", "a")
+            self._check_weights()
         except ConfigError:
             return None
-        return best_known_choice(find_checkpoint(Path(path)), self.config, alignment)
+        return best_known_choice(find_checkpoint(Path(path)), self.config, self.shape[0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of decoder layers, and of heads in each, whose weights `align` returns."""
+        cross = self.model.cross_attentions
+        return len(cross), getattr(cross[0], "num_heads", 1)
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
         """The probability of each target as the translation of its source, in order.

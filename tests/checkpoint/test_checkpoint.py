@@ -38,7 +38,7 @@ def test_a_checkpoint_records_format_version_and_configuration(run: Path) -> Non
     assert entry["format"] == FORMAT and entry["version"] == __version__
     assert set(entry["config"]) == {
         *("model", "position", "attention", "decode", "data", "order", "update", "guided"),
-        *("monitor", "mode"),
+        *("monitor", "mode", "sharpest_layer"),
     }
     assert set(entry["tokenizer"]) == {"source", "target"}
 
