@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from time import perf_counter_ns
 
 import numpy as np
@@ -109,9 +110,7 @@ class SlotBatch:
     def needed(self) -> Size:
         """The smallest class that holds all sentences, before it is rounded."""
         size = Size(len(self), self.room, 0, 0)
-        for seat in self._seats.values():
-            size = size.union(seat.need)
-        return size
+        return reduce(Size.union, (seat.need for seat in self._seats.values()), size)
 
     def size_class(self, size: Size) -> Size:
         """The size class: powers of two, so that there are few of them."""
@@ -163,7 +162,7 @@ class SlotBatch:
         def make() -> Space:
             self.buffers.tensors = tensors = self.buffers.allocate(size)
             try:
-                return Space(size, tensors, capture(lambda: self.run(size), self.device))
+                return Space(tensors, capture(lambda: self.run(size), self.device))
             finally:
                 self.buffers.tensors = old
 
@@ -218,13 +217,12 @@ class SlotBatch:
         if seen is None:
             return []
         done, slots = seen
-        results = self._answer([i for i, slot in slots.items() if done[slot] and i in self._seats])
+        ended = [i for i, slot in slots.items() if done[slot] and i in self._seats]
+        results = self._answer(ended) if ended else []
         stats.lap("answer", start)
         return results
 
     def _answer(self, request_ids: list[int]) -> Results:
-        if not request_ids:
-            return []
         seats = [self._seats.pop(request_id) for request_id in request_ids]
         slots = upload(np.array([seat.slot for seat in seats]), self.device)
         held = {name: self.buffers[name][slots].cpu().numpy() for name in self.choices.kept}
@@ -255,16 +253,13 @@ class SlotBatch:
 
 def slot_search(search: Search, buffers: Buffers) -> SlotSearch:
     """The state of a search in buffers, see `has_slot_search`."""
-    return (
-        SlotBeamSearch(search, buffers) if isinstance(search, Beam) else SlotBeams(search, buffers)
-    )
+    kind = SlotBeamSearch if isinstance(search, Beam) else SlotBeams
+    return kind(search, buffers)
 
 
 def has_slot_search(search: Search) -> bool:
     """True if a search can run in buffers."""
-    if isinstance(search, Beam) and search.reads_weights:
-        return False
-    return type(search) in (Greedy, Sample, Beam, DiverseBeam)
+    return not search.reads_weights and type(search) in (Greedy, Sample, Beam, DiverseBeam)
 
 
 def power_of_two(n: int, least: int) -> int:

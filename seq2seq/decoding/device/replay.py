@@ -95,8 +95,6 @@ class Mirror(Generic[Label]):
         else:
             copy = tensor.clone()
         self._posted = copy, label, event
-        if before is None:
-            return None
-        if before[2] is not None:
+        if before is not None and before[2] is not None:
             before[2].synchronize()
-        return before[0].numpy(), before[1]
+        return before and (before[0].numpy(), before[1])
