@@ -253,8 +253,9 @@ class SlotBatch:
 
 def slot_search(search: Search, buffers: Buffers) -> SlotSearch:
     """The state of a search in buffers, see `has_slot_search`."""
-    kind = SlotBeamSearch if isinstance(search, Beam) else SlotBeams
-    return kind(search, buffers)
+    if isinstance(search, Beam):
+        return SlotBeamSearch(search, buffers)
+    return SlotBeams(search, buffers)
 
 
 def has_slot_search(search: Search) -> bool:
