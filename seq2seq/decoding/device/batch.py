@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from time import perf_counter_ns
 
 import numpy as np
@@ -101,13 +102,15 @@ class SlotBatch:
         return self._has_memory(self.size_class(Size(1, limit, source, limit + 2)))
 
     @property
+    def room(self) -> int:
+        """Target positions that the next step needs."""
+        return max((min(seat.steps + 1, seat.limit) for seat in self._seats.values()), default=0)
+
+    @property
     def needed(self) -> Size:
         """The smallest class that holds all sentences, before it is rounded."""
-        room = max((min(seat.steps + 1, seat.limit) for seat in self._seats.values()), default=0)
-        size = Size(len(self), room, 0, 0)
-        for seat in self._seats.values():
-            size = size.union(seat.need)
-        return size
+        size = Size(len(self), self.room, 0, 0)
+        return reduce(Size.union, (seat.need for seat in self._seats.values()), size)
 
     def size_class(self, size: Size) -> Size:
         """The size class: powers of two, so that there are few of them."""
@@ -134,8 +137,10 @@ class SlotBatch:
         of_search = self.choices.first_values(state)
         values |= {name: upload(x, self.device) for name, x in of_search.items()}
         wanted = need.union(self.needed)._replace(slots=len(self) + len(request_ids))
+        joint = self.size_class(wanted.union(self.size))
         # Without sentences a smaller class may do.
-        self.resize(self.size_class(wanted.union(self.size) if len(self) else wanted))
+        keeps = len(self) > 0 and self._has_memory(joint)
+        self.resize(joint if keeps else self.size_class(wanted))
         taken = {seat.slot for seat in self._seats.values()}
         free = [slot for slot in range(self.size.slots) if slot not in taken]
         slots = free[: len(request_ids)]
@@ -156,7 +161,10 @@ class SlotBatch:
 
         def make() -> Space:
             self.buffers.tensors = tensors = self.buffers.allocate(size)
-            return Space(size, tensors, capture(lambda: self.run(size), self.device))
+            try:
+                return Space(tensors, capture(lambda: self.run(size), self.device))
+            finally:
+                self.buffers.tensors = old
 
         space = self.store.find((self, size), nbytes, make)
         self.buffers.tensors = old or space.tensors
@@ -171,10 +179,13 @@ class SlotBatch:
         memories = self.memories.begin(size.room - 1)
         hidden = self.model.decode(tokens, memories, self.memories.steps.positions).hidden
         request = self.choices.request(size)
-        self.memories.end(self.choices.advance(self.model.candidates(hidden[:, -1], request)))
+        parents = self.choices.advance(self.model.candidates(hidden[:, -1], request))
+        self.memories.end(memories, parents)
 
     def reserve(self) -> bool:
         """Make room for one more token in every row. Returns: False if there is no memory."""
+        if 2 * len(self) > self.size.slots and self.room <= self.size.room:
+            return True
         smallest = self.size_class(self.needed)
         size = self.size_class(self.needed.union(self.size))
         if 2 * len(self) <= self.size.slots or not self._has_memory(size):
@@ -206,13 +217,12 @@ class SlotBatch:
         if seen is None:
             return []
         done, slots = seen
-        results = self._answer([i for i, slot in slots.items() if done[slot] and i in self._seats])
+        ended = [i for i, slot in slots.items() if done[slot] and i in self._seats]
+        results = self._answer(ended) if ended else []
         stats.lap("answer", start)
         return results
 
     def _answer(self, request_ids: list[int]) -> Results:
-        if not request_ids:
-            return []
         seats = [self._seats.pop(request_id) for request_id in request_ids]
         slots = upload(np.array([seat.slot for seat in seats]), self.device)
         held = {name: self.buffers[name][slots].cpu().numpy() for name in self.choices.kept}
@@ -243,16 +253,14 @@ class SlotBatch:
 
 def slot_search(search: Search, buffers: Buffers) -> SlotSearch:
     """The state of a search in buffers, see `has_slot_search`."""
-    return (
-        SlotBeamSearch(search, buffers) if isinstance(search, Beam) else SlotBeams(search, buffers)
-    )
+    if isinstance(search, Beam):
+        return SlotBeamSearch(search, buffers)
+    return SlotBeams(search, buffers)
 
 
 def has_slot_search(search: Search) -> bool:
     """True if a search can run in buffers."""
-    if isinstance(search, Beam) and search.reads_weights:
-        return False
-    return type(search) in (Greedy, Sample, Beam, DiverseBeam)
+    return not search.reads_weights and type(search) in (Greedy, Sample, Beam, DiverseBeam)
 
 
 def power_of_two(n: int, least: int) -> int:

@@ -215,7 +215,7 @@ class SlotBeamSearch(SlotSearch):
         at_limit = length >= limits
         self.change(cut=at_limit & ~decided)
         self.units("over").logical_or_(decided | at_limit)
-        buffers["done"].copy_(buffers["over"].all(1))
+        buffers["done"].logical_or_(buffers["over"].all(1))  # those that left stay done
 
     def collect(
         self, states: Sequence[tuple[SearchState, int]], held: dict[str, Array]

@@ -65,12 +65,10 @@ class Space:
     """The buffers of one size class.
 
     Attributes:
-        size: size class.
         tensors: buffers by name, (B, ...).
         step: function that decodes one more token of every hypothesis.
     """
 
-    size: Size
     tensors: dict[str, Tensor]
     step: Callable[[], None]
 
@@ -110,12 +108,11 @@ class Buffers:
 
     def allocate(self, size: Size) -> dict[str, Tensor]:
         """Blank buffers of a size class."""
-        return {
-            name: torch.full(
-                self.shape(spec, size), spec.blank, dtype=spec.dtype, device=self.device
-            )
-            for name, spec in self.specs.items()
-        }
+        with self.device:
+            return {
+                name: torch.full(self.shape(spec, size), spec.blank, dtype=spec.dtype)
+                for name, spec in self.specs.items()
+            }
 
     def put(self, slots: Tensor, values: Mapping[str, Tensor]) -> None:
         """Start sentences: clear their slots, and write what is not blank.

@@ -113,6 +113,7 @@ class SlotMemories:
         buffers: buffers, in which those of the memories are declared.
     """
 
+    @torch.no_grad()
     def __init__(self, model: Seq2Seq, buffers: Buffers) -> None:
         self.model, self.buffers, self.steps = model, buffers, Steps(buffers)
         buffers.declare(real=Spec(("S",), torch.bool))
@@ -149,8 +150,7 @@ class SlotMemories:
         self.steps.begin(last)
         now = {label: self._build(memory, label) for label, memory in by_label(self.examples)}
         layers = len(self.examples.sources)
-        self._now = Memories([*now.values()][:layers], [*now.values()][layers:])
-        return self._now
+        return Memories([*now.values()][:layers], [*now.values()][layers:])
 
     def _build(self, example: Any, label: str) -> Any:
         """The memory in buffers that replaces this example."""
@@ -171,13 +171,13 @@ class SlotMemories:
             return SourceMemory(real[..., None], real, **values)
         return StateMemory(**values)
 
-    def end(self, parents: Tensor | None) -> None:
-        """Keep what the layers remembered in the step, and let each row continue its parent row,
-        (N,); None = itself.
+    def end(self, memories: Memories, parents: Tensor | None) -> None:
+        """Keep what the layers remembered in the step, in the memories that `begin` returned, and
+        let each row continue its parent row, (N,); None = itself.
         """
         if parents is not None:
             self.steps.fork(parents)
-        for label, memory in by_label(Memories([], self._now.pasts)):
+        for label, memory in by_label(Memories([], memories.pasts)):
             tokens = memory.tokens if isinstance(memory, JointMemory) else memory
             if parents is not None and isinstance(tokens, SlotMemory):
                 tokens.fork(parents)

@@ -5,6 +5,7 @@ On a CPU, a graph is the function itself and a copy is a copy.
 
 from collections.abc import Callable
 from functools import cache
+from threading import Lock
 from typing import Any, Generic, TypeVar
 from warnings import warn
 
@@ -17,10 +18,17 @@ Array = NDArray[Any]
 Label = TypeVar("Label")
 
 
+# One thread at a time may capture.
+CAPTURES = Lock()
+
+
 @cache
-def graph_pool() -> Any:
-    """The memory of all graphs, which never run at once."""
-    return torch.cuda.graph_pool_handle()
+def capture_place(device: torch.device) -> tuple[Any, torch.cuda.Stream]:
+    """The memory of all graphs of a device, which never run at once, and the stream on which they
+    are captured. The pool outlives its graphs: torch refuses one whose graphs are all gone.
+    """
+    with torch.cuda.device(device):
+        return torch.cuda.MemPool(), torch.cuda.Stream()
 
 
 def capture(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
@@ -33,25 +41,25 @@ def capture(run: Callable[[], None], device: torch.device) -> Callable[[], None]
     """
     if device.type != "cuda":
         return run
-    side = torch.cuda.Stream(device)
+    (pool, side), graph = capture_place(device), torch.cuda.CUDAGraph()
     side.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(side):
-        run()
-        run()
-    torch.cuda.current_stream(device).wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    try:
-        # Other threads, such as those of a service, may use the GPU meanwhile.
-        with torch.cuda.graph(graph, pool=graph_pool(), capture_error_mode="thread_local"):
-            run()
-    except RuntimeError as error:
-        warn(
-            f"a step could not be captured as a CUDA graph, so its kernels are launched one by "
-            f"one ({error}). decode.cache=paged (--cache paged) captures nothing",
-            stacklevel=2,
-        )
-        return run
     replay: Callable[[], None] = graph.replay
+    # A failed capture leaves its stream as the current one, unless an outer block restores it.
+    with CAPTURES, torch.cuda.stream(side):
+        run()
+        run()
+        try:
+            # Other threads, such as those of a service, may use the GPU meanwhile.
+            with torch.cuda.graph(graph, pool.id, side, capture_error_mode="thread_local"):
+                run()
+        except RuntimeError as error:
+            replay = run
+            warn(
+                f"a step could not be captured as a CUDA graph, so its kernels are launched one by "
+                f"one ({error}). decode.cache=paged (--cache paged) captures nothing",
+                stacklevel=2,
+            )
+    torch.cuda.current_stream(device).wait_stream(side)
     return replay
 
 
@@ -87,8 +95,6 @@ class Mirror(Generic[Label]):
         else:
             copy = tensor.clone()
         self._posted = copy, label, event
-        if before is None:
-            return None
-        if before[2] is not None:
+        if before is not None and before[2] is not None:
             before[2].synchronize()
-        return before[0].numpy(), before[1]
+        return before and (before[0].numpy(), before[1])

@@ -59,11 +59,10 @@ class SlotSearch:
     def first_values(self, state: SearchState) -> dict[str, Array]:
         """The values of the buffers for n sentences that start, (n, ...)."""
         n = len(state.limits) // self.groups
-        values: dict[str, Array] = {"done": np.zeros(n, dtype=bool)}
-        values["tokens"] = state.first_tokens().cpu().numpy().reshape(n, -1)
-        for name in ("limits", "min_lengths", "prefixes", "listed", "no_repeat_ngram"):
-            values[name] = getattr(state, name)[:: self.groups]
-        return values
+        names = ("limits", "min_lengths", "prefixes", "listed", "no_repeat_ngram")
+        values = {name: getattr(state, name)[:: self.groups] for name in names}
+        tokens = state.first_tokens().cpu().numpy().reshape(n, -1)
+        return values | {"done": np.zeros(n, dtype=bool), "tokens": tokens}
 
     def per_row(self, x: Tensor) -> Tensor:
         """Values of sentences (B, ...) repeated for each of their rows, (N, ...)."""
@@ -104,15 +103,12 @@ class SlotSearch:
                 that are done write into the last column, which nobody reads.
             parents: parent rows (N,); None = each row itself.
         """
-        position, done, said = (
-            self.buffers["position"],
-            self.buffers["done"],
-            self.buffers.rows("said"),
-        )
+        buffers, said = self.buffers, self.buffers.rows("said")
+        position, done = buffers["position"], buffers["done"]
         column = torch.where(done, said.shape[1] - 1, position)
         for name, x in history.items():
             index = column[:, None, None].expand(-1, 1, x.shape[1])
-            self.buffers[name].scatter_(1, index, x[:, None])
+            buffers[name].scatter_(1, index, x[:, None])
         if parents is not None:
             said.copy_(said.index_select(0, parents))
         said.scatter_(1, self.per_row(column)[:, None], tokens.view(-1, 1))

@@ -153,6 +153,33 @@ def test_sentences_give_way_where_memory_is_short() -> None:
     assert engine.stats.preempted > 0
 
 
+@pytest.mark.parametrize("name", ["beam", "diverse"])
+def test_a_cancelled_sentence_stays_done_while_others_go_on(name: str) -> None:
+    """If it went on, it would leave the buffers, which have room for the other sentences only."""
+    model = small_model("transformer").double().eval()
+
+    def requests(count: int, length: int) -> list[SentenceRequest]:
+        rule = build_search(
+            {"name": name, "beam_size": 2, "length_extra": length, "min_length_extra": length - 2}
+        )
+        return [replace(each, search=rule) for each in make_requests((4, 6, 5)[:count])]
+
+    (old,), others = requests(1, 100), requests(3, 25)
+    engine = Engine(model, build_search({"name": name, "beam_size": 2}), cache="static", rows=8)
+    engine.submit([old])
+    for _ in range(20):
+        engine.advance()
+    engine.submit(others)
+    engine.advance()
+    engine.cancel([old])
+    while engine.busy:
+        engine.advance()
+    for request in others:
+        assert request.search is not None
+        expected = decode(model, torch.tensor([request.source]), request.search)[0]
+        assert_same(request.hypotheses or [], expected)
+
+
 def test_a_sentence_that_needs_too_much_memory_is_decoded_with_pages() -> None:
     model, search = small_model("transformer").double().eval(), build_search(SEARCHES["beam"])
     engine = Engine(model, search, cache="static")
