@@ -19,7 +19,7 @@ from seq2seq.decoding.device.search import SlotBeams, SlotSearch
 from seq2seq.decoding.diverse import DiverseBeam
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.sample import Sample
-from seq2seq.decoding.search import Search, SearchState, SentenceOptions
+from seq2seq.decoding.search import Array, Search, SearchState, SentenceOptions
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Seq2Seq
 
@@ -34,6 +34,7 @@ class Seat:
         state, index: state of the search that it started with, and its index there.
         limit: most tokens of its translation.
         steps: steps since it joined.
+        is_read: True if it is done, and what was chosen is being copied to the host.
     """
 
     slot: int
@@ -42,6 +43,7 @@ class Seat:
     index: int
     limit: int
     steps: int = 0
+    is_read: bool = False
 
 
 class SlotBatch:
@@ -50,8 +52,8 @@ class SlotBatch:
 
     The step runs in the buffers of a size class. Buffers of a larger class take their place if
     there are too few slots, positions or source positions; those of a smaller class, once half of
-    the slots are free. Which sentences are done is read one step late, so that the device never
-    waits for the host; sentences that are done change no more.
+    the slots are free. Which sentences are done is read one step late, and their results a step
+    later, so that the device never waits for the host; sentences that are done change no more.
 
     Args:
         model: model in evaluation mode, see `Seq2Seq.has_constant_step`.
@@ -73,7 +75,8 @@ class SlotBatch:
         self.size = Size()
         self._space: Space | None = None
         self._seats: dict[int, Seat] = {}  # by request id
-        self._mirror: Mirror[dict[int, int]] = Mirror(self.device)
+        self._done: Mirror[dict[int, int]] = Mirror(self.device)
+        self._answers: Mirror[list[int]] = Mirror(self.device)
 
     def __len__(self) -> int:
         return len(self._seats)
@@ -166,7 +169,7 @@ class SlotBatch:
             finally:
                 self.buffers.tensors = old
 
-        space = self.store.find((self, size), nbytes, make)
+        space = self.store.find(self, size, nbytes, make)
         self.buffers.tensors = old or space.tensors
         self.buffers.move(space.tensors, upload(slots, self.device))
         for slot, seat in enumerate(self._seats.values()):
@@ -196,11 +199,11 @@ class SlotBatch:
         return True
 
     def _has_memory(self, size: Size) -> bool:
-        return self.store.fits(self.buffers.nbytes(size))
+        return self.store.fits(self, self.buffers.nbytes(size))
 
     def step(self) -> Results:
         """Decode one more token of every hypothesis. Returns: the results of the sentences that
-        were done one step before.
+        were done two steps before: one step later the host knows, and one more it has copies.
         """
         start, stats = perf_counter_ns(), self.stats
         self.reserve()
@@ -212,28 +215,43 @@ class SlotBatch:
         stats.rows += self.size.slots * self.search.beams
         stats.live += self.rows
         slots = {request_id: seat.slot for request_id, seat in self._seats.items()}
-        seen = self._mirror.exchange(self.buffers["done"], slots)
+        seen = self._done.exchange({"done": self.buffers["done"]}, slots)
+        ended = self._find_ended(*seen) if seen else []
+        index = upload(np.array([self._seats[i].slot for i in ended], dtype=np.int64), self.device)
+        kept = {name: self.buffers[name][index] for name in self.choices.kept if ended}
         start = stats.lap("step", start)
-        if seen is None:
-            return []
-        done, slots = seen
-        ended = [i for i, slot in slots.items() if done[slot] and i in self._seats]
-        results = self._answer(ended) if ended else []
+        read = self._answers.exchange(kept, ended)
+        results = self._answer(*read) if read else []
         stats.lap("answer", start)
         return results
 
-    def _answer(self, request_ids: list[int]) -> Results:
-        seats = [self._seats.pop(request_id) for request_id in request_ids]
-        slots = upload(np.array([seat.slot for seat in seats]), self.device)
-        held = {name: self.buffers[name][slots].cpu().numpy() for name in self.choices.kept}
-        hypotheses = self.choices.results([(seat.state, seat.index) for seat in seats], held)
+    def _find_ended(self, read: dict[str, Array], slots: dict[int, int]) -> list[int]:
+        """The sentences that were done when `read` was copied, and are not being answered."""
+        ended = []
+        for request_id, slot in slots.items():
+            seat = self._seats.get(request_id)
+            if read["done"][slot] and seat is not None and not seat.is_read:
+                seat.is_read = True
+                ended.append(request_id)
+        return ended
+
+    def _answer(self, held: dict[str, Array], request_ids: list[int]) -> Results:
+        """The results of the sentences that are still there."""
+        places = [place for place, i in enumerate(request_ids) if i in self._seats]
+        if not places:
+            return []
+        ids = [request_ids[place] for place in places]
+        seats = [self._seats.pop(request_id) for request_id in ids]
+        states = [(seat.state, seat.index) for seat in seats]
+        hypotheses = self.choices.results(states, {name: x[places] for name, x in held.items()})
         self._release()
-        return list(zip(request_ids, hypotheses, strict=True))
+        return list(zip(ids, hypotheses, strict=True))
 
     def _release(self) -> None:
         """Leave the buffers to the store if there are no sentences."""
         if not self._seats:
             self._space, self.buffers.tensors = None, {}
+            self.store.holders.discard(self)
 
     def best_so_far(self, request_id: int) -> list[int]:
         """The tokens of a sentence's best open hypothesis."""

@@ -149,18 +149,26 @@ class SlotStore:
 
     Args:
         limit: bytes that they may take together; None = no limit.
+
+    Attributes:
+        holders: batches that use a space now.
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        self.limit = limit
+        self.limit, self.holders = limit, set[Hashable]()
         self._spaces: dict[Hashable, tuple[Space, int]] = {}  # with bytes, used last at the end
 
-    def fits(self, nbytes: int) -> bool:
-        """True if a space of this size is within the limit, beside the one that it replaces."""
-        return self.limit is None or 2 * nbytes <= self.limit
+    def fits(self, holder: Hashable, nbytes: int) -> bool:
+        """True if a space of this size is within the batch's share of the limit. Batches have equal
+        shares, and one is left for the space that it replaces.
+        """
+        shares = 1 + len(self.holders | {holder})
+        return self.limit is None or shares * nbytes <= self.limit
 
-    def find(self, key: Hashable, nbytes: int, make: Callable[[], Space]) -> Space:
-        """The space with this key; if there is none, make it in place of those used least."""
+    def find(self, holder: Hashable, size: Size, nbytes: int, make: Callable[[], Space]) -> Space:
+        """The space of a batch; if there is none, make it in place of those used least."""
+        key = holder, size
+        self.holders.add(holder)
         if key not in self._spaces:
             while self._spaces and not self._fits_beside(nbytes):
                 synchronize()  # a graph may still be running
@@ -173,6 +181,7 @@ class SlotStore:
         """Free all spaces."""
         synchronize()
         self._spaces.clear()
+        self.holders.clear()
 
     def _fits_beside(self, nbytes: int) -> bool:
         held = sum(size for _, size in self._spaces.values())

@@ -3,7 +3,7 @@
 On a CPU, a graph is the function itself and a copy is a copy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -78,23 +78,30 @@ def upload(array: Array, device: torch.device) -> Tensor:
 
 
 class Mirror(Generic[Label]):
-    """A tensor as the host saw it one step ago, so that the host never waits for the last step."""
+    """Tensors as the host saw them one step ago, so that the host never waits for the last step."""
 
     def __init__(self, device: torch.device) -> None:
         self.on_gpu = device.type == "cuda"
-        self._posted: tuple[Tensor, Label, Any] | None = None
+        self._posted: tuple[dict[str, Tensor], Label, Any] | None = None
 
-    def exchange(self, tensor: Tensor, label: Label) -> tuple[Array, Label] | None:
-        """Begin to copy a tensor. Returns: the copy begun in the last call, and its label."""
+    def exchange(
+        self, tensors: Mapping[str, Tensor], label: Label
+    ) -> tuple[dict[str, Array], Label] | None:
+        """Begin to copy tensors. Returns: the copies begun in the last call, and their label."""
         before, event = self._posted, None
+        copies = {
+            name: torch.empty(x.shape, dtype=x.dtype, pin_memory=self.on_gpu).copy_(
+                x, non_blocking=self.on_gpu
+            )
+            for name, x in tensors.items()
+        }
         if self.on_gpu:
-            copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-            copy.copy_(tensor, non_blocking=True)
             event = torch.cuda.Event()
             event.record()
-        else:
-            copy = tensor.clone()
-        self._posted = copy, label, event
-        if before is not None and before[2] is not None:
-            before[2].synchronize()
-        return before and (before[0].numpy(), before[1])
+        self._posted = copies, label, event
+        if before is None:
+            return None
+        copies, label, event = before
+        if event is not None:
+            event.synchronize()
+        return {name: x.numpy() for name, x in copies.items()}, label

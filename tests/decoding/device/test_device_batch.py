@@ -14,6 +14,7 @@ from seq2seq.decoding import Engine, SentenceRequest, build_search, decode
 from seq2seq.decoding.constraints.lexical import Constraint
 from seq2seq.decoding.decoding_batch import DecodingBatch
 from seq2seq.decoding.device import SlotBatch, SlotStore
+from seq2seq.decoding.device.buffers import Size, Space
 from seq2seq.decoding.search import SentenceOptions
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Seq2Seq
@@ -145,7 +146,7 @@ def test_sentences_give_way_where_memory_is_short() -> None:
     # As much as all four need at first, but not once they are longer than 32 tokens.
     four = batch.size._replace(slots=4)
     engine.slots.limit = 2 * batch.buffers.nbytes(four) + 1
-    assert not engine.slots.fits(batch.buffers.nbytes(four._replace(room=64)))
+    assert not engine.slots.fits(batch, batch.buffers.nbytes(four._replace(room=64)))
     while engine.busy:
         engine.advance()
     for answer, hypotheses in zip(translate_copies(engine, requests), expected, strict=True):
@@ -199,12 +200,20 @@ def test_the_spaces_used_least_make_room_for_others() -> None:
         return key
 
     for key in "abcabd":
-        store.find(key, 30, lambda key=key: space(key))  # type: ignore[misc]
+        store.find(key, Size(), 30, lambda key=key: space(key))  # type: ignore[misc]
     assert "".join(made) == "abcd"  # three fit; `c` gives way to `d`
-    store.find("c", 30, lambda: space("c"))
-    store.find("b", 30, lambda: space("b"))
+    store.find("c", Size(), 30, lambda: space("c"))
+    store.find("b", Size(), 30, lambda: space("b"))
     assert "".join(made) == "abcdc"
-    assert store.fits(50) and not store.fits(51)
+
+
+def test_batches_share_the_memory_of_an_engine() -> None:
+    store = SlotStore(120)
+    assert store.fits("a", 60) and not store.fits("a", 61)
+    store.find("a", Size(), 60, lambda: Space({}, lambda: None))
+    assert store.fits("a", 60) and store.fits("b", 40) and not store.fits("b", 41)
+    store.holders.discard("a")
+    assert store.fits("b", 60)
 
 
 def test_requests_with_a_constraint_are_decoded_beside_the_slots(tmp_path: Any) -> None:
