@@ -11,17 +11,19 @@ from seq2seq.data.batches.batch import Batch
 from seq2seq.models import PassOptions
 from seq2seq.training.callbacks import gather_from_all
 
+ENOUGH = 100  # sentences: more would take memory, for the weights of all layers and heads
+
 
 class SharpestLayer(L.Callback):
     """Records in each checkpoint the decoder layer whose cross-attention is sharpest on the first
     sentences of the validation set, see `guess_choice`.
 
     Args:
-        sentences: number of sentences.
+        sentences: number of sentences, of which at most `ENOUGH` are read.
     """
 
     def __init__(self, sentences: int):
-        self.sentences = sentences
+        self.sentences = min(sentences, ENOUGH)
         self.layer: int | None = None
         self.sums = torch.zeros(0)  # entropies of the layers, of this process's sentences, (L,)
 

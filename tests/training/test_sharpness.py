@@ -2,6 +2,8 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from helpers.tiny_runs import demo_lines, train_tiny
 
@@ -9,6 +11,7 @@ from seq2seq import checkpoint
 from seq2seq.checkpoint.folder import LAST
 from seq2seq.metrics.scoring import cross_weights, read_pairs
 from seq2seq.text.tokenization.tokenizer import Tokenizers
+from seq2seq.training.sharpness import SharpestLayer
 
 
 def sharpest_layer(file: Path, count: int) -> int:
@@ -34,3 +37,13 @@ def test_each_checkpoint_names_its_sharpest_layer(base: Path) -> None:
 def test_a_model_without_weights_names_none(base: Path) -> None:
     folder = train_tiny(base, "attn@cross_attn=fixed", "trainer.max_steps=1")
     assert checkpoint.read(folder).config["sharpest_layer"] is None
+
+
+def test_a_resumed_run_still_names_the_layer_before_its_first_validation() -> None:
+    before, after = SharpestLayer(8), SharpestLayer(8)
+    before.layer = 2
+    after.load_state_dict(before.state_dict())
+    module: Any = SimpleNamespace(saved={"config": {}})
+    no_trainer: Any = None
+    after.on_train_start(no_trainer, module)
+    assert module.saved["config"] == {"sharpest_layer": 2}
