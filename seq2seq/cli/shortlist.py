@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HELP = "list the likely pieces of translations, which makes decoding faster"
 SAMPLE = 1000  # number of sources whose lists are counted
-ENOUGH = 0.98  # share of the pieces of translations that lists should contain
+ENOUGH = 0.95  # share of the pieces of translations that lists should contain
 MISSING = "of the pieces of these translations are on no list: raise --per-piece, or give --links"
 FREQUENT = "number of frequent target pieces allowed in any translation (%(default)s)"
 LIKELY = "number of likely target pieces for each source piece (%(default)s)"

@@ -11,6 +11,9 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from seq2seq.cli.evaluate.systems import leaks_into
+from seq2seq.cli.evaluate.testset import read_test_set
+from seq2seq.data.text.leaks import Leaks
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.translation.translator import Translator
 
@@ -70,6 +73,23 @@ def test_test_pairs_that_were_trained_on_are_counted(
     model, file = json.loads(line)["systems"]
     assert model["leaks"] == {"pairs": 3, "near": 0}
     assert file["leaks"] is None
+
+
+@pytest.mark.parametrize(
+    "train", [5, None, "no/such", ["a"], [5, 6], {"a": 5}, {"a": {"path": 5}}, {"a": {}}, "short"]
+)
+def test_training_text_that_cannot_be_read_is_not_counted(train: object, tmp_path: Path) -> None:
+    (tmp_path / "short.de").write_text("eins\nzwei\n")
+    (tmp_path / "short.en").write_text("one\n")
+    spec = str(tmp_path / "short") if train == "short" else train
+    (tmp_path / "test.de").write_text("eins\n")
+    (tmp_path / "test.en").write_text("one\n")
+    test_set = read_test_set(tmp_path / "test.de", tmp_path / "test.en")
+    assert leaks_into({"train": spec, "source": "de", "target": "en"}, test_set) is None
+    assert leaks_into({}, test_set) is None
+    (tmp_path / "short.en").write_text("one\ntwo\n")
+    data = {"train": str(tmp_path / "short"), "source": "de", "target": "en"}
+    assert leaks_into(data, test_set) == Leaks(pairs=1)
 
 
 @pytest.mark.parametrize("code", ["zho_Hans", "cmn", "zh_CN", "yue"])

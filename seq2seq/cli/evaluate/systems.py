@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq.base.errors import ConfigError, DataError
+from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.models import DecodingOptions, open_engine
@@ -24,7 +24,7 @@ class System(NamedTuple):
     config: dict[str, Any] | None  # configuration of a model; None for a file
     failed: bool  # True if a sentence could not be translated
     truncated: int | None  # translations cut off at the length limit; None for a file
-    leaks: Leaks | None = None  # of the test set into the training text; None if that is not there
+    leaks: Leaks | None = None  # into the training text; None if that cannot be read
 
     @property
     def content(self) -> bytes:
@@ -97,12 +97,12 @@ def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System
 
 
 def leaks_into(data: dict[str, Any], test_set: TestSet) -> Leaks | None:
-    """The leaks of a test set into the training text of a model; None if that is not there.
+    """The leaks of a test set into the training text of a model; None if that cannot be read.
 
     Args:
         data: options `data` of the model's configuration.
     """
-    with suppress(KeyError, DataError):
+    with suppress(Seq2SeqError, OSError, LookupError, TypeError, ValueError, AttributeError):
         train = find_components(data["train"], data["source"], data["target"], "data.train")
         pairs = (pair for each in train for pair in each.text.pairs())
         return count_leaks([*zip(test_set.source, test_set.first, strict=True)], pairs)

@@ -53,7 +53,7 @@ class Leaks(NamedTuple):
 
 
 def count_leaks(held_out: Sequence[Pair], train: Iterable[Pair]) -> Leaks:
-    """Count the held-out pairs that leak. Reads the training pairs once, at about 20 µs each."""
+    """Count the held-out pairs that leak. Reads the training pairs once, at about 23 µs each."""
     keys = [[copy_keys(text) for text in pair] for pair in held_out]
     wanted = [{key for pair in keys for key in pair[side]} for side in (0, 1)]
     found: list[set[int]] = [set(), set()]
