@@ -3,9 +3,9 @@
     pip install -e '.[site]' && python scripts/make_site.py      # or: make site
 
 CONTRIBUTING, CHANGELOG and similar files become pages, too, and so do notebooks, with their
-outputs, and the folders of docs/examples. If git knows an address of the repository, the site links to it,
-and so does a link to a file that is not a page of the site, such as a script; otherwise such a link
-becomes plain text. Any other dead link is an error.
+outputs, and the folders of docs/examples. If git knows an address of the repository, the site links
+to it, and so does a link to a file that is not a page of the site, such as a script; otherwise such
+a link becomes plain text. Any other dead link is an error.
 """
 
 import base64
