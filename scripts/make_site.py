@@ -93,7 +93,10 @@ def notebook_page(notebook: dict[str, Any], place: Path) -> str:
     parts, pictures = [], 0
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
-        parts.append(f"```python\n{source}\n```" if cell["cell_type"] == "code" else source)
+        if cell["cell_type"] == "code":
+            parts.append(f"```python\n{source}\n```")
+        else:  # the site has no script that sets formulas
+            parts.append(re.sub(r"\$([^$]+)\$", r"`\1`", source))
         for output in cell.get("outputs", []):
             if picture := output.get("data", {}).get("image/png"):
                 pictures += 1

@@ -44,7 +44,7 @@ def test_notebooks_and_examples_are_pages() -> None:
 def test_a_notebook_becomes_a_page_with_its_outputs(tmp_path: Path) -> None:
     picture = base64.b64encode(b"PNG").decode()
     cells = [
-        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {"cell_type": "markdown", "source": ["# Title\n", "text $e^x$"]},
         {
             "cell_type": "code",
             "source": ["print(1)"],
@@ -53,7 +53,7 @@ def test_a_notebook_becomes_a_page_with_its_outputs(tmp_path: Path) -> None:
     ]
     text = make_site.notebook_page({"cells": cells}, tmp_path / "n.md")
     assert text == (
-        "# Title\ntext\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\n"
+        "# Title\ntext `e^x`\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\n"
         '<img alt="figure 1" src="n-1.png">\n'
     )
     assert (tmp_path / "n-1.png").read_bytes() == b"PNG"
