@@ -98,7 +98,7 @@ def build(
             `seq2seq.models.layers.positions.ALiBi(causal=False, dim=dim)`.
         options: further options of the mechanism, such as `dropout=0.1` (docs/options.md).
 
-    Raises: ConfigError as `build_attention`, and ValueError if there is no such role.
+    Raises: ConfigError if there is no such role, and as `build_attention`.
     """
     chosen = resolve_preset({"name": name, "num_heads": num_heads, **options})
     mechanism = ATTENTION.find(chosen["name"])
@@ -108,8 +108,8 @@ def build(
     if "num_kv_heads" in accepted and name != "multihead":
         chosen.setdefault("num_kv_heads", num_heads)
     first = next(each for each in Role if each in mechanism.roles)
-    place = Place(Role(role or first), dim, source_dim or dim, position)
-    return build_attention(chosen, place)
+    chosen_role = Table("role", {each.value: each for each in Role}).find(role or first)
+    return build_attention(chosen, Place(chosen_role, dim, source_dim or dim, position))
 
 
 def resolve_preset(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
     check_options(mechanism, kwargs, f"{place.role}_attn")
     position = place.position
     if position is not None and position.hook not in mechanism.supports:
-        raise ConfigError(position_refusal(name, mechanism, place.role, position))
+        raise ConfigError(position_refusal(name, mechanism, place, str(position.hook)))
     return mechanism(place, **kwargs)
 
 
@@ -168,11 +168,9 @@ def role_refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
     )
 
 
-def position_refusal(
-    name: str, mechanism: type[Attention[Any]], role: Role, position: Position
-) -> str:
+def position_refusal(name: str, mechanism: type[Attention[Any]], place: Place, hook: str) -> str:
     """Error message for an unsupported position scheme: the reason, and what to type."""
-    hook = str(position.hook)
+    role, position = place.role, type(place.position)
     schemes = {
         "rotate": "position=rope",
         "bias": "position=alibi and position=t5",
@@ -185,8 +183,8 @@ def position_refusal(
         "bias" if hook == "relate" else hook,
         f"{mechanism.__name__} does not list {hook!r} in `supports`",
     )
-    scheme = f"the positions of {type(position).__name__}"
-    if type(position).__module__.startswith("seq2seq."):
+    scheme = f"the positions of {position.__name__}"
+    if position.__module__.startswith("seq2seq."):
         scheme = schemes.get(hook, scheme)
     others = preset_names(n for n, m in ATTENTION.items() if role in m.roles and hook in m.supports)
     typed = f"{training_command()} attn@{role}_attn=gqa"

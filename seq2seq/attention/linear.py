@@ -19,8 +19,8 @@ from seq2seq.functional.linear import (
 class FeatureAttention(HeadedAttention[StateMemory]):
     """Base of attentions that read sums over features of the keys; a subclass chooses the features.
 
-        out = concat_h( phi(q)^T S / (phi(q)^T z + eps) ) Wo
-        S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
+        out = concat_h( phi(q)^T U / (phi(q)^T z + eps) ) Wo
+        U = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
     In the decoder the sums run over j <= i, and nothing else is kept between steps. For a whole
     sequence the weights can still be computed on request.
@@ -83,8 +83,8 @@ class Linear(FeatureAttention):
     """Attention with phi(q) . phi(k), phi = elu + 1, in place of the exponential of q . k, so that
     the cost of a token does not depend on the length.
 
-        out = concat_h( phi(q)^T S / (phi(q)^T z + 1e-6) ) Wo
-        S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
+        out = concat_h( phi(q)^T U / (phi(q)^T z + 1e-6) ) Wo
+        U = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
     In the decoder the sums run over j <= i. Queries and keys are not divided by sqrt(D). Rotary
     positions are not supported: rotated after phi, features are no longer positive; rotated before
@@ -102,7 +102,7 @@ class Linear(FeatureAttention):
     Source: Katharopoulos et al. 2020, arXiv:2006.16236.
     """
 
-    usual_cost = Cost("(T + S) D^2", "(T + S) D", remembers="S (D x D) and z (D) a head")
+    usual_cost = Cost("(T + S) D^2", "(T + S) D", remembers="U (D x D) and z (D) a head")
 
     def __init__(self, place: Place, *, num_heads: int, bias: bool = True):
         super().__init__(place, num_heads=num_heads, bias=bias)

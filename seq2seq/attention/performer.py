@@ -21,8 +21,8 @@ class Performer(FeatureAttention):
     """Scaled dot-product attention estimated by random features. Its cost grows with the length,
     not with its square.
 
-        out = concat_h( phi(q)^T S / phi(q)^T z ) Wo
-        S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
+        out = concat_h( phi(q)^T U / phi(q)^T z ) Wo
+        U = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
         phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F),   x' = x / D^(1/4)
 
     The expectation of phi(q) . phi(k) over random w is exp(q . k / sqrt(D)). w is drawn once, is
@@ -47,7 +47,7 @@ class Performer(FeatureAttention):
 
     supports = frozenset({"rotate"})
     # The F features are held for only 1024 tokens at a time.
-    usual_cost = Cost("(T + S) F D", "(T + S) D", "S (F x D), z (F) and a maximum a head")
+    usual_cost = Cost("(T + S) F D", "(T + S) D", "U (F x D), z (F) and a maximum a head")
     size = 0.5
     w: Tensor  # (F, D)
 

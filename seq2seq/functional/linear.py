@@ -1,6 +1,6 @@
 """Linear attention: the softmax is replaced by a product of features.
 
-    out_i = phi(q_i)^T S / (phi(q_i)^T z + eps),   S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
+    out_i = phi(q_i)^T U / (phi(q_i)^T z + eps),   U = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
 Additional letters: F features, C tokens of a chunk. Features, sums and denominators are float32 at
 least, also under autocast. Source: Katharopoulos et al. 2020, arXiv:2006.16236.
@@ -28,14 +28,14 @@ SEGMENT = 1024
 
 
 class Sums(NamedTuple):
-    """The sums S and z over keys that a query reads, stored as total * exp(level)."""
+    """The sums U and z over keys that a query reads, stored as total * exp(level)."""
 
     total: Tensor  # (B, H, F, M + 1): S, and z as its last column
     level: Tensor | None = None  # (B, H, 1); None = 0
 
 
 def key_sums(phi: FeatureMap, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Sums:
-    """The sums S and z over all keys.
+    """The sums U and z over all keys.
 
     Args:
         phi: the feature map.

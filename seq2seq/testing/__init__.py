@@ -88,7 +88,7 @@ def check_mechanism(mechanism: type[Attention[Any]], **options: Any) -> None:
     Raises: AssertionError listing every rule of the contract that is broken, and where; ConfigError
         if the class refuses the options.
     """
-    list_breaches(mechanism, find_breaches(place(mechanism, options)))
+    raise_breaches(mechanism, find_breaches(place(mechanism, options)))
 
 
 def check_position_scheme(scheme: type[PositionScheme], **options: Any) -> None:
@@ -119,10 +119,10 @@ def check_position_scheme(scheme: type[PositionScheme], **options: Any) -> None:
         elif built.hook in HOOKS:
             named = {"name": "multihead", "num_heads": built.heads or 4}
             broken += find_breaches([Placed(MultiHead, role, configured, named)])
-    list_breaches(scheme, broken)
+    raise_breaches(scheme, broken)
 
 
-def list_breaches(checked: type[Any], breaches: Iterable[tuple[str, str]]) -> None:
+def raise_breaches(checked: type[Any], breaches: Iterable[tuple[str, str]]) -> None:
     """Raise AssertionError that lists all breaches, if there are any."""
     broken = [f"{where}: {why}" for where, why in breaches]
     if broken:

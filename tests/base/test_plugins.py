@@ -17,7 +17,9 @@ from seq2seq.base.errors import CheckpointError, ConfigError
 from seq2seq.base.plugins import check_presets, explain_missing, record_plugins
 from seq2seq.checkpoint import Saved, check_mechanisms
 from seq2seq.decoding import SEARCHES
+from seq2seq.decoding.native.transformer import is_covered
 from seq2seq.metrics.registry import METRICS, find_metrics
+from seq2seq.models import build_model
 from seq2seq.models.layers.positions import POSITIONS
 from seq2seq.text.tokenization.registry import TOKENIZERS
 from seq2seq.training.config.explain import explain_config_error
@@ -216,3 +218,17 @@ def test_a_search_that_is_not_installed_is_refused_unless_another_is_chosen(run:
         translator.search(length_ratio=2.0)
     assert translator.search(beam_size=3).beams == 3
     assert translator.search("greedy").beams == 1
+
+
+def test_the_native_decoder_leaves_the_positions_of_plug_ins_to_torch(site: Path) -> None:
+    code = (
+        "from seq2seq.models.layers.positions import ALiBi\n"
+        "class Wave(ALiBi):\n"
+        "    def bias(self, distance, heads):\n"
+        "        return super().bias(distance, heads).sin()\n"
+    )
+    install(site, "wavy", {"position.wave": "wavy:Wave"}, {"__init__.py": code})
+    config = model_config("transformer", "attn=mha", "position=alibi")
+    assert is_covered(build_model(config, 20, 20))
+    config["position"] = {"name": "wave"}
+    assert not is_covered(build_model(config, 20, 20))

@@ -178,6 +178,20 @@ def test_the_code_on_the_page_of_attention_runs(code: str) -> None:
     exec(compile(code, "docs/attention.md", "exec"), {})
 
 
+def test_the_numbers_of_the_first_example_are_those_of_its_code() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(EXAMPLES[0], "docs/attention.md", "exec"), names)
+    rows = re.findall(r"^\| (?:the|dog|barks) \| (.*) \|$", PAGE, re.M)
+    shown = [[[float(x) for x in cell.split(",")] for cell in row.split("|")] for row in rows]
+    assert len(shown) == 3
+    for column, name in enumerate(("q", "e", "a", "out")):
+        found = torch.tensor([row[column] for row in shown])
+        torch.testing.assert_close(found, names[name], atol=0.00501, rtol=0)
+    (masked,) = re.findall(r'"dog" has the weights ([\d.]+), ([\d.]+) and 0', PAGE)
+    past = names["e"][1, :2].softmax(-1).tolist()
+    assert [float(weight) for weight in masked] == [round(weight, 2) for weight in past]
+
+
 Nearby = Callable[..., dict[str, Any]]  # overrides -> configuration
 
 

@@ -96,5 +96,7 @@ def test_a_name_that_is_neither_preset_nor_mechanism_is_refused_with_all_names()
         build("gaq", dim=64)
     with pytest.raises(ConfigError, match="ssru is not defined for encoder self-attention"):
         build("ssru", dim=64, role="encoder")
+    with pytest.raises(ConfigError, match="unknown role 'coder'; did you mean '(en|de)coder'"):
+        build("mha", dim=64, role="coder")
     with pytest.raises(ConfigError, match="unknown option cross_attn.num_kv_heads"):
         build("fixed", dim=64, num_kv_heads=1)
