@@ -91,6 +91,18 @@ def test_a_line_of_curves_goes_on_where_a_run_was_interrupted(base: Path) -> Non
     assert metrics(after, "train/loss") == metrics(whole, "train/loss")
 
 
+def test_epochs_are_counted_on_where_a_run_was_interrupted(base: Path) -> None:
+    """In the middle of an epoch; an update belongs to the epoch that has its batch."""
+    lines = (*TWENTY, "trainer.log_every_n_steps=1", "trainer.val_check_interval=5")
+    epoch = updates_of_epoch(base, *lines)
+    before = train_tiny(base, *lines, "trainer.max_steps=7")
+    after = train_tiny(base, *lines, "trainer.max_steps=20", f"resume={before / 'last.ckpt'}")
+    assert 7 < epoch < 20
+    steps = metrics(after, "step")
+    assert {*range(7, 20)} <= {*steps}
+    assert metrics(after, "epoch") == [step // epoch for step in steps]
+
+
 def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(base: Path) -> None:
     first, second, other = (
         weights(train_tiny(base, *TWENTY, "trainer.max_steps=3", f"seed={seed}"))
