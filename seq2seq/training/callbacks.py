@@ -65,10 +65,12 @@ class NextEpoch(L.Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         loader: Any = trainer.train_dataloader
-        trainer.fit_loop.epoch_progress.current.processed = loader.state_dict()["epoch"]
         batches = trainer.fit_loop.epoch_loop.batch_progress
-        if batches.current.completed >= trainer.num_training_batches:
+        has_ended = batches.current.completed >= trainer.num_training_batches
+        if has_ended:
             batches.reset_on_run()
+        epochs: Any = trainer.fit_loop.epoch_progress.current
+        epochs.processed = epochs.completed = max(loader.state_dict()["epoch"], 0) + has_ended
 
 
 def seed_of_process(seed: int, rank: int) -> int:

@@ -91,16 +91,17 @@ def test_a_line_of_curves_goes_on_where_a_run_was_interrupted(base: Path) -> Non
     assert metrics(after, "train/loss") == metrics(whole, "train/loss")
 
 
-def test_epochs_are_counted_on_where_a_run_was_interrupted(base: Path) -> None:
-    """In the middle of an epoch; an update belongs to the epoch that has its batch."""
+@pytest.mark.parametrize("rest", [-6, 0])
+def test_epochs_are_counted_on_where_a_run_was_interrupted(base: Path, rest: int) -> None:
+    """In the middle of an epoch, and at its end."""
     lines = (*TWENTY, "trainer.log_every_n_steps=1", "trainer.val_check_interval=5")
     epoch = updates_of_epoch(base, *lines)
-    before = train_tiny(base, *lines, "trainer.max_steps=7")
+    before = train_tiny(base, *lines, f"trainer.max_steps={epoch + rest}")
     after = train_tiny(base, *lines, "trainer.max_steps=20", f"resume={before / 'last.ckpt'}")
-    assert 7 < epoch < 20
-    steps = metrics(after, "step")
-    assert {*range(7, 20)} <= {*steps}
-    assert metrics(after, "epoch") == [step // epoch for step in steps]
+    for folder, steps in ((before, range(epoch + rest)), (after, range(epoch + rest, 20))):
+        logged = metrics(folder, "step")
+        assert {*steps} <= {*logged}
+        assert metrics(folder, "epoch") == [step // epoch for step in logged]
 
 
 def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(base: Path) -> None:
