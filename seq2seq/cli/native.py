@@ -27,8 +27,8 @@ def run(options: NativeOptions) -> int:
     if not options.build and not is_built():
         came = "a compiled decoder came with seq2seq: no compiler is needed"
         print(came if find_prebuilt() else "not compiled yet for this machine")
-        print(printable(f"seq2seq native --build puts it, tested, into {cache_folder()}"))
-        print("The first translation does so, too")
+        print(printable(f"seq2seq native --build puts it into {cache_folder()}, tested, as does"))
+        print("the first translation")
         return 0
     reason = native.unavailable_reason()
     if reason is not None:

@@ -1,6 +1,5 @@
 """Options of commands: fields of dataclasses declare what can be typed, and hold what was typed."""
 
-import argparse
 import types
 import typing
 from argparse import ArgumentTypeError, Namespace
@@ -65,12 +64,7 @@ def subset(owner: Any, names: str, prefix: str = "") -> Any:
     return field(default_factory=dict, metadata={"subset": chosen, "prefix": prefix})
 
 
-def add_options(
-    where: argparse._ActionsContainer,
-    kind: Any,
-    often: Collection[str] = (),
-    first: argparse._ActionsContainer | None = None,
-) -> None:
+def add_options(where: Any, kind: Any, often: Collection[str] = (), first: Any = None) -> None:
     """Add the fields of a dataclass to a parser; a field that is itself a dataclass is a group.
 
     Args:

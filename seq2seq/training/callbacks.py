@@ -57,16 +57,20 @@ class RandomState(L.Callback):
 
 
 class NextEpoch(L.Callback):
-    """Resumes a run that ended with the last batch of an epoch at the first batch of the next.
+    """Resumes a run in the epoch, and at the batch, where the data loader resumes it.
 
-    The data loader does this by itself. Lightning would continue counting from the last batch, and
-    end the next epoch after a single batch.
+    After the last batch of an epoch, Lightning would continue counting from there, and end the next
+    epoch after a single batch. It also counts an epoch that the end of a run cuts short.
     """
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        loader: Any = trainer.train_dataloader
         batches = trainer.fit_loop.epoch_loop.batch_progress
-        if batches.current.completed >= trainer.num_training_batches:
+        has_ended = batches.current.completed >= trainer.num_training_batches
+        if has_ended:
             batches.reset_on_run()
+        epochs: Any = trainer.fit_loop.epoch_progress.current
+        epochs.processed = epochs.completed = max(loader.state_dict()["epoch"], 0) + has_ended
 
 
 class FinalValidation(L.Callback):

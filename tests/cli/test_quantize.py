@@ -11,12 +11,14 @@ import pytest
 import torch
 from helpers.commands import Command, refused
 from helpers.tiny_runs import TINY_MODEL, save_model
+from torch import nn
 
 from seq2seq import checkpoint
 from seq2seq.base.errors import CheckpointError, DataError
 from seq2seq.checkpoint.folder import load_archive, save_archive
 from seq2seq.checkpoint.quantize import quantize_checkpoint
 from seq2seq.decoding.calibration import input_maxima
+from seq2seq.decoding.precision import with_precision
 from seq2seq.functional.int8 import quantize_matrix
 from seq2seq.models.layers.input_scale import input_scale_of
 
@@ -213,3 +215,23 @@ def test_a_quantized_model_never_overwrites_its_source(seq2seq: Command, tmp_pat
     save_model(tmp_path / "a.ckpt", *TINY_MODEL)
     ended = seq2seq("quantize", tmp_path / "a.ckpt", "-o", tmp_path / "a.ckpt")
     assert "which is read: give another name" in refused(ended)
+
+
+def test_a_file_in_8_bits_and_int8_of_the_original_differ_in_embeddings_alone(
+    tmp_path: Path,
+) -> None:
+    """What docs/speed.md says of the two."""
+    paths = quantize_model(tmp_path, *TINY_MODEL, "model.tie=none")
+    original, rounded = (checkpoint.read(path).build() for path in paths)
+    exact_by_name = original.embeddings.state_dict()
+    both = [with_precision(model, "int8").embeddings.state_dict() for model in (original, rounded)]
+    assert both[0]
+    for name, kept in both[0].items():  # all but the output matrix, which is a linear map
+        exact = exact_by_name[name]
+        assert torch.equal(kept, exact)
+        integers, scale = quantize_matrix(exact)
+        assert torch.equal(both[1][name], integers * scale) and not exact.equal(both[1][name])
+    for one, two in zip(original.modules(), rounded.modules(), strict=True):
+        if type(one) is nn.Linear:
+            of_one, of_two = quantize_matrix(one.weight), quantize_matrix(two.weight)
+            assert all(map(torch.equal, of_one, of_two))

@@ -66,6 +66,7 @@ class Stub(ThreadingHTTPServer):
         self.settings: dict[str, Any] = {}
         self.characters = 1000  # at most in a request
         self.unmet: list[str] = []
+        self.rows: list[str] = []  # texts of the second and further translations of a sentence
 
     @property
     def address(self) -> str:
@@ -129,7 +130,10 @@ class Answers(SimpleHTTPRequestHandler):
                 sentences.append(sentence(" ".join(part.split()), prefix, body, self.path))
                 if self.server.unmet:
                     sentences[-1]["translations"][0]["unmet"] = self.server.unmet
-                text += sentences[-1]["translations"][0]["text"]
+                translations = sentences[-1]["translations"]
+                for row, translation in zip(self.server.rows, translations[1:], strict=False):
+                    translation["text"] = row
+                text += translations[0]["text"]
             else:
                 text += part or ""
         name, source, target, *_ = next(m for m in MODELS if m[0] == body["model"])
@@ -428,6 +432,19 @@ def test_typing_in_the_translation_is_completed_and_tab_accepts(page: Browser, s
     assert page.run("document.activeElement.id") == "copy"
 
 
+@pytest.mark.parametrize("end", [".", "!", "?”"])
+def test_a_finished_sentence_gets_no_proposal(page: Browser, stub: Stub, end: str) -> None:
+    translated(page, "Ein Hund läuft.")
+    at(page, len("A dog runs."))
+    page.press("Backspace")
+    page.wait("document.querySelector('.ghost')")  # the sentence has no end any more
+    before = len(stub.of("/v1/translate"))
+    page.type(end)
+    time.sleep(0.6)
+    assert ghost(page) == "" and value(page) == f"A dog runs{end}"
+    assert len(stub.of("/v1/translate")) == before
+
+
 def test_escape_brings_back_what_stood_there(page: Browser) -> None:
     translated(page, TEXT)
     proposed(page, "s ", ENGLISH.index("cat"), "A s sleeps.")
@@ -506,17 +523,60 @@ def test_all_edits_can_be_undone(page: Browser) -> None:
     assert texts(page, ".link") == ["Katze"]
 
 
-def test_other_translations_have_scores_and_can_be_chosen(page: Browser) -> None:
+def test_other_translations_have_confidences_and_can_be_chosen(page: Browser) -> None:
     translated(page, TEXT)
     at(page, 1)
     rows = [f"A dog runs.{f' ({n})' * bool(n)}" for n in range(5)]
     assert texts(page, "#others bdi") == rows
-    assert texts(page, "#others small")[1] == "45 % · score −1.50"
-    assert texts(page, "#others small")[4] == "18 % · score −4.50 · cut off"
+    assert texts(page, "#others small")[1] == "45 %"
+    assert texts(page, "#others small")[4] == "18 % · cut off"
     assert texts(page, "[aria-pressed=true] bdi") == rows[:1]
     page.click("#others li:nth-child(4) button")
     assert value(page) == ENGLISH.replace("runs.", "runs. (3)")
     assert texts(page, "[aria-pressed=true] bdi") == [rows[3]]
+
+
+def test_other_translations_are_listed_once_and_not_if_there_is_nothing_to_read(
+    page: Browser, stub: Stub
+) -> None:
+    stub.rows = ["", ".", "A dog runs. ", "A hound runs."]
+    translated(page, "Ein Hund läuft.")
+    assert texts(page, "#others bdi") == ["A dog runs.", "A hound runs."]
+    page.click("#others li:nth-child(2) button")
+    assert value(page) == "A hound runs."
+    height = "document.querySelector('{}').getBoundingClientRect().height"
+    pane = height.format("main section:last-child")
+    assert page.run(f"{height.format('#others')} < {pane}")
+
+
+# Whether something is shown as usual, and can be used.
+USABLE = """(e => e.checkVisibility({visibilityProperty: true}) && !e.closest('[inert]')
+    && getComputedStyle(e).opacity === '1')(document.querySelector('%s'))"""
+
+
+@pytest.mark.parametrize("added", [" Eine Katze schläft.", " 😀" * 600])
+def test_what_belongs_to_the_old_text_is_not_taken_for_that_of_the_new(
+    page: Browser, stub: Stub, added: str
+) -> None:
+    """While the new text waits for its translation, and while it is too long for one."""
+    reopen(page, stub, suggestions=True)
+    stub.detected = {"language": "de", "name": "German", "confidence": 90}
+    translated(page, "Ein Hund läuft.")
+    parts = ("#confidence", "#detected", "#suggest", "#others li", ".mirror:has(+ #target)")
+    assert [part for part in parts if not page.run(USABLE % part)] == []
+    stub.delay = 1.0
+    focus(page, "#source")
+    page.run("document.activeElement.setSelectionRange(99, 99)")
+    page.type(added)
+    assert [part for part in parts if page.run(USABLE % part)] == []
+    assert page.run("document.querySelector('#others').inert")
+    focus(page, "#target")
+    page.press("Enter", modifiers=2)
+    time.sleep(0.1)
+    assert not texts(page, "#suggest")[0].startswith("Undo")
+    if len(added) < 100:
+        page.wait("!document.querySelector('.stale')")
+        assert [part for part in parts if not page.run(USABLE % part)] == []
 
 
 def test_confidence_and_doubts_are_those_of_the_pieces(page: Browser) -> None:
@@ -720,6 +780,8 @@ def test_a_file_is_translated_as_a_whole_if_the_service_does_that(
 ) -> None:
     reopen(page, stub, filesTranslation=True, supportedFilesFormat=[".docx", ".txt"])
     assert page.run("document.querySelector('#file').accept") == "text/*,.docx,.txt"
+    assert texts(page, "#formats") == ["txt, docx"]
+    stub.delay = 0.5
     page.run(
         "void (HTMLAnchorElement.prototype.click = function () "
         "{ window.saved = [this.download, this.href] })"
@@ -727,6 +789,7 @@ def test_a_file_is_translated_as_a_whole_if_the_service_does_that(
     for name, length in (("dog.docx", 4), ("long.txt", 1001)):
         page.run("void delete window.saved")
         choose_file(page, name, [65] * length)
+        page.wait("!document.querySelector('progress').hidden")
         page.wait("window.saved")
         first, last = name.split(".")
         saved, address = page.run("window.saved")
@@ -734,7 +797,11 @@ def test_a_file_is_translated_as_a_whole_if_the_service_does_that(
         assert stub.of("/translate_file")[-1] == {
             **{"file": (name, b"A" * length), "source": "de", "target": "en"}
         }
-        assert texts(page, "#source-status") == [f"{saved} is in your downloads"]
+        assert texts(page, "#source-status") == [f"{saved} is translated, and in your downloads"]
+        assert page.run("[...document.querySelectorAll('#source-status a')].map(a => a.href)") == [
+            address
+        ]
+        assert page.run("document.querySelector('progress').hidden")
     assert f"{stub.address}download_file/1" in page.requests and value(page, "source") == ""
     page.requests = [url for url in page.requests if not url.startswith("blob:")]
 
@@ -798,6 +865,43 @@ def test_a_sentence_is_accepted_or_corrected(page: Browser, stub: Stub) -> None:
     assert stub.of("/suggest") == [{**pair, "s": "A cat sleeps."}, {**pair, "s": "A s sleeps."}]
 
 
+def test_what_was_accepted_can_be_withdrawn_and_enter_does_not_accept(
+    page: Browser, stub: Stub
+) -> None:
+    reopen(page, stub, suggestions=True)
+    translated(page, "Ein Hund läuft.")
+    focus(page, "#suggest")
+    page.press("Enter")
+    assert texts(page, "#suggest") == ["Accept: A dog runs."]
+    for expected in ("Undo: A dog runs.", "Accept: A dog runs."):
+        page.click("#suggest")
+        assert texts(page, "#suggest") == [expected]
+    time.sleep(5.5)
+    assert stub.of("/suggest") == []
+
+
+def test_what_was_accepted_is_sent_before_the_page_is_closed(page: Browser, stub: Stub) -> None:
+    reopen(page, stub, suggestions=True)
+    translated(page, "Ein Hund läuft.")
+    page.click("#suggest")
+    page.open(stub.address)
+    deadline = time.monotonic() + browser.PATIENCE
+    while not stub.of("/suggest"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_swap_stands_between_the_languages(page: Browser) -> None:
+    """Each language is above its pane; panes are side by side, or one above the other."""
+    box = "document.querySelector('{}').getBoundingClientRect().toJSON()"
+    names = ["label[for=source]", "#swap", "label[for=target]"]
+    one, swap, two = (page.run(box.format(name)) for name in names)
+    side = "left" if one["left"] != two["left"] else "top"
+    assert one[side] < swap[side] < two[side]
+    for area, name in (("#source", one), ("#target", two)):
+        assert name["bottom"] <= page.run(box.format(area))["top"]
+
+
 def test_the_detected_language_is_shown(page: Browser, stub: Stub) -> None:
     for confidence, expected in ((0.2, "detected: German"), (0.0, "")):  # 0 = unknown
         stub.detected = {"language": "de", "confidence": confidence, "name": "German"}
@@ -821,7 +925,7 @@ def test_all_controls_are_reached_by_tab_and_show_it(page: Browser, stub: Stub) 
         page.press("Tab")
     buttons = ["button"] * 5  # the sentence in other words
     expected = [
-        *("model", "swap", "source", "open", "clear", "target", "copy", "suggest"),
+        *("model", "source", "open", "clear", "swap", "target", "copy", "suggest"),
         *buttons,
     ]
     assert names[: len(expected) + 2] == [*expected, "summary", "summary"]

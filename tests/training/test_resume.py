@@ -91,6 +91,19 @@ def test_a_line_of_curves_goes_on_where_a_run_was_interrupted(base: Path) -> Non
     assert metrics(after, "train/loss") == metrics(whole, "train/loss")
 
 
+@pytest.mark.parametrize("rest", [-6, 0])
+def test_epochs_are_counted_on_where_a_run_was_interrupted(base: Path, rest: int) -> None:
+    """In the middle of an epoch, and at its end."""
+    lines = (*TWENTY, "trainer.log_every_n_steps=1", "trainer.val_check_interval=5")
+    epoch = updates_of_epoch(base, *lines)
+    before = train_tiny(base, *lines, f"trainer.max_steps={epoch + rest}")
+    after = train_tiny(base, *lines, "trainer.max_steps=20", f"resume={before / 'last.ckpt'}")
+    for folder, steps in ((before, range(epoch + rest)), (after, range(epoch + rest, 20))):
+        logged = metrics(folder, "step")
+        assert {*steps} <= {*logged}
+        assert metrics(folder, "epoch") == [step // epoch for step in logged]
+
+
 def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(base: Path) -> None:
     first, second, other = (
         weights(train_tiny(base, *TWENTY, "trainer.max_steps=3", f"seed={seed}"))

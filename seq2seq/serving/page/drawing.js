@@ -73,15 +73,17 @@ export function currentIndex() {
 // Draw the n-best list of the sentence at the cursor.
 export function drawOthers() {
   const segment = placed()[currentIndex()]?.segment;
-  const list = segment?.sentence.translations ?? [];
+  const all = segment?.sentence.translations ?? [];
+  const isNew = ({ text }, n) => /[\p{L}\p{N}]/u.test(text) && all.findIndex((each) => each.text.trim() === text.trim()) === n;
+  const list = all.filter(isNew);
   const items = list.map((translation) => {
     const button = element("button", "", { type: "button" });
     button.ariaPressed = String(translation.text === segment.text);
-    const score = translation.score.toFixed(2).replace("-", "−");
     const cut = translation.truncated ? " · cut off" : ""; // by the length limit
-    const figures = element("small", `${percent(translation.confidence)} · score ${score}${cut}`);
+    const figures = element("small", `${percent(translation.confidence)}${cut}`);
     button.append(element("bdi", translation.text, { lang: chosen().target }), figures);
     const item = element("li", "");
+    item.dataset.rank = all.indexOf(translation);
     item.append(button);
     return item;
   });

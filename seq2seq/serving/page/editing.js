@@ -5,6 +5,8 @@ import { glossary } from "./glossary.js";
 import { ask, later, stop } from "./service.js";
 import { change, chosen, isProposed, placed, remember, state, whole } from "./state.js";
 
+const FINISHED = /[.!?…。！？؟।]["'”’»)\]]*\s*$/u; // the end of a sentence
+
 export const asked = (text) => ({ text, model: chosen().name, links: chosen().links });
 
 export function undo() {
@@ -40,12 +42,17 @@ export function edit(event) {
   const text = now.slice(begin, now.length - (before.length - place.end));
   const [at, old] = [caret - begin, state.proposal?.index === index ? state.proposal : null];
   const typed = event.isComposing ? "" : (event.data ?? "");
+  const prefix = text.slice(0, at);
+  if (FINISHED.test(prefix) && (old || at === text.length)) {
+    hold({ index, at, rest: "", shown: prefix }); // nothing is missing
+    return draw(caret);
+  }
   // The typed text may match the proposal.
   const along = old && typed && at === old.at + typed.length && text.startsWith(typed, at);
   const rest = text.slice(along ? at + typed.length : at);
   hold({ index, at, rest: rest && (old?.rest ?? rest), shown: text.slice(0, at) + rest });
   draw(caret);
-  if (!along && !event.isComposing) later("propose", (signal) => propose(signal, index, text.slice(0, at)));
+  if (!along && !event.isComposing) later("propose", (signal) => propose(signal, index, prefix));
 }
 
 // The proposal is shown, but not part of the text until somebody types or accepts it.

@@ -1,6 +1,6 @@
 // The user's files. The text of a text file goes into the source pane; other files are translated as a
 // whole if the service does that, and downloaded.
-import { element, number, say, source } from "./dom.js";
+import { element, find, number, say, source } from "./dom.js";
 import { ask } from "./service.js";
 import { chosen, state } from "./state.js";
 import { countCharacters } from "./words.js";
@@ -36,12 +36,19 @@ async function translateFile(signal, file, suffix) {
   const fields = { file, source: chosen().source, target: chosen().target };
   for (const [name, value] of Object.entries(fields)) body.append(name, value);
   say(`Translating ${file.name} …`, { at: "source" });
+  const progress = find("progress");
+  progress.hidden = false;
+  const content = await fetchTranslation(signal, body).finally(() => signal.aborted || (progress.hidden = true)); // a newer file goes on
+  const name = `${file.name.slice(0, -suffix.length)}_${chosen().target}${suffix}`;
+  URL.revokeObjectURL(find("#source-status a")?.href);
+  const link = element("a", name, { href: URL.createObjectURL(content), download: name });
+  say("", { at: "source" });
+  find("#source-status").append(link, " is translated, and in your downloads");
+  link.click();
+}
+
+async function fetchTranslation(signal, body) {
   const { translatedFileUrl } = await ask(signal, "translate_file", body);
   const { pathname, search } = new URL(translatedFileUrl, location); // a server behind a proxy may not know its own name
-  const content = await ask(signal, pathname + search, null, (response) => response.blob());
-  const name = `${file.name.slice(0, -suffix.length)}_${chosen().target}${suffix}`;
-  const link = element("a", "", { href: URL.createObjectURL(content), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  say(`${name} is in your downloads`, { at: "source" });
+  return ask(signal, pathname + search, null, (response) => response.blob());
 }

@@ -6,7 +6,7 @@ import { accept, choose, dismiss, edit, leaveProposal, undo } from "./editing.js
 import { openFile } from "./files.js";
 import { attempt, useKey } from "./service.js";
 import { isProposed, state, whole } from "./state.js";
-import { suggest } from "./suggestion.js";
+import { send, suggest } from "./suggestion.js";
 import { changeModel, changeSource, reverse, start } from "./translation.js";
 import { closeWays, moveInWays, openWays, placeWays, ways } from "./ways.js";
 
@@ -54,10 +54,12 @@ document.addEventListener("pointerdown", (event) => ways.contains(event.target) 
 others.addEventListener("click", (event) => {
   const item = event.target.closest("li");
   const index = currentIndex();
-  if (item) choose(index, state.segments[index].sentence.translations[[...item.parentElement.children].indexOf(item)]);
+  if (item) choose(index, state.segments[index].sentence.translations[item.dataset.rank]);
 });
-const sendSentence = () => attempt("suggest", (signal) => suggest(signal, state.segments[currentIndex()]));
+const sendSentence = () => suggest(state.segments[currentIndex()]);
 on("#suggest", "click", sendSentence);
+on("#suggest", "keydown", (event) => event.key === "Enter" && event.preventDefault()); // often meant for the text
+addEventListener("pagehide", send);
 on("#copy", "click", async () => {
   await navigator.clipboard?.writeText(target.value).catch(() => null);
   if (!navigator.clipboard) {

@@ -45,7 +45,8 @@ export async function ask(signal, path, body, read = (response) => response.json
   const headers = secret ? { Authorization: `Bearer ${secret}` } : {};
   const isForm = body instanceof FormData;
   if (body && !isForm) headers["Content-Type"] = "application/json";
-  const options = body ? { method: "POST", body: isForm ? body : JSON.stringify(body) } : {};
+  const options = body ? { method: "POST", keepalive: path === "suggest", // also when the page is closed
+    body: isForm ? body : JSON.stringify(body) } : {};
   const response = await fetch(path, { ...options, headers, signal }).catch(() => null);
   const answer = response && (await (response.ok ? read(response) : response.json()).catch(() => null));
   if (response?.ok && answer) return answer;

@@ -15,6 +15,7 @@ export const state = {
   // rest: the text from there on if they are rejected, shown: the segment's text with them}.
   proposal: null,
   history: [], // earlier segments and tails
+  isStale: false, // the source has changed, and its translation is not there yet
   pointed: null, // the word under the pointer: {side, index: the segment's, word}
 };
 

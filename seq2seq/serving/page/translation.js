@@ -1,5 +1,5 @@
 // From the source to its translation.
-import { find, model, number, say, source, target } from "./dom.js";
+import { find, model, number, others, say, source, target } from "./dom.js";
 import { draw, drawSource } from "./drawing.js";
 import { asked } from "./editing.js";
 import { formats } from "./files.js";
@@ -21,6 +21,7 @@ export async function start(signal) {
   find("#key").hidden = true;
   say("", { at: "header" });
   find("#file").accept = ["text/*", ...formats()].join();
+  find("#formats").textContent = ["txt", ...formats().map((suffix) => suffix.slice(1)).filter((name) => name !== "txt")].join(", ");
   changeModel();
 }
 
@@ -35,17 +36,23 @@ export function changeModel() {
   changeSource(0);
 }
 
+// What belongs to the old text is dimmed or hidden, and cannot be used.
+function setStale(isStale) {
+  state.isStale = others.inert = isStale;
+  document.body.classList.toggle("stale", isStale);
+}
+
 // Translate the source text, unless it is too long.
 export function changeSource(milliseconds) {
   const [length, limit] = [countCharacters(source.value), state.limits.characters];
   find("#clear").hidden = !length;
   drawSource();
+  setStale(true);
   if (!chosen()) return; // not before the models are known; then this is called again
   find("#count").textContent = `${number(length)} / ${number(limit)}`;
   source.ariaInvalid = String(length > limit);
   if (length <= limit) return later("translate", translate, milliseconds);
   stop("translate");
-  pane.classList.add("stale");
   say(`The text is too long: at most ${number(limit)} characters are translated at once`, { at: "source", wrong: true });
   // The message takes space from the text, and so could hide the cursor at its end.
   const { parentElement: box, selectionEnd: cursor, value } = source;
@@ -55,13 +62,12 @@ export function changeSource(milliseconds) {
 async function translate(signal) {
   stop("propose", "ways");
   const text = source.value;
-  pane.classList.add("stale");
   pane.ariaBusy = "true";
   say("", { at: "source" });
   try {
     const body = { ...asked(text), ...glossary(), nbest: state.many };
     const answer = text.trim() ? await ask(signal, "v1/translate", body) : { text: "", sentences: [] };
-    pane.classList.remove("stale");
+    setStale(false);
     take(answer);
   } finally {
     if (!signal.aborted) pane.ariaBusy = "false";

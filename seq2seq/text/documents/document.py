@@ -144,7 +144,7 @@ class Document:
             elif elements:
                 known = links[number] if links else None
                 words = known or diagonal_links(spans_of(sentence), spans_of(plain))
-                words = join_placeholders(words, sentence, plain)
+                words = join_placeholders(words, plain)
                 texts.append(Placement(sentence, plain, words, escape).render(elements))
             else:
                 texts.append(escape(plain) if self.has_tags else plain)

@@ -47,30 +47,19 @@ def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
     return WordLinks(source, target, links)
 
 
-def join_placeholders(words: WordLinks, sentence: str, translation: str) -> WordLinks:
-    """The links with the words inside each placeholder joined, so that no tag cuts an address."""
-    source, of_source = join_spans(words.source, sentence)
-    target, of_target = join_spans(words.target, translation)
-    links = {(of_source[i], of_target[j]) for i, j in words.links}
-    nearest: list[int | None] = [None] * (len(source) if words.nearest else 0)
-    for i, j in enumerate(words.nearest):
-        nearest[of_source[i]] = None if j is None else of_target[j]
-    return WordLinks(source, target, links, nearest)
-
-
-def join_spans(spans: Sequence[Span], text: str) -> tuple[list[Span], list[int]]:
-    """The spans with those inside a placeholder joined, and for each given span its new number."""
-    found = [match.span() for match in find_all(text)]
-    joined: list[Span] = []
-    numbers = []
-    for begin, end in spans:
+def join_placeholders(words: WordLinks, translation: str) -> WordLinks:
+    """The links with the target words inside each placeholder joined, so that no tag cuts one."""
+    found = [match.span() for match in find_all(translation)]
+    target, numbers = list[Span](), list[int]()
+    for begin, end in words.target:
         start, stop = found[max(bisect_right(found, begin, key=START) - 1, 0)] if found else (0, 0)
-        if joined and start <= joined[-1][0] and begin < stop:
-            joined[-1] = joined[-1][0], end
-        else:
-            joined.append((begin, end))
-        numbers.append(len(joined) - 1)
-    return joined, numbers
+        if target and start <= target[-1][0] and begin < stop:
+            begin, _ = target.pop()
+        target.append((begin, end))
+        numbers.append(len(target) - 1)
+    links = {(source, numbers[place]) for source, place in words.links}
+    nearest = [None if place is None else numbers[place] for place in words.nearest]
+    return WordLinks(words.source, target, links, nearest)
 
 
 class Placement:
