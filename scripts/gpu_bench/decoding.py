@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
 import torch
-from benchmarking import interleave
 from decoding_bench import marian
 from plain_transformer import our_model
 
 from gpu_bench.models import BASE, TINY, middle, random_rows, seconds, translate_rows
 from gpu_bench.rows import LEFT_OUT, Row
 from seq2seq.base.symbols import EOS, PAD
+from seq2seq.comparison.conditions import interleave
 from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding.options import Cache
 from seq2seq.decoding.precision import with_precision

@@ -15,6 +15,7 @@ from seq2seq.base.errors import ConfigError, Seq2SeqError, fail, printable
 from seq2seq.cli import (
     average,
     clean,
+    compare,
     demo,
     export,
     importing,
@@ -38,6 +39,7 @@ COMMANDS = {
     "translate": translate,
     "translate-files": translate_files,
     "evaluate": evaluate,
+    "compare": compare,
     "align": align,
     "score": score,
     "shortlist": shortlist,

@@ -6,9 +6,9 @@ from time import perf_counter
 from typing import NamedTuple
 
 import torch
-from benchmarking import interleave
 
 from seq2seq.checkpoint import Saved
+from seq2seq.comparison.conditions import interleave
 from seq2seq.data.batches.batch import Batch
 from seq2seq.data.batches.batch_loader import BatchLoader, EvalBatches
 from seq2seq.data.options import DataOptions
@@ -48,7 +48,7 @@ class Material(NamedTuple):
         return cls(list(islice(loader, batches)), middle)
 
 
-class Candidate:
+class TimedModel:
     """A model that trains and translates."""
 
     def __init__(self, saved: Saved, material: Material):
@@ -79,7 +79,7 @@ class Candidate:
 
 def speeds(runs: Mapping[str, Saved], material: Material, rounds: int) -> dict[str, Speeds]:
     """The speeds of each run in its fastest round, by name."""
-    candidates = {name: Candidate(saved, material) for name, saved in runs.items()}
+    candidates = {name: TimedModel(saved, material) for name, saved in runs.items()}
     training = interleave({name: c.train for name, c in candidates.items()}, rounds, 1)
     decoding = interleave({name: c.translate for name, c in candidates.items()}, rounds, 1)
     tokens = sum(batch.total for batch in material.batches)
@@ -90,5 +90,5 @@ def speeds(runs: Mapping[str, Saved], material: Material, rounds: int) -> dict[s
     }
 
 
-def parameters(model: Seq2Seq) -> int:
+def count_parameters(model: Seq2Seq) -> int:
     return sum(parameter.numel() for parameter in model.parameters())

@@ -1,21 +1,37 @@
-"""Write the comparison as one HTML page: table, learning curves, maps of a sentence, memory."""
+"""Write the comparison as one HTML page: the answer in words, scores and costs, lengths, learning
+curves, maps of a sentence, memory.
+"""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from comparison.maps import Sentence, map_figure
-from comparison.memory import held_by_length, peak_by_length
-from comparison.rows import Row, cells, header, spread_note
-from comparison.runs import Group, validations
-from seq2seq.base.errors import DataError, Seq2SeqError
+from seq2seq.base.errors import Seq2SeqError
 from seq2seq.checkpoint.folder import BEST
+from seq2seq.comparison.maps import Sentence, map_figures
+from seq2seq.comparison.memory import decoding_by_length, training_by_length
+from seq2seq.comparison.rows import (
+    LABELS,
+    Column,
+    Row,
+    cost_columns,
+    digits_of,
+    score_columns,
+    spread_note,
+    title_of,
+    verdicts,
+)
+from seq2seq.comparison.runs import Group
 from seq2seq.pages.charts import Point, Series, line_chart, series_class
 from seq2seq.pages.page import build_page, write_file
 from seq2seq.pages.report import html_table, section, to_html
 
-METRICS = {"valid/bleu": "BLEU, validation", "valid/loss": "loss, validation"}
+METHOD = (
+    "Differences are those of the mean over seeds. Intervals and p-values count the chance in the "
+    "choice of test sentences and in the seeds; p-values are corrected for the number of rows "
+    "(Holm), intervals are not. A difference is shown if p is below 0.05."
+)
 STYLES = ("theme.css", "report.css", "comparison.css")
 Curves = Mapping[str, Sequence[Point]]
 
@@ -38,10 +54,14 @@ def write_comparison(
 
     Raises: ConfigError if the file cannot be written.
     """
+    answer = (f"<li>{to_html(sentence)}</li>" for sentence in verdicts(rows))
     body = [
         "<h1>Comparison of attention</h1>",
         f'<p class="lead">{to_html(lead)}</p>',
-        section("Table", rows, table_section),
+        f'<ul class="verdicts">{"".join(answer)}</ul>',
+        section("Scores: which, by how much, how sure", rows, scores_table),
+        section("Costs", rows, costs_table),
+        section("Where: by length of the source", rows, lengths_table),
         section("Learning curves", groups, curves_section),
         section("Maps of one sentence", sentence, lambda it: maps_section(groups, it)),
         section("Memory against length", groups, memory_section),
@@ -51,25 +71,63 @@ def write_comparison(
     write_file(path, html.encode(), "page")
 
 
-def table_section(rows: Sequence[Row]) -> str:
-    head = header(rows)
-    inside = ([to_html(cell) for cell in cells(row, rows)] for row in rows)
+def scores_table(rows: Sequence[Row]) -> str:
     note = (
-        "Validation figures are for the weights that were kept. Bytes are what a hypothesis stores "
+        "Test scores are of the weights with the best validation. Validation scores are of the "
+        "same weights, and of the best weights within the time in which the first row was trained."
+    )
+    said = " ".join(filter(None, (METHOD, note, spread_note(rows))))
+    return f'<p class="note">{to_html(said)}</p>{table_of(rows, score_columns(rows), 2)}'
+
+
+def costs_table(rows: Sequence[Row]) -> str:
+    note = (
+        "Seconds are those of training, validation included. Bytes are what a hypothesis stores "
         "for each token while decoding, plus a part that does not grow."
     )
-    said = " ".join(filter(None, (note, spread_note(rows))))
-    return f'<p class="note">{to_html(said)}</p>{html_table(head, inside, range(2, len(head)))}'
+    return f'<p class="note">{note}</p>{table_of(rows, cost_columns(rows), 1)}'
+
+
+def table_of(rows: Sequence[Row], columns: Sequence[Column], words: int) -> str:
+    """A table whose first columns, as many as `words`, hold words, the others numbers."""
+    head = [to_html(column.title) for column in columns]
+    inside = ([to_html(column.text(row)) for column in columns] for row in rows)
+    return html_table(head, inside, range(words, len(head)))
+
+
+def lengths_table(rows: Sequence[Row]) -> str:
+    """The score of each mechanism on short, medium and long sources."""
+    if not rows[0].tests:
+        return '<p class="missing">Not available: there is no test set</p>'
+    label, first = next(iter(rows[0].tests.items()))
+    digits = digits_of(label)
+    inside = []
+    for row in rows:
+        cells = [to_html(title_of(row))]
+        for score, base in zip(
+            *(t.lengths.values() for t in (row.tests[label], first)), strict=True
+        ):
+            apart = f" ({score - base:+.{digits}f})" if row is not rows[0] else ""
+            cells.append(f"{score:.{digits}f}{apart}")
+        inside.append(cells)
+    note = (
+        f"{label} on parts of the test set with equally many sentences, the mean over seeds; after "
+        "it the difference to the first row."
+    )
+    head = ("attn", *first.lengths)
+    table = html_table(head, inside, range(1, len(head)))
+    return f'<p class="note">{note}</p>{table}'
 
 
 def curves_section(groups: Sequence[Group]) -> str:
-    charts = []
+    charts, metric = [], groups[0].runs[0].metric
+    titles = {metric: LABELS.get(metric, metric), "loss": "loss"}
     for axis, unit in (("step", "update"), ("seconds", "seconds of training")):
-        for column, title in METRICS.items():
-            curves = {group.name: mean_curve(group, axis, column) for group in groups}
+        for column, title in titles.items():
+            curves = {group.name: mean_curve(group, axis, f"valid/{column}") for group in groups}
             # Earlier versions did not record seconds.
             if all(curves.values()):
-                charts.append(chart(curves, unit, title))
+                charts.append(chart(curves, unit, f"{title}, validation"))
     note = (
         "One point for each validation; with several seeds, their mean. Seconds are wall-clock "
         "time and include validation: they are comparable only if the machine did nothing else."
@@ -87,8 +145,7 @@ def mean_curve(group: Group, axis: str, column: str) -> list[Point]:
         column: column of the metric.
     """
     runs = [
-        {int(row["step"]): row for row in validations(run.folder) if row.get(axis)}
-        for run in group.runs
+        {int(row["step"]): row for row in run.validations if row.get(axis)} for run in group.runs
     ]
     shared = sorted(set.intersection(*(set(rows) for rows in runs)))
     # Updates count from 1, steps from 0.
@@ -118,23 +175,24 @@ def legend(names: Iterable[str]) -> str:
 
 
 def maps_section(groups: Sequence[Group], sentence: Sentence) -> str:
-    texts = [("source", sentence.source)]
-    texts += [("reference", sentence.reference)] if sentence.reference is not None else []
+    target, figures = map_figures({g.name: g.runs[0].folder / BEST for g in groups}, sentence)
+    kind = "reference" if sentence.reference is not None else f"translation by {groups[0].name}"
+    texts = (("source", sentence.source), (kind, target))
     pair = "".join(f'<dt>{n}</dt><dd dir="auto">{to_html(text)}</dd>' for n, text in texts)
     place = f" The sentence is {escape(sentence.place)}." if sentence.place else ""
-    figures = [map_figure(g.name, g.runs[0].folder / BEST, sentence) for g in groups]
     return (
-        '<p class="note">Where each model looked in the source, along the top, when it wrote each '
-        "word of its own translation, down the side. Unless a layer was chosen by links "
-        f"(<code>seq2seq align --choose</code>), it is the one with the sharpest map.{place}</p>"
+        '<p class="note">Where each model looked in the source, along the top, when it read each '
+        f"word of the same {to_html(kind)}, down the side; above the map, its own translation. "
+        "Unless a layer was chosen by links (<code>seq2seq align --choose</code>), it is the one "
+        f"with the sharpest map.{place}</p>"
         f'<dl class="pair">{pair}</dl><div class="looks">{"".join(figures)}</div>'
     )
 
 
 def memory_section(groups: Sequence[Group]) -> str:
     models = {group.name: group.runs[0].saved.build().eval() for group in groups}
-    held = {name: held_by_length(model) for name, model in models.items()}
-    peak = {name: peak_by_length(model) for name, model in models.items()}
+    held = {name: decoding_by_length(model) for name, model in models.items()}
+    peak = {name: training_by_length(model) for name, model in models.items()}
     parts = [
         '<p class="note">Measured on sentences of one length on both sides: what one hypothesis '
         "and its source hold in all layers while decoding; and what tensors take at the peak of "
@@ -168,21 +226,3 @@ def memory_table(curves: Curves) -> str:
 
 def notes_section(notes: Sequence[str]) -> str:
     return "".join(f'<p class="note">{to_html(note)}</p>' for note in notes)
-
-
-def find_sentence(typed: str, pairs: Sequence[tuple[str, str]], place: str) -> Sentence:
-    """The sentence with this line number (from 1), or the typed text itself.
-
-    Raises: DataError if there is no such line, or if the line or the text is blank.
-    """
-    if not typed.isdecimal():
-        if not typed.strip():
-            raise DataError("--sentence is empty: give the number of a line, or a text")
-        return Sentence(typed, None, "")
-    number = int(typed)
-    if not 1 <= number <= len(pairs):
-        raise DataError(f"--sentence {number} is not a line of {place}: give 1 to {len(pairs):,}")
-    source, reference = pairs[number - 1]
-    if not source.strip():
-        raise DataError(f"--sentence {number}: that line of {place} is empty. Choose another")
-    return Sentence(source, reference, f"line {number:,} of {place}")

@@ -54,9 +54,9 @@ def write_parts(
         holds other text, which must not be replaced.
     """
     missing = [name for name, files in given.items() if files is None]
-    train, *held_out = hold_out(read_pairs(text), len(missing), str(text[0]))
+    train, *held_out = hold_out(read_file_pairs(text), len(missing), str(text[0]))
     pairs = {"train": train, **dict(zip(missing, held_out, strict=True))}
-    pairs |= {name: read_pairs(files) for name, files in given.items() if files is not None}
+    pairs |= {name: read_file_pairs(files) for name, files in given.items() if files is not None}
     written = {
         name: (folder / f"{name}.{languages[0]}", folder / f"{name}.{languages[1]}")
         for name in ("train", *given)
@@ -69,7 +69,7 @@ def write_parts(
     return Parts(written, {name: len(pairs[name]) for name in written})
 
 
-def read_pairs(files: Files) -> list[Pair]:
+def read_file_pairs(files: Files) -> list[Pair]:
     check_parallel(*files, "training")
     return list(zip(*map(read_lines, files), strict=True))
 

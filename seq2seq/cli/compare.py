@@ -1,0 +1,263 @@
+"""Compare attention mechanisms: train them on two files of text, or use runs trained before.
+
+    seq2seq compare my.de my.en attn=mha,additive,gqa data.steps=1500
+    seq2seq compare my.de my.en attn=mha,additive --roles encoder,cross
+    seq2seq compare my.de my.en attn=mha,linear --learning-rates 5e-4,1e-3,2e-3
+    seq2seq compare runs/sweeps/zoo --test data/demo/test.de data/demo/test.en
+
+Given two files, source and target, it trains on them. Arguments with a = are options of training
+(model=rnn, position=rope); several values, as in seed=1,2, give a run for each combination. Seeds
+are 1,2,3 unless others are typed. Validation and test pairs are held out of the files unless
+--valid and --test give them. If it is interrupted, the same command continues where it was.
+
+Given folders, it compares the trained runs in them; a folder is a sweep or a single run.
+
+The result begins with a sentence for each mechanism: whether it differs from the first row, by how
+much, and how sure that is. It is printed, and written with tables, learning curves, attention maps
+and memory to comparison.html; also to comparison.md and .csv.
+
+Speeds are measured at the end: all mechanisms take turns on the same batches in this process, and
+the best round counts. The machine must be idle; --anyway measures on a busy machine, as always
+after training; --no-speed leaves the speeds out.
+"""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seq2seq.base.durable import write_text
+from seq2seq.base.environment import limit_kernel_cache
+from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, printable
+from seq2seq.cli.files import InputPath
+from seq2seq.cli.options import argument, flag, value
+
+if TYPE_CHECKING:
+    from seq2seq.comparison.maps import Sentence
+    from seq2seq.comparison.results import TestPairs
+    from seq2seq.comparison.runs import Group
+    from seq2seq.comparison.speed import Speeds
+    from seq2seq.comparison.splits import Files
+
+HELP = "compare attention mechanisms on your text"
+OVERRIDE = re.compile(r"[+~]{0,2}[\w@./]+=.*|~[\w@./]+", re.DOTALL)
+EXAMPLE = "seq2seq compare my.de my.en attn=mha,additive,gqa"
+INPUTS = "SOURCE TARGET key=value ..., or folders of sweeps or runs"
+ROLES = "replace the reference in one role at a time: any of encoder, decoder, cross"
+RATES = "learning rates that each mechanism tries with the first seed; the best is used"
+METRICS = "scores of the test set; the first decides (bleu,chrf, or the metric of the runs)"
+
+
+def split(text: str) -> list[str]:
+    return text.split(",")
+
+
+def read_roles(text: str) -> list[str]:
+    known = ("encoder", "decoder", "cross")
+    if unknown := [role for role in split(text) if role not in known]:
+        raise ConfigError(f"{unknown[0]} is not a role: give some of {', '.join(known)}")
+    return split(text)
+
+
+def read_rates(text: str) -> list[str]:
+    for rate in split(text):
+        if not re.fullmatch(r"\d*\.?\d+(e[-+]?\d+)?", rate) or not float(rate) > 0:
+            raise ConfigError(f"{rate} is not a learning rate: give positive numbers, 5e-4,1e-3")
+    if len({float(rate) for rate in split(text)}) < len(split(text)):
+        raise ConfigError(f"{text} has a learning rate twice: leave one out")
+    return split(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """The options of `seq2seq compare`."""
+
+    inputs: Sequence[str] = argument(INPUTS, "INPUT", nargs="+")
+    valid: list[InputPath] | None = value("validation pairs (held out)", "FILE", nargs=2)
+    test: list[InputPath] | None = value("test pairs (held out)", "FILE", nargs=2)
+    gold: InputPath | None = value("links of the test set, to score alignments", "FILE")
+    metrics: list[str] | None = value(METRICS, "A,B", type=split)
+    roles: list[str] = value(ROLES, "A,B", type=read_roles, default=())
+    learning_rates: list[str] = value(RATES, "A,B", type=read_rates, default=())
+    reference: str = value("first row, with which others are compared", "NAME", default="mha")
+    sentence: str = value("line of the test set for maps, or a text", "N", default="1")
+    no_speed: bool = flag("do not measure speeds")
+    anyway: bool = flag("measure speeds even on a busy machine")
+    batches: int = value("training batches per round of speeds", "N", default=4)
+    sentences: int = value("sentences translated per round of speeds", "N", default=50)
+    rounds: int = value("rounds of speeds", "N", default=5)
+    threads: int | None = value("threads that speeds are measured with", "N")
+    output: Path | None = value("folder of results (comparison, or the first sweep)", "DIR", "-o")
+
+
+def run(options: CompareOptions) -> int:
+    """Train on two files with options of training, or compare the runs in folders.
+
+    Raises: ConfigError if the arguments are neither.
+    """
+    paths = [Path(text) for text in options.inputs if is_path(text)]
+    overrides = [text for text in options.inputs if not is_path(text)]
+    if options.output is not None and options.output.is_file():
+        raise ConfigError(f"-o {options.output} is a file: give the name of a folder")
+    limit_kernel_cache()  # before torch, as in training
+    import torch  # only here, since it takes a second
+
+    from seq2seq.metrics.registry import find_metrics
+
+    find_metrics(options.metrics or ())
+    torch.set_num_threads(options.threads or torch.get_num_threads())
+    if overrides or any(path.is_file() for path in paths):
+        if len(paths) != 2 or any(path.is_dir() for path in paths):
+            raise ConfigError(
+                f"to train, give two files of text and options, not {' '.join(options.inputs)}: "
+                + EXAMPLE
+            )
+        return train_and_compare((paths[0], paths[1]), overrides, options)
+    for name in ("valid", "roles", "learning_rates"):
+        if getattr(options, name):
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is only for training, and runs in folders are "
+                "already trained: leave it out"
+            )
+    if options.gold and not options.test:
+        raise ConfigError("--gold has links of a test set: add --test SOURCE TARGET")
+    from seq2seq.comparison.results import TestPairs
+
+    files = files_of(options.test)
+    test = TestPairs.read(files, options.gold) if files else None
+    compare_runs(paths, options, options.output or paths[0], test, "Runs that were trained before.")
+    return 0
+
+
+def files_of(files: Sequence[Path] | None) -> "Files | None":
+    return (files[0], files[1]) if files else None
+
+
+def is_path(text: str) -> bool:
+    return Path(text).exists() or not OVERRIDE.fullmatch(text)
+
+
+def train_and_compare(text: "Files", overrides: Sequence[str], options: CompareOptions) -> int:
+    """Check all options and files, train the missing runs, and compare all runs.
+
+    Returns: 2 if a run failed, else 0.
+    """
+    from seq2seq.comparison.maps import find_sentence
+    from seq2seq.comparison.results import TestPairs
+    from seq2seq.comparison.splits import language_of, write_parts
+    from seq2seq.comparison.training import Grid, describe_budget, plan_jobs, train_all
+
+    typed = dict(option.partition("=")[::2] for option in overrides)
+    languages = language_of(text, (typed.get("data.source"), typed.get("data.target")))
+    given = {name: files_of(getattr(options, name)) for name in ("valid", "test")}
+    folder = options.output or Path("comparison")
+    runs, data = folder / "runs", folder / "data"
+    parts = write_parts(text, given, data, languages, anew=not runs.is_dir())
+    test = TestPairs.read(parts.files["test"], options.gold)
+    find_sentence(options.sentence, test.pairs, str(test.files[0]))
+    grid = Grid(options.reference, options.roles, options.learning_rates)
+    jobs, undefined = plan_jobs(overrides, parts, languages, runs, grid)
+    counts = ", ".join(f"{count:,} {name}" for name, count in parts.counts.items())
+    lead = (
+        f"{text[0]} and {text[1]}, in pairs: {counts}. {describe_budget(jobs)}. "
+        f"Options: {' '.join(overrides)}"
+    )
+    print(printable(lead), file=sys.stderr, flush=True)
+    done = train_all(jobs)
+    if jobs[0].plan.run.dry_run:
+        return 0
+    if not done.jobs:
+        raise ConfigError("\n".join([*done.failed, "no run is finished: nothing to compare"]))
+    notes = [*done.tried, *done.failed, *undefined]
+    folders = [job.folder for job in done.jobs]
+    compare_runs(folders, options, folder, test, lead, notes)
+    if done.failed:
+        raise ConfigError("\n".join(done.failed))
+    return 0
+
+
+def compare_runs(
+    folders: Sequence[Path],
+    options: CompareOptions,
+    output: Path,
+    test: "TestPairs | None",
+    lead: str,
+    notes: Sequence[str] = (),
+) -> None:
+    """Read finished runs, measure them, print the answer and write the results.
+
+    Args:
+        output: folder of the results.
+        lead: line that says what was compared on which data.
+        notes: messages about the training.
+    """
+    from seq2seq.comparison import page, results, rows, runs
+
+    tuned = ["optimizer.lr"] if options.learning_rates else []
+    trained, skipped = runs.read_runs(folders)
+    differing = runs.list_differing_options(trained, [f"update.{name}" for name in tuned])
+    notes = [*notes, *skipped, *differing]
+    print(printable("\n".join(notes)), file=sys.stderr)
+    sentence = attempt_sentence(options, trained[0].saved.config["data"], test)
+    groups = runs.in_order(runs.group_runs(trained, tuned), options.reference)
+    scores: Sequence[Mapping[str, rows.MetricResult]] = [{} for _ in groups]
+    if test:
+        scores = results.judge_groups(groups, test, options.metrics, output / "translations")
+    measured: Mapping[str, Speeds] = {}
+    if not options.no_speed:
+        measured, said = measure(groups, options, folders[0].parent == output / "runs")
+        notes.append(said)
+    table = rows.build_rows(groups, scores, measured)
+    output.mkdir(parents=True, exist_ok=True)
+    text = "\n\n".join([*rows.describe_rows(table), *notes]) + "\n"
+    write_text(output / "comparison.md", text)
+    rows.write_csv(table, output / "comparison.csv")
+    page.write_comparison(output / "comparison.html", groups, table, sentence, lead, notes)
+    print(printable(text))
+    print(f"wrote {output / 'comparison'}.html, .md and .csv", file=sys.stderr)
+
+
+def measure(
+    groups: "Sequence[Group]", options: CompareOptions, is_trained_here: bool
+) -> "tuple[Mapping[str, Speeds], str]":
+    """Measure the speeds of the first run of each mechanism. Returns: them, and the conditions."""
+    from seq2seq.comparison.conditions import await_idle, conditions, foreign_load
+    from seq2seq.comparison.speed import Material, speeds
+
+    material = Material.of(groups[0].runs[0].saved, options.batches, options.sentences)
+    # After hours of training, the user wants the page in any case.
+    if not options.anyway and not is_trained_here:
+        await_idle()
+    with foreign_load() as load:
+        result = speeds({g.name: g.runs[0].saved for g in groups}, material, options.rounds)
+    said = (
+        f"Speeds: {conditions()}; minimum of {options.rounds} rounds, {len(material.batches)} "
+        f"batches, {len(material.source)} sentences; other processes used {load.cores:.2f} cores."
+    )
+    return result, said
+
+
+def attempt_sentence(
+    options: CompareOptions, data: Mapping[str, Any], test: "TestPairs | None"
+) -> "Sentence | Seq2SeqError":
+    """The sentence whose maps are drawn, from the test set or otherwise from the runs' validation
+    set; or an error that explains why there is none.
+
+    Raises: DataError if the number or text on the command line is not that of a sentence.
+    """
+    from seq2seq.comparison.maps import find_sentence
+    from seq2seq.data.corpus.mixture import find_components
+
+    if test:
+        return find_sentence(options.sentence, test.pairs, str(test.files[0]))
+    try:
+        sides = str(data["source"]), str(data["target"])
+        text = find_components(data["valid"], *sides, "data.valid")[0].text
+        pairs = list(text.pairs())
+    except DataError as error:  # the files have moved since
+        if options.sentence.isdecimal():
+            return DataError(f"{error} Type a sentence instead: --sentence TEXT")
+        return find_sentence(options.sentence, [], "")
+    return find_sentence(options.sentence, pairs, str(text.files[0]))
