@@ -26,6 +26,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.durable import write_text
@@ -165,16 +166,14 @@ def train_and_compare(text: "Files", overrides: Sequence[str], options: CompareO
         f"Options: {' '.join(overrides)}"
     )
     print(printable(lead), file=sys.stderr, flush=True)
-    done = train_all(jobs)
+    trained, tried, failed = train_all(jobs)
     if jobs[0].plan.run.dry_run:
         return 0
-    if not done.jobs:
-        raise ConfigError("\n".join([*done.failed, "no run is finished: nothing to compare"]))
-    notes = [*done.tried, *done.failed, *undefined]
-    folders = [job.folder for job in done.jobs]
-    compare_runs(folders, options, folder, test, lead, notes)
-    if done.failed:
-        raise ConfigError("\n".join(done.failed))
+    if trained:
+        notes = [*tried, *failed, *undefined]
+        compare_runs([job.folder for job in trained], options, folder, test, lead, notes)
+    if failed:
+        raise ConfigError("\n".join(failed))
     return 0
 
 
@@ -209,7 +208,9 @@ def compare_runs(
     if not options.no_speed:
         measured, said = measure(groups, options, folders[0].parent == output / "runs")
         notes.append(said)
-    table = rows.build_rows(groups, scores, measured)
+    seconds = fmean(run.seconds for run in groups[0].runs)
+    named = zip(groups, scores, strict=True)
+    table = [rows.build_row(g, score, measured.get(g.name), seconds) for g, score in named]
     output.mkdir(parents=True, exist_ok=True)
     text = "\n\n".join([*rows.describe_rows(table), *notes]) + "\n"
     write_text(output / "comparison.md", text)

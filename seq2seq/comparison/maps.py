@@ -1,6 +1,6 @@
 """Draw the cross-attention map of each model for one sentence, as inline SVG."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -43,24 +43,14 @@ def find_sentence(typed: str, pairs: Sequence[tuple[str, str]], place: str) -> S
     return Sentence(source, reference, f"line {number:,} of {place}")
 
 
-def map_figures(checkpoints: Mapping[str, Path], sentence: Sentence) -> tuple[str, list[str]]:
-    """The translation whose words are in all maps, and a figure for each model."""
-    translators = {name: Translator.load(path, "cpu") for name, path in checkpoints.items()}
-    own = {name: t.translate([sentence.source])[0] for name, t in translators.items()}
-    target = sentence.reference if sentence.reference is not None else next(iter(own.values()))
-    figures = [
-        map_figure(name, translators[name], path, own[name], (sentence.source, target))
-        for name, path in checkpoints.items()
-    ]
-    return target, figures
-
-
-def map_figure(
-    name: str, translator: Translator, checkpoint: Path, translation: str, pair: tuple[str, str]
-) -> str:
-    """A figure of a model's translation and its attention map of a pair, or why there is no map."""
+def map_figure(name: str, checkpoint: Path, sentence: Sentence, target: str) -> str:
+    """A figure of a model's own translation and its attention map of a target, or why there is no
+    map.
+    """
+    translator = Translator.load(checkpoint, "cpu")
+    (translation,) = translator.translate([sentence.source])
     try:
-        alignment = translator.align(*pair)
+        alignment = translator.align(sentence.source, target)
         choice = best_known_choice(checkpoint, translator.config, alignment)
         shown = describe_choice(choice, *alignment.weights.shape[1:3])
         words = [[word.text for word in side] for side in (alignment.source, alignment.target)]

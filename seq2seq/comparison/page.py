@@ -9,23 +9,15 @@ from pathlib import Path
 
 from seq2seq.base.errors import Seq2SeqError
 from seq2seq.checkpoint.folder import BEST
-from seq2seq.comparison.maps import Sentence, map_figures
+from seq2seq.comparison import rows as tables
+from seq2seq.comparison.maps import Sentence, map_figure
 from seq2seq.comparison.memory import decoding_by_length, training_by_length
-from seq2seq.comparison.rows import (
-    LABELS,
-    Column,
-    Row,
-    cost_columns,
-    digits_of,
-    score_columns,
-    spread_note,
-    title_of,
-    verdicts,
-)
+from seq2seq.comparison.rows import LABELS, SPREAD, Column, Row, digits_of, title_of
 from seq2seq.comparison.runs import Group
 from seq2seq.pages.charts import Point, Series, line_chart, series_class
 from seq2seq.pages.page import build_page, write_file
 from seq2seq.pages.report import html_table, section, to_html
+from seq2seq.translation.translator import Translator
 
 METHOD = (
     "Differences are those of the mean over seeds. Intervals and p-values count the chance in the "
@@ -54,7 +46,7 @@ def write_comparison(
 
     Raises: ConfigError if the file cannot be written.
     """
-    answer = (f"<li>{to_html(sentence)}</li>" for sentence in verdicts(rows))
+    answer = (f"<li>{to_html(sentence)}</li>" for sentence in tables.verdicts(rows))
     body = [
         "<h1>Comparison of attention</h1>",
         f'<p class="lead">{to_html(lead)}</p>',
@@ -76,8 +68,8 @@ def scores_table(rows: Sequence[Row]) -> str:
         "Test scores are of the weights with the best validation. Validation scores are of the "
         "same weights, and of the best weights within the time in which the first row was trained."
     )
-    said = " ".join(filter(None, (METHOD, note, spread_note(rows))))
-    return f'<p class="note">{to_html(said)}</p>{table_of(rows, score_columns(rows), 2)}'
+    said = to_html(" ".join((METHOD, note, SPREAD)))
+    return f'<p class="note">{said}</p>{table_of(rows, tables.score_columns(rows), 2)}'
 
 
 def costs_table(rows: Sequence[Row]) -> str:
@@ -85,7 +77,7 @@ def costs_table(rows: Sequence[Row]) -> str:
         "Seconds are those of training, validation included. Bytes are what a hypothesis stores "
         "for each token while decoding, plus a part that does not grow."
     )
-    return f'<p class="note">{note}</p>{table_of(rows, cost_columns(rows), 1)}'
+    return f'<p class="note">{note}</p>{table_of(rows, tables.cost_columns(rows), 1)}'
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[Column], words: int) -> str:
@@ -175,8 +167,12 @@ def legend(names: Iterable[str]) -> str:
 
 
 def maps_section(groups: Sequence[Group], sentence: Sentence) -> str:
-    target, figures = map_figures({g.name: g.runs[0].folder / BEST for g in groups}, sentence)
-    kind = "reference" if sentence.reference is not None else f"translation by {groups[0].name}"
+    paths, kind, target = [g.runs[0].folder / BEST for g in groups], "reference", sentence.reference
+    if target is None:
+        kind = f"translation by {groups[0].name}"
+        (target,) = Translator.load(paths[0], "cpu").translate([sentence.source])
+    named = zip(groups, paths, strict=True)
+    figures = [map_figure(g.name, path, sentence, target) for g, path in named]
     texts = (("source", sentence.source), (kind, target))
     pair = "".join(f'<dt>{n}</dt><dd dir="auto">{to_html(text)}</dd>' for n, text in texts)
     place = f" The sentence is {escape(sentence.place)}." if sentence.place else ""

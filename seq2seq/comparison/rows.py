@@ -19,6 +19,10 @@ UNITS = {
     "SER": "points of symbol error rate",
     "TER": "points of TER",
 }
+SPREAD = (
+    "After ±: the sample standard deviation over seeds; for one seed, half of the 95 % interval "
+    "over sentences."
+)
 FALLING = ("SER", "TER", "AER")  # less is better
 
 
@@ -71,22 +75,14 @@ class Row(NamedTuple):
     speeds: Speeds | None
 
 
-def build_rows(
-    groups: Sequence[Group],
-    tests: Sequence[Mapping[str, MetricResult]],
-    speeds: Mapping[str, Speeds],
-) -> list[Row]:
-    """The rows of all mechanisms; the seconds of the first are the time that others have."""
-    seconds = statistics.fmean(run.seconds for run in groups[0].runs)
-    return [
-        build_row(group, test, speeds.get(group.name), seconds)
-        for group, test in zip(groups, tests, strict=True)
-    ]
-
-
 def build_row(
     group: Group, tests: Mapping[str, MetricResult], speeds: Speeds | None, seconds: float
 ) -> Row:
+    """The row of a mechanism.
+
+    Args:
+        seconds: training time of the first row; 0 if it is not known.
+    """
     run = group.runs[0]
     model = run.saved.build()
     past, source = measure_memory(model, run.saved.config["data"]["max_length"])
@@ -97,9 +93,9 @@ def build_row(
         seeds=len(group.runs),
         metric=LABELS.get(run.metric, run.metric),
         valid=Mean.of([each.score for each in group.runs]),
-        loss=Mean.of([each.loss for each in group.runs]),
+        loss=Mean.of([float(each.best["valid/loss"]) for each in group.runs]),
         within=Mean.of(within) if len(within) == len(group.runs) else None,
-        update=Mean.of([each.update for each in group.runs]),
+        update=Mean.of([int(each.best["step"]) + 1 for each in group.runs]),
         seconds=Mean.of([each.seconds for each in group.runs]),
         rate=run.saved.config["update"]["optimizer"]["lr"],
         tests=tests,
@@ -155,17 +151,20 @@ def digits_of(label: str) -> int:
 
 def score_columns(rows: Sequence[Row]) -> list[Column]:
     """The columns of the table of scores."""
-    first, limit = rows[0], rows[0].seconds.value
+    first = rows[0]
     columns = [Column("attn", title_of), Column("roles", lambda row: row.roles)]
     for label in first.tests:
         columns += test_columns(label)
     columns += [Column(f"{first.metric}, valid", lambda row: row.valid.text(1))]
     if first.within:
-        title = f"{first.metric}, valid, within {limit:,.0f} s"
+        title = f"{first.metric}, valid, within {first.seconds.value:,.0f} s"
         columns += [Column(title, lambda row: row.within.text(1) if row.within else "-")]
-    columns += [Column("loss, valid", lambda row: row.loss.text(3))]
-    columns += [Column("best update", lambda row: f"{row.update.value:,.0f}")]
-    return [*columns, Column("learning rate", lambda row: f"{row.rate:g}")]
+    return [
+        *columns,
+        Column("loss, valid", lambda row: row.loss.text(3)),
+        Column("best update", lambda row: f"{row.update.value:,.0f}"),
+        Column("learning rate", lambda row: f"{row.rate:g}"),
+    ]
 
 
 def test_columns(label: str) -> list[Column]:
@@ -180,43 +179,44 @@ def test_columns(label: str) -> list[Column]:
         if found is None or found.difference is None:
             return "-"
         value, low, high, _ = found.difference
-        return f"{value:+.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+        ends = f"{to_text(low, digits)} to {to_text(high, digits)}"
+        return f"{value:+.{digits}f} ({ends}), p = {found.p_value:.2g}"
 
-    def p_value(row: Row) -> str:
-        found = row.tests.get(label)
-        return f"{found.p_value:.2g}" if found and found.difference else "-"
-
-    titles = f"{label}, test", "difference (95 %)", "p"
-    return [*map(Column, titles, (score, difference, p_value))]
+    return [Column(f"{label}, test", score), Column("difference (95 %)", difference)]
 
 
 def cost_columns(rows: Sequence[Row]) -> list[Column]:
     """The columns of the table of costs. Ratios are relative to the first row."""
-    base = rows[0].speeds
-    columns = [Column("attn", lambda row: row.name)]
-    columns += [Column("parameters", lambda row: f"{row.parameters:,}")]
-    columns += [Column("training, s", lambda row: f"{row.seconds.value:,.0f}")]
-    if base:
-        units = (("training", "training, tokens/s"), ("decoding", "decoding, sentences/s"))
-        for part, title in units:
-            columns += ratio_columns(part, title, base)
-    columns += [Column("bytes a target token", lambda row: size(row.past))]
-    return [*columns, Column("bytes a source token", lambda row: size(row.source))]
+    columns = [
+        Column("attn", lambda row: row.name),
+        Column("parameters", lambda row: f"{row.parameters:,}"),
+        Column("training, s", lambda row: f"{row.seconds.value:,.0f}"),
+    ]
+    if base := rows[0].speeds:
+        columns += [
+            time_column("training", "tokens/s", base),
+            time_column("decoding", "sentences/s", base),
+        ]
+    return [
+        *columns,
+        Column("bytes a target token", lambda row: size(row.past)),
+        Column("bytes a source token", lambda row: size(row.source)),
+    ]
 
 
-def ratio_columns(part: str, title: str, base: Speeds) -> list[Column]:
-    def speed(row: Row) -> float:
-        return float(getattr(row.speeds, part))
+def time_column(part: str, unit: str, base: Speeds) -> Column:
+    def text(row: Row) -> str:
+        speed = getattr(row.speeds, part)
+        return f"{figure(speed)} ({speed / getattr(base, part):.2f})"
 
-    ratio = Column("ratio", lambda row: f"{speed(row) / getattr(base, part):.2f}")
-    return [Column(title, lambda row: figure(speed(row))), ratio]
+    return Column(f"{part}, {unit} (ratio)", text)
 
 
 def describe_rows(rows: Sequence[Row]) -> list[str]:
     """The answer in words, the two tables, and the meaning of their numbers, as Markdown."""
     answer = "\n".join(f"- {each}" for each in verdicts(rows))
     tables = [markdown(rows, columns(rows)) for columns in (score_columns, cost_columns)]
-    return [answer, *tables, *filter(None, [spread_note(rows)])]
+    return [answer, *tables, SPREAD]
 
 
 def title_of(row: Row) -> str:
@@ -228,17 +228,6 @@ def markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
     lines = [[column.title for column in columns], ["---"] * len(columns)]
     lines += [[column.text(row) for column in columns] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def spread_note(rows: Sequence[Row]) -> str | None:
-    """An explanation of the numbers after ± in the table; None if there are none."""
-    said = []
-    if any(row.seeds > 1 for row in rows):
-        said.append("the sample standard deviation over seeds")
-    tests = chain.from_iterable(row.tests.values() for row in rows)
-    if any(test.interval is not None for test in tests):
-        said.append("of the test score of a single seed, half of its 95% interval over sentences")
-    return f"After ±: {'; '.join(said)}." if said else None
 
 
 def figure(value: float) -> str:

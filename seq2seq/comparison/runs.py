@@ -20,6 +20,7 @@ from seq2seq.training.sweep import ERROR, RESULT
 NO_DIFFERENCE = ("seed=", "run_name=", "hydra.")
 LIKE = ("data", "order", "update", "model", "position", "decode")  # nodes that should not differ
 JUDGING = ("validation.sentences=", "checkpoint.monitor=")
+IN_ROLE = "with "  # in the name of a group with another mechanism in one role
 MAY_DIFFER = ("order.seed", "data.cache")
 
 
@@ -47,15 +48,6 @@ class TrainedRun(NamedTuple):
     @property
     def score(self) -> float:
         return float(self.best[f"valid/{self.metric}"])
-
-    @property
-    def loss(self) -> float:
-        return float(self.best["valid/loss"])
-
-    @property
-    def update(self) -> int:
-        """The update, from 1, after which best.ckpt was saved."""
-        return int(self.best["step"]) + 1
 
     @property
     def seconds(self) -> float:
@@ -218,7 +210,7 @@ def group_runs(runs: Sequence[TrainedRun], tuned: Sequence[str] = ()) -> list[Gr
 def name_role(option: str) -> str:
     """An option as part of a name: `with additive in cross-attention`, or as typed."""
     found = re.fullmatch(r"attn@(\w+)_attn=(\w+)", option)
-    return f"with {found[2]} in {Role(found[1]).description}" if found else option
+    return f"{IN_ROLE}{found[2]} in {Role(found[1]).description}" if found else option
 
 
 def in_order(groups: Sequence[Group], reference: str) -> list[Group]:
@@ -231,7 +223,8 @@ def in_order(groups: Sequence[Group], reference: str) -> list[Group]:
     sign = -1 if runs_rise(groups) else 1
     ranked = sorted(groups, key=lambda g: sign * sum(run.score for run in g.runs) / len(g.runs))
     named = [g for g in ranked if g.name == reference]
-    first = named or [g for g in groups if g.runs[0].preset == reference]
+    whole = [g for g in ranked if IN_ROLE not in g.name]  # with one mechanism in all roles
+    first = named or [g for g in groups if g.runs[0].preset == reference] or whole
     return [*first[:1], *(g for g in ranked if g not in first[:1])]
 
 

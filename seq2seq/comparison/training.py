@@ -25,7 +25,7 @@ from seq2seq.training.config.explain import explain_config_error
 from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.launch import check_recordable, conf_dir
 from seq2seq.training.run import plain_values
-from seq2seq.training.run_folder import RECORD
+from seq2seq.training.run_folder import RECORD, wait_for_run
 from seq2seq.training.sweep import RESULT
 
 SIDES = ("source", "target")
@@ -188,7 +188,7 @@ def combinations(typed: Sequence[str], grid: Grid) -> Iterator[tuple[str, str, t
                 for option in variant
                 if (option in swept and not option.startswith("seed=")) or option.startswith("attn")
             ]
-            seed = next(option for option in variant if option.startswith("seed="))
+            seed = next((o for o in variant if o.startswith("seed=")), "seed=1")
             yield re.sub(r"[^\w.=,@+-]", "_", ",".join(named)), seed, variant
 
 
@@ -253,55 +253,46 @@ def check_record(folder: Path, options: Sequence[str]) -> None:
         )
 
 
-class Training(NamedTuple):
-    """The trained runs to compare, and messages about them."""
-
-    jobs: list[Job]
-    tried: list[str]  # learning rates that each mechanism tried
-    failed: list[str]  # runs that failed
-
-
-def train_all(jobs: Sequence[Job]) -> Training:
+def train_all(jobs: Sequence[Job]) -> tuple[list[Job], list[str], list[str]]:
     """Train the runs that are not trained yet. A run that fails does not stop the others.
 
     If there are several learning rates, each mechanism tries all of them with the first seed, and
     the other seeds use the one with the best validation.
+
+    Returns: the trained runs to compare, a message for each mechanism that tried learning rates,
+        and one for each run that failed.
     """
     trials = [job for job in jobs if job.seed == jobs[0].seed]
     failed = train_each(trials)
-    chosen = choose_rates([job for job in trials if job.is_trained])
-    kept = [job for job in jobs if chosen.get(job.mechanism, "") == job.rate]
+    trials = [job for job in trials if job.is_trained]
+    chosen: dict[str, Job] = {}
+    for job in trials:
+        rival = chosen.setdefault(job.mechanism, job)
+        chosen[job.mechanism] = max(rival, job, key=lambda job: job.score)
+    rates = {(name, job.rate) for name, job in chosen.items()}
+    kept = [job for job in jobs if (job.mechanism, job.rate) in rates]
     failed += train_each([job for job in kept if job not in trials])
-    tried = [describe_trials(name, rate, trials) for name, rate in chosen.items() if rate]
-    return Training([job for job in kept if job.is_trained], tried, failed)
+    tried = [describe_trials(job, trials) for job in chosen.values() if job.rate]
+    return [job for job in kept if job.is_trained], tried, failed
 
 
 def describe_budget(jobs: Sequence[Job]) -> str:
     """The number of runs: `6 runs: 2 mechanisms, 3 seeds`."""
-    counts = [len({getattr(job, part) for job in jobs}) for part in ("mechanism", "seed", "rate")]
-    mechanisms, seeds, rates = counts
-    total = mechanisms * (rates + seeds - 1)
-    text = f"{format_count(total, 'run')}: {format_count(mechanisms, 'mechanism')}, "
-    text += format_count(seeds, "seed")
+    mechanisms, seeds, rates = (
+        len({getattr(job, part) for job in jobs}) for part in ("mechanism", "seed", "rate")
+    )
+    runs = format_count(mechanisms * (rates + seeds - 1), "run")
+    text = f"{runs}: {format_count(mechanisms, 'mechanism')}, {format_count(seeds, 'seed')}"
     return text if rates == 1 else f"{text}, {rates} learning rates each, tried with one seed"
 
 
-def choose_rates(trials: Sequence[Job]) -> dict[str, str | None]:
-    """The learning rate of each mechanism that has the best validation."""
-    best: dict[str, Job] = {}
-    for job in trials:
-        rival = best.setdefault(job.mechanism, job)
-        best[job.mechanism] = max(rival, job, key=lambda job: job.score)
-    return {name: job.rate for name, job in best.items()}
-
-
-def describe_trials(mechanism: str, chosen: str, trials: Sequence[Job]) -> str:
-    tried = [job for job in trials if job.mechanism == mechanism and job.is_trained]
-    label = tried[0].plan.checkpoint.label
+def describe_trials(chosen: Job, trials: Sequence[Job]) -> str:
+    """The learning rates that a mechanism tried, and the one with the best validation."""
+    tried = [job for job in trials if job.mechanism == chosen.mechanism]
     scores = ", ".join(f"{job.rate}: {abs(job.score):.4g}" for job in tried)
     return (
-        f"{mechanism}: learning rate {chosen}, the best of {len(tried)} tried with "
-        f"{tried[0].seed} ({label} of the validation: {scores})"
+        f"{chosen.mechanism}: learning rate {chosen.rate}, the best of {len(tried)} tried with "
+        f"{chosen.seed} ({chosen.plan.checkpoint.label} of the validation: {scores})"
     )
 
 
@@ -311,6 +302,7 @@ def train_each(jobs: Sequence[Job]) -> list[str]:
     for n, job in enumerate(jobs, start=1):
         state = "trained already" if job.is_trained else "training"
         print(f"[{n}/{len(jobs)}] {job.folder.name}: {state}", file=sys.stderr, flush=True)
+        wait_for_run(job.folder)
         if job.is_trained:
             continue
         command = [sys.executable, "-m", "seq2seq.training", *job.overrides]
