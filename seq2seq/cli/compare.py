@@ -27,19 +27,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seq2seq.base.durable import write_text
 from seq2seq.base.environment import limit_kernel_cache
-from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, printable
+from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.options import argument, flag, value
 
 if TYPE_CHECKING:
-    from seq2seq.comparison.maps import Sentence
-    from seq2seq.comparison.results import TestPairs
-    from seq2seq.comparison.runs import Group
-    from seq2seq.comparison.speed import Speeds
     from seq2seq.comparison.splits import Files
 
 HELP = "compare attention mechanisms on your text"
@@ -62,15 +58,6 @@ def read_roles(text: str) -> list[str]:
     return split(text)
 
 
-def read_rates(text: str) -> list[str]:
-    for rate in split(text):
-        if not re.fullmatch(r"\d*\.?\d+(e[-+]?\d+)?", rate) or not float(rate) > 0:
-            raise ConfigError(f"{rate} is not a learning rate: give positive numbers, 5e-4,1e-3")
-    if len({float(rate) for rate in split(text)}) < len(split(text)):
-        raise ConfigError(f"{text} has a learning rate twice: leave one out")
-    return split(text)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
     """The options of `seq2seq compare`."""
@@ -81,7 +68,7 @@ class CompareOptions:
     gold: InputPath | None = value("links of the test set, to score alignments", "FILE")
     metrics: list[str] | None = value(METRICS, "A,B", type=split)
     roles: list[str] = value(ROLES, "A,B", type=read_roles, default=())
-    learning_rates: list[str] = value(RATES, "A,B", type=read_rates, default=())
+    learning_rates: list[str] = value(RATES, "A,B", type=split, default=())
     reference: str = value("first row, with which others are compared", "NAME", default="mha")
     sentence: str = value("line of the test set for maps, or a text", "N", default="1")
     no_speed: bool = flag("do not measure speeds")
@@ -122,13 +109,8 @@ def run(options: CompareOptions) -> int:
                 f"--{name.replace('_', '-')} is only for training, and runs in folders are "
                 "already trained: leave it out"
             )
-    if options.gold and not options.test:
-        raise ConfigError("--gold has links of a test set: add --test SOURCE TARGET")
-    from seq2seq.comparison.results import TestPairs
-
-    files = files_of(options.test)
-    test = TestPairs.read(files, options.gold) if files else None
-    compare_runs(paths, options, options.output or paths[0], test, "Runs that were trained before.")
+    lead = "Runs that were trained before."
+    compare_runs(paths, options, options.output or paths[0], files_of(options.test), lead)
     return 0
 
 
@@ -146,7 +128,7 @@ def train_and_compare(text: "Files", overrides: Sequence[str], options: CompareO
     Returns: 2 if a run failed, else 0.
     """
     from seq2seq.comparison.maps import find_sentence
-    from seq2seq.comparison.results import TestPairs
+    from seq2seq.comparison.results import read_test
     from seq2seq.comparison.splits import language_of, write_parts
     from seq2seq.comparison.training import Grid, describe_budget, plan_jobs, train_all
 
@@ -156,8 +138,9 @@ def train_and_compare(text: "Files", overrides: Sequence[str], options: CompareO
     folder = options.output or Path("comparison")
     runs, data = folder / "runs", folder / "data"
     parts = write_parts(text, given, data, languages, anew=not runs.is_dir())
-    test = TestPairs.read(parts.files["test"], options.gold)
-    find_sentence(options.sentence, test.pairs, str(test.files[0]))
+    test_files = parts.files["test"]
+    test = read_test(test_files, options.gold, {})
+    find_sentence(options.sentence, test.pairs, test.place)
     grid = Grid(options.reference, options.roles, options.learning_rates)
     jobs, undefined = plan_jobs(overrides, parts, languages, runs, grid)
     counts = ", ".join(f"{count:,} {name}" for name, count in parts.counts.items())
@@ -171,7 +154,8 @@ def train_and_compare(text: "Files", overrides: Sequence[str], options: CompareO
         return 0
     if trained:
         notes = [*tried, *failed, *undefined]
-        compare_runs([job.folder for job in trained], options, folder, test, lead, notes)
+        folders = [job.folder for job in trained]
+        compare_runs(folders, options, folder, test_files, lead, notes)
     if failed:
         raise ConfigError("\n".join(failed))
     return 0
@@ -181,7 +165,7 @@ def compare_runs(
     folders: Sequence[Path],
     options: CompareOptions,
     output: Path,
-    test: "TestPairs | None",
+    files: "Files | None",
     lead: str,
     notes: Sequence[str] = (),
 ) -> None:
@@ -189,28 +173,33 @@ def compare_runs(
 
     Args:
         output: folder of the results.
+        files: test set; None = that of the runs.
         lead: line that says what was compared on which data.
         notes: messages about the training.
     """
     from seq2seq.comparison import page, results, rows, runs
+    from seq2seq.comparison.maps import find_sentence
+    from seq2seq.comparison.speed import Speeds, measure_speeds
 
     tuned = ["optimizer.lr"] if options.learning_rates else []
     trained, skipped = runs.read_runs(folders)
     differing = runs.list_differing_options(trained, [f"update.{name}" for name in tuned])
     notes = [*notes, *skipped, *differing]
     print(printable("\n".join(notes)), file=sys.stderr)
-    sentence = attempt_sentence(options, trained[0].saved.config["data"], test)
+    test = results.read_test(files, options.gold, trained[0].saved.config["data"])
+    sentence = find_sentence(options.sentence, test.pairs, test.place)
     groups = runs.in_order(runs.group_runs(trained, tuned), options.reference)
-    scores: Sequence[Mapping[str, rows.MetricResult]] = [{} for _ in groups]
-    if test:
-        scores = results.judge_groups(groups, test, options.metrics, output / "translations")
-    measured: Mapping[str, Speeds] = {}
+    scores = results.judge_groups(groups, test, options.metrics, output / "translations")
+    speeds: Mapping[str, Speeds] = {}
     if not options.no_speed:
-        measured, said = measure(groups, options, folders[0].parent == output / "runs")
+        # After hours of training, the user wants the page in any case.
+        wait = not options.anyway and folders[0].parent != output / "runs"
+        amounts = options.batches, options.sentences, options.rounds
+        speeds, said = measure_speeds(groups, *amounts, wait=wait)
         notes.append(said)
     seconds = fmean(run.seconds for run in groups[0].runs)
     named = zip(groups, scores, strict=True)
-    table = [rows.build_row(g, score, measured.get(g.name), seconds) for g, score in named]
+    table = [rows.build_row(g, score, speeds.get(g.name), seconds) for g, score in named]
     output.mkdir(parents=True, exist_ok=True)
     text = "\n\n".join([*rows.describe_rows(table), *notes]) + "\n"
     write_text(output / "comparison.md", text)
@@ -218,47 +207,3 @@ def compare_runs(
     page.write_comparison(output / "comparison.html", groups, table, sentence, lead, notes)
     print(printable(text))
     print(f"wrote {output / 'comparison'}.html, .md and .csv", file=sys.stderr)
-
-
-def measure(
-    groups: "Sequence[Group]", options: CompareOptions, is_trained_here: bool
-) -> "tuple[Mapping[str, Speeds], str]":
-    """Measure the speeds of the first run of each mechanism. Returns: them, and the conditions."""
-    from seq2seq.comparison.conditions import await_idle, conditions, foreign_load
-    from seq2seq.comparison.speed import Material, speeds
-
-    material = Material.of(groups[0].runs[0].saved, options.batches, options.sentences)
-    # After hours of training, the user wants the page in any case.
-    if not options.anyway and not is_trained_here:
-        await_idle()
-    with foreign_load() as load:
-        result = speeds({g.name: g.runs[0].saved for g in groups}, material, options.rounds)
-    said = (
-        f"Speeds: {conditions()}; minimum of {options.rounds} rounds, {len(material.batches)} "
-        f"batches, {len(material.source)} sentences; other processes used {load.cores:.2f} cores."
-    )
-    return result, said
-
-
-def attempt_sentence(
-    options: CompareOptions, data: Mapping[str, Any], test: "TestPairs | None"
-) -> "Sentence | Seq2SeqError":
-    """The sentence whose maps are drawn, from the test set or otherwise from the runs' validation
-    set; or an error that explains why there is none.
-
-    Raises: DataError if the number or text on the command line is not that of a sentence.
-    """
-    from seq2seq.comparison.maps import find_sentence
-    from seq2seq.data.corpus.mixture import find_components
-
-    if test:
-        return find_sentence(options.sentence, test.pairs, str(test.files[0]))
-    try:
-        sides = str(data["source"]), str(data["target"])
-        text = find_components(data["valid"], *sides, "data.valid")[0].text
-        pairs = list(text.pairs())
-    except DataError as error:  # the files have moved since
-        if options.sentence.isdecimal():
-            return DataError(f"{error} Type a sentence instead: --sentence TEXT")
-        return find_sentence(options.sentence, [], "")
-    return find_sentence(options.sentence, pairs, str(text.files[0]))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from seq2seq.base.errors import Seq2SeqError
 from seq2seq.checkpoint.folder import BEST
 from seq2seq.comparison import rows as tables
 from seq2seq.comparison.maps import Sentence, map_figure
@@ -32,7 +31,7 @@ def write_comparison(
     path: Path,
     groups: Sequence[Group],
     rows: Sequence[Row],
-    sentence: Sentence | Seq2SeqError,
+    sentence: Sentence,
     lead: str,
     notes: Sequence[str],
 ) -> None:
@@ -40,7 +39,7 @@ def write_comparison(
 
     Args:
         groups, rows: mechanisms and their table rows, in the same order.
-        sentence: sentence whose maps are drawn, or an error that says why there is none.
+        sentence: sentence whose maps are drawn.
         lead: text under the title, which says what was compared on which data.
         notes: conditions, and messages about runs that are missing or not comparable.
 
@@ -89,19 +88,15 @@ def table_of(rows: Sequence[Row], columns: Sequence[Column], words: int) -> str:
 
 def lengths_table(rows: Sequence[Row]) -> str:
     """The score of each mechanism on short, medium and long sources."""
-    if not rows[0].tests:
-        return '<p class="missing">Not available: there is no test set</p>'
     label, first = next(iter(rows[0].tests.items()))
     digits = digits_of(label)
     inside = []
     for row in rows:
-        cells = [to_html(title_of(row))]
-        for score, base in zip(
-            *(t.lengths.values() for t in (row.tests[label], first)), strict=True
-        ):
-            apart = f" ({score - base:+.{digits}f})" if row is not rows[0] else ""
-            cells.append(f"{score:.{digits}f}{apart}")
-        inside.append(cells)
+        scores = row.tests[label].lengths
+        apart = (
+            f"{s:.{digits}f} ({s - first.lengths[part]:+.{digits}f})" for part, s in scores.items()
+        )
+        inside.append([to_html(title_of(row)), *apart])
     note = (
         f"{label} on parts of the test set with equally many sentences, the mean over seeds; after "
         "it the difference to the first row."
@@ -189,14 +184,7 @@ def memory_section(groups: Sequence[Group]) -> str:
     models = {group.name: group.runs[0].saved.build().eval() for group in groups}
     held = {name: decoding_by_length(model) for name, model in models.items()}
     peak = {name: training_by_length(model) for name, model in models.items()}
-    parts = [
-        '<p class="note">Measured on sentences of one length on both sides: what one hypothesis '
-        "and its source hold in all layers while decoding; and what tensors take at the peak of "
-        "one forward and backward pass over one pair, gradients included, weights not. A line ends "
-        "where a model takes no longer sentence; it falls where another kernel takes over.</p>",
-        legend(models),
-    ]
-    charts, tables = [], []
+    charts = []
     for title, curves, scale in (
         ("decoding, kB held", held, 1e3),
         ("training, MB at the peak", peak, 1e6),
@@ -205,19 +193,13 @@ def memory_section(groups: Sequence[Group]) -> str:
         charts.append(
             chart({n: points or [(0, 0)] for n, points in scaled.items()}, "tokens", title)
         )
-        tables.append(f"<h3>{title[0].upper()}{title[1:]}</h3>{memory_table(scaled)}")
-    return "".join([*parts, f'<div class="charts">{"".join(charts)}</div>', *tables])
-
-
-def memory_table(curves: Curves) -> str:
-    lengths = sorted({x for points in curves.values() for x, _ in points})
-    rows = []
-    for name, points in curves.items():
-        known = dict(points)
-        figures = [f"{known[x]:,.4g}" if x in known else "-" for x in lengths]
-        rows.append([to_html(name), *figures])
-    head = ("tokens", *(f"{x:,.0f}" for x in lengths))
-    return html_table(head, rows, range(1, len(head)))
+    return (
+        '<p class="note">Measured on sentences of one length on both sides: what one hypothesis '
+        "and its source hold in all layers while decoding; and what tensors take at the peak of "
+        "one forward and backward pass over one pair, gradients included, weights not. A line ends "
+        "where a model takes no longer sentence; it falls where another kernel takes over.</p>"
+        f'{legend(models)}<div class="charts">{"".join(charts)}</div>'
+    )
 
 
 def notes_section(notes: Sequence[str]) -> str:

@@ -14,11 +14,7 @@ from seq2seq.comparison.significance import LEVEL, MeanDifference
 from seq2seq.comparison.speed import Speeds, count_parameters
 
 LABELS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exact", "ser": "SER"}
-UNITS = {
-    "exact": "points of exact match",
-    "SER": "points of symbol error rate",
-    "TER": "points of TER",
-}
+UNITS = {"exact": "points of exact match"}
 SPREAD = (
     "After ±: the sample standard deviation over seeds; for one seed, half of the 95 % interval "
     "over sentences."
@@ -50,9 +46,8 @@ class MetricResult(NamedTuple):
 
     mean: Mean
     interval: float | None  # half of the 95% interval over sentences, for one seed
-    difference: MeanDifference | None = None  # None for the first row
-    p_value: float = 1.0  # corrected for the number of rows
-    lengths: Mapping[str, float] = {}  # the score in each range of source lengths
+    difference: MeanDifference | None  # None for the first row; p is corrected for their number
+    lengths: Mapping[str, float]  # the score in each range of source lengths
 
 
 class Row(NamedTuple):
@@ -113,10 +108,8 @@ class Column(NamedTuple):
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
     """A sentence for each row after the first: if it differs from the first, and by how much."""
-    label = next(iter(rows[0].tests), None)
-    if label is None:
-        return ["No difference was tested: give a test set, --test SOURCE TARGET."]
-    return [describe_difference(rows[0], row, label) for row in rows[1:] if label in row.tests]
+    label = next(iter(rows[0].tests))
+    return [describe_difference(rows[0], row, label) for row in rows[1:]]
 
 
 def describe_difference(first: Row, row: Row, label: str) -> str:
@@ -124,10 +117,10 @@ def describe_difference(first: Row, row: Row, label: str) -> str:
     found, digits = row.tests[label].difference, digits_of(label)
     if found is None:
         return f"{first.name} and {row.name} cannot be compared on a single sentence."
-    p_value, names = row.tests[label].p_value, (row.name, first.name)
-    ends = [found.value, found.low, found.high]
+    p_value, names = found.p_value, (row.name, first.name)
+    ends = found.value, found.low, found.high
     if p_value < LEVEL and found.value < 0:  # what is shown is positive
-        ends = [-found.value, -found.high, -found.low]
+        ends = -found.value, -found.high, -found.low
     value, low, high = (to_text(end, digits) for end in ends)
     p_text = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
     seeds = format_count(min(first.seeds, row.seeds), "seed")
@@ -178,9 +171,9 @@ def test_columns(label: str) -> list[Column]:
         found = row.tests.get(label)
         if found is None or found.difference is None:
             return "-"
-        value, low, high, _ = found.difference
+        value, low, high, p_value = found.difference
         ends = f"{to_text(low, digits)} to {to_text(high, digits)}"
-        return f"{value:+.{digits}f} ({ends}), p = {found.p_value:.2g}"
+        return f"{value:+.{digits}f} ({ends}), p = {p_value:.2g}"
 
     return [Column(f"{label}, test", score), Column("difference (95 %)", difference)]
 

@@ -19,7 +19,7 @@ from seq2seq.training.sweep import ERROR, RESULT
 # Options that do not make a different mechanism.
 NO_DIFFERENCE = ("seed=", "run_name=", "hydra.")
 LIKE = ("data", "order", "update", "model", "position", "decode")  # nodes that should not differ
-JUDGING = ("validation.sentences=", "checkpoint.monitor=")
+JUDGING = ("validation.sentences", "checkpoint.monitor")
 IN_ROLE = "with "  # in the name of a group with another mechanism in one role
 MAY_DIFFER = ("order.seed", "data.cache")
 
@@ -35,10 +35,6 @@ class TrainedRun(NamedTuple):
     monitor: str  # metric that chose best.ckpt
     best: Mapping[str, str]  # line of metrics.csv of the validation that chose it
     validations: Sequence[Mapping[str, str]]  # lines of metrics.csv of all validations
-
-    @property
-    def seed(self) -> int:
-        return int(self.saved.config["order"]["seed"])
 
     @property
     def metric(self) -> str:
@@ -250,21 +246,17 @@ def list_differing_options(runs: Sequence[TrainedRun], tuned: Sequence[str] = ()
             unlike.setdefault("steps", (first.steps, run.steps, run))
         if run.saved.target.to_json() != first.saved.target.to_json():
             unlike.setdefault("the target's tokenizer", ("one", "another", run))
-    differing = [
+        for name in JUDGING:  # checkpoints do not store these
+            one, other = (find_option(name, each.typed) for each in (first, run))
+            if one != other:
+                unlike.setdefault(name, (one, other, run))
+    return [
         f"not comparable: {name} is {one} in {first.folder}, {other} in {run.folder}"
         for name, (one, other, run) in unlike.items()
     ]
-    return [*differing, *list_validation_differences(runs)]
 
 
-def list_validation_differences(runs: Sequence[TrainedRun]) -> list[str]:
-    """One message for each validation option that was typed for some runs but not for all.
-    Checkpoints do not store these options.
-    """
-    typed = {t: run for run in reversed(runs) for t in run.typed if t.startswith(JUDGING)}
-    return [
-        f"not comparable: {option} was typed for {run.folder}, not for {other.folder}"
-        for option, run in sorted(typed.items())
-        for other in [next((r for r in runs if option not in r.typed), run)]
-        if other is not run
-    ]
+def find_option(name: str, typed: Sequence[str]) -> str:
+    """The value that was typed for an option."""
+    values = (text.removeprefix(f"{name}=") for text in typed if text.startswith(f"{name}="))
+    return next(values, "its default")

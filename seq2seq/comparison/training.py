@@ -29,7 +29,6 @@ from seq2seq.training.run_folder import RECORD, wait_for_run
 from seq2seq.training.sweep import RESULT
 
 SIDES = ("source", "target")
-ROLES = tuple(map(str, Role))
 UNDEFINED = "is not defined for"  # in the message about a mechanism in a role
 VALIDATIONS = 10  # minimum number of validations per run, so that there is a curve
 # Options that the user cannot set here, and what to type instead.
@@ -42,8 +41,7 @@ TAKEN = {
     "run_name": "-o FOLDER",
     "hydra": "-o FOLDER",
 }
-
-
+SEVERAL = "to compare several, type presets such as attn=mha,additive,gqa"
 SEEDS = "seed=1,2,3"  # unless the user types others
 
 
@@ -133,10 +131,7 @@ def plan_jobs(
     if problems or not jobs:
         raise ConfigError("\n".join([*problems, *undefined.values()]))
     if len({job.mechanism for job in jobs}) == 1 and not any(key[:4] == "attn" for key in keys):
-        raise ConfigError(
-            "this is only one mechanism: to compare several, type presets such as "
-            "attn=mha,additive,gqa"
-        )
+        raise ConfigError(f"this is only one mechanism: {SEVERAL}")
     return jobs, list(undefined.values())
 
 
@@ -146,7 +141,7 @@ def check_keys(keys: Sequence[str], grid: Grid) -> None:
     if grid.rates:
         taken["optimizer.lr"] = "--learning-rates lists its values"
     if grid.roles:
-        taken |= {f"attn@{role}_attn": "--roles sets it" for role in ROLES}
+        taken |= {f"attn@{role}_attn": "--roles sets it" for role in Role}
     for key in keys:
         if reason := taken.get(key) or (key.startswith("hydra.") and taken["hydra"]):
             raise ConfigError(f"{key}=... cannot be set here: {reason}")
@@ -179,7 +174,7 @@ def combinations(typed: Sequence[str], grid: Grid) -> Iterator[tuple[str, str, t
     swept = {option for values in choices if len(values) > 1 for option in values}
     presets = [o.removeprefix("attn=") for values in choices for o in values if o[:5] == "attn="]
     if grid.roles and len(presets) < 2:
-        raise ConfigError("--roles replaces one mechanism by others: type attn=mha,additive,gqa")
+        raise ConfigError(f"--roles replaces one mechanism by others: {SEVERAL}")
     first = grid.reference if grid.reference in presets else "".join(presets[:1])
     for options in product(*choices):
         for variant in replace_one_role(options, first, grid.roles):
@@ -310,7 +305,5 @@ def train_each(jobs: Sequence[Job]) -> list[str]:
         if ended.returncode in (130, -2):
             raise KeyboardInterrupt
         if ended.returncode:
-            failed.append(
-                f"{job.folder} is left out: its training failed with code {ended.returncode}"
-            )
+            failed.append(f"{job.folder} is left out: training failed, code {ended.returncode}")
     return failed

@@ -97,9 +97,8 @@ def test_each_run_is_translated_once(swept: Path, seq2seq: Command, base: Path) 
     )
     again = seq2seq(*command)
     assert again.err.count("translating with") == 1  # of the weights that changed
-    kept = [json.loads(p.read_text()) for p in (swept / "translations").iterdir()]
-    lines = {Path(each["run"]).name: each["translations"] for each in kept}
-    assert lines["0-tiny-seed1"] == lines["1-tiny-seed2"] and len(lines["2-tiny-seed1"]) == 40
+    texts = [file.read_text(encoding="utf-8") for file in (swept / "translations").iterdir()]
+    assert len(texts) == 5 and all(text.count("\n") == 40 for text in texts)
 
 
 def test_the_loss_belongs_to_the_weights_that_were_kept(swept: Path) -> None:
@@ -107,7 +106,7 @@ def test_the_loss_belongs_to_the_weights_that_were_kept(swept: Path) -> None:
     for run in runs:
         bleu, loss = metrics(run.folder, "valid/bleu"), metrics(run.folder, "valid/loss")
         assert run.score == max(bleu)
-        assert run.loss == loss[bleu.index(max(bleu))]
+        assert float(run.best["valid/loss"]) == loss[bleu.index(max(bleu))]
 
 
 def test_unfinished_runs_are_named_and_left_out(swept: Path) -> None:
@@ -151,7 +150,8 @@ def test_options_typed_for_one_mechanism_only_are_in_its_name(swept: Path) -> No
         *("mha", "mha attn.dropout=0.1 validation.sentences=9", "fixed"),
     ]
     (warning,) = list_differing_options([runs[0], other])
-    assert warning.startswith("not comparable: validation.sentences=9 was typed for")
+    assert warning.startswith("not comparable: validation.sentences is 8 in")
+    assert "9 in" in warning
 
 
 def test_the_reference_comes_first_and_the_best_follow(swept: Path) -> None:
@@ -173,7 +173,7 @@ def test_speeds_are_measured_on_the_same_batches_without_changing_the_weights(
         assert weight.equal(runs[0].saved.weights[name]), name
     ticks = iter(range(1000))
     monkeypatch.setattr(speed, "perf_counter", lambda: float(next(ticks)))  # a second each
-    measured = speed.speeds({"mha": runs[0].saved, "fixed": runs[2].saved}, material, rounds=2)
+    measured = speed.time_models({"mha": runs[0].saved, "fixed": runs[2].saved}, material, rounds=2)
     tokens = sum(batch.total for batch in material.batches)
     assert measured == {name: Speeds(float(tokens), 3.0) for name in ("mha", "fixed")}
 

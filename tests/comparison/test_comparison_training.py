@@ -216,8 +216,8 @@ REFUSED = {
     "attn=mha --roles cross": "--roles replaces one mechanism by others",
     "attn=mha,gqa --roles all": "all is not a role: give some of encoder, decoder, cross",
     "attn=mha,gqa attn@cross_attn=mha --roles cross": "cannot be set here: --roles sets it",
-    "attn=mha,gqa --learning-rates 1e-3,0": "0 is not a learning rate",
-    "attn=mha,gqa --learning-rates 1e-3,0.001": "has a learning rate twice",
+    "attn=mha,gqa --learning-rates 1e-3,x": "optimizer.lr='x' should be a number",
+    "attn=mha,gqa --learning-rates 1e-3,1e-3": "the same run twice",
     "attn=mha,gqa optimizer.lr=1 --learning-rates 1e-3": "--learning-rates lists its values",
     "attn=mha,gqa --metrics bleuu": "there is no metric 'bleuu'",
     "attn=mha --sentence 99": "--sentence 99 is not a line of",
@@ -247,8 +247,6 @@ def test_files_that_are_not_parallel_or_empty_are_refused(tmp_path: Path, seq2se
     for typed in (("--valid", source, target), ("--roles", "cross"), ("--learning-rates", "1")):
         message = refused(seq2seq("compare", tmp_path, *typed))
         assert f"{typed[0]} is only for training" in message
-    message = refused(seq2seq("compare", tmp_path, "--gold", source))
-    assert "--gold has links of a test set: add --test" in message
 
 
 @cache
