@@ -25,6 +25,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -32,15 +33,15 @@ from typing import TYPE_CHECKING
 from seq2seq.base.durable import write_text
 from seq2seq.base.environment import limit_kernel_cache
 from seq2seq.base.errors import ConfigError, printable
-from seq2seq.cli.files import InputPath
+from seq2seq.cli.files import InputPath, check_apart, inputs_of
 from seq2seq.cli.options import argument, flag, value
 
 if TYPE_CHECKING:
     from seq2seq.comparison.splits import Files
 
 HELP = "compare attention mechanisms on your text"
-OVERRIDE = re.compile(r"[+~]{0,2}[\w@./]+=.*|~[\w@./]+", re.DOTALL)
 EXAMPLE = "seq2seq compare my.de my.en attn=mha,additive,gqa"
+OVERRIDE = re.compile(r"[+~]{0,2}[\w@./]+=.*|~[\w@./]+", re.DOTALL)
 INPUTS = "SOURCE TARGET key=value ..., or folders of sweeps or runs"
 ROLES = "replace the reference in one role at a time: any of encoder, decoder, cross"
 RATES = "learning rates that each mechanism tries with the first seed; the best is used"
@@ -87,8 +88,12 @@ def run(options: CompareOptions) -> int:
     """
     paths = [Path(text) for text in options.inputs if is_path(text)]
     overrides = [text for text in options.inputs if not is_path(text)]
-    if options.output is not None and options.output.is_file():
-        raise ConfigError(f"-o {options.output} is a file: give the name of a folder")
+    is_training = bool(overrides) or any(path.is_file() for path in paths)
+    folder = options.output or (Path("comparison") if is_training else paths[0])
+    if folder.is_file():
+        raise ConfigError(f"-o {folder} is a file: give the name of a folder")
+    written = chain(folder.glob("comparison.*"), folder.glob("data/*"))
+    check_apart(written, f"-o {folder}", [*paths, *inputs_of(options)])
     limit_kernel_cache()  # before torch, as in training
     import torch  # only here, since it takes a second
 
@@ -96,21 +101,20 @@ def run(options: CompareOptions) -> int:
 
     find_metrics(options.metrics or ())
     torch.set_num_threads(options.threads or torch.get_num_threads())
-    if overrides or any(path.is_file() for path in paths):
+    if is_training:
         if len(paths) != 2 or any(path.is_dir() for path in paths):
+            typed = " ".join(options.inputs)
             raise ConfigError(
-                f"to train, give two files of text and options, not {' '.join(options.inputs)}: "
-                + EXAMPLE
+                f"to train, give two files of text and options, not {typed}: {EXAMPLE}"
             )
-        return train_and_compare((paths[0], paths[1]), overrides, options)
-    for name in ("valid", "roles", "learning_rates"):
-        if getattr(options, name):
-            raise ConfigError(
-                f"--{name.replace('_', '-')} is only for training, and runs in folders are "
-                "already trained: leave it out"
-            )
+        train_and_compare((paths[0], paths[1]), overrides, options, folder)
+        return 0
+    given = options.valid, options.roles, options.learning_rates
+    for typed_value, name in zip(given, ("--valid", "--roles", "--learning-rates"), strict=True):
+        if typed_value:
+            raise ConfigError(f"{name} is only for training, not for trained runs: leave it out")
     lead = "Runs that were trained before."
-    compare_runs(paths, options, options.output or paths[0], files_of(options.test), lead)
+    compare_runs(paths, options, folder, files_of(options.test), lead)
     return 0
 
 
@@ -122,10 +126,12 @@ def is_path(text: str) -> bool:
     return Path(text).exists() or not OVERRIDE.fullmatch(text)
 
 
-def train_and_compare(text: "Files", overrides: Sequence[str], options: CompareOptions) -> int:
+def train_and_compare(
+    text: "Files", overrides: Sequence[str], options: CompareOptions, folder: Path
+) -> None:
     """Check all options and files, train the missing runs, and compare all runs.
 
-    Returns: 2 if a run failed, else 0.
+    Raises: ConfigError if options are not valid, or if a run failed.
     """
     from seq2seq.comparison.maps import find_sentence
     from seq2seq.comparison.results import read_test
@@ -135,30 +141,26 @@ def train_and_compare(text: "Files", overrides: Sequence[str], options: CompareO
     typed = dict(option.partition("=")[::2] for option in overrides)
     languages = language_of(text, (typed.get("data.source"), typed.get("data.target")))
     given = {name: files_of(getattr(options, name)) for name in ("valid", "test")}
-    folder = options.output or Path("comparison")
-    runs, data = folder / "runs", folder / "data"
-    parts = write_parts(text, given, data, languages, anew=not runs.is_dir())
+    runs = folder / "runs"
+    parts = write_parts(text, given, folder / "data", languages, anew=not runs.is_dir())
     test_files = parts.files["test"]
     test = read_test(test_files, options.gold, {})
     find_sentence(options.sentence, test.pairs, test.place)
     grid = Grid(options.reference, options.roles, options.learning_rates)
     jobs, undefined = plan_jobs(overrides, parts, languages, runs, grid)
     counts = ", ".join(f"{count:,} {name}" for name, count in parts.counts.items())
-    lead = (
-        f"{text[0]} and {text[1]}, in pairs: {counts}. {describe_budget(jobs)}. "
-        f"Options: {' '.join(overrides)}"
-    )
+    lead = f"{text[0]} and {text[1]}, in pairs: {counts}. {describe_budget(jobs)}. Options: "
+    lead += " ".join(overrides)
     print(printable(lead), file=sys.stderr, flush=True)
     trained, tried, failed = train_all(jobs)
     if jobs[0].plan.run.dry_run:
-        return 0
+        return
     if trained:
         notes = [*tried, *failed, *undefined]
         folders = [job.folder for job in trained]
         compare_runs(folders, options, folder, test_files, lead, notes)
     if failed:
         raise ConfigError("\n".join(failed))
-    return 0
 
 
 def compare_runs(

@@ -249,6 +249,18 @@ def test_files_that_are_not_parallel_or_empty_are_refused(tmp_path: Path, seq2se
         assert f"{typed[0]} is only for training" in message
 
 
+def test_no_file_that_is_read_is_overwritten(tmp_path: Path, seq2seq: Command) -> None:
+    source, target = demo_text(tmp_path)
+    out = tmp_path / "out"
+    (out / "data").mkdir(parents=True)
+    for written in (out / "comparison.md", out / "data" / "train.de"):
+        (out / written).hardlink_to(source)
+        ended = seq2seq("compare", source, target, "attn=mha,gqa", "-o", out)
+        assert f"-o {out} would overwrite {source}, which is read" in refused(ended)
+        written.unlink()
+    assert source.read_text(encoding="utf-8").count("\n") == 120
+
+
 @cache
 def compared(base: Path) -> tuple[list[str], Path, str]:
     """A comparison of three presets as typed: the command, its folder and its messages."""
