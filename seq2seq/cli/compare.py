@@ -187,7 +187,7 @@ def compare_runs(
     trained, skipped = runs.read_runs(folders)
     differing = runs.list_differing_options(trained, [f"update.{name}" for name in tuned])
     notes = [*notes, *skipped, *differing]
-    print(printable("\n".join(notes)), file=sys.stderr)
+    print(*map(printable, notes), sep="\n", end="\n" if notes else "", file=sys.stderr)
     test = results.read_test(files, options.gold, trained[0].saved.config["data"])
     sentence = find_sentence(options.sentence, test.pairs, test.place)
     groups = runs.in_order(runs.group_runs(trained, tuned), options.reference)

@@ -145,7 +145,7 @@ def digits_of(label: str) -> int:
 def score_columns(rows: Sequence[Row]) -> list[Column]:
     """The columns of the table of scores."""
     first = rows[0]
-    columns = [Column("attn", title_of), Column("roles", lambda row: row.roles)]
+    columns = [Column("attn", title_of)]
     for label in first.tests:
         columns += test_columns(label)
     columns += [Column(f"{first.metric}, valid", lambda row: row.valid.text(1))]
@@ -157,6 +157,7 @@ def score_columns(rows: Sequence[Row]) -> list[Column]:
         Column("loss, valid", lambda row: row.loss.text(3)),
         Column("best update", lambda row: f"{row.update.value:,.0f}"),
         Column("learning rate", lambda row: f"{row.rate:g}"),
+        Column("roles", lambda row: row.roles),
     ]
 
 

@@ -79,7 +79,7 @@ def test_a_sweep_becomes_a_table_and_a_page(swept: Path, seq2seq: Command, base:
     assert float(mha["past_each"]) == float(mha["source_each"]) == 512
     assert (float(fixed["source_each"]), float(fixed["source_fixed"])) == (0, 256)
     text = (swept / "comparison.md").read_text(encoding="utf-8")
-    assert "| mha (2 seeds) | mha |" in text and "not comparable" not in text
+    assert "| mha (2 seeds) |" in text and "not comparable" not in text
     first = text.partition("\n")[0].removeprefix("- ")
     assert "fixed" in first and first in ended.out.decode()
     page = (swept / "comparison.html").read_text(encoding="utf-8")
