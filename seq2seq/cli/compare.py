@@ -27,7 +27,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from seq2seq.base.durable import write_text
@@ -187,8 +186,10 @@ def compare_runs(
     trained, skipped = runs.read_runs(folders)
     differing = runs.list_differing_options(trained, [f"update.{name}" for name in tuned])
     notes = [*notes, *skipped, *differing]
-    print(*map(printable, notes), sep="\n", end="\n" if notes else "", file=sys.stderr)
     test = results.read_test(files, options.gold, trained[0].saved.config["data"])
+    if files is None:
+        notes.append(f"The test set is {test.place}, from the configuration of the runs.")
+    print(*map(printable, notes), sep="\n", end="\n" if notes else "", file=sys.stderr)
     sentence = find_sentence(options.sentence, test.pairs, test.place)
     groups = runs.in_order(runs.group_runs(trained, tuned), options.reference)
     scores = results.judge_groups(groups, test, options.metrics, output / "translations")
@@ -199,7 +200,7 @@ def compare_runs(
         amounts = options.batches, options.sentences, options.rounds
         speeds, said = measure_speeds(groups, *amounts, wait=wait)
         notes.append(said)
-    seconds = fmean(run.seconds for run in groups[0].runs)
+    seconds = max(run.seconds for run in groups[0].runs)
     named = zip(groups, scores, strict=True)
     table = [rows.build_row(g, score, speeds.get(g.name), seconds) for g, score in named]
     output.mkdir(parents=True, exist_ok=True)

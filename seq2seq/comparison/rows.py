@@ -59,7 +59,8 @@ class Row(NamedTuple):
     metric: str  # label of the validation score
     valid: Mean
     loss: Mean
-    within: Mean | None  # validation score after the seconds of the first row
+    within: Mean | None  # best validation score within `limit`
+    limit: float  # seconds of the longest run of the first row
     update: Mean  # update of the best validation
     seconds: Mean  # seconds of training
     rate: float  # learning rate
@@ -76,7 +77,7 @@ def build_row(
     """The row of a mechanism.
 
     Args:
-        seconds: training time of the first row; 0 if it is not known.
+        seconds: longest training time in the first row; 0 if it is not known.
     """
     run = group.runs[0]
     model = run.saved.build()
@@ -90,6 +91,7 @@ def build_row(
         valid=Mean.of([each.score for each in group.runs]),
         loss=Mean.of([float(each.best["valid/loss"]) for each in group.runs]),
         within=Mean.of(within) if len(within) == len(group.runs) else None,
+        limit=seconds,
         update=Mean.of([int(each.best["step"]) + 1 for each in group.runs]),
         seconds=Mean.of([each.seconds for each in group.runs]),
         rate=run.saved.config["update"]["optimizer"]["lr"],
@@ -150,7 +152,7 @@ def score_columns(rows: Sequence[Row]) -> list[Column]:
         columns += test_columns(label)
     columns += [Column(f"{first.metric}, valid", lambda row: row.valid.text(1))]
     if first.within:
-        title = f"{first.metric}, valid, within {first.seconds.value:,.0f} s"
+        title = f"{first.metric}, valid, within {first.limit:,.0f} s"
         columns += [Column(title, lambda row: row.within.text(1) if row.within else "-")]
     return [
         *columns,

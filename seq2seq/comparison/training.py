@@ -257,11 +257,10 @@ def train_all(jobs: Sequence[Job]) -> tuple[list[Job], list[str], list[str]]:
     Returns: the trained runs to compare, a message for each mechanism that tried learning rates,
         and one for each run that failed.
     """
-    trials = [job for job in jobs if job.seed == jobs[0].seed]
+    trials = [job for job in jobs if job.rate is None or job.seed == jobs[0].seed]
     failed = train_each(trials)
-    trials = [job for job in trials if job.is_trained]
     chosen: dict[str, Job] = {}
-    for job in trials:
+    for job in filter(lambda job: job.is_trained, trials):
         rival = chosen.setdefault(job.mechanism, job)
         chosen[job.mechanism] = max(rival, job, key=lambda job: job.score)
     rates = {(name, job.rate) for name, job in chosen.items()}
@@ -283,7 +282,7 @@ def describe_budget(jobs: Sequence[Job]) -> str:
 
 def describe_trials(chosen: Job, trials: Sequence[Job]) -> str:
     """The learning rates that a mechanism tried, and the one with the best validation."""
-    tried = [job for job in trials if job.mechanism == chosen.mechanism]
+    tried = [job for job in trials if job.mechanism == chosen.mechanism and job.is_trained]
     scores = ", ".join(f"{job.rate}: {abs(job.score):.4g}" for job in tried)
     return (
         f"{chosen.mechanism}: learning rate {chosen.rate}, the best of {len(tried)} tried with "
