@@ -74,8 +74,9 @@ def lengths_table(rows: Sequence[Row]) -> str:
     digits, inside = digits_of(label), []
     for row in rows:
         pairs = zip(row.tests[label].lengths.values(), first.lengths.values(), strict=True)
-        apart = (f"{s:.{digits}f} ({s - base:+.{digits}f})" for s, base in pairs)
-        inside.append([to_html(title_of(row)), *apart])
+        form = "{0:.{2}f}" if row is rows[0] else "{0:.{2}f} ({1:+.{2}f})"
+        cells = (form.format(score, score - base, digits) for score, base in pairs)
+        inside.append([to_html(title_of(row)), *cells])
     head = (label, *first.lengths)
     return html_table(head, inside, range(1, len(head)))
 

@@ -257,6 +257,6 @@ def list_differing_options(runs: Sequence[TrainedRun], tuned: Sequence[str] = ()
 
 
 def find_option(name: str, typed: Sequence[str]) -> str:
-    """The value that was typed for an option."""
-    values = (text.removeprefix(f"{name}=") for text in typed if text.startswith(f"{name}="))
-    return next(values, "its default")
+    """The last value that was typed for an option."""
+    values = [text.removeprefix(f"{name}=") for text in typed if text.startswith(f"{name}=")]
+    return values[-1] if values else "its default"
