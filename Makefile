@@ -38,7 +38,7 @@ install: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2seq needs Python 3.11 or newer, not " + sys.version.split()[0] + ": make PYTHON=python3.11")'
-	@echo "== Installing into $(VENV) (about 1.4 GB; torch is the most of it)"
+	@echo "== Installing into $(VENV) (torch is the most of it, and several GB with CUDA; README.md names the smaller CPU build)"
 	$(PYTHON) -m venv $(VENV)
 	@# What is imported is compiled then: most of torch never is.
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'

@@ -31,7 +31,7 @@ class PrebuiltHook(BuildHookInterface):
         self.folder = tempfile.mkdtemp()
         root, glibc = Path(self.root), OLDEST
         facts = runpy.run_path(str(root / NATIVE / "prebuilt.py"))
-        sources = sorted(map(str, (root / NATIVE).glob("*.c")))
+        sources = sorted(map(str, (root / NATIVE / "csrc").glob("*.c")))
         for name, (options, _) in facts["PROCESSORS"].items():
             path = Path(self.folder, f"{name}.so")
             command = [compiler, *facts["FLAGS"], *options, "-o", str(path), *sources, "-lm"]

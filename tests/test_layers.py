@@ -88,18 +88,18 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "decoding": 4091,
+    "decoding": 4969,
     "text": 3337,
     "cli": 3290,
     "training": 2890,
-    "serving": 2714,
+    "serving": 2716,
     "data": 2695,
-    "attention": 2145,
+    "attention": 2153,
     "functional": 2059,
     "C": 1934,
     "interchange": 1538,
-    "models": 1042,
-    "translation": 725,
+    "models": 1054,
+    "translation": 726,
     "base": 663,
     "pages": 590,
     "testing": 534,

@@ -9,9 +9,12 @@ The choice for `best.ckpt` is kept beside it in `best.alignment.json`, counted f
 command line:
 
     {"checkpoint": "best.ckpt", "sha256": "...", "shift": 0, "layer": 2, "heads": "mean",
-     "threshold": 0.4, "near": 1.0, "aer": 0.137, "pairs": 500, "gold": "valid.align"}
+     "threshold": 0.4, "near": 1.0, "competing": true, "aer": 0.137, "pairs": 500,
+     "gold": "valid.align"}
 
-The checksum is of the checkpoint file, so a choice is never used for another model.
+The checksum is of the checkpoint file, so a choice is never used for another model. A model without
+such a file has a guess, which depends on the model only: a sentence has the same links alone and in
+a file.
 """
 
 import hashlib
@@ -24,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.alignment.links import Link, Word, extract_links
+from seq2seq.alignment.links import Link, Word, compete, extract_links, share_out
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.base.registry import matches
@@ -32,7 +35,6 @@ from seq2seq.base.registry import matches
 # A head that was trained to align spreads its weight evenly over all linked words, so a word with
 # half of the largest weight is one of them.
 GUIDED_NEAR = 0.5
-NEIGHBOUR = 0.3  # factor of the diagonal neighbours' weights, which are added to a pair's
 NEAREST = 0.2  # minimum share of a source word's weight that shows where its translation is
 
 # Units to link: words between spaces, words and separate punctuation marks, tokenizer pieces.
@@ -45,9 +47,11 @@ OPTIONS: dict[str, Any] = {
     "heads": int | Literal["mean"],
     "threshold": float,
     "near": float,
+    "competing": bool,
 }
 HINT = "Choose again with --choose, or remove the file"
 
+SHARPEST = "sharpest_layer"  # entry of a checkpoint's configuration: a decoder layer, from 1
 SHIFTS = (0, 1)  # read a word's row at the step that writes it, or at the next one
 
 
@@ -60,6 +64,7 @@ class Choice(NamedTuple):
         layer: decoder layer, from 0.
         head: attention head, from 0; None for the mean over heads.
         threshold, near: limits that decide which weights are links, see `extract_links`.
+        competing: True if source words compete for target words, see `compete`.
     """
 
     shift: int
@@ -67,39 +72,30 @@ class Choice(NamedTuple):
     head: int | None
     threshold: float = 0.0
     near: float = 1.0
+    competing: bool = True
 
 
 def best_links(
     weights: Tensor, source: Sequence[Word], target: Sequence[Word]
 ) -> tuple[set[Link], list[int | None]]:
-    """Read links from weights, letting source words compete for target words.
-
-    Some source words, often the last, attract weight from all target words. Dividing the weights of
-    each source word by their sum removes this advantage, and halves the errors of a model that was
-    not trained to align. Links are preferred where the words before or after both are linked too,
-    and punctuation is linked only to punctuation.
+    """Read links from weights, letting source words compete for target words (see `compete`).
+    Punctuation is linked only to punctuation.
 
     Args:
-        weights: (target words, source words).
+        weights: (target words, source words + 1), as in `extract_links`.
 
     Returns: at most one link for each target word; and for each source word, the target word with
         the largest share of its weight, or None if that share is small.
     """
+    if not (source and target):
+        return set(), [None] * len(source)
     marks = [torch.tensor([is_mark(word) for word in words]) for words in (target, source)]
     alike = marks[0][:, None] == marks[1]
-    weights = weights.double() * alike
-    shares = weights / weights.sum(0).clamp(min=1e-9)
-    if not shares.numel():
-        return set(), [None] * len(source)
-    competing = shares / shares.sum(1, keepdim=True).clamp(min=1e-9)
-    support = competing.clone()
-    support[1:, 1:] += NEIGHBOUR * competing[:-1, :-1]
-    support[:-1, :-1] += NEIGHBOUR * competing[1:, 1:]
-    values, sources = (support * alike).max(1)
-    links = {(i, j) for j, i in enumerate(sources.tolist()) if values[j] > 0}
-    largest, targets = shares.max(0)
+    weights = torch.cat([weights[:, :-1] * alike, weights[:, -1:]], 1)
+    largest, targets = share_out(weights).max(0)
     near = (largest >= NEAREST).tolist()
-    return links, [j if n else None for j, n in zip(targets.tolist(), near, strict=True)]
+    nearest = [j if n else None for j, n in zip(targets.tolist(), near, strict=True)]
+    return extract_links(compete(weights)), nearest
 
 
 class Alignment(NamedTuple):
@@ -122,30 +118,48 @@ class Alignment(NamedTuple):
 
     def links(self, choice: Choice) -> set[Link]:
         """The links of this choice, see `extract_links`."""
-        return extract_links(self.map(choice), near=choice.near, threshold=choice.threshold)
+        weights = compete(self.map(choice)) if choice.competing else self.map(choice)
+        return extract_links(weights, near=choice.near, threshold=choice.threshold)
 
     def best_links(self, choice: Choice) -> tuple[set[Link], list[int | None]]:
-        """The links of this choice, if source words compete, and the nearest target word of each
-        source word; see the function `best_links`.
+        """The links of this choice's map, and the nearest target word of each source word; see the
+        function `best_links`.
         """
-        return best_links(self.map(choice)[:, :-1], self.source, self.target)
-
-    def entropies(self) -> Tensor:
-        """(R, L): the entropy of the mean over heads in nats, averaged over target words."""
-        entropies: Tensor = torch.special.entr(self.weights.mean(2)).sum(-1)
-        return entropies.mean(-1)
+        return best_links(self.map(choice), self.source, self.target)
 
 
-def guess_choice(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
-    """Guess a choice without reference links: the layer with the sharpest attention.
-
-    The sharpest layer has the lowest entropy of the mean over its heads.
+def layer_entropies(weights: Tensor) -> Tensor:
+    """The entropy in nats of the mean over heads, for each layer and target piece; low if the
+    attention of a layer is sharp.
 
     Args:
-        alignments: one or more alignments by the same model.
+        weights: (L, B, H, T, S), each row over S source pieces.
+
+    Returns: (L, B, T).
     """
-    entropies = torch.stack([a.entropies()[shift] for a in alignments]).mean(0)
-    return Choice(shift, int(entropies.argmin()), None)
+    entropies: Tensor = torch.special.entr(weights.float().mean(2)).sum(-1)
+    return entropies
+
+
+def guess_layer(layers: int) -> int:
+    """The number, from 1, of the layer that most likely aligns words if nothing else is known: the
+    last but one, but never the first of several, whose queries have not read the source.
+
+    Source: Garg et al. 2019, arXiv:1909.02074.
+    """
+    return min(layers, max(2, layers - 1))
+
+
+def guess_choice(config: Mapping[str, Any], layers: int) -> Choice:
+    """Guess a choice without reference links: source words compete for the mean over the heads of
+    one layer.
+
+    Args:
+        config: configuration of a checkpoint. It names the layer whose attention was sharpest in
+            validation; for older checkpoints the layer is that of `guess_layer`.
+        layers: number of decoder layers.
+    """
+    return Choice(0, min(config.get(SHARPEST) or guess_layer(layers), layers) - 1, None)
 
 
 def choice_of_guided_head(config: Mapping[str, Any]) -> Choice | None:
@@ -157,7 +171,8 @@ def choice_of_guided_head(config: Mapping[str, Any]) -> Choice | None:
     options = config.get("guided")
     if options is None:
         return None
-    return Choice(0, options["layer"] - 1, options["head"] - 1, near=GUIDED_NEAR)
+    guided = Choice(0, options["layer"] - 1, options["head"] - 1, near=GUIDED_NEAR)
+    return guided._replace(competing=False)
 
 
 def check_choice(choice: Choice, layers: int, heads: int) -> None:
@@ -182,7 +197,8 @@ def describe_choice(choice: Choice, layers: int, heads: int, *, apart: bool = Fa
     later = ", one step later" if choice.shift else ""
     threshold = f", links of {choice.threshold:.0%} or more" if choice.threshold else ""
     near = f", and of {choice.near:.0%} of the largest" if choice.near < 1 else ""
-    return f"decoder layer {choice.layer + 1} of {layers}{shown}{later}{threshold}{near}"
+    plain = "" if choice.competing or apart else ", plain weights"
+    return f"decoder layer {choice.layer + 1} of {layers}{shown}{later}{threshold}{near}{plain}"
 
 
 def is_mark(word: Word) -> bool:
@@ -211,7 +227,7 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
 def choice_options(choice: Choice) -> dict[str, Any]:
     """A choice as command-line options; layer and head are counted from 1."""
     heads = "mean" if choice.head is None else choice.head + 1
-    values = choice.shift, choice.layer + 1, heads, choice.threshold, choice.near
+    values = choice.shift, choice.layer + 1, heads, *choice[3:]
     return dict(zip(OPTIONS, values, strict=True))
 
 
@@ -241,29 +257,31 @@ def load_choice(checkpoint: Path) -> Choice | None:
     return choice
 
 
-def best_known_choice(checkpoint: Path, config: Mapping[str, Any], alignment: Alignment) -> Choice:
+def best_known_choice(checkpoint: Path, config: Mapping[str, Any], layers: int) -> Choice:
     """The choice saved for a checkpoint; otherwise the head that was trained to align; otherwise a
-    guess from an alignment.
+    guess.
 
     Raises: DataError if the file of the saved choice is damaged.
     """
-    return load_choice(checkpoint) or choice_of_guided_head(config) or guess_choice([alignment])
+    known = load_choice(checkpoint) or choice_of_guided_head(config)
+    return known or guess_choice(config, layers)
 
 
 def parse_choice(entry: Any) -> Choice | None:
     if not isinstance(entry, dict):
         return None
-    # Older files call the threshold "least", and have no "near".
-    entry = {"threshold": entry.get("least", 0.0), "near": 1.0, **entry}
+    # Older files call the threshold "least", have no "near", and were chosen for plain weights.
+    entry = {"threshold": entry.get("least", 0.0), "near": 1.0, "competing": False, **entry}
     values = [entry.get(option) for option in OPTIONS]
     if not all(map(matches, values, OPTIONS.values())):
         return None
-    shift, layer, heads, threshold, near = values
+    shift, layer, heads, threshold, near, competing = values
     if not (shift in SHIFTS and layer >= 1 and (heads == "mean" or heads >= 1)):
         return None
     if not (0 <= threshold <= 1 and 0 < near <= 1):
         return None
-    return Choice(shift, layer - 1, None if heads == "mean" else heads - 1, threshold, near)
+    head = None if heads == "mean" else heads - 1
+    return Choice(shift, layer - 1, head, threshold, near, competing)
 
 
 def checksum(file: Path) -> str:

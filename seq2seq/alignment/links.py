@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from seq2seq.base.errors import DataError
@@ -17,6 +18,12 @@ from seq2seq.base.text_stream import TextBytes, without_marks
 
 Span = tuple[int, int]  # start and end of a piece or a word in its text
 Link = tuple[int, int]
+
+
+# Weight added to the sum of a source word, so that small weights, or those of the only target word,
+# do not become large shares.
+PRIOR = 0.05
+NEIGHBOUR = 0.3  # factor of the shares of diagonal neighbours, which are added to a word's
 
 
 class Word(NamedTuple):
@@ -76,6 +83,41 @@ def spans_to_words(text: str, spans: Iterable[Span]) -> list[Word]:
             start = text.index(label, start)
             stripped.append(Word(label, start, start + len(label)))
     return stripped
+
+
+def share_out(weights: Tensor) -> Tensor:
+    """Divide the weights of each source word by their sum over the translation.
+
+    Args:
+        weights: (..., target words, source words + 1), as in `extract_links`.
+
+    Returns: (..., target words, source words), from 0 to 1.
+    """
+    to_words = weights[..., :-1].double()
+    return to_words / (to_words.sum(-2, keepdim=True) + PRIOR)
+
+
+def compete(weights: Tensor) -> Tensor:
+    """Let source words compete for target words.
+
+    Some source words, often the last, attract weight from all target words, so weights are replaced
+    by shares, see `share_out`. Links are preferred where the words before or after both are linked
+    too: each share gets a part of its diagonal neighbours.
+
+    Args:
+        weights: (..., target words, source words + 1), as in `extract_links`.
+
+    Returns: weights of the same shape, 0 where they were 0. In the last column they are 2, more
+        than any other, for a target word with a larger weight on the end of the source than on any
+        word, which thus has no link; otherwise 0.
+    """
+    shares = share_out(weights)
+    rows = shares / shares.sum(-1, keepdim=True).clamp(min=1e-9)
+    support = rows.clone()
+    support[..., 1:, 1:] += NEIGHBOUR * rows[..., :-1, :-1]
+    support[..., :-1, :-1] += NEIGHBOUR * rows[..., 1:, 1:]
+    at_end = (weights[..., -1:] > weights[..., :-1]).all(-1, keepdim=True)
+    return torch.cat([support.masked_fill(shares <= 0, 0.0), 2.0 * at_end], -1)
 
 
 def extract_links(weights: Tensor, *, near: float = 1.0, threshold: float = 0.0) -> set[Link]:

@@ -107,9 +107,13 @@ class Attention(nn.Module, Generic[M]):
     shows_weights: ClassVar[bool] = True  # whether it can show (T, S) weights
     no_weights: ClassVar[str] = ""  # the reason if it cannot, "every query ..."
     can_merge: ClassVar[bool] = True  # whether rows of different lengths can share a decoder batch
+    # Whether a decoding step is tensor code whose sizes do not depend on the length, and keeps its
+    # past in a `DenseMemory` or `StateMemory`: such a step can be a graph of a GPU.
+    has_constant_step: ClassVar[bool] = False
     reads_groups: ClassVar[bool] = False  # whether `memory_of` uses the groups of tokens
     reads_queries: bool = True  # whether the output of `attend` depends on x
     sums_to_one: bool = True  # whether the weights of a query sum to one, if it sees a key
+    signed_weights: bool = False  # whether weights may be negative
     max_length: int | None = None  # most tokens it can attend to; None = unlimited
     no_graph: str = ""  # the reason if `trainer.compile` cannot make one graph of it, "it ..."
     dropout: float = 0.0  # probability of dropping a weight in training

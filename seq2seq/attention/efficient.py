@@ -26,6 +26,7 @@ class Efficient(HeadedAttention[StateMemory]):
     """
 
     roles = frozenset({Role.ENCODER, Role.CROSS})
+    has_constant_step = True
     role_refusals = {
         Role.DECODER: "its softmax over the positions of the keys mixes the future into the past"
     }

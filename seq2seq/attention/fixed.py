@@ -31,6 +31,7 @@ class Fixed(Attention[StateMemory]):
     }
     usual_cost = Cost(time="S", memory="1", remembers="one vector a sentence")
     shows_weights = False
+    has_constant_step = True
     no_weights = "every query reads one pooled vector"
     reads_queries = False
 

@@ -54,6 +54,7 @@ class Latent(TokenAttention):
     """
 
     supports = frozenset({"rotate", "bias"})
+    has_constant_step = True
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ class FeatureAttention(HeadedAttention[StateMemory]):
         "bias": "it never forms the scores that a bias is added to",
     }
     sums_to_one = False  # because of eps
+    has_constant_step = True
 
     @property
     def phi(self) -> FeatureMap:

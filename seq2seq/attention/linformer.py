@@ -52,6 +52,7 @@ class Linformer(HeadedAttention[StateMemory]):
     }
     usual_cost = Cost("(T + S) R D", "T + S + R D", remembers="E k, F v (2 R H D) a sentence")
     shows_weights = False
+    has_constant_step = True
     no_weights = "every query reads mixtures of all words"
     F: nn.Parameter | None
 

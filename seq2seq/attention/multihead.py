@@ -88,6 +88,7 @@ class MultiHead(TokenAttention):
     """
 
     supports = frozenset({"rotate", "bias", "relate"})
+    has_constant_step = True
     q: nn.Module  # projections
     k: nn.Module
     v: nn.Module
@@ -149,7 +150,7 @@ class MultiHead(TokenAttention):
     def cost(cls, options: Mapping[str, Any]) -> Cost:
         name = options.get("score", "scaled_dot")
         score = SCORES.find(name)
-        width = "D" if score.is_dot else "A"
+        width = "A" if score.is_additive else "D"
         kernel = options.get("kernel", "auto")
         # A learnt bias, as for the keys of a Gaussian, makes the fused kernel hold T x S weights.
         writes = (

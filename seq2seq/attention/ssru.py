@@ -35,8 +35,9 @@ class SSRU(Attention[StateMemory]):
         "num_heads": "it has no heads; leave it out",
         "dropout": "there are no weights to drop; leave it out, or take attn=mha",
     }
-    usual_cost = Cost(time="T E", memory="T log T", remembers="one vector (E)")
+    usual_cost = Cost(time="T log T E", memory="T log T", remembers="one vector (E)")
     shows_weights = False
+    has_constant_step = True
     no_graph = "sums over the prefix in steps, whose number depends on the length"
     no_weights = "the decoder's past is one running mean"
 

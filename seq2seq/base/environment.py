@@ -6,11 +6,13 @@ import ctypes
 import gc
 import io
 import os
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 # From malloc.h: maximum number of mapped blocks; free bytes above which memory is returned.
@@ -97,6 +99,20 @@ def is_first_process() -> bool:
 def training_command() -> str:
     """The command that starts training, in a checkout or an installed package."""
     return "python train.py" if os.path.basename(sys.argv[0]) == "train.py" else "seq2seq train"
+
+
+def short_path(path: Path | str) -> str:
+    """A path as one would type it here: relative if it is in the current folder."""
+    path, here = Path(path), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def script_command(name: str) -> str:
+    """The command that runs a script of scripts/, of a checkout or of an installed package."""
+    package = Path(__file__).resolve().parents[1]
+    paths = [folder / "scripts" / f"{name}.py" for folder in (package, package.parent)]
+    script = next((path for path in paths if path.is_file()), paths[-1])
+    return shlex.join([short_path(sys.executable), short_path(script)])
 
 
 @contextmanager

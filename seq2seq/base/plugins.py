@@ -1,4 +1,5 @@
-"""Plug-ins: other packages that add attention mechanisms, searches, tokenizers and metrics.
+"""Plug-ins: other packages that add attention mechanisms, position schemes, searches, tokenizers
+and metrics.
 
     [project.entry-points."seq2seq.attention"]
     leaky = "leaky_attention.mechanism:Leaky"
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GROUP = "seq2seq.{}"  # group of entry points
-KINDS = ("attention", "search", "tokenizer", "metric")
+KINDS = ("attention", "position", "search", "tokenizer", "metric")
 
 
 class PluginTable(Table[T]):

@@ -6,7 +6,7 @@ The file is a Lightning checkpoint with an additional entry, `seq2seq`:
      "version": "0.1.0",
      "config": {"model": ..., "position": ..., "attention": {role: ...},
                 "decode": ..., "data": ..., "order": ..., "update": ...,
-                "guided": ..., "plugins": ...},
+                "guided": ..., "sharpest_layer": ..., "plugins": ...},
      "tokenizer": {"source": "<json>", "target": "<json>"}}
 
 In format 2, which `seq2seq quantize` writes, the weight matrices are int8, and the entry has two
@@ -32,6 +32,7 @@ from torch.nn.modules.module import (
 )
 
 from seq2seq import __version__
+from seq2seq.alignment.choice import SHARPEST
 from seq2seq.attention import ATTENTION
 from seq2seq.base.errors import CheckpointError, ConfigError, DataError
 from seq2seq.base.plugins import explain_missing
@@ -48,6 +49,7 @@ from seq2seq.data.corpus.groups import group_marks, mark_unpositioned
 from seq2seq.functional.triton.launch import check_triton
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.models.layers.input_scale import set_input_scales
+from seq2seq.models.layers.positions import POSITIONS
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -64,8 +66,9 @@ CONFIG = {
     "attention": {"cross": NAMED},
     "decode": NAMED,
     "data": {"source": str, "target": str, "max_length": int},
-    "order": dict | None,  # older checkpoints lack these two
+    "order": dict | None,  # older checkpoints lack these three
     "update": dict | None,
+    SHARPEST: int | None,
 }
 NO_SCALES: Mapping[str, float] = MappingProxyType({})
 RELIED_ON = {"config": CONFIG, "tokenizer": {"source": str, "target": str}}
@@ -129,19 +132,24 @@ class Saved(NamedTuple):
 
 
 def check_mechanisms(config: Mapping[str, Any]) -> None:
-    """Check that all attention mechanisms of a model are installed.
+    """Check that all attention mechanisms and the position scheme of a model are installed.
 
     Raises: CheckpointError if one is missing (the message names its plug-in), or if a plug-in
         cannot be imported.
     """
-    for options in config["attention"].values():
+    parts = {f"attention.{role}": options for role, options in config["attention"].items()}
+    for where, options in (*parts.items(), ("position", config["position"])):
+        table = POSITIONS if where == "position" else ATTENTION
         name = options.get("name") if isinstance(options, Mapping) else None
-        if not isinstance(name, str) or name in ATTENTION:
+        if not isinstance(name, str):
+            what = f"{where} should be a mapping of options, with a name"
+            raise CheckpointError(f"the checkpoint is damaged: {what}")
+        if name in table:
             continue
-        if not ATTENTION.has(name):
-            raise CheckpointError(explain_missing("attention", name, config.get("plugins")))
+        if not table.has(name):
+            raise CheckpointError(explain_missing(table.kind, name, config.get("plugins")))
         try:
-            ATTENTION.find(name)
+            table.find(name)
         except ConfigError as error:
             raise CheckpointError(str(error)) from error
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.base.options import DECLARED
 from seq2seq.base.progress import Tally, show_tally
-from seq2seq.cli.files import InputPath, check_uncompressed, check_written, inputs_of
+from seq2seq.cli.files import InputPath, check_name, check_written, inputs_of
 from seq2seq.cli.options import argument, flag, group, numeric, option_name, repeated, value
 from seq2seq.data.cleaning.rules import RULES, Rule
 from seq2seq.data.corpus.cache import file_state
@@ -171,7 +171,7 @@ def find_outputs(options: CleanOptions, output: Path, read: list[Path]) -> tuple
     """The files to write, and the ledger. Raises: ConfigError if one of them cannot be written."""
     from seq2seq.data.cleaning.verdicts import output_paths
 
-    check_uncompressed(output)
+    check_name(output)
     outputs = output_paths(output, options.columns)
     stem = output.with_suffix("") if len(outputs) == 1 else output
     ledger = Path(f"{stem}.json")

@@ -151,11 +151,13 @@ def train_and_compare(
     lead = f"{text[0]} and {text[1]}, in pairs: {counts}. {describe_budget(jobs)}. Options: "
     lead += " ".join(overrides)
     print(printable(lead), file=sys.stderr, flush=True)
+    leaks = [each.describe(parts.counts[name], name) for name, each in parts.leaks.items()]
+    print(*map(printable, leaks), sep="\n", file=sys.stderr, flush=True)
     trained, tried, failed = train_all(jobs)
     if jobs[0].plan.run.dry_run:
         return
     if trained:
-        notes = [*tried, *failed, *undefined]
+        notes = [*leaks, *tried, *failed, *undefined]
         folders = [job.folder for job in trained]
         compare_runs(folders, options, folder, test_files, lead, notes)
     if failed:

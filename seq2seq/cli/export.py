@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Rows = list[list[int]]  # sources as ids, without the end of sentence
 HELP = "write a model for another engine"
 
-USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers):
+INSTRUCTIONS = """To translate with it from Python (pip install ctranslate2 tokenizers):
 
     import ctranslate2, tokenizers
     source = tokenizers.Tokenizer.from_file("{folder}/source_tokenizer.json")
@@ -75,7 +75,7 @@ def run(options: ExportOptions) -> int:
     if options.format == "ctranslate2":
         if lists is not None:
             print(printable(f"translate_batch(..., use_vmap=True) uses the shortlist in {output}"))
-        print(printable(USAGE.format(folder=output)))
+        print(printable(INSTRUCTIONS.format(folder=output)))
     return 0
 
 

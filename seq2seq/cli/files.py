@@ -90,7 +90,7 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     check_apart([STDOUT], "standard output", read)
     if output is None:
         return
-    check_uncompressed(output)
+    check_name(output)
     if not output.parent.is_dir():
         raise ConfigError(f"-o {output}: there is no folder {output.parent}")
     if output.is_dir():
@@ -111,11 +111,15 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
 
 def check_new_folder(path: Path) -> None:
     """Raises: ConfigError if the folder to write exists and is not empty."""
+    check_name(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError(f"-o {path} exists: give a folder that is new or empty")
 
 
-def check_uncompressed(path: Path) -> None:
+def check_name(path: Path) -> None:
+    """Raises: ConfigError for `-`, as if it were standard output, and for a compressed file."""
+    if path == Path("-"):
+        raise ConfigError("-o - is no file: leave -o out to write to standard output")
     if path.suffix == ".gz":
         raise ConfigError(f"-o {path}: output is not compressed: -o {path.with_suffix('')}")
 

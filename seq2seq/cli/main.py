@@ -1,4 +1,10 @@
-"""Train sequence-to-sequence models, translate with them, and evaluate them."""
+"""Train sequence-to-sequence models, translate with them, and evaluate them.
+
+After `seq2seq demo`, for example, which trains a model in runs/demo/quickstart:
+  seq2seq translate runs/demo/quickstart "Ein Hund."
+
+seq2seq COMMAND --help explains a command.
+"""
 
 import os
 import shlex
@@ -7,11 +13,14 @@ import warnings
 from argparse import Action, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping
 from inspect import get_annotations
+from itertools import chain
+from pathlib import Path
 from typing import Any, NoReturn
 
 from seq2seq import __version__
 from seq2seq.base.environment import keep_memory, limit_thread_spinning, quiet_interrupt, use_utf8
 from seq2seq.base.errors import ConfigError, Seq2SeqError, fail, printable
+from seq2seq.base.plugins import preset_folders
 from seq2seq.cli import (
     average,
     clean,
@@ -53,6 +62,7 @@ COMMANDS = {
     "serve": serve,
     "suggestions": suggestions,
 }
+ROLES = ("encoder", "decoder", "cross")
 SHELLS = ("bash", "zsh", "tcsh")
 
 
@@ -96,10 +106,12 @@ def run_command() -> int:
 
 
 class Parser(ArgumentParser):
-    """A parser whose messages show control characters escaped."""
+    """A parser that reports a mistake in one line, with control characters escaped."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        message = message.replace("the following arguments are required: ", "missing: ")
+        usage = " ".join(self.format_usage().split())
+        self.exit(fail(f"{message} ({usage}; {self.prog} --help explains the options)"))
 
 
 class PrintCompletion(Action):
@@ -110,8 +122,24 @@ class PrintCompletion(Action):
             import shtab
         except ModuleNotFoundError:
             parser.error("it needs shtab: pip install 'seq2seq-attention-zoo[completion]'")
-        print(shtab.complete(parser, shell=shell))
+        presets = " ".join(find_presets())
+        bash = Path(__file__).with_name("completion.bash").read_text().replace("PRESETS", presets)
+        train: Any = parser._subparsers._group_actions[0].choices["train"]  # type: ignore
+        overrides = train.add_argument("preset", nargs="*", help="a preset: attn=gqa")
+        overrides.complete = {"bash": "_seq2seq_presets", "zsh": f"({presets})"}
+        print(shtab.complete(parser, shell=shell, preamble=bash if shell == "bash" else ""))
         parser.exit()
+
+
+def find_presets() -> Iterator[str]:
+    """The presets of training as they are typed, such as attn=gqa and attn@cross_attn=gqa."""
+    from seq2seq.training.launch import conf_dir
+
+    for path in chain(
+        *(folder.glob("*/*.yaml") for folder in (Path(conf_dir()), *preset_folders()))
+    ):
+        of_role = [f"attn@{role}_attn" for role in ROLES] if path.parent.name == "attn" else []
+        yield from (f"{group}={path.stem}" for group in (path.parent.name, *of_role))
 
 
 def use_new_spelling(words: list[str]) -> list[str]:
@@ -132,7 +160,10 @@ def use_new_spelling(words: list[str]) -> list[str]:
 
 def parse_arguments(words: list[str]) -> Any:
     """The options of the command; they may be typed before, after or between its texts."""
-    if not words or words[0] not in COMMANDS:
+    if not words:
+        whole_parser().print_help(sys.stderr)
+        sys.exit(2)
+    if words[0] not in COMMANDS:
         whole_parser().parse_args(words)
         sys.exit(2)
     # argparse can intermix options and texts only in a parser without subcommands.
@@ -179,7 +210,8 @@ def read_variables(parser: ArgumentParser, prefix: str, env: Mapping[str, str]) 
 
 def whole_parser() -> ArgumentParser:
     """A parser of all commands, for help, mistakes and completion; it cannot intermix."""
-    root = Parser(prog="seq2seq", description=__doc__)
+    keep = RawDescriptionHelpFormatter
+    root = Parser("seq2seq", "seq2seq COMMAND ...", __doc__, formatter_class=keep)
     root.add_argument("--version", action="version", version=__version__)
     complete = "print the completion for a shell: seq2seq --completion bash >> ~/.bashrc"
     root.add_argument("--completion", action=PrintCompletion, choices=SHELLS, help=complete)
@@ -198,8 +230,19 @@ def command_parser(name: str) -> ArgumentParser:
         description=module.__doc__,
         formatter_class=RawDescriptionHelpFormatter,  # keeps the line breaks
     )
-    add_options(parser, options_class(name))
+    add_options(parser, options_class(name), getattr(module, "OFTEN", ()))
+    parser.usage = parser.usage or short_usage(parser)
     return parser
+
+
+def short_usage(parser: ArgumentParser) -> str:
+    """The usage of a command with only the options that are required."""
+    groups = [group for group in parser._mutually_exclusive_groups if group.required]
+    either = chain(*(group._group_actions for group in groups))
+    needed = [each for each in parser._actions if each.required or not each.option_strings]
+    formatter = parser._get_formatter()
+    formatter.add_usage(None, [*needed, *either], groups, "")
+    return f"{formatter.format_help().strip()} [options]"
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -22,10 +22,13 @@ class NativeOptions:
 def run(options: NativeOptions) -> int:
     from seq2seq.decoding import native  # only here: torch takes a second
     from seq2seq.decoding.native.build import cache_folder, is_built
+    from seq2seq.decoding.native.prebuilt import find_prebuilt
 
     if not options.build and not is_built():
-        print(printable(f"not compiled yet for this machine, in {cache_folder()}"))
-        print("seq2seq native --build compiles it; so does the first translation")
+        came = "a compiled decoder came with seq2seq: no compiler is needed"
+        print(came if find_prebuilt() else "not compiled yet for this machine")
+        print(printable(f"seq2seq native --build puts it, tested, into {cache_folder()}"))
+        print("The first translation does so, too")
         return 0
     reason = native.unavailable_reason()
     if reason is not None:

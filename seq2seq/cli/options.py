@@ -4,7 +4,7 @@ import argparse
 import types
 import typing
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import Field, field, fields, is_dataclass
 from functools import partial, wraps
 from typing import Any, Literal, TypeVar
@@ -65,16 +65,28 @@ def subset(owner: Any, names: str, prefix: str = "") -> Any:
     return field(default_factory=dict, metadata={"subset": chosen, "prefix": prefix})
 
 
-def add_options(where: argparse._ActionsContainer, kind: Any) -> None:
-    """Add the fields of a dataclass to a parser; a field that is itself a dataclass is a group."""
-    either = None
+def add_options(
+    where: argparse._ActionsContainer,
+    kind: Any,
+    often: Collection[str] = (),
+    first: argparse._ActionsContainer | None = None,
+) -> None:
+    """Add the fields of a dataclass to a parser; a field that is itself a dataclass is a group.
+
+    Args:
+        often: names of the options that --help lists first, out of their groups.
+        first: parser or group for these; None = the parser itself.
+    """
+    either, first = None, first or where
+    if often and first is where:
+        where = where.add_argument_group("more options")
     for each in sorted(fields(kind), key=lambda each: is_dataclass(each.type)):
         if is_dataclass(each.type):
             title = each.metadata.get("title", each.name)
-            add_options(where.add_argument_group(title), each.type)
+            add_options(first.add_argument_group(title), each.type, often, first)
             continue
         for one in each.metadata.get("subset", [each]):
-            place = where
+            place = first if one.name in often or one.metadata.get("flags", ()) is None else where
             if "either" in one.metadata:
                 required = one.metadata["either"]
                 place = either = either or where.add_mutually_exclusive_group(required=required)
@@ -109,6 +121,8 @@ def keywords_of(each: "Field[Any]", prefix: str | None) -> dict[str, Any]:
     elif each.metadata["flags"] is not None:
         # A list, since argparse appends to a copy of it.
         keywords |= {"dest": each.name, "default": [] if each.default == () else each.default}
+    if more.get("nargs") == "*":
+        keywords["default"] = []  # otherwise Python 3.11 calls it required
     if "type" in more:
         keywords["type"] = reporting(more["type"])
     return keywords

@@ -189,7 +189,7 @@ def align_samples(translator: "Translator", tested: "Tested", path: Path) -> dic
     alignments = [each for each in translator.alignments(pairs) if each is not None]
     if not alignments:
         raise DataError("no sentence could be aligned with its translation")
-    reading = select_choice(ChoiceOptions(), path, translator.config, alignments)
+    reading = select_choice(ChoiceOptions(), path, translator.config, translator.shape)
     return alignment_data(alignments, reading.choice)
 
 

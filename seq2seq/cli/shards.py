@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seq2seq.base.durable import create_text
+from seq2seq.base.durable import create_text, replacing, write_text
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.cli.lines import InputLines
 from seq2seq.cli.models import choose_shortlist
@@ -110,6 +110,34 @@ def read_shard(shard: Shard, several: bool) -> bytes | None:
     except (OSError, EOFError, zlib.error):
         return None
     return text if packed and (several or text.count(b"\n") == shard.lines) else None
+
+
+def write_shard(shard: Shard, text: str, failed: bool, told: Sequence[str]) -> None:
+    """Write the translations of a shard, whole or not at all.
+
+    Args:
+        failed: True if one of its lines failed.
+        told: warnings about its lines. They are written first, so that a run that is killed and
+            repeated has them all in its ledger.
+    """
+    shard.path.parent.mkdir(parents=True, exist_ok=True)
+    if failed or told:
+        write_text(notes_of(shard), json.dumps({"failed": failed, "warnings": told}) + "\n")
+    with replacing(shard.path) as output:
+        output.write(gzip.compress(text.encode(), mtime=0))
+
+
+def read_notes(shard: Shard) -> tuple[bool, list[str]]:
+    """The arguments `failed` and `told` of `write_shard`; (False, []) if they were not written."""
+    try:
+        notes = json.loads(notes_of(shard).read_bytes())
+        return bool(notes["failed"]), list(map(str, notes["warnings"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return False, []
+
+
+def notes_of(shard: Shard) -> Path:
+    return shard.path.with_name(f".{shard.path.stem}.json")
 
 
 def read_options(output: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ The shortlist is written to shortlist.bin in the folder of the run. From then on
 pieces listed for its own source, which is faster, especially with a large vocabulary.
 """
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 HELP = "list the likely pieces of translations, which makes decoding faster"
 SAMPLE = 1000  # number of sources whose lists are counted
+ENOUGH = 0.95  # share of the pieces of translations that lists should contain
+MISSING = "of the pieces of these translations are on no list: raise --per-piece, or give --links"
 FREQUENT = "number of frequent target pieces allowed in any translation (%(default)s)"
 LIKELY = "number of likely target pieces for each source piece (%(default)s)"
 
@@ -51,6 +54,7 @@ def run(options: ShortlistOptions) -> int:
     texts = None
     if options.source_file and options.target_file:
         texts = TextFiles(options.source_file, options.target_file)
+        texts.count_pairs()  # checks them
     if not (options.lexicon or texts):
         kind = "--align" if options.align else "--links"
         raise ConfigError(f"{kind} is for text: add --source FILE and --target FILE")
@@ -78,9 +82,15 @@ def run(options: ShortlistOptions) -> int:
     write_shortlist(file, lists, tokenizers)
     found = f"{len(lists.ids):,} pairs of pieces"
     if options.source_file:
-        first = [*islice(read_lines(options.source_file), SAMPLE)]
-        mean = fmean(len(lists.tokens(row)) for row in tokenizers.source.encode_batch(first))
+        first = tokenizers.source.encode_batch([*islice(read_lines(options.source_file), SAMPLE)])
+        mean = fmean(len(lists.tokens(row)) for row in first)
         found += f"; {mean:.0f} of {tokenizers.target.size:,} for a sentence on average"
+    if texts:
+        targets = tokenizers.target.encode_batch([*islice(texts.side(1), SAMPLE)])
+        share = build.share_listed(lists, first, targets)
+        found += f", with {share:.1%} of the pieces of its translation"
+        if share < ENOUGH:
+            warnings.warn(f"{1 - share:.1%} {MISSING}", stacklevel=1)
     print(printable(f"{file}: {found}"))
     return 0
 
@@ -89,18 +99,17 @@ def align_pairs(texts: TextFiles, model: Path, translator: "Translator") -> "Ite
     """The pairs that the model can align, with its links."""
     from seq2seq.alignment.links import Links
     from seq2seq.checkpoint.folder import find_checkpoint
-    from seq2seq.cli.align.choice import choose_reading
+    from seq2seq.cli.align.choice import select_choice
     from seq2seq.decoding.shortlist.build import LinkedPair
 
-    texts.count_pairs()  # checks them
-    alignments = translator.alignments(texts.pairs())
-    path = find_checkpoint(model)
-    reading, alignments = choose_reading(ChoiceOptions(), path, translator.config, alignments)
-    if reading is None:
-        raise ConfigError("there is nothing to list: no pair can be aligned")
+    path, is_empty = find_checkpoint(model), True
+    reading = select_choice(ChoiceOptions(), path, translator.config, translator.shape)
     print(printable(f"aligned by {reading.describe()}"))
-    for pair, alignment in zip(texts.pairs(), alignments, strict=True):
+    for pair, alignment in zip(texts.pairs(), translator.alignments(texts.pairs()), strict=True):
         if alignment is not None:
+            is_empty = False
             links = alignment.links(reading.choice)
             words = alignment.source, alignment.target
             yield LinkedPair(*pair, Links(links, links), words)
+    if is_empty:
+        raise ConfigError("there is nothing to list: no pair can be aligned")

@@ -29,6 +29,7 @@ from seq2seq.cli.models import Opened, open_engine
 from seq2seq.cli.requests import TranslateOptions, format_of, put_best_first, request_of
 
 HELP = "translate texts, or stdin to stdout"
+OFTEN = ("input", "output", "document", "beam_size", "nbest", "json", "glossary", "workers")
 
 
 def run(options: TranslateOptions) -> int:

@@ -42,6 +42,7 @@ HELP = "translate all files of a folder, on one or many machines"
 Part = tuple[int, int]  # its number, and the number of parts
 Done = tuple[Shard, bool]  # a shard that is written, and True if a line of it failed
 NAMED = 5  # maximum number of names in a message
+LISTED = 100  # maximum number of warnings in a ledger, which counts them all
 
 
 class IncompleteError(Exception):
@@ -189,9 +190,8 @@ def finish(options: TranslateFilesOptions, files: InputFiles, results: Iterable[
     ended = [(shard.lines, failed) for shard, failed in results]
     lines = format_count(sum(count for count, _ in ended), "line")
     print(f"{lines} in {format_count(len(ended), 'shard')} translated", file=sys.stderr)
-    if options.part[1] == 1:
-        merge(options, files)
-    return int(any(failed for _, failed in ended))
+    code = merge(options, files) if options.part[1] == 1 else 0
+    return code or int(any(failed for _, failed in ended))
 
 
 def translate_shards(
@@ -229,24 +229,25 @@ def translate_shards(
         ended = status.with_progress(ended, read)
     formatted = format_of(options, opened.translator.target)
     for first in ended:
-        shard, text, failed = begun.popleft(), "", False
+        shard, text, failed, told = begun.popleft(), "", False, list[str]()
         of_shard = chain([first], islice(ended, shard.lines - 1))
         for line_no, request in enumerate(of_shard, shard.first):
             failed = failed or request.is_flawed
+            told += [problem.at(request.place) for problem in request.result.problems]
             reference = shard.references[line_no - shard.first] if shard.references else None
             put_best_first(request.result, options.requirements.mbr, reference)
             text += formatted(line_no, request)
-        shard.path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(shard.path) as output:
-            output.write(gzip.compress(text.encode(), mtime=0))
+        shards.write_shard(shard, text, failed, told)
         yield shard, failed
 
 
 def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
     """Check that all shards are complete, and join those of each file to a file of the same name.
 
-    Returns: the exit code, 0. Raises: ConfigError if the shards are from another model; DataError
-        if shards are missing (all other files are written).
+    The ledger lists the warnings about all lines, whichever process gave them.
+
+    Returns: the exit code, 1 if a line failed. Raises: ConfigError if the shards are from another
+        model; DataError if shards are missing (all other files are written).
     """
     folder, output_dir = options.folder, options.output_dir
     models = options.ensemble.paths(options.path)
@@ -254,14 +255,20 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
         shards.check_same_options(output_dir, {**known, "path": shards.hash_models(models)})
     warn_of_orphans(folder, output_dir)
     outputs = [output_dir / file.relative_to(folder) for file in files.files]
-    absent: list[str] = []
+    absent, told, flawed = list[str](), list[str](), False
     for file, path in zip(files.files, outputs, strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(IncompleteError), replacing(path) as output, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the translating command has warned of these lines
+        with (
+            suppress(IncompleteError),
+            replacing(path) as output,
+            warnings.catch_warnings(record=True) as of_reading,
+        ):
+            warnings.simplefilter("always")
             before = len(absent)
             for shard, _ in files.shards(file):
                 text = shards.read_shard(shard, several="nbest" in known)
+                failed, of_shard = shards.read_notes(shard)
+                flawed, told = flawed or failed, told + of_shard
                 if text is None:
                     absent.append(f"{file}, line {shard.first}")
                 elif len(absent) == before:
@@ -270,6 +277,7 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
                 raise IncompleteError
             if path.suffix == ".gz" and not output.tell():
                 output.write(gzip.compress(b""))
+        told += [str(warning.message) for warning in of_reading]
     if absent:
         raise DataError(
             f"{format_count(len(absent), 'shard')} missing or damaged: {name_some(absent, '; ')}. "
@@ -277,10 +285,11 @@ def merge(options: TranslateFilesOptions, files: InputFiles) -> int:
         )
     nearest = [files.references / f.relative_to(folder) for f in files.files if files.references]
     read, named = [*files.files, *nearest], list(map(str, models))
-    entry = describe_provenance("translate", read, outputs, models=named, options=known)
-    write_provenance(options.ledger, entry)
+    listed = {"count": len(told), "first": told[:LISTED]}
+    details = {"models": named, "options": known, "warnings": listed}
+    write_provenance(options.ledger, describe_provenance("translate", read, outputs, **details))
     print(f"{format_count(len(outputs), 'file')} joined in {output_dir}", file=sys.stderr)
-    return 0
+    return int(flawed)
 
 
 def warn_of_orphans(folder: Path, output: Path) -> None:

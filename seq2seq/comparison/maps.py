@@ -51,8 +51,8 @@ def map_figure(name: str, checkpoint: Path, sentence: Sentence, target: str) -> 
     (translation,) = translator.translate([sentence.source])
     try:
         alignment = translator.align(sentence.source, target)
-        choice = best_known_choice(checkpoint, translator.config, alignment)
-        shown = describe_choice(choice, *alignment.weights.shape[1:3])
+        choice = best_known_choice(checkpoint, translator.config, translator.shape[0])
+        shown = describe_choice(choice, *translator.shape)
         words = [[word.text for word in side] for side in (alignment.source, alignment.target)]
         drawn = (
             f'<p class="layer">{to_html(shown)}</p>{draw_weights(alignment.map(choice), *words)}'

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seq2seq.alignment import choice as choices
 from seq2seq.alignment import links
+from seq2seq.alignment.choice import best_known_choice, checksum
 from seq2seq.alignment.links import LinkCounts, Links
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import ConfigError, DataError
@@ -73,7 +73,7 @@ def translate_once(run: TrainedRun, sources: Sequence[str], cache: Path) -> list
 
     They are kept in a folder, and used again if the weights and the sources are the same.
     """
-    texts = "\n".join([choices.checksum(run.folder / BEST), *sources])
+    texts = "\n".join([checksum(run.folder / BEST), *sources])
     key = hashlib.sha256(texts.encode()).hexdigest()[:16]
     path = cache / f"{run.folder.name}-{key}.txt"
     if path.is_file():
@@ -93,9 +93,7 @@ def count_links(run: TrainedRun, test: TestPairs) -> Array | None:
         alignments = list(translator.alignments(test.pairs))
     except ConfigError:
         return None
-    known = [each for each in alignments if each is not None]
-    choice = choices.load_choice(path) or choices.choice_of_guided_head(run.saved.config)
-    choice = choice or choices.guess_choice(known)
+    choice = best_known_choice(path, run.saved.config, translator.shape[0])
     found = [each.links(choice) if each else set() for each in alignments]
     pairs = zip(found, test.gold, strict=True)
     return np.array([LinkCounts.of(each, *gold) for each, gold in pairs], float)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tokenizers as library
 
+from seq2seq.base.environment import script_command
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.progress import show_progress
 from seq2seq.data.batches.stages import Stage, find_stages
@@ -46,13 +47,21 @@ MIN_RATIO = 1.5  # lower bound: if all pairs are short, `extra` hides how length
 SAMPLE = 2**20  # maximum pairs examined
 
 PUBLISHED = "docs/data.md says where to get it and how to name the files."
-MULTI30K = "To download it: python scripts/prepare_multi30k.py --languages {} {}"
-WHERE_TO_GET = {
+MULTI30K = "To download it: scripts/prepare_multi30k.py --languages {} {}"
+TABLES = "To make it from tables of words: scripts/split_letters.py"
+WHERE_TO_GET = {  # a script stands for the command that runs it
     "demo": "To write it here: seq2seq demo --corpus",
     "iwslt14_de_en": PUBLISHED,
     "wmt14_en_de": PUBLISHED,
     "multi30k": MULTI30K,
     "multi30k_tok": f"{MULTI30K} --tok",
+    "copy": "To make it: scripts/make_strings.py",
+    "reverse": "To make it: scripts/make_strings.py",
+    "scan": "To make it: scripts/make_scan.py",
+    "scan_jump": "To make it: scripts/make_scan.py --split jump",
+    "scan_length": "To make it: scripts/make_scan.py --split length",
+    "g2p": f"{TABLES} g2p TRAIN VALID TEST",
+    "inflection": f"{TABLES} inflection TRAIN VALID TEST",
 }
 
 
@@ -121,7 +130,7 @@ def prepare(
     if recipe is not None and (step := sample_step(distinct, memo)) > 1:
         learnt["learnt_from_every"] = step
         about += f", learnt from one of every {step} pairs"
-    ledger = make_ledger(corpora, tokenizers, learnt, memo)
+    ledger = make_ledger(corpora, tokenizers, learnt, cache)
     report = summarize(ledger, corpora)
     if not read_language(str(data.target)).is_known:
         unknown = f"data.target={data.target} is the code of no language"
@@ -178,6 +187,7 @@ def find_parts(data: DataOptions) -> dict[str, list[Component]]:
         return parts
     except MissingFileError as error:
         where = WHERE_TO_GET.get(data.name, "").format(*sides)
+        where = re.sub(r"scripts/(\w+)\.py", lambda found: script_command(found[1]), where)
         raise MissingFileError(f"{error} {where}".strip()) from error
 
 

@@ -61,13 +61,14 @@ class DiverseState(BeamState):
             guides = copy(self.guides)
             guides.keep(range(g, len(ids), G))
             penalty = self.diversity_penalty[of_group, None, None]
+            among = count_among(torch.tensor(ids[of_group]), torch.tensor(earlier))
             selected = select_continuations(
                 self.total[of_group],
                 gains[of_group],
                 ids[of_group],
                 self.greedy[of_group],
                 guides,
-                -penalty * count_among(ids[of_group], earlier),
+                -penalty * among.numpy(),
             )
             best = selected.best_open(K)
             tokens = np.where(best.values == -np.inf, FREE, best.tokens)
@@ -95,12 +96,11 @@ class DiverseState(BeamState):
         return results
 
 
-def count_among(tokens: Array, others: Array) -> Array:
+def count_among(tokens: Tensor, others: Tensor) -> Tensor:
     """Count each token (B, ...) among the others (B, M) of its sentence. Returns: (B, ...)."""
-    order = torch.from_numpy(np.sort(others, axis=1))
-    flat = torch.from_numpy(np.ascontiguousarray(tokens).reshape(len(tokens), -1))
+    order, flat = others.sort(dim=1).values, tokens.flatten(1).contiguous()
     counts = torch.searchsorted(order, flat, right=True) - torch.searchsorted(order, flat)
-    return counts.numpy().reshape(tokens.shape)
+    return counts.view_as(tokens)
 
 
 @dataclass(frozen=True, kw_only=True)

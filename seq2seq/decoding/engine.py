@@ -13,6 +13,7 @@ from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.constraints.guide import Guide
 from seq2seq.decoding.decoding_batch import DecodingBatch
+from seq2seq.decoding.device import SlotBatch, SlotStore, has_slot_search
 from seq2seq.decoding.options import Cache, EngineOptions
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import NO_LIST, Search, SentenceOptions, check_prefix
@@ -20,6 +21,8 @@ from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Seq2Seq
+
+Batch = DecodingBatch | SlotBatch
 
 # Default pool size in tokens: per hypothesis, and a minimum with room for one long sentence.
 TOKENS_PER_ROW, MIN_TOKENS = 128, 2**14
@@ -41,6 +44,10 @@ class Engine(SentenceEngine):
     so that sentences of similar length are decoded together. Searches of one kind share a batch
     (`Search.kind`); batches of several kinds take turns, step by step.
 
+    With static buffers, sentences have slots in buffers of constant sizes, and a step is one CUDA
+    graph; see `seq2seq.decoding.device`. Requests that these do not cover (guides, coverage, models
+    whose steps depend on the length) are decoded with pages beside them.
+
     With a dense cache, batches are filled and decoded to their end. With a paged cache, sentences
     take the places of finished ones (continuous batching) whenever an eighth of the places is free.
     If the pages run out, the youngest sentence gives up its pages and starts again later; the
@@ -53,9 +60,9 @@ class Engine(SentenceEngine):
         guide: function that makes a guide from a request's constraint; by default, the constraint
             is used as the guide.
         shortlist: target pieces that each source piece allows; None = all pieces.
-        cache, rows, pages, page_size: see `EngineOptions`. A single sentence may exceed `rows`,
-            and the paged cache has room for at least 16,384 tokens by default. A model that cannot
-            merge (`Seq2Seq.can_merge`) is decoded with a dense cache.
+        cache, rows, pages, page_size, memory: see `EngineOptions`. A single sentence may exceed
+            `rows`, and the paged cache has room for at least 16,384 tokens by default. A model that
+            cannot merge (`Seq2Seq.can_merge`) is decoded with a dense cache.
 
     Attributes:
         stats: counters of the work done so far.
@@ -74,22 +81,29 @@ class Engine(SentenceEngine):
         rows: int = EngineOptions.rows,
         pages: int | None = EngineOptions.pages,
         page_size: int | None = EngineOptions.page_size,
+        memory: float = EngineOptions.memory,
     ):
         self.model, self.search, self.guide, self.max_rows = model, search, guide, rows
         self.shortlist = shortlist
         self.device = next(model.parameters()).device
         on_cpu = self.device.type == "cpu"
+        if cache == "auto":
+            cache = "dense" if on_cpu else "static"
         self.pool: PagePool | None = None
-        if model.can_merge and (cache == "paged" or (cache == "auto" and not on_cpu)):
+        if model.can_merge and cache != "dense":
             size = page_size or (8 if on_cpu else 16)
             default = max(rows * TOKENS_PER_ROW, MIN_TOKENS) // size
             self.pool = PagePool(pages or default, size, self.device)
+        self.slots: SlotStore | None = None
+        if model.has_constant_step and cache == "static":
+            self.slots = SlotStore(share_of_memory(memory, self.device))
+        self._slot_batches: dict[Search, SlotBatch] = {}  # by kind
         self.stats = Stats()
         self._draw_ids = count()
         self._requests: dict[int, SentenceRequest] = {}  # all that have not ended, by id
         self._queue: deque[SentenceRequest] = deque()  # to start; some may have ended
-        self._batches: dict[Search, DecodingBatch] = {}
-        self._started: dict[int, DecodingBatch] = {}  # by id, oldest first
+        self._batches: dict[tuple[Search, bool], Batch] = {}  # by kind; True = with slots
+        self._started: dict[int, Batch] = {}  # by id, oldest first
 
     @property
     def busy(self) -> bool:
@@ -115,9 +129,9 @@ class Engine(SentenceEngine):
         search = request.search or self.search
         if request.constraint is not None and request.constraint.requires:
             check_required(search)
-        if self.pool is not None:
+        if self.pool is not None and self._slot_batch(request) is None:
             S = len(request.source)
-            needed = self._pages(request, search.limit(S - 1, max_length, len(request.prefix)))
+            needed = self._pages(request, self._limit(request))
             if needed > self.pool.pages:
                 raise ConfigError(
                     f"a source of {S} pieces and {search.beams} hypotheses may need {needed} "
@@ -159,6 +173,9 @@ class Engine(SentenceEngine):
             requests = [*self._requests.values()]
             self.cancel(requests)
             self._batches.clear()
+            self._slot_batches.clear()
+            if self.slots is not None:
+                self.slots.clear()
             dropped = Seq2SeqError(DROPPED)
             dropped.__cause__ = error
             for request in requests:
@@ -178,6 +195,22 @@ class Engine(SentenceEngine):
                 ended[-1].finish(hypotheses)
         return ended
 
+    def _limit(self, request: SentenceRequest) -> int:
+        """Most tokens of the translation of a sentence."""
+        search, pieces = request.search or self.search, len(request.source) - 1
+        return search.limit(pieces, self.model.max_length, len(request.prefix))
+
+    def _slot_batch(self, request: SentenceRequest) -> SlotBatch | None:
+        """The batch in which a sentence can have a slot; None if it needs another cache."""
+        kind = (request.search or self.search).kind
+        if self.slots is None or request.constraint is not None or not has_slot_search(kind):
+            return None
+        if kind not in self._slot_batches:
+            capacity = max(1, self.max_rows // kind.beams)
+            self._slot_batches[kind] = SlotBatch(self.model, kind, capacity, self.slots, self.stats)
+        batch = self._slot_batches[kind]
+        return batch if batch.fits_whole(len(request.source), self._limit(request)) else None
+
     def _pages(self, request: SentenceRequest, tokens: int) -> int:
         """Pages that a sentence needs when each of its hypotheses has read `tokens` tokens."""
         assert self.pool is not None
@@ -191,7 +224,7 @@ class Engine(SentenceEngine):
         vacant = self.max_rows - (self.active_rows if self._started else 0)
         if self._started and vacant * 8 < self.max_rows:
             return
-        chosen: dict[Search, list[SentenceRequest]] = {}
+        chosen: dict[tuple[Search, bool], list[SentenceRequest]] = {}
         joining = longest = 0
         room = None if self.pool is None else self.pool.free - self.pool.pages // 50
         while self._queue:
@@ -207,21 +240,34 @@ class Engine(SentenceEngine):
                 break
             if joining and longest * (joining + 1) > MAX_JOINING:
                 break
-            if room is not None:
+            slots = self._slot_batch(request)
+            group = chosen.get((search.kind, slots is not None), [])
+            if slots is not None:
+                together = [*group, request]
+                sources = [len(each.source) for each in together]
+                if not first and not slots.fits(sources, max(map(self._limit, together))):
+                    break
+            elif room is not None:
                 room -= self._pages(request, 1)
                 if room < 0 and not first:
                     break
-            chosen.setdefault(search.kind, []).append(self._queue.popleft())
+            chosen[search.kind, slots is not None] = [*group, self._queue.popleft()]
             joining += 1
-        for kind, requests in chosen.items():
-            self._begin(kind, requests)
+        for (kind, in_slots), requests in chosen.items():
+            self._begin(kind, in_slots, requests)
 
-    def _begin(self, kind: Search, requests: list[SentenceRequest]) -> None:
+    def _begin(self, kind: Search, in_slots: bool, requests: list[SentenceRequest]) -> None:
         """Start sentences whose searches are of one kind."""
-        if kind not in self._batches:
-            self._batches[kind] = DecodingBatch(self.model, kind, self.pool, self.stats)
-        batch, ids = self._batches[kind], [request.id for request in requests]
-        source = pad_rows([request.source for request in requests]).to(self.device)
+        if (kind, in_slots) not in self._batches:
+            self._batches[kind, in_slots] = (
+                self._slot_batches[kind]
+                if in_slots
+                else DecodingBatch(self.model, kind, self.pool, self.stats)
+            )
+        batch, ids = self._batches[kind, in_slots], [request.id for request in requests]
+        source = pad_rows([request.source for request in requests])
+        if not in_slots:
+            source = source.to(self.device)
         batch.join(source, ids, [self._options_of(request) for request in requests])
         for request in requests:
             request.status = Status.RUNNING
@@ -249,3 +295,8 @@ class Engine(SentenceEngine):
                 self._requests[youngest].status = Status.QUEUED
                 self._queue.appendleft(self._requests[youngest])
                 self.stats.preempted += 1
+
+
+def share_of_memory(share: float, device: torch.device) -> int | None:
+    """Bytes that a share of a GPU's free memory has; None = no limit, on a CPU."""
+    return int(share * torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None

@@ -7,7 +7,7 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.options import option
 from seq2seq.base.registry import check_options, check_range
 
-Cache = Literal["auto", "dense", "paged"]
+Cache = Literal["auto", "dense", "paged", "static"]
 ALL_TOKENS = 2**31 - 1  # more candidates than any vocabulary has
 
 
@@ -123,7 +123,9 @@ class EngineOptions:
     """The options of decoding, whatever the search."""
 
     cache: Cache = option(
-        "auto", "dense: whole batches | paged: sentences join as others end | auto: paged on a GPU"
+        "auto",
+        "dense: whole batches | paged: sentences join as others end | static: they do, and a step "
+        "is one CUDA graph | auto: static on a GPU, dense on a CPU",
     )
     rows: int = option(320, "maximum hypotheses decoded at once", "N", 1, 10_000_000)
     pages: int | None = option(
@@ -132,8 +134,13 @@ class EngineOptions:
     page_size: int | None = option(
         None, "pieces per page; null: 8 on a CPU, 16 on a GPU", "N", 1, 10_000_000
     )
-    precision: Literal["float32", "bfloat16", "int8"] = option(
-        "float32", "float32 | bfloat16 | int8: linear maps only, on a CPU only"
+    memory: float = option(
+        0.5, "share of a GPU's free memory for the buffers of cache=static", "F", 0.01, 1
+    )
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = option(
+        "auto",
+        "float32 | bfloat16 | int8: linear maps only, on a CPU only | auto: bfloat16 on a GPU that "
+        "computes with it, else float32",
     )
     workers: int | Literal["auto"] = option(
         "auto", "processes on a CPU; auto: one per core, none for a few sentences", "N"

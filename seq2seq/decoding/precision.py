@@ -23,6 +23,7 @@ from seq2seq.models import Ensemble, Seq2Seq
 def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
     """A version of a model in some precision, for inference only. The given model is not changed.
 
+    - `auto`: one of the next two; see `decoding_precision`.
     - `float32`: the same values. On a CPU, the matrices of linear maps are copied into the fastest
       layout, and other parameters are shared with the model. On other devices, the result is the
       model itself.
@@ -35,12 +36,26 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
 
     Args:
         model: model on the device where it will be used, since the result must not be moved.
-        precision: `float32`, `bfloat16` or `int8`.
+        precision: `auto`, `float32`, `bfloat16` or `int8`.
 
     Raises: ConfigError if the precision is unknown, or for int8 if the device is not a CPU or a
         layer has too many inputs.
     """
     return PRECISIONS.find(precision)(model)
+
+
+def decoding_precision(name: str, device: torch.device) -> str:
+    """The precision with this name; `auto` is bfloat16 on a GPU that computes with it, else
+    float32.
+    """
+    if name != "auto":
+        return name
+    has = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bfloat16" if has else "float32"
+
+
+def to_usual(model: Seq2Seq) -> Seq2Seq:
+    return with_precision(model, decoding_precision("auto", next(model.parameters()).device))
 
 
 def to_float32(model: Seq2Seq) -> Seq2Seq:
@@ -103,7 +118,8 @@ def to_native(model: Seq2Seq, packer: Packer) -> NativeModel | None:
 
 
 PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
-    "precision", {"float32": to_float32, "bfloat16": to_bfloat16, "int8": to_int8}
+    "precision",
+    {"auto": to_usual, "float32": to_float32, "bfloat16": to_bfloat16, "int8": to_int8},
 )
 
 

@@ -1,5 +1,6 @@
 """Sampling: each token is drawn at random."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,22 +28,41 @@ class SampleState(IndependentBeams):
         self.seed = self.option_values("seed", np.int64)
 
     def choose(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
-        K = self.search.beams
         options = (self.temperature, self.top_p, self.epsilon, self.min_p)
-        temperature, top_p, epsilon, min_p = (self.per_row(x)[:, None] for x in options)
-        p = (logp.double() / temperature).softmax(-1)
-        mass = p.cumsum(-1)
-        # top_p keeps the smallest set of best tokens that has this mass, so the mass before its
-        # last token is less. Each option keeps a number of best tokens; the smallest number counts.
-        mask = (mass - p < top_p) & (p >= epsilon.maximum(min_p * p[:, :1]))
-        count = mask.sum(1, keepdim=True).clamp(min=1)
-        beams = torch.arange(K, device=logp.device)
-        seed, draw_ids, length = (
-            self.to_tensor(x)[:, None] for x in (self.seed, self.draw_ids, self.length)
-        )
-        u = uniform_draw(seed, draw_ids, beams, length)
-        choice = (mass <= u.view(-1, 1) * mass.gather(1, count - 1)).sum(1, keepdim=True)
+        of_rows = [self.per_row(x)[:, None] for x in options]
+        counters = (self.to_tensor(x) for x in (self.seed, self.draw_ids, self.length))
+        choice = draw_candidates(logp, of_rows, self.search.beams, *counters)
         return logp.gather(1, choice).cpu().numpy(), ids.gather(1, choice).cpu().numpy()
+
+
+def draw_candidates(
+    logp: Tensor,
+    options: Sequence[Tensor],
+    beams: int,
+    seed: Tensor,
+    draw_ids: Tensor,
+    length: Tensor,
+) -> Tensor:
+    """Draw a candidate for each of N = B * K rows.
+
+    Args:
+        logp: log-probabilities of the candidates, best first, (N, C).
+        options: temperature, top_p, epsilon and min_p of each row, (N, 1) each.
+        beams: K.
+        seed, draw_ids, length: of each sentence, (B,): its seed, its number, its tokens so far.
+
+    Returns: places of the drawn candidates, (N, 1).
+    """
+    temperature, top_p, epsilon, min_p = options
+    p = (logp.double() / temperature).softmax(-1)
+    mass = p.cumsum(-1)
+    # top_p keeps the smallest set of best tokens that has this mass, so the mass before its
+    # last token is less. Each option keeps a number of best tokens; the smallest number counts.
+    mask = (mass - p < top_p) & (p >= epsilon.maximum(min_p * p[:, :1]))
+    count = mask.sum(1, keepdim=True).clamp(min=1)
+    numbers = torch.arange(beams, device=logp.device)
+    u = uniform_draw(seed[:, None], draw_ids[:, None], numbers, length[:, None])
+    return (mass <= u.view(-1, 1) * mass.gather(1, count - 1)).sum(1, keepdim=True)
 
 
 @dataclass(frozen=True, kw_only=True)

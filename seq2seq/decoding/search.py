@@ -348,16 +348,23 @@ class SearchState:
         self.tokens[place], self.logp[place] = tokens, logp
 
     def record(
-        self, sentences: Array, tokens: Array, logp: Array, scores: Array | None = None
+        self,
+        sentences: Array,
+        tokens: Array,
+        logp: Array,
+        scores: Array | None = None,
+        lengths: Array | None = None,
     ) -> None:
-        """Record M hypotheses that finish in this step.
+        """Record M hypotheses that are finished.
 
         Args:
             sentences: sentence of each hypothesis, (M,).
             tokens, logp: tokens and log-probabilities, eos included, (M, room).
             scores: scores that rank them, (M,); None = log-probability / length.
+            lengths: number of their tokens, (M,); None = all that their sentences have so far.
         """
-        rows = [x.tolist() for x in (sentences, tokens, logp, self.length[sentences])]
+        lengths = self.length[sentences] if lengths is None else lengths
+        rows = [x.tolist() for x in (sentences, tokens, logp, lengths)]
         given = [None] * len(sentences) if scores is None else scores.tolist()
         for sentence, ids, values, n, score in zip(*rows, given, strict=True):
             ends = ids[n - 1] == EOS
@@ -376,21 +383,31 @@ def rank_hypotheses(hypotheses: list[Hypothesis], max_length: int | None) -> lis
 def find_repeats(tokens: Tensor, length: Tensor, sizes: Tensor) -> Tensor:
     """The tokens that would complete an n-gram that their row already contains.
 
+    Args: as for `completes_ngram`.
+
+    Returns: pairs of a row and a token, (M, 2), possibly with duplicates.
+    """
+    again = completes_ngram(tokens, length, sizes, int(sizes.max()))
+    return torch.stack((again.nonzero()[:, 0], tokens[again]), 1)
+
+
+def completes_ngram(tokens: Tensor, length: Tensor, sizes: Tensor, largest: int) -> Tensor:
+    """Mask of the tokens (N, T) that, said again, would complete an n-gram of their row.
+
     Args:
         tokens: tokens of N rows, (N, T).
         length: number of valid tokens in each row, (N,).
         sizes: n of each row, (N,); 0 = anything may repeat.
-
-    Returns: pairs of a row and a token, (M, 2), possibly with duplicates.
+        largest: at least the largest of them.
     """
     length, sizes = length[:, None], sizes[:, None]
     place = torch.arange(tokens.shape[1], device=tokens.device)
     # True where the n-gram that ends here begins with the last n - 1 tokens of its row.
     again = (place < length) & (place >= sizes - 1) & (sizes > 0)
-    for back in range(1, min(int(sizes.max()), tokens.shape[1])):
+    for back in range(1, min(largest, tokens.shape[1])):
         last = tokens.gather(1, (length - back).clamp(min=0))
         again &= (tokens.roll(back, 1) == last) | (back >= sizes)
-    return torch.stack((again.nonzero()[:, 0], tokens[again]), 1)
+    return again
 
 
 def check_prefix(prefix: Sequence[int], max_length: int | None) -> None:

@@ -66,9 +66,9 @@ def distances(positions: Tensor, keys: int) -> Tensor:
 
 
 def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
-    """The ALiBi slope of each head: 2^(-8h/H), h = 1 ... H.
+    """The ALiBi slope of each head: 2^(-8h/H), h = 1 ... H, if H is a power of two.
 
-    If H is not a power of two, the slopes for the next lower power n come first, and then every
+    Otherwise the slopes for the next lower power n come first, and then every
     other slope for 2n, which lie between the slopes for n.
 
     Returns: (H,), float32.

@@ -56,6 +56,7 @@ class Folder:
         path = self.find(name)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
+            json.dumps(content, ensure_ascii=False).encode()  # fails if a surrogate is alone
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path} is not JSON: {error}") from error
         if not isinstance(content, dict):

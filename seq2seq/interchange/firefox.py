@@ -5,6 +5,7 @@ Ids are in the order of Firefox's vocabularies: `</s>`, `<unk>`, then the pieces
 vocabulary sizes that are multiples of 8, so unused pieces fill up the vocabulary.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -37,6 +38,7 @@ DEPTH, WIDTH = 64, 8  # numbers of inputs and outputs of a matrix product are mu
 FILES = files("seq2seq.interchange")
 OPTIONS = FILES.joinpath("firefox_options.txt").read_text(encoding="utf-8")
 SETTINGS = FILES.joinpath("firefox_settings.txt").read_text(encoding="utf-8")
+STUDENT = "fxtranslate computes only models with model.norm_order=post attn@decoder_attn=ssru"
 
 
 def export(saved: Saved, folder: Path, rows: Rows, lists: Shortlist | None) -> Agreement:
@@ -54,6 +56,8 @@ def export(saved: Saved, folder: Path, rows: Rows, lists: Shortlist | None) -> A
         "Firefox's engine",
         lambda model: [*list_firefox_gaps(model), *list_text_gaps(saved)],
     )
+    if model.encoder[0].around_feed.pre or type(model.decoder[0].attention) is not SSRU:
+        warnings.warn(STUDENT, stacklevel=1)
     pair = f"{saved.config['data']['source']}{saved.config['data']['target']}"
     vocabularies = {f"vocab.{pair}.spm": saved.source}
     if saved.source is not saved.target:

@@ -60,57 +60,6 @@ def build_ter(references: Streams, language: str | None) -> Metric:
     return TER(normalized=spaceless, asian_support=spaceless, references=references)
 
 
-METRICS: PluginTable[MetricKind] = PluginTable(
-    "metric",
-    {
-        "bleu": MetricKind("BLEU", lambda references, language: build_bleu(language, references)),
-        "chrf": MetricKind("chrF", lambda references, language: CHRF(references=references)),
-        "ter": MetricKind("TER", build_ter),
-        "bleu-tokenized": MetricKind(
-            "BLEU-tokenized", lambda references, _: build_bleu(None, references, tokenize="none")
-        ),
-        "exact": MetricKind("exact", lambda references, _: ExactMatch(references)),
-        "ser": MetricKind("SER", lambda references, _: SymbolErrorRate(references)),
-    },
-    lambda entry: isinstance(entry, MetricKind),
-    "a seq2seq.metrics.registry.MetricKind",
-)
-DEFAULT = ("bleu", "chrf", "ter")
-
-
-def build_metrics(
-    kinds: Sequence[MetricKind], references: References, language: str | None = None
-) -> dict[str, Metric]:
-    """Build metrics by their labels, which compute statistics of the references only once.
-
-    Args:
-        language: target language; see `build_bleu`.
-    """
-    streams = cast(Streams, references)
-    return {kind.label: kind.build(streams, language) for kind in kinds}
-
-
-def find_metrics(names: Sequence[str]) -> list[MetricKind]:
-    """The metrics with these names, in the same order.
-
-    Raises: ConfigError if a name is unknown or occurs twice, and as `PluginTable.find`.
-    """
-    unknown = [name for name in names if name not in METRICS]
-    plugins = METRICS.list_names() - {*METRICS} if unknown else set()
-    if missing := [name for name in unknown if name not in plugins]:
-        raise ConfigError(
-            f"there is no metric {missing[0]!r}. Known, as in --metrics {','.join(DEFAULT)}: "
-            f"{', '.join((*METRICS, *sorted(plugins)))}"
-        )
-    if len(set(names)) < len(names):
-        raise ConfigError(f"a metric is given twice in {','.join(names)}: leave one out")
-    kinds = [METRICS.find(name) for name in names]
-    labels = [kind.label for kind in kinds]
-    if repeated := [label for label in labels if labels.count(label) > 1]:
-        raise ConfigError(f"two of {','.join(names)} are printed as {repeated[0]}: leave one out")
-    return kinds
-
-
 class SymbolSignature(Signature):
     """A signature that includes the unit of comparison."""
 
@@ -121,7 +70,12 @@ class SymbolSignature(Signature):
 
 
 class SymbolMetric(Metric):
-    """Base class of metrics that compare each sentence with its nearest reference."""
+    """Base class of metrics that compare each sentence with its nearest reference.
+
+    Attributes:
+        label: name in the output.
+        unit: unit of comparison, for the signature.
+    """
 
     _SIGNATURE_TYPE = SymbolSignature
     label: str
@@ -132,6 +86,11 @@ class SymbolMetric(Metric):
         initialize()
         self.unit = type(self).unit  # the signature reads this attribute
         self._ref_cache = self._cache_references(references)
+
+    @classmethod
+    def kind(cls) -> MetricKind:
+        """The metric as an entry of the table, under its own label."""
+        return MetricKind(cls.label, lambda references, _: cls(references))
 
     def _preprocess_segment(self, sent: str) -> str:
         return " ".join(sent.split())
@@ -181,3 +140,54 @@ def count_edits(hypothesis: str, reference: str) -> int:
     if not length:
         return len(hypothesis.split())
     return round(word_error_rate(hypothesis, reference).item() * length)
+
+
+METRICS: PluginTable[MetricKind] = PluginTable(
+    "metric",
+    {
+        "bleu": MetricKind("BLEU", lambda references, language: build_bleu(language, references)),
+        "chrf": MetricKind("chrF", lambda references, language: CHRF(references=references)),
+        "ter": MetricKind("TER", build_ter),
+        "bleu-tokenized": MetricKind(
+            "BLEU-tokenized", lambda references, _: build_bleu(None, references, tokenize="none")
+        ),
+        "exact": ExactMatch.kind(),
+        "ser": SymbolErrorRate.kind(),
+    },
+    lambda entry: isinstance(entry, MetricKind),
+    "a seq2seq.metrics.registry.MetricKind",
+)
+DEFAULT = ("bleu", "chrf", "ter")
+
+
+def build_metrics(
+    kinds: Sequence[MetricKind], references: References, language: str | None = None
+) -> dict[str, Metric]:
+    """Build metrics by their labels, which compute statistics of the references only once.
+
+    Args:
+        language: target language; see `build_bleu`.
+    """
+    streams = cast(Streams, references)
+    return {kind.label: kind.build(streams, language) for kind in kinds}
+
+
+def find_metrics(names: Sequence[str]) -> list[MetricKind]:
+    """The metrics with these names, in the same order.
+
+    Raises: ConfigError if a name is unknown or occurs twice, and as `PluginTable.find`.
+    """
+    unknown = [name for name in names if name not in METRICS]
+    plugins = METRICS.list_names() - {*METRICS} if unknown else set()
+    if missing := [name for name in unknown if name not in plugins]:
+        raise ConfigError(
+            f"there is no metric {missing[0]!r}. Known, as in --metrics {','.join(DEFAULT)}: "
+            f"{', '.join((*METRICS, *sorted(plugins)))}"
+        )
+    if len(set(names)) < len(names):
+        raise ConfigError(f"a metric is given twice in {','.join(names)}: leave one out")
+    kinds = [METRICS.find(name) for name in names]
+    labels = [kind.label for kind in kinds]
+    if repeated := [label for label in labels if labels.count(label) > 1]:
+        raise ConfigError(f"two of {','.join(names)} are printed as {repeated[0]}: leave one out")
+    return kinds

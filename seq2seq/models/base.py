@@ -137,6 +137,12 @@ class Seq2Seq(nn.Module):
         """True if newly started sentences can join a batch of sentences that started earlier."""
         return all(a.can_merge for a in self.attentions if a.place.role is Role.DECODER)
 
+    @property
+    def has_constant_step(self) -> bool:
+        """True if `decode` of one token is tensor code of constant sizes, whatever the length."""
+        readers = [a for a in self.attentions if a.place.role is not Role.ENCODER]
+        return all(attention.has_constant_step for attention in readers)
+
     def encode(self, source: Tensor) -> Encoded:
         """Source ids (B, S) -> encoded source, to which the decoder attends."""
         raise NotImplementedError

@@ -45,9 +45,7 @@ class TokenLists:
         """
         # The first token of each sentence replaces -1.
         ids = torch.from_numpy(np.where(self.ids < 0, self.ids[:, :1], self.ids))
-        listed = ids.to(logits.device)[sentences]
-        values = logits.gather(1, listed)
-        logits.fill_(-torch.inf).scatter_(1, listed, values)
+        keep_listed(logits, ids.to(logits.device)[sentences])
 
 
 @dataclass(frozen=True)
@@ -67,6 +65,9 @@ class CandidateRequest:
         lists: tokens that each sentence may use at all; the softmax is over these alone. None = all
             tokens.
         sentences: (N,) index into `lists` for each row.
+        listed: (N, W) tokens that each row may use at all, possibly with duplicates, in place of
+            `lists`.
+        barred: (N, M) tokens that each row may not take, pad = none; the same as `banned`.
     """
 
     count: int
@@ -77,6 +78,8 @@ class CandidateRequest:
     required: Tensor | None = None
     lists: TokenLists | None = None
     sentences: Tensor | None = None
+    listed: Tensor | None = None
+    barred: Tensor | None = None
 
 
 class Candidates(NamedTuple):
@@ -96,14 +99,18 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if request.lists is not None and request.sentences is not None:
         request.lists.mask(logp, request.sentences)
+    if request.listed is not None:
+        keep_listed(logp, request.listed)
     # In place: a second tensor (N, V) would not fit in the caches.
     torch.log_softmax(logp, -1, out=logp)
     forced = request.forced
     forced_logp = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
     for symbol in NEVER_GENERATED:
-        logp[:, symbol] = -torch.inf
+        logp[:, symbol].fill_(-torch.inf)
     if request.no_eos is not None:
         logp[:, EOS].masked_fill_(request.no_eos, -torch.inf)
+    if request.barred is not None:
+        logp.scatter_(1, request.barred, -torch.inf)
     if request.banned is not None:
         logp[tuple(request.banned.T)] = -torch.inf
     if request.allowed is not None:
@@ -120,6 +127,12 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
         best[:, :1] = torch.where(rows[:, None], forced_logp, best[:, :1])
         ids[:, 0] = torch.where(rows, forced, ids[:, 0])
     return Candidates(best, ids)
+
+
+def keep_listed(logits: Tensor, listed: Tensor) -> None:
+    """Set all logits (N, V) to -inf, except for those of the listed tokens, (N, W)."""
+    values = logits.gather(1, listed)
+    logits.fill_(-torch.inf).scatter_(1, listed, values)
 
 
 def with_required(logp: Tensor, best: Tensor, ids: Tensor, required: Tensor) -> Candidates:

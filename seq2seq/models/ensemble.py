@@ -54,6 +54,8 @@ class Ensemble(Seq2Seq):
         limits = [m.max_length for m in members if m.max_length is not None]
         self.max_length = min(limits, default=None)
 
+    has_constant_step = False
+
     @property
     def cross_attentions(self) -> list[Attention[Any]]:
         return self.members[0].cross_attentions

@@ -18,7 +18,7 @@ from seq2seq.data.text.windows import split_by_padding
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.constraints.placeholders import Placeholders
 from seq2seq.decoding.constraints.request import Rules
-from seq2seq.decoding.precision import describe_backend
+from seq2seq.decoding.precision import decoding_precision, describe_backend
 from seq2seq.decoding.search import Search
 from seq2seq.decoding.shortlist.file import find_shortlist
 from seq2seq.serving.client_request import ClientRequest
@@ -98,7 +98,9 @@ class ModelWorker:
         self.source, self.target = (read_language(data[side]).tag for side in ("source", "target"))
         self.search = self.translator.search(**(search or {}))
         self._searches = {self.search.beams: self.search}  # by number of beams
-        options = {"cache": "paged", "workers": 1, **(engine or {})}
+        # Clients come at any time; `auto` would decode whole batches on a CPU.
+        cache = "paged" if self.translator.device.type == "cpu" else "auto"
+        options = {"cache": cache, "workers": 1, **(engine or {})}
         shortlist = find_shortlist(Path(path))
         if shortlist is not None:
             log.info("%s: using %s", name, shortlist)
@@ -106,6 +108,7 @@ class ModelWorker:
         decode = configured | {k: v for k, v in options.items() if v}
         decoder, _, reason = describe_backend(self.sentences.model).partition(": ")
         precision = engine_options(decode)["precision"]
+        precision = decoding_precision(precision, self.translator.device)
         threads = self.sentences.count * torch.get_num_threads()
         self.arithmetic = Arithmetic(precision, self.search.beams, threads, decoder.lower(), reason)
         self.rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS)))

@@ -1,20 +1,23 @@
-"""Tests for your own mechanisms: `check_mechanism` checks that a class obeys the contract of
-attention.
+"""Tests for your own mechanisms and position schemes: `check_mechanism` and `check_position_scheme`
+check that a class obeys the contract of attention.
 
 It needs no test framework: call it from a test in any framework, or from a script.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partialmethod
 from typing import Any, get_args
 
 from seq2seq.attention import Attention, Role
+from seq2seq.attention.multihead import MultiHead
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import options_of
-from seq2seq.models.layers.positions import POSITIONS
+from seq2seq.base.registry import check_options, options_of
+from seq2seq.models.layers.positions import POSITIONS, PositionScheme
 from seq2seq.testing import contract, contract_of_memories
-from seq2seq.testing.subject import Placed, Subject, poison_memory
+from seq2seq.testing.contract_of_positions import HOOKS, check_embedding, check_hook
+from seq2seq.testing.subject import DIM, Placed, Subject, poison_memory, randomise
 
-__all__ = ["CONTRACT", "check_mechanism"]
+__all__ = ["CONTRACT", "check_mechanism", "check_position_scheme"]
 
 Check = Callable[[Any], None]
 
@@ -85,17 +88,51 @@ def check_mechanism(mechanism: type[Attention[Any]], **options: Any) -> None:
     Raises: AssertionError listing every rule of the contract that is broken, and where; ConfigError
         if the class refuses the options.
     """
-    broken = [f"{where}: {why}" for where, why in find_breaches(mechanism, options)]
+    list_breaches(mechanism, find_breaches(place(mechanism, options)))
+
+
+def check_position_scheme(scheme: type[PositionScheme], **options: Any) -> None:
+    """Check that a position scheme acts at its hook only, that positions make a difference, and
+    that what acts inside attention keeps the contract in `MultiHead`: causality, decoding token by
+    token, positions by row, forks, gradients, precisions.
+
+        check_position_scheme(Kerple, num_heads=4)
+
+    Args:
+        scheme: class to check. It is built with a width of 32, for 4 heads unless it has another
+            number.
+        options: options of the class; the others keep their defaults.
+
+    Raises: AssertionError listing every rule that is broken; ConfigError if the class refuses the
+        options.
+    """
+    check_options(scheme, options, "position")
+
+    build = partialmethod(scheme.__init__, **options)
+    configured = type(scheme.__name__, (scheme,), {"__init__": build})
+    broken: list[tuple[str, str]] = []
+    for role in (Role.ENCODER, Role.DECODER):
+        built = randomise(configured(role is Role.DECODER, DIM))
+        broken += run_check(check_hook, built, scheme.__name__)
+        if built.hook == "embed":
+            broken += run_check(check_embedding, built, scheme.__name__)
+        elif built.hook in HOOKS:
+            named = {"name": "multihead", "num_heads": built.heads or 4}
+            broken += find_breaches([Placed(MultiHead, role, configured, named)])
+    list_breaches(scheme, broken)
+
+
+def list_breaches(checked: type[Any], breaches: Iterable[tuple[str, str]]) -> None:
+    """Raise AssertionError that lists all breaches, if there are any."""
+    broken = [f"{where}: {why}" for where, why in breaches]
     if broken:
         listed = "\n\n".join(broken)
-        raise AssertionError(f"{mechanism.__name__} breaks the contract of attention.\n\n{listed}")
+        raise AssertionError(f"{checked.__name__} breaks the contract of attention.\n\n{listed}")
 
 
-def find_breaches(
-    mechanism: type[Attention[Any]], options: dict[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """Yield each place where the class breaks a rule of the contract, and an explanation."""
-    for subject in place(mechanism, options):
+def find_breaches(subjects: Iterable[Placed]) -> Iterator[tuple[str, str]]:
+    """Yield each place where a subject breaks a rule of the contract, and an explanation."""
+    for subject in subjects:
         for check, holds_for in CONTRACT.items():
             if holds_for(subject):
                 yield from run_check(check, subject, str(subject))

@@ -183,14 +183,14 @@ def check_autocast(subject: Subject) -> None:
 
 
 def check_weights(subject: Subject) -> None:
-    """Weights are never negative, are zero on padding and future tokens, and sum to one if
-    `sums_to_one` is True.
+    """Weights are not negative unless `signed_weights` is True, are zero on padding and future
+    tokens, and sum to one if `sums_to_one` is True.
     """
     for size in SIZES:
         attention, (x, source, mask, real) = subject.build(), make_inputs(subject, size)
         weights = attention(x, source, mask, need_weights=True).weights
         assert weights is not None
-        assert (weights >= 0).all(), "a weight is negative"
+        assert attention.signed_weights or (weights >= 0).all(), "a weight is negative"
         rows = weights.sum(-1).transpose(1, 2)[real]  # of all heads
         if attention.sums_to_one:
             assert_equal(rows, torch.ones_like(rows))

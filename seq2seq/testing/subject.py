@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Place, Role
 from seq2seq.base.registry import check_options, options_of
-from seq2seq.models.layers.positions import POSITIONS
+from seq2seq.models.layers.positions import POSITIONS, PositionScheme
 
 DIM = 32
 SIZES = (1, 7, 65)
@@ -41,11 +41,12 @@ class Placed(NamedTuple):
 
     mechanism: type[Attention[Any]]
     role: Role
-    position: str
+    position: str | type[PositionScheme]  # name in the table, or a class without options
     options: dict[str, Any]
 
     def __str__(self) -> str:
-        given = {"position": self.position, **self.options}
+        scheme = self.position if isinstance(self.position, str) else self.position.__name__
+        given = {"position": scheme, **self.options}
         chosen = " ".join(f"{name}={value}" for name, value in given.items() if name != "name")
         return f"{self.mechanism.__name__} in the {self.role.description}, {chosen}"
 
@@ -60,12 +61,14 @@ class Placed(NamedTuple):
         return randomise(self.mechanism(Place(self.role, DIM, DIM, scheme), **options))
 
 
-def build_scheme(name: str, role: Role, options: Mapping[str, Any]) -> Any:
+def build_scheme(
+    position: str | type[PositionScheme], role: Role, options: Mapping[str, Any]
+) -> Any:
     """A position scheme that acts inside attention, with random parameters; None for `none`."""
-    if name == "none":
+    if position == "none":
         return None
-    scheme = POSITIONS.find(name)
-    heads = {"num_heads": options["num_heads"]} if "num_heads" in options_of(scheme) else {}
+    scheme = POSITIONS.find(position) if isinstance(position, str) else position
+    heads = {"num_heads": options.get("num_heads", 1)} if "num_heads" in options_of(scheme) else {}
     return randomise(scheme(role is Role.DECODER, DIM, **heads))
 
 

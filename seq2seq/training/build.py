@@ -118,7 +118,8 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "mode": plan.checkpoint.direction,
     }
     mechanisms = {options["name"] for options in plan.model["attention"].values()}
-    names = {"attention": mechanisms, "search": {decode["name"]}}
+    position = {plan.model["position"]["name"]}
+    names = {"attention": mechanisms, "position": position, "search": {decode["name"]}}
     if plugins := record_plugins(names):
         config["plugins"] = plugins
     return checkpoint.make_entry(config, *prepared.tokenizers)

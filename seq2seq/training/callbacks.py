@@ -69,6 +69,18 @@ class NextEpoch(L.Callback):
             batches.reset_on_run()
 
 
+class FinalValidation(L.Callback):
+    """Validates a run at its last update too, so that its last updates compete for best.ckpt."""
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
+        last_epoch = trainer.current_epoch + 1 == trainer.max_epochs and trainer.is_last_batch
+        if trainer.global_step == trainer.max_steps or last_epoch:
+            # Lightning validates when this divides the number of micro-batches.
+            trainer.val_check_batch = trainer.fit_loop.epoch_loop.total_batch_idx + 1
+
+
 def seed_of_process(seed: int, rank: int) -> int:
     """The seed of one process. Rank 0 uses the run's seed, as a single process does. The others do
     not use `seed + rank`, which would repeat the random numbers of a run with another seed.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.alignment.choice import guess_layer
 from seq2seq.attention import Attention
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_range
@@ -58,9 +59,7 @@ def find_guided_head(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | Non
     if options.links is None:
         return None
     cross = model.cross_attentions
-    # The last layer but one, as in Garg et al.; but never the first of several, whose queries have
-    # not read the source yet.
-    layer = options.layer or min(len(cross), max(2, len(cross) - 1))
+    layer = options.layer or guess_layer(len(cross))
     check_range("guided.layer", layer, 1, maximum=len(cross))
     attention = cross[layer - 1]
     if reason := explain_untrainable(attention):
@@ -79,6 +78,8 @@ def explain_untrainable(attention: Attention[Any]) -> str | None:
         return f"{kind} has none: {attention.no_weights}"
     if not attention.reads_queries:
         return f"the weights of {kind} are the same for all words, whatever the target"
+    if attention.signed_weights:
+        return f"the weights of {kind} are not probabilities: some are negative"
     if not attention.sums_to_one:
         return f"the weights of {kind} are not probabilities: they do not sum to one"
     return None

@@ -25,6 +25,7 @@ from seq2seq.base.environment import limit_kernel_cache, limit_thread_spinning, 
 from seq2seq.base.errors import ConfigError, Seq2SeqError, fail, printable
 from seq2seq.base.plugins import check_presets, preset_folders
 from seq2seq.training.config.explain import explain_config_error
+from seq2seq.training.run_folder import remove_empty_folders
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 
 TRACEBACK = "SEQ2SEQ_TRACEBACK"  # environment variable, set if the user set HYDRA_FULL_ERROR
@@ -100,6 +101,8 @@ def train_from_config(config: DictConfig) -> float | None:
         return fit_or_explain(config)
     except Seq2SeqError as error:  # caught here, since Hydra would print its own lines first
         sys.exit(fail(str(error)))
+    finally:
+        remove_empty_folders()
 
 
 def explain_system_error(error: OSError) -> str:

@@ -57,6 +57,9 @@ class Reporter(L.Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.started_at = self.last_batch_at = self.last_line_at = time.perf_counter()
         self.first_step = trainer.global_step
+        if self.first_step and trainer.is_global_zero:
+            of = f" of {trainer.max_steps:,}" if trainer.max_steps > 0 else ""
+            self.print_line(f"resumed after step {self.first_step:,}{of}")
 
     def on_train_batch_end(
         self,

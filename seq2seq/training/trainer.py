@@ -26,7 +26,14 @@ from seq2seq import checkpoint
 from seq2seq.base.environment import is_first_process
 from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import KEPT
-from seq2seq.training.callbacks import Int8Passes, MeanLoss, MovingAverage, NextEpoch, RandomState
+from seq2seq.training.callbacks import (
+    FinalValidation,
+    Int8Passes,
+    MeanLoss,
+    MovingAverage,
+    NextEpoch,
+    RandomState,
+)
 from seq2seq.training.checkpointing import (
     AtomicCheckpoints,
     BestCheckpoint,
@@ -38,6 +45,7 @@ from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, Train
 from seq2seq.training.config.packing import check_packed_device
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.reporter import ProgressBar, Reporter
+from seq2seq.training.sharpness import SharpestLayer
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
 from seq2seq.training.sweep import has_several_processes
 
@@ -130,11 +138,8 @@ def silence_advice() -> None:
 
 
 def validation_interval(options: TrainerOptions) -> int:
-    """Micro-batches between two validations; a run with fewer updates is validated at its end."""
-    steps = options.val_check_interval
-    if 0 < options.max_steps < steps:
-        steps = options.max_steps
-    return steps * options.accumulate_grad_batches
+    """Micro-batches between two validations."""
+    return options.val_check_interval * options.accumulate_grad_batches
 
 
 def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint:
@@ -186,11 +191,13 @@ def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]
     callbacks = [
         RandomState(plan.run.seed),
         NextEpoch(),
+        FinalValidation(),
         StopOnDivergence(plan.folder, plan.optimizer.lr, every),
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
         CommandScore(command, text, plan.trainer.timeout) if command is not None else None,
+        SharpestLayer(len(text)),
         Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,
         Patience(metric, patience=patience, mode=mode) if patience else None,

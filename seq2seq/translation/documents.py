@@ -38,7 +38,7 @@ def request_sentence(
     """
     request = TranslationRequest(sentence, **({"checked": True} | wishes))
     if copied is not None:
-        request.links, request.units = links, "tokens"
+        request.links, request.units, request.inserted = links, "tokens", copied
         request.must = (*request.must, *((text,) for text in copied if copies))
     return request
 

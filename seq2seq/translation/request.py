@@ -125,6 +125,7 @@ class TranslationRequest(Request):
         units: units that are linked: `words` between spaces, or `tokens`, where each punctuation
             mark is a separate unit.
         owner: as in `SentenceRequest`.
+        inserted: texts of tags, which are in the document even if the translation lacks them.
         checked: True to report a problem if the best translation lacks a placeholder of the text.
         place: name of the text in messages, such as `line 7`.
         ids: pieces of the text from `TextCodec.encode`, if already known.
@@ -149,6 +150,7 @@ class TranslationRequest(Request):
     links: int = 0
     units: Units = "words"
     owner: Any = None
+    inserted: Sequence[str] = ()
     checked: bool = False
     place: str = "the text"
     ids: list[int] | None = None
@@ -182,8 +184,9 @@ class TranslationRequest(Request):
         self.result.translations.extend(translations)
         best = translations[0] if translations else Translation("", 0.0)
         lost = self._find_lost(best)
-        if best.unsatisfied or lost:
-            named = [f"'{words}'" for words in dict.fromkeys([*best.unsatisfied, *lost])]
+        unsatisfied = [words for words in best.unsatisfied if words not in self.inserted]
+        if unsatisfied or lost:
+            named = [f"'{words}'" for words in dict.fromkeys([*unsatisfied, *lost])]
             more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
             message = "has no translation that meets all requirements; left out: "
             message += " and ".join([*named[:SHOWN], *more])
@@ -193,13 +196,13 @@ class TranslationRequest(Request):
             self.result.problems.append(Problem("truncated", message))
 
     def _find_lost(self, best: Translation) -> list[str]:
-        """The placeholders that the best translation lacks, except those inside required phrases,
-        such as the content of a tag, which are put there later.
+        """The placeholders that the best translation lacks, except those that are inserted later.
+        An inserted text takes the place of an equal one in the translation, if there is one.
         """
-        copied = self.requirements.copied if self.requirements else {}
+        copied = {*(self.requirements.copied if self.requirements else ())} - {*self.inserted}
         lost = [phrase for phrase in best.unsatisfied if phrase in copied]
-        later = find_placeholders(" ".join(group[0] for group in self.must))
-        missing = find_placeholders(self.text) - find_placeholders(best.text) - later
+        later = find_placeholders(" ".join(self.inserted))
+        missing = find_placeholders(self.text) - (find_placeholders(best.text) | later)
         return [*lost, *missing] if self.checked else lost
 
     def copy(self) -> None:

@@ -24,7 +24,7 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.decoding import Engine, Search
 from seq2seq.decoding.constraints.lexical import Vocabulary
 from seq2seq.decoding.constraints.request import Rules
-from seq2seq.decoding.precision import is_native, with_precision
+from seq2seq.decoding.precision import decoding_precision, is_native, with_precision
 from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.shortlist.file import read_shortlist
@@ -170,11 +170,12 @@ class Translator:
                 many as `rows` allows.
             shortlist: shortlist of pieces that translations may contain, or its file, or the folder
                 of a run that has one; None = allow all pieces.
-            options: options of conf/decode; None = as configured. `cache`: `auto`, `dense` or
-                `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`,
-                `bfloat16` or `int8`; `workers`: maximum number of processes, with one thread each.
-                With `auto` there is one per CPU core, but no extra process for a few sentences. No
-                process is started if `workers` is 1, on a GPU, or on systems other than Linux.
+            options: options of conf/decode; None = as configured. `cache`: `auto`, `dense`,
+                `paged` or `static`; `rows`, `pages`, `page_size`, `memory`: see `Engine`;
+                `precision`: `auto`, `float32`, `bfloat16` or `int8`; `workers`: maximum number of
+                processes, with one thread each. With `auto` there is one per CPU core, but no extra
+                process for a few sentences. No process is started if `workers` is 1, on a GPU, or
+                on systems other than Linux.
 
         Raises: ConfigError for invalid values; DataError if the shortlist is for another model.
         """
@@ -203,6 +204,7 @@ class Translator:
 
     def convert(self, precision: str) -> Seq2Seq:
         """The model in this precision; converted on the first call and kept."""
+        precision = decoding_precision(precision, self.device)
         if precision not in self._converted:
             self._converted[precision] = with_precision(self.model, precision)
         return self._converted[precision]
@@ -352,8 +354,7 @@ class Translator:
 
     def find_choice(self, path: str | Path) -> Choice | None:
         """The best known choice of attention weights for linking words, or None if the model has no
-        weights: the choice saved with the model, else the head trained to align, else the sharpest
-        head.
+        weights: the choice saved with the model, else the head trained to align, else a guess.
 
         Args:
             path: checkpoint, or folder of a run; a saved choice is in a file beside it.
@@ -361,10 +362,16 @@ class Translator:
         Raises: DataError if the saved choice is damaged.
         """
         try:
-            alignment = self.align("a", "a")
+            self._check_weights()
         except ConfigError:
             return None
-        return best_known_choice(find_checkpoint(Path(path)), self.config, alignment)
+        return best_known_choice(find_checkpoint(Path(path)), self.config, self.shape[0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of decoder layers, and of heads in each, whose weights `align` returns."""
+        cross = self.model.cross_attentions
+        return len(cross), getattr(cross[0], "num_heads", 1)
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
         """The probability of each target as the translation of its source, in order.

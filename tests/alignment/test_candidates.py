@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers.builders import error_rate
 
-from seq2seq.alignment.candidates import NEAR, THRESHOLDS, CandidateCounts
+from seq2seq.alignment.candidates import COMPETING, NEAR, THRESHOLDS, CandidateCounts
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Links, words
 
@@ -37,7 +37,8 @@ def test_each_candidate_has_the_error_rate_of_its_links() -> None:
     assert len({c.choice[:3] for c in ranked}) == len(ranked) == 2 * LAYERS * (HEADS + 1)
     for choice, counts in ranked:
         rivals = [
-            choice._replace(threshold=threshold, near=near)
+            choice._replace(threshold=threshold, near=near, competing=competing)
+            for competing in COMPETING
             for near in NEAR
             for threshold in THRESHOLDS
         ]
@@ -53,15 +54,16 @@ def test_each_candidate_has_the_error_rate_of_its_links() -> None:
 def test_the_reading_that_agrees_with_the_links_comes_first() -> None:
     given = alignment(4, 4)
     given.weights.fill_(0.1)
-    given.weights[1, 2, 1] = torch.eye(4, 5)
+    order = [2, 0, 3, 1]  # no two neighbours are neighbours in the translation too
+    given.weights[1, 2, 1] = torch.eye(4, 5)[order]
     candidates = CandidateCounts(LAYERS, HEADS)
-    candidates.add(given, Links({(i, i) for i in range(4)}, set()))
+    candidates.add(given, Links({(i, j) for j, i in enumerate(order)}, set()))
     best = candidates.rank()[0]
     assert best.counts == (4, 4, 4, 4)
     # The mean with a head that looks everywhere gives the same links, and comes first.
     assert best.choice == Choice(1, 2, None)
-    given.weights[1, 2, 0] = torch.eye(4, 5).flip(0)
-    candidates.add(given, Links({(i, i) for i in range(4)}, set()))
+    given.weights[1, 2, 0] = torch.eye(4, 5)[order[::-1]]
+    candidates.add(given, Links({(i, j) for j, i in enumerate(order)}, set()))
     assert candidates.rank()[0].choice == Choice(1, 2, 1)
     assert candidates.rank()[0].counts == (8, 8, 8, 8)
 
@@ -75,5 +77,7 @@ def test_a_threshold_against_unfocused_words_is_chosen_where_that_is_better() ->
     ranked = candidates.rank()
     # Both readings are alike, and one head is its own mean.
     assert [c.choice[:3] for c in ranked] == [(0, 0, None), (1, 0, None)]
-    assert ranked[0].choice.threshold == 0.5  # the first part that 0.45 of 1 falls short of
+    # The shares of a, b, c in y are 0.9, 0.24, 0.625, or 0.51, 0.136, 0.354 of their sum. With 0.3
+    # of what b has in x, 0.742, c has most: 0.577 of 1.223, or 0.47. In x, b has 0.77.
+    assert ranked[0].choice.threshold == 0.5
     assert ranked[0].counts.aer == 0

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from seq2seq.alignment.choice import (
     choice_file,
     describe_choice,
     guess_choice,
+    layer_entropies,
     load_choice,
     save_choice,
 )
@@ -30,18 +32,28 @@ ALIGNMENT = Alignment(*WORDS, torch.tensor([[FIRST, SECOND], [SECOND, FIRST]]))
 
 
 def test_the_sharpest_layer_is_the_one_whose_heads_agree() -> None:
-    entropies = ALIGNMENT.entropies()
+    entropies = layer_entropies(torch.tensor([FIRST, SECOND]).unsqueeze(1))
+    assert entropies.shape == (2, 1, 2)
     # Of the blurred layer the means are (1/2, 1/2, 0) and (1/2, 0, 1/2): one bit each.
-    torch.testing.assert_close(entropies[0, 0], torch.tensor(2.0).log())
-    torch.testing.assert_close(entropies[1], entropies[0].flip(0))
-    assert guess_choice([ALIGNMENT]) == Choice(0, 1, None)
-    assert guess_choice([ALIGNMENT], 1) == Choice(1, 0, None)
+    torch.testing.assert_close(entropies[0, 0], torch.tensor([2.0, 2.0]).log())
+    # Of the other one they are (0, 0.8, 0.2) and (0.6, 0, 0.4).
+    expected = [-sum(p * math.log(p) for p in row) for row in ((0.8, 0.2), (0.6, 0.4))]
+    torch.testing.assert_close(entropies[1, 0], torch.tensor(expected))
 
 
-def test_the_layer_of_several_alignments_is_the_sharpest_on_average() -> None:
-    other = Alignment(*WORDS, ALIGNMENT.weights.flip(0))
-    assert guess_choice([ALIGNMENT, ALIGNMENT, other]).layer == 1
-    assert guess_choice([ALIGNMENT, other, other]).layer == 0
+def test_the_guess_is_the_layer_that_the_checkpoint_names() -> None:
+    assert guess_choice({"sharpest_layer": 2}, 3) == Choice(0, 1, None, competing=True)
+    # Older checkpoints name none: the last layer but one, and never the first of several.
+    for config in ({}, {"sharpest_layer": None}):
+        guesses = [guess_choice(config, layers).layer for layers in (1, 2, 3, 6)]
+        assert guesses == [0, 1, 1, 4]
+
+
+def test_source_words_compete_unless_the_choice_says_otherwise() -> None:
+    # The second source word attracts all target words, the first only part of one.
+    given = Alignment(*WORDS, torch.tensor([[0.4, 0.6, 0.0], [0.1, 0.9, 0.0]]).view(1, 1, 1, 2, 3))
+    assert given.links(Choice(0, 0, None)) == {(0, 0), (1, 1)}
+    assert given.links(Choice(0, 0, None, competing=False)) == {(1, 0), (1, 1)}
 
 
 def test_a_layer_or_head_that_does_not_exist_is_named_counting_from_one() -> None:
@@ -61,6 +73,8 @@ def test_a_choice_is_described_counting_from_one() -> None:
     )
     strict = describe_choice(Choice(0, 0, None, 0.5, 0.25), 2, 4)
     assert strict.endswith("all heads, links of 50% or more, and of 25% of the largest")
+    plain = describe_choice(Choice(0, 0, None, competing=False), 2, 4)
+    assert plain.endswith("all heads, plain weights")
     apart = describe_choice(Choice(0, 0, None), 2, 4, apart=True)
     assert apart == "decoder layer 1 of 2, each of 4 heads"
 
@@ -84,7 +98,9 @@ def checkpoint(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("choice", [Choice(0, 0, None), Choice(1, 5, 0), Choice(0, 2, 7, 0.5, 0.5)])
+@pytest.mark.parametrize(
+    "choice", [Choice(0, 0, None), Choice(1, 5, 0), Choice(0, 2, 7, 0.5, 0.5, False)]
+)
 def test_a_choice_is_loaded_as_it_was_saved(checkpoint: Path, choice: Choice) -> None:
     assert load_choice(checkpoint) is None
     path = save_choice(checkpoint, choice, aer=0.5)
@@ -103,8 +119,18 @@ def test_the_file_counts_layers_and_heads_as_the_options_do(checkpoint: Path) ->
         "heads": 4,
         "threshold": 0.5,
         "near": 1.0,
+        "competing": True,
         "aer": 0.25,
     }
+
+
+def test_an_older_choice_was_made_for_plain_weights(checkpoint: Path) -> None:
+    path = save_choice(checkpoint, Choice(0, 1, None, 0.5))
+    entry = json.loads(path.read_text())
+    entry["least"] = entry.pop("threshold")
+    del entry["near"], entry["competing"]
+    path.write_text(json.dumps(entry))
+    assert load_choice(checkpoint) == Choice(0, 1, None, 0.5, 1.0, competing=False)
 
 
 def test_the_choice_for_other_weights_is_not_used(checkpoint: Path) -> None:
@@ -124,10 +150,10 @@ def test_a_damaged_choice_is_refused_by_name(checkpoint: Path, damage: str) -> N
         load_choice(checkpoint)
 
 
-@pytest.mark.parametrize("key", ["shift", "layer", "heads", "threshold", "near"])
+@pytest.mark.parametrize("key", ["shift", "layer", "heads", "threshold", "near", "competing"])
 @pytest.mark.parametrize("value", [None, "all", "mean", True, -1, 1.5])
 def test_an_impossible_choice_is_refused(checkpoint: Path, key: str, value: object) -> None:
-    if (key, value) == ("heads", "mean"):
+    if (key, value) in (("heads", "mean"), ("competing", True)):
         return
     path = save_choice(checkpoint, Choice(0, 1, 1))
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))

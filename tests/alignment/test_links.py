@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.alignment.links import (
+    NEIGHBOUR,
+    PRIOR,
     LinkCounts,
     Links,
     check_all_links,
     check_line_count,
+    compete,
     extract_links,
     format_links,
     parse_links,
@@ -59,6 +62,46 @@ def test_each_target_word_is_linked_to_its_strongest_source_word():
     assert extract_links(torch.ones(2, 1)) == set()
     with pytest.raises(TypeError):  # links of several heads at once
         extract_links(torch.ones(2, 3, 3))
+
+
+def competition(weights):
+    """The definition of `compete`, word by word."""
+    words = [row[:-1] for row in weights]
+    sums = [sum(column) + PRIOR for column in zip(*words, strict=True)]
+    shares = [[w / total for w, total in zip(row, sums, strict=True)] for row in words]
+    parts = [[s / max(sum(row), 1e-9) for s in row] for row in shares]
+
+    def at(j, i):
+        return parts[j][i] if 0 <= j < len(parts) and 0 <= i < len(sums) else 0.0
+
+    def support(j, i):
+        return at(j, i) + NEIGHBOUR * (at(j - 1, i - 1) + at(j + 1, i + 1)) if words[j][i] else 0.0
+
+    return [
+        [*(support(j, i) for i in range(len(sums))), 2.0 * (row[-1] > max(row[:-1]))]
+        for j, row in enumerate(weights)
+    ]
+
+
+def test_source_words_compete_for_target_words():
+    weights = [[0.3, 0.7, 0.0], [0.05, 0.75, 0.2], [0.0, 0.4, 0.6]]
+    several = compete(torch.stack([tensor(*weights), tensor(*weights[::-1])]))
+    expected = [competition(weights), competition(weights[::-1])]
+    torch.testing.assert_close(several, torch.tensor(expected, dtype=torch.float64))
+    # Word 1 attracts all target words, but word 0 has more of its own weight on the first; the
+    # third looks at the end.
+    assert extract_links(tensor(*weights)) == {(1, 0), (1, 1)}
+    assert extract_links(several[0]) == {(0, 0), (1, 1)}
+
+
+def test_of_a_single_target_word_the_largest_weight_is_its_link():
+    assert extract_links(compete(tensor([0.2, 0.5, 0.3, 0.0]))) == {(1, 0)}
+    assert extract_links(compete(tensor([0.2, 0.0, 0.0, 0.8]))) == set()
+    assert (
+        extract_links(compete(torch.zeros(2, 1)))
+        == extract_links(compete(torch.zeros(2, 3)))
+        == set()
+    )
 
 
 def test_a_threshold_drops_the_links_of_unfocused_words():

@@ -94,7 +94,9 @@ def test_a_refused_position_gives_the_reason_and_mechanisms_that_support_it(
     typed = re.search(r"\(seq2seq train (.*)\)", message)
     assert typed, "the message says what to type"
     check_model(model_config("transformer", "attn=fixed", typed[1], "position=rope"))
-    with pytest.raises(ConfigError, match=r"position=t5: it forms no scores .*position=sinusoidal"):
+    with pytest.raises(
+        ConfigError, match=r"position=t5: Blind does not list 'bias' in `supports`\. .*=sinusoidal"
+    ):
         build_attention({"name": "blind"}, place._replace(position=position_scheme("t5")))
 
 

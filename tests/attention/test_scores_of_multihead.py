@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from cases import DIM, randn
+from cases import DIM, Largest, randn
 from helpers.builders import assert_equal, gradients, position_scheme, randomised
 from helpers.gradients import assert_same
 from torch import Tensor
 
 from seq2seq.attention import Place, Role
+from seq2seq.attention.heads import position_bias, split_heads
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import SCORES, Score, Widths
 from seq2seq.base.errors import ConfigError
@@ -130,3 +131,44 @@ def test_a_bias_of_positions_is_added_to_every_score() -> None:
         # All scores are equal; the one slope is 2^-8.
         expected = torch.tensor([-3.0, -2.0, -1.0, 0.0]).double().div(256).softmax(-1)
         assert_equal(weights[3], expected, 1e-6)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_costs_a_hidden_layer_if_it_computes_one(name: str) -> None:
+    """Its largest result has an element for each query, key and hidden unit, or none has."""
+    score, T, S = module(name), 20, 30
+    with Largest() as largest:
+        score(score.queries(randn(1, H, T, D)), score.keys(randn(1, S, H, D)).transpose(1, 2))
+    time = MultiHead.cost({"name": "multihead", "num_heads": H, "score": name}).time
+    # A Gaussian is computed with differences here, and as a dot product by its usual kernel.
+    has_hidden = largest.elements >= H * T * S * D and name != "gaussian"
+    assert time == ("T S A" if has_hidden else "T S D")
+
+
+@pytest.mark.parametrize("name", ["dot", "general"])
+def test_scores_that_start_smaller_add_a_smaller_term_of_distances(name: str) -> None:
+    """Products of queries and keys are as large as in `scaled_dot`; with `transformer_xl`, terms of
+    a query and a distance are D^(-1/4) as large.
+    """
+    attentions = []
+    for score in (name, "scaled_dot"):
+        torch.manual_seed(0)
+        place = Place(Role.ENCODER, DIM, DIM, position_scheme("transformer_xl"))
+        place.position.distance_bias.data.zero_()
+        torch.manual_seed(1)
+        attentions.append(MultiHead(place, num_heads=4, num_kv_heads=4, score=score).double())
+    smaller, usual = attentions
+    width, x = DIM // 4, randn(1, 5, DIM)
+    assert_equal(smaller.q.weight * width**0.25, usual.q.weight, 1e-5)  # drawn in float32
+    if name == "dot":
+        products = [
+            attention.score(*(split_heads(part(x), 4) for part in (attention.q, attention.k)))
+            for attention in attentions
+        ]
+        assert_equal(*products, 1e-5)
+    terms = [
+        position_bias(attention.place, split_heads(attention.q(x), 4), torch.arange(5), 5)
+        for attention in attentions
+    ]
+    assert terms[0] is not None and terms[1] is not None
+    assert_equal(terms[0] * width**0.25, terms[1], 1e-5)

@@ -1,11 +1,15 @@
 """The recurrent unit of the decoder, compared with a loop in NumPy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from cases import DIM, randn
 from helpers.builders import gradients, randomised, small_model, source_batch
 from helpers.gradients import assert_same
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.page_pool import PagePool
@@ -102,3 +106,29 @@ def test_a_paged_model_remembers_one_vector_a_layer_beside_the_source(position: 
     one, other = (model.step(tokens, state).hidden for state in (paged, plain))
     torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
     assert hidden.shape == (4, 1, 32)
+
+
+class Elements(TorchDispatchMode):
+    """Counts the elements of all results."""
+
+    total = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        self.total += sum(x.numel() for x in tree_leaves(out) if isinstance(x, torch.Tensor))
+        return out
+
+
+def test_the_scan_takes_as_many_rounds_as_the_length_has_bits() -> None:
+    """Work per token grows by the same amount whenever the length is multiplied by four."""
+    per_token = []
+    for length in (1024, 4096, 16384):
+        x = randn(1, length, 1)
+        with Elements() as elements:
+            gated_means(x, x)
+        per_token.append(elements.total / length)
+    first, second = per_token[1] - per_token[0], per_token[2] - per_token[1]
+    assert first == pytest.approx(second, rel=0.01) and first > 4
+    assert SSRU.usual_cost.time == "T log T E"

@@ -15,9 +15,10 @@ from seq2seq.attention import ATTENTION
 from seq2seq.base import plugins
 from seq2seq.base.errors import CheckpointError, ConfigError
 from seq2seq.base.plugins import check_presets, explain_missing, record_plugins
-from seq2seq.checkpoint import Saved
+from seq2seq.checkpoint import Saved, check_mechanisms
 from seq2seq.decoding import SEARCHES
 from seq2seq.metrics.registry import METRICS, find_metrics
+from seq2seq.models.layers.positions import POSITIONS
 from seq2seq.text.tokenization.registry import TOKENIZERS
 from seq2seq.training.config.explain import explain_config_error
 from seq2seq.translation.translator import Translator
@@ -28,7 +29,7 @@ class Leaky(MultiHead):
     pass
 """
 run = commands.run
-TABLES: tuple[Any, ...] = (ATTENTION, SEARCHES, TOKENIZERS, METRICS)
+TABLES: tuple[Any, ...] = (ATTENTION, SEARCHES, TOKENIZERS, POSITIONS, METRICS)
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_a_plug_in_is_imported_only_when_its_name_is_looked_up(site: Path) -> No
 
 def test_each_table_has_its_own_plug_ins(site: Path) -> None:
     install_leaky(site)
-    for table in TABLES[1:3]:
+    for table in TABLES[1:4]:
         with pytest.raises(ConfigError, match=f"unknown {table.kind} 'leaky'"):
             table.find("leaky")
 
@@ -95,15 +96,15 @@ def test_a_name_that_two_plug_ins_declare_is_refused_naming_both(site: Path) -> 
     assert not {"leaky", "leaking"} & set(sys.modules)
 
 
-@pytest.mark.parametrize("kind", ["attention", "search", "tokenizer"])
+@pytest.mark.parametrize("kind", ["attention", "position", "search", "tokenizer"])
 def test_training_refuses_a_plug_in_that_reuses_a_built_in_name(site: Path, kind: str) -> None:
-    name = {"attention": "multihead", "search": "beam", "tokenizer": "bpe"}[kind]
+    name = {"attention": "multihead", "search": "beam", "tokenizer": "bpe"}.get(kind, "sinusoidal")
     install(site, "leaky", {f"{kind}.{name}": "leaky:Leaky"})
     with pytest.raises(ConfigError) as caught:
         plan_of(Path("nowhere"), "run_name=x")
     assert f"{kind} {name!r}" in str(caught.value) and "leaky-plugin 0.1" in str(caught.value)
     assert "pip uninstall leaky-plugin" in str(caught.value)
-    others = "attn=linear", "decode=greedy", "tokenizer=char"
+    others = "attn=linear", "decode=greedy", "tokenizer=char", "position=none"
     assert plan_of(Path("nowhere"), "run_name=x", *others)
 
 
@@ -165,6 +166,20 @@ def test_a_model_without_its_plug_in_is_refused_by_name(site: Path) -> None:
         saved(plugins=record).build()
     with pytest.raises(CheckpointError, match="'leaky', which is neither"):
         saved().build()
+
+
+def test_a_model_without_the_plug_in_of_its_positions_is_refused_by_name(site: Path) -> None:
+    code = "from seq2seq.models.layers.positions import Sinusoidal as Wave"
+    install(site, "wavy", {"position.wave": "wavy:Wave"}, {"__init__.py": code})
+    record = record_plugins({"position": {"wave", "rope"}})
+    assert record == {"position": {"wave": "wavy-plugin 0.1"}}
+    given = model_config("transformer")
+    described = {"attention": given["attention"], "position": {"name": "wave"}, "plugins": record}
+    check_mechanisms(described)
+    del POSITIONS["wave"]
+    sys.path.remove(str(site))
+    with pytest.raises(CheckpointError, match=r"position 'wave', .*pip install wavy-plugin"):
+        check_mechanisms(described)
 
 
 def test_a_model_whose_plug_in_cannot_be_imported_is_not_called_damaged(site: Path) -> None:

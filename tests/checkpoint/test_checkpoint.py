@@ -38,7 +38,7 @@ def test_a_checkpoint_records_format_version_and_configuration(run: Path) -> Non
     assert entry["format"] == FORMAT and entry["version"] == __version__
     assert set(entry["config"]) == {
         *("model", "position", "attention", "decode", "data", "order", "update", "guided"),
-        *("monitor", "mode"),
+        *("monitor", "mode", "sharpest_layer"),
     }
     assert set(entry["tokenizer"]) == {"source", "target"}
 
@@ -350,6 +350,17 @@ def test_a_missing_or_mistyped_entry_is_called_damage(
         return  # older ones lack them
     monkeypatch.setattr(checkpoint, "load_archive", lambda file: content)
     with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.read(run / "last.ckpt").build()
+
+
+@pytest.mark.parametrize("role", ["encoder", "name"])
+def test_a_name_in_place_of_a_mechanism_is_called_by_its_key(
+    run: Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    content = torch.load(run / "last.ckpt", weights_only=True)
+    content["seq2seq"]["config"]["attention"][role] = "multihead"
+    monkeypatch.setattr(checkpoint, "load_archive", lambda file: content)
+    with pytest.raises(CheckpointError, match=rf"damaged: attention\.{role} should be"):
         checkpoint.read(run / "last.ckpt").build()
 
 

@@ -2,14 +2,20 @@
 
 import contextlib
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
+from helpers.builders import CONF
 from helpers.commands import Command, refused, started
 from helpers.tiny_runs import TINY_MODEL, save_model
+
+from seq2seq.cli import translate
+from seq2seq.cli.main import COMMANDS, command_parser
 
 
 def test_a_damaged_model_gives_empty_lines_and_exit_code_1(
@@ -83,13 +89,70 @@ def test_a_closed_standard_output_is_one_message() -> None:
     assert (ended.returncode, ended.stderr) == (2, words)
 
 
-def test_completion_for_bash_knows_commands_and_options(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def completion(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = [sys.executable, "-m", "seq2seq", "--completion", "bash"]
-    script = tmp_path / "completion"
+    script = tmp_path_factory.mktemp("completion") / "script"
     with script.open("wb") as file:
         subprocess.run(words, stdout=file, check=True)
-    bash = f"source {script}; COMP_WORDS=(seq2seq translate --beam); COMP_CWORD=2; "
-    bash += "$(complete -p seq2seq | sed 's/.*-F \\([^ ]*\\).*/\\1/') seq2seq --beam translate; "
-    bash += "echo ${COMPREPLY[@]}"
+    return script
+
+
+def complete(script: Path, line: str) -> list[str]:
+    """The answers of bash to TAB after a line, which it splits at `=` as well."""
+    words = [word for word in re.split(r"\s|(=)", line) if word]
+    given = [""] if line[-1] == " " else []
+    bash = f"source {script}; COMP_LINE={line!r}; COMP_POINT={len(line)}; "
+    bash += f"COMP_WORDS=({shlex.join([*words, *given])}); COMP_CWORD={len(words + given) - 1}; "
+    bash += (
+        "$(complete -p seq2seq | sed 's/.*-F \\([^ ]*\\).*/\\1/'); printf '%s\\n' ${COMPREPLY[@]}"
+    )
     found = subprocess.run(["bash", "-c", bash], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["--beam-size", "--beam-groups"]
+    return found.stdout.split()
+
+
+def test_completion_for_bash_knows_commands_and_options(completion: Path) -> None:
+    assert complete(completion, "seq2seq translate --beam") == ["--beam-size", "--beam-groups"]
+
+
+def test_completion_for_bash_knows_presets(completion: Path) -> None:
+    names = {path.stem for path in (CONF / "attn").iterdir()}
+    assert {*complete(completion, "seq2seq train attn=")} == names
+    assert {*complete(completion, "seq2seq train position=rope attn@cross_attn=")} == names
+    assert complete(completion, "seq2seq train attn=gq") == ["gqa"]
+    assert complete(completion, "seq2seq train attn=mha posi")[0].startswith("position=")
+
+
+def test_the_name_alone_prints_the_commands_and_an_example(seq2seq: Command) -> None:
+    ended = seq2seq()
+    assert (ended.code, ended.out) == (2, b"")
+    listed = re.findall(r"^    ([a-z-]+) ", ended.err, flags=re.M)
+    assert listed == ["train", *COMMANDS]
+    (example,) = re.findall(r"^  seq2seq (.*)", ended.err, flags=re.M)
+    name, *words = shlex.split(example)
+    command_parser(name).parse_intermixed_args(words)
+
+
+def required_by(name: str) -> list[str]:
+    """The arguments that a command cannot do without, by its usage."""
+    usage = re.sub(r"\[[^]]*\]|\(.*?\)", "", command_parser(name).format_usage())
+    return re.findall(r"\b[A-Z]+\b|--format", re.sub(r"-o \w+", "", usage))
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if required_by(name)])
+def test_a_missing_argument_is_named_in_one_line(seq2seq: Command, name: str) -> None:
+    message = refused(seq2seq(name))
+    assert message.count("\n") == 1 and f"seq2seq {name}" in message
+
+
+def test_optional_texts_are_not_called_missing(seq2seq: Command) -> None:
+    assert refused(seq2seq("translate")).startswith("missing: PATH (")
+
+
+def test_help_lists_first_what_most_people_need() -> None:
+    """Every option is listed once, those of `OFTEN` before the others."""
+    text = command_parser("translate").format_help()
+    listed = re.findall(r"^  (?:-\w [A-Z]+, )?--([a-z-]+)", text, flags=re.M)
+    names = [name.replace("-", "_") for name in listed]
+    assert sorted(names) == sorted({*names}) and len(names) > 40
+    assert {*names[: len(translate.OFTEN)]} == {*translate.OFTEN}

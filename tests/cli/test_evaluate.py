@@ -11,6 +11,9 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from seq2seq.cli.evaluate.systems import leaks_into
+from seq2seq.cli.evaluate.testset import read_test_set
+from seq2seq.data.text.leaks import Leaks
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.translation.translator import Translator
 
@@ -47,11 +50,46 @@ def test_a_file_of_translations_scores_like_the_model_that_made_it(
     output = tmp_path / "out.en"
     ended = seq2seq("evaluate", run, *test_set, "-o", output)
     again = seq2seq("evaluate", output, *test_set, "--language", "en")
-    assert (again.code, again.lines) == (0, ended.lines)
+    assert (again.code, [*again.lines, ended.lines[-1]]) == (0, ended.lines)
     (line,) = seq2seq("evaluate", run, output, *test_set, "--json").lines
     one, other = json.loads(line)["systems"]
     assert (one["BLEU"], one["sha256"]) == (other["BLEU"], other["sha256"])
     assert (one["kind"], other["kind"]) == ("model", "translations")
+
+
+def test_test_pairs_that_were_trained_on_are_counted(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    source, reference = tmp_path / "test.de", tmp_path / "test.en"
+    known, other = demo_lines("train", "de", 3), demo_lines("train", "en", 3)
+    source.write_text(f"{known[0].upper()}\nxyz!\nqqq\n{known[1]}\n", encoding="utf-8")
+    reference.write_text(f"{other[0]}\n{other[2].rstrip('.')}\nzzz\nyyy\n", encoding="utf-8")
+    translations = tmp_path / "out.en"
+    translations.write_text("a\n" * 4)
+    typed = ("evaluate", run, source, reference)
+    said = "3 of 4 test pairs share a side with train, 0 nearly"
+    assert seq2seq(*typed).lines[-1].startswith(f"{run}: {said}")
+    (line,) = seq2seq("evaluate", run, translations, source, reference, "--json").lines
+    model, file = json.loads(line)["systems"]
+    assert model["leaks"] == {"pairs": 3, "near": 0}
+    assert file["leaks"] is None
+
+
+@pytest.mark.parametrize(
+    "train", [5, None, "no/such", ["a"], [5, 6], {"a": 5}, {"a": {"path": 5}}, {"a": {}}, "short"]
+)
+def test_training_text_that_cannot_be_read_is_not_counted(train: object, tmp_path: Path) -> None:
+    (tmp_path / "short.de").write_text("eins\nzwei\n")
+    (tmp_path / "short.en").write_text("one\n")
+    spec = str(tmp_path / "short") if train == "short" else train
+    (tmp_path / "test.de").write_text("eins\n")
+    (tmp_path / "test.en").write_text("one\n")
+    test_set = read_test_set(tmp_path / "test.de", tmp_path / "test.en")
+    assert leaks_into({"train": spec, "source": "de", "target": "en"}, test_set) is None
+    assert leaks_into({}, test_set) is None
+    (tmp_path / "short.en").write_text("one\ntwo\n")
+    data = {"train": str(tmp_path / "short"), "source": "de", "target": "en"}
+    assert leaks_into(data, test_set) == Leaks(pairs=1)
 
 
 @pytest.mark.parametrize("code", ["zho_Hans", "cmn", "zh_CN", "yue"])

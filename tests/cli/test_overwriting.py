@@ -63,6 +63,21 @@ def test_ordinary_names_in_the_folder_of_a_run_can_be_written_again(copy: Path) 
         check_written(copy / name, copy)
 
 
+def test_a_dash_is_not_taken_for_the_name_of_a_file(
+    seq2seq: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for typed in (
+        ("translate", run, "Ja."),
+        ("quantize", run),
+        ("report", run),
+        ("export", run, "--format", "hf"),
+        ("import", tmp_path),
+    ):
+        assert "leave -o out" in refused(seq2seq(*typed, "-o", "-"))
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_model_replaces_only_other_models(copy: Path, tmp_path: Path) -> None:
     average, notes = copy / "average.ckpt", tmp_path / "notes"
     save_model(average, *TINY_MODEL)

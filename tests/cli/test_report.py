@@ -51,18 +51,19 @@ def test_a_report_has_all_sections_for_a_run(
 
 
 @pytest.mark.parametrize("name", ["", "best.ckpt", "kept/one.ckpt"])
-def test_reports_and_pictures_go_to_the_folder_of_the_run_by_default(
+def test_reports_go_to_the_folder_of_the_run_and_pictures_to_the_current_one(
     seq2seq: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "run" / "kept").mkdir(parents=True)
     save_model(tmp_path / "run" / (name or "best.ckpt"), *TINY_MODEL)
     monkeypatch.chdir(tmp_path)
     model = Path("run", name)
-    for typed, file in (("report",), "report.html"), (("align", "Ja.", "Yes."), "map.png"):
+    for typed, file in (("report",), "run/report.html"), (("align", "Ja.", "Yes."), "map.png"):
         ended = seq2seq(typed[0], model, *typed[1:])
-        assert ended.lines[0].startswith(f"{Path('run', file)}: ")
-        assert (tmp_path / "run" / file).is_file()
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+        assert ended.lines[0].startswith(f"{file}: ")
+        assert (tmp_path / file).is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["map.png", "run"]
+    assert not [*(tmp_path / "run").rglob("map.png")]
 
 
 def test_a_report_of_a_missing_run_is_refused(seq2seq: Command, tmp_path: Path) -> None:

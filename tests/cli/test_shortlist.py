@@ -52,6 +52,30 @@ def test_a_run_with_a_shortlist_uses_it_and_says_so(seq2seq: Command, listed: Pa
     assert without.lines != ended.lines
 
 
+def test_the_share_of_pieces_that_are_listed_is_printed_and_too_few_are_a_warning(
+    seq2seq: Command, listed: Path
+) -> None:
+    source, target, links = (listed.parent / name for name in ("few.de", "few.en", "links"))
+    pairs = [("ein hund läuft .", "a dog runs ."), ("eine frau liest .", "a woman reads .")] * 3
+    source.write_text("".join(f"{text}\n" for text, _ in pairs), encoding="utf-8")
+    target.write_text("".join(f"{text}\n" for _, text in pairs), encoding="utf-8")
+    links.write_text("0-0\n" * len(pairs))  # nothing else is on a list, unless it is frequent
+    typed = ("shortlist", listed, "--source", source, "--target", target, "--links", links)
+    translator = Translator.load(listed)
+    shares = []
+    for frequent in (1, 500):
+        ended = seq2seq(*typed, "--frequent", frequent, "--per-piece", 1)
+        lists = read_shortlist(listed, Tokenizers(translator.source, translator.target))
+        written = [translator.target.encode_batch([text])[0] for _, text in pairs]
+        allowed = [lists.tokens(translator.source.encode_batch([text])[0]) for text, _ in pairs]
+        hits = [i in set(ids) for row, ids in zip(written, allowed, strict=True) for i in row]
+        shares.append(sum(hits) / len(hits))
+        assert f"with {shares[-1]:.1%} of the pieces of its translation" in ended.lines[-1]
+        message = f"{1 - shares[-1]:.1%} of the pieces of these translations are on no list"
+        assert (message in ended.err) == (shares[-1] < 0.95)
+    assert shares[0] < 0.95 < shares[1]
+
+
 def test_a_shortlist_of_other_pieces_is_refused(seq2seq: Command, listed: Path) -> None:
     (listed / NAME).write_bytes(b"{}\n")
     message = refused(seq2seq("translate", listed, *SENTENCES))

@@ -417,6 +417,27 @@ def test_nearest_translations_need_references_and_beams(
     assert "does not exist" in refused(seq2seq(*typed(run, texts, *nearest)))
 
 
+def test_the_ledger_has_the_warnings_of_a_command_that_was_killed(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
+    (texts / "c.txt").write_bytes(b"Ja.\n" * 5 + b"Ein H\xff.\n" + b"Hund " * 200 + b"\n")
+    whole = seq2seq(*typed(run, texts, *FAST))
+    ledger = texts.parent / "out.json"
+    listed = json.loads(ledger.read_text())["warnings"]
+    assert whole.code == 0 and listed["count"] == len(listed["first"])
+    # Warnings about truncated lines are printed as one.
+    printed = set(re.findall(r"^warning: (.*)$", whole.err, re.M))
+    single = [each for each in listed["first"] if "length limit" not in each]
+    assert sorted(single) == sorted(each for each in printed if "length limit" not in each)
+    assert len(single) == 2 and len(listed["first"]) > 2
+    # A command that was killed after its other shards.
+    ledger.unlink()
+    shards(texts)[0].unlink()
+    again = seq2seq(*typed(run, texts, *FAST))
+    assert "1 shard translated" in again.err and again.code == 0
+    assert json.loads(ledger.read_text())["warnings"] == listed
+
+
 def test_the_ledger_of_translations_names_their_model(
     seq2seq: Command, run: Path, texts: Path
 ) -> None:

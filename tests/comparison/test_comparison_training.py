@@ -23,34 +23,73 @@ from seq2seq.comparison import memory, training
 from seq2seq.comparison.maps import draw_weights, find_sentence
 from seq2seq.comparison.memory import decoding_by_length, measure_memory, training_by_length
 from seq2seq.comparison.runs import best_validation, validations
-from seq2seq.comparison.splits import hold_out, language_of, write_parts
+from seq2seq.comparison.splits import connect_pairs, hold_out, language_of, write_parts
 from seq2seq.comparison.training import Grid, combinations, quote
+from seq2seq.data.text.leaks import count_leaks, fold_text
 
-SOURCES = st.sampled_from([f"{word} {n}" for word in "abc" for n in range(30)] + ["", " a  1 "])
-SOME = [(f"line {n}", "z") for n in range(30)]  # enough to be divided
-PAIRS = st.lists(st.tuples(SOURCES, st.sampled_from(["x", "y", ""])), max_size=60).map(
-    lambda pairs: SOME + pairs
-)
+SOME = [(f"line {n}", f"z {n}") for n in range(60)]  # enough to be divided
+SOURCES = st.sampled_from([f"{word} {n}" for word in "aÄb" for n in range(30)] + ["", " a  1. "])
+TARGETS = st.sampled_from([f"x {n}" for n in range(40)] + ["X, 1", ""])
+PAIRS = st.lists(st.tuples(SOURCES, TARGETS), max_size=60).map(lambda pairs: SOME + pairs)
 SMALL = (
     *("data.vocab_size=400", "data.max_tokens=512", "trainer=cpu", "trainer.precision=32-true"),
     *("schedule.warmup=2", "decode=greedy", "validation.sentences=4", *TINY_MODEL),
 )
 
 
-def key(source: str) -> str:
-    return " ".join(source.split())
-
-
 @given(PAIRS, st.integers(1, 2))
-def test_no_source_is_in_two_parts_and_nothing_is_lost(
+def test_no_sentence_is_in_two_parts_and_nothing_is_lost(
     pairs: list[tuple[str, str]], count: int
 ) -> None:
     parts = hold_out(pairs, count, "text")
-    sources = [{key(source) for source, _ in part} for part in parts]
-    assert len(set.union(*sources)) == sum(map(len, sources))
+    for side in (0, 1):
+        texts = [{"".join(fold_text(pair[side])) for pair in part} for part in parts]
+        for i, held_out in enumerate(texts[1:], start=1):
+            assert "" not in held_out
+            assert all(held_out.isdisjoint(texts[j]) for j in range(i))
     assert {pair for part in parts for pair in part} == set(pairs)
-    assert all(source.strip() and target for part in parts[1:] for source, target in part)
     assert all(len(set(part)) == len(part) > 0 for part in parts[1:])
+
+
+@given(PAIRS)
+def test_groups_are_the_connected_components(pairs: list[tuple[str, str]]) -> None:
+    keys = [{(side, "".join(fold_text(text))) for side, text in enumerate(pair)} for pair in pairs]
+    keys = [{key for key in row if key[1]} for row in keys]
+    expected: list[tuple[set[int], set[tuple[int, str]]]] = []
+    for row, known in enumerate(keys):
+        touching = [group for group in expected if group[1] & known]
+        expected = [group for group in expected if not group[1] & known]
+        rows, merged = zip(({row}, known), *touching, strict=True)
+        expected.append((set().union(*rows), set().union(*merged)))
+    groups = {frozenset(rows) for rows, _ in expected}
+    assert {frozenset(rows) for rows in connect_pairs(pairs)} == groups
+
+
+CAPTION = "a man in a red jacket is {} near the river with a brown dog"
+
+
+def test_planted_leaks_stay_on_one_side() -> None:
+    pairs = [(f"{word_of(n)} source", f"{word_of(n)} target") for n in range(2000)]
+    for n in range(0, 2000, 40):
+        pairs.append((f"{word_of(n).upper()}, Source!", f"paraphrase {n}"))
+        pairs.append((f"paraphrase {n}", f"{word_of(n + 1)}  TARGET."))
+        pairs.append((CAPTION.format(word_of(n)) + f" {n // 80}" * 9, f"near {n}"))
+    train, *held_out = hold_out(pairs, 2, "text")
+    assert [len(part) for part in held_out] == [107, 107]
+    for part in held_out:
+        assert count_leaks(part, train) == (0, 0)
+    assert count_leaks(held_out[0], held_out[1]) == (0, 0)
+
+
+def test_sentences_of_a_grammar_are_divided_and_their_near_copies_are_counted() -> None:
+    pairs = [(CAPTION.format(word_of(n)), f"{word_of(n)} target") for n in range(200)]
+    train, test = hold_out(pairs, 1, "text")
+    assert count_leaks(test, train) == (0, len(test)) == (0, 10)
+
+
+def word_of(n: int) -> str:
+    """A different word of letters for each number."""
+    return "".join("abcdefghij"[int(digit)] for digit in str(n))
 
 
 @given(PAIRS, st.randoms())
@@ -65,13 +104,13 @@ def test_the_order_of_lines_does_not_decide_what_is_held_out(
 
 def test_a_twentieth_is_held_out_of_a_text_and_no_more_than_500_pairs() -> None:
     for lines, held in ((400, 20), (30_000, 500)):
-        pairs = [(f"sentence {n}", "translation") for n in range(lines)]
+        pairs = [(f"sentence {n}", f"translation {n}") for n in range(lines)]
         train, valid, test = hold_out(pairs, 2, "text")
         assert (len(train), len(valid), len(test)) == (lines - 2 * held, held, held)
 
 
 def test_a_text_too_small_to_be_divided_is_refused() -> None:
-    with pytest.raises(DataError, match="has 2 different sentence.*--valid SOURCE TARGET"):
+    with pytest.raises(DataError, match=r"has 1 group.*--valid SOURCE TARGET"):
         hold_out([("a", "x"), ("b", "y"), ("a ", "z"), ("", "x")], 2, "my.de")
 
 
@@ -95,6 +134,7 @@ def test_text_is_replaced_if_nothing_was_trained_on_it(tmp_path: Path) -> None:
     write_parts(one, *parts, anew=True)
     written = write_parts(other, *parts, anew=True)
     assert sum(written.counts.values()) == len(SOME) - 1
+    assert written.leaks == dict.fromkeys(given, (0, 0))
     with pytest.raises(ConfigError, match="holds other text"):
         write_parts(one, *parts, anew=False)
 

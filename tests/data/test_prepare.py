@@ -1,16 +1,20 @@
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.builders import CONF
+from helpers.train_options import values_of
 
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.data import prepare as prepare_module
 from seq2seq.data.options import DataOptions
-from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.data.prepare import WHERE_TO_GET, Prepared, find_parts, prepare
 
 BPE = {
     "name": "bpe",
@@ -185,14 +189,40 @@ def test_every_file_is_checked_before_anything_is_computed(
     ("name", "words"),
     [
         ("demo", "seq2seq demo --corpus$"),
-        ("multi30k", "python scripts/prepare_multi30k.py --languages de en$"),
+        ("multi30k", r"python\S* scripts/prepare_multi30k.py --languages de en$"),
         ("multi30k_tok", "prepare_multi30k.py --languages de en --tok$"),
+        ("scan_jump", r"python\S* scripts/make_scan.py --split jump$"),
         ("files", r"\.$"),
     ],
 )
 def test_a_missing_corpus_says_where_to_get_it(name: str, words: str, options: Options) -> None:
     with pytest.raises(DataError, match=f"data.train=data/{name}/none.*{words}"):
         prepare(options(name=name, train=f"data/{name}/none"), BPE)
+
+
+@pytest.mark.parametrize("name", ["copy", "reverse", "scan", "scan_jump", "scan_length"])
+def test_the_data_of_a_recipe_is_made_by_the_command_that_is_named(
+    name: str, options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command is typed as it is printed, in another folder than the script's."""
+    monkeypatch.chdir(tmp_path)
+    recipe = values_of(f"experiment={name}")["data"]
+    data = options(
+        **{key: recipe[key] for key in ("name", "source", "target", "train", "valid", "test")}
+    )
+    with pytest.raises(DataError, match="To make it: ") as caught:
+        find_parts(data)
+    command = str(caught.value).partition("To make it: ")[2]
+    subprocess.run(command, shell=True, check=True, capture_output=True)
+    assert find_parts(data)
+
+
+def test_the_scripts_that_make_data_are_in_the_wheel() -> None:
+    named = {*re.findall(r"scripts/\w+\.py", " ".join(WHERE_TO_GET.values()))}
+    project = tomllib.loads((CONF.parent / "pyproject.toml").read_text())
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert named
+    assert {name: included.get(name) for name in named} == {n: f"seq2seq/{n}" for n in named}
 
 
 def test_a_broken_file_is_not_called_a_missing_corpus(options: Options, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from seq2seq.decoding.request import Status
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, top_of_rows
 
-CACHES = ("dense", "paged")
+CACHES = ("dense", "paged", "static")
 every_cache = pytest.mark.parametrize("cache", CACHES)
 every_model = pytest.mark.parametrize(
     "name", ["transformer", "rnn", pytest.param("rnn_luong", marks=pytest.mark.slow)]
@@ -96,11 +96,10 @@ SEARCHES_OF_CALLERS = (
 @pytest.mark.parametrize(
     "cache, seed, calls",
     [
-        ("paged", 0, 120),
-        ("dense", 0, 120),
+        *((cache, 0, 120) for cache in CACHES),
         *(
             pytest.param(*each, 1000, marks=pytest.mark.slow)
-            for each in (("paged", 0), ("dense", 0), ("paged", 1))
+            for each in (*((cache, 0) for cache in CACHES), ("paged", 1), ("static", 1))
         ),
     ],
 )
@@ -188,7 +187,7 @@ def test_searches_of_one_kind_share_a_batch() -> None:
     assert Beam(beam_size=2).kind != Beam(beam_size=3).kind != make_search(1).kind
 
 
-@every_cache
+@pytest.mark.parametrize("cache", ["dense", "paged"])
 def test_a_cancelled_sentence_gives_its_pages_back_at_once(cache: str) -> None:
     engine = Engine(small_model("transformer"), make_search(3), cache=cache, page_size=4)
     first, second = make_requests((5, 9))
@@ -341,7 +340,7 @@ def test_an_error_drops_all_sentences_and_tells_every_caller(
     next(answers)
     engine.submit([requests[0]])
     with monkeypatch.context() as patched:
-        patched.setattr(model, "step", lambda *_: torch.ones(2) @ torch.ones(3))
+        patched.setattr(model, "decode", lambda *_: torch.ones(2) @ torch.ones(3))
         with pytest.raises(RuntimeError, match="size"):
             engine.advance()
     assert not engine.busy and (engine.pool is None or engine.pool.used == 0)

@@ -22,6 +22,8 @@ Product = Callable[[Tensor, Int8Matrix], Tensor]
 # Rows, inputs, outputs; the last two have sums that float32 cannot hold, and one row.
 SHAPES = [
     (1, 1, 1),
+    (17, 1, 3),
+    (1, 1, 64),
     (2, 3, 5),
     (7, 64, 33),
     (65, 100, 301),

@@ -1,5 +1,6 @@
 """The paths and links in the documents exist, and their commands work as printed."""
 
+import ast
 import pkgutil
 import re
 import shlex
@@ -63,6 +64,41 @@ def test_the_package_offers_the_names_of_the_api_page() -> None:
     assert {*seq2seq.__all__} == {*public, "__version__"}
     for name, path in public.items():
         assert getattr(seq2seq, name) is pkgutil.resolve_name(path)
+
+
+def public_names() -> set[tuple[str, str]]:
+    """The module and name of each name in the table of docs/api.md."""
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(seq2seq[\w.]*)` \| (.*) \|$", page, re.M)
+    return {(module, name) for module, names in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def test_the_names_for_plug_ins_exist() -> None:
+    assert public_names()
+    for module, name in public_names():
+        assert pkgutil.resolve_name(f"{module}:{name}").__doc__ or name in ("Array", "NAMES")
+
+
+def imports_of_examples() -> set[tuple[str, str]]:
+    """The module and name of everything that plug-ins of the pages import from the package."""
+    package = ROOT / "docs" / "examples" / "attention-plugin"
+    texts = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
+    for page in ("plugins.md", "gallery.md"):
+        blocks = CODE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+        texts += [code for kind, code in blocks if kind == "python" and "__main__" not in code]
+    nodes = (node for text in texts for node in ast.walk(ast.parse(text)))
+    return {
+        (node.module or "", alias.name)
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("seq2seq")
+        for alias in node.names
+    }
+
+
+def test_what_examples_import_is_public() -> None:
+    found = {(module, name) for module, name in imports_of_examples() if module != "seq2seq"}
+    assert len(found) > 15
+    assert found - public_names() == set()
 
 
 def test_importing_the_package_imports_no_torch() -> None:

@@ -17,9 +17,15 @@ EXAMPLE = ROOT / "docs" / "examples" / "attention-plugin"
 
 
 def files_of_page() -> dict[str, str]:
-    """The files that the page shows, each after a line that begins with its path."""
+    """The files of the package that the page shows, each after a line that begins with its path."""
     shown = re.findall(r"^`([\w/]+\.\w+)`:.*?^```\w+\n(.*?)^```", PAGE, re.M | re.S)
-    return dict(shown)
+    return {name: text for name, text in shown if not name.startswith("my")}
+
+
+def file_beside(name: str) -> str:
+    """A file of the page that is not part of the package."""
+    (text,) = re.findall(rf"^`{re.escape(name)}`:.*?^```\w+\n(.*?)^```", PAGE, re.M | re.S)
+    return str(text)
 
 
 def read_project(text: str) -> dict[str, str]:
@@ -66,7 +72,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(site: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of `seq2seq train attn=strided decode=fan tokenizer=pairs`, and of sparsemax."""
+    """A run of the first command of the page, and of sparsemax."""
     folder = tmp_path_factory.mktemp("run")
     (typed,) = re.findall(r"^seq2seq train (.*)$", PAGE, re.M)[:1]
     typed = [*typed.split(), "attn@cross_attn=sparsemax", "attn.stride=3"]
@@ -106,7 +112,53 @@ def test_a_model_of_plug_ins_is_drawn_and_scored(site: Path, run: Path, tmp_path
         lines = (DEMO / path.name).read_text(encoding="utf-8").splitlines(keepends=True)
         path.write_text("".join(lines[:4]), encoding="utf-8")
     scores = seq2seq(site, "evaluate", texts[1], *texts, "--metrics", "bleu,found")
-    assert "found 100.0" in scores and "BLEU 100.0" in scores
+    assert "words found 100.0" in scores and "BLEU 100.0" in scores
+
+
+SHORT = ("trainer.max_steps=1", "trainer.val_check_interval=1")
+
+
+def test_mechanisms_with_memories_of_their_own_train_and_translate(
+    site: Path, base: Path, tmp_path: Path
+) -> None:
+    (typed,) = re.findall(r"^seq2seq train (attn=one_stream .*)$", PAGE, re.M)
+    ended = command(site, *train_command(base, tmp_path, *typed.split(), *SHORT)[1:])
+    assert ended.returncode == 0, ended.stderr
+    options = ("--length-ratio", "1", "--beam-size", "3")
+    dense, paged = (
+        seq2seq(site, "translate", tmp_path, *options, "--cache", cache, *TEXTS)
+        for cache in ("dense", "paged")
+    )
+    assert dense == paged and len(dense.splitlines()) == len(TEXTS)
+
+
+def test_a_mechanism_that_does_not_list_a_hook_is_refused_with_that_reason(site: Path) -> None:
+    words = ("attn=mha", "attn@decoder_attn=fading", "position=kerple")
+    ended = command(site, ROOT / "train.py", *words)
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+    assert "does not support the positions of Kerple" in ended.stderr
+    assert "Fading does not list 'bias' in `supports`" in ended.stderr
+
+
+def test_a_folder_of_presets_is_found(tmp_path: Path) -> None:
+    (typed,) = re.findall(r"^seq2seq train (--config-dir .*)$", PAGE, re.M)
+    file = tmp_path / "my/conf/attn/wide.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(file_beside("my/conf/attn/wide.yaml"), encoding="utf-8")
+    words = [str(tmp_path / word) if word == "my/conf" else word for word in typed.split()]
+    shown = command(None, ROOT / "train.py", *words, "--cfg", "job")
+    assert "  num_heads: 2\n" in shown.stdout, shown.stderr
+
+
+def test_a_program_of_ones_own_adds_a_schedule(base: Path, tmp_path: Path) -> None:
+    (typed,) = re.findall(r"^python my_train.py (.*)$", PAGE, re.M)
+    program = tmp_path / "my_train.py"
+    program.write_text(file_beside("my_train.py"), encoding="utf-8")
+    run = tmp_path / "run"
+    options = train_command(base, run, *typed.split(), *SHORT)
+    ended = command(None, program, *options[2:])
+    assert ended.returncode == 0, ended.stderr
+    assert (run / "best.ckpt").is_file()
 
 
 @pytest.mark.slow
@@ -120,9 +172,10 @@ def test_without_its_plug_ins_a_model_is_refused_by_name(run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_mechanism_of_the_page_keeps_the_contract(site: Path) -> None:
-    (call,) = re.findall(r"^```python\n(from seq2seq.testing import.*?)^```", PAGE, re.M | re.S)
-    ended = command(site, "-c", call)
+def test_the_classes_of_the_page_keep_the_contract(site: Path) -> None:
+    calls = re.findall(r"^```python\n(from seq2seq.testing import.*?)^```", PAGE, re.M | re.S)
+    assert len(calls) == 3  # a mechanism that hides keys, two with memories, a position scheme
+    ended = command(site, "-c", "".join(calls))
     assert ended.returncode == 0, ended.stderr
 
 
@@ -172,8 +225,7 @@ def test_the_example_package_is_tested_by_its_own_test(site: Path) -> None:
 def test_the_example_package_trains_with_positions(
     position: str, site: Path, base: Path, tmp_path: Path
 ) -> None:
-    short = ("trainer.max_steps=1", "trainer.val_check_interval=1")
-    options = ("attn=sparsemax", f"position={position}", *short)
+    options = ("attn=sparsemax", f"position={position}", *SHORT)
     ended = command(site, *train_command(base, tmp_path, *options)[1:])
     assert ended.returncode == 0, ended.stderr
 
@@ -196,7 +248,7 @@ def test_the_example_package_is_built_with_its_preset(tmp_path: Path) -> None:
 
 def test_every_file_that_the_page_shows_is_used() -> None:
     files = files_of_page()
-    assert len(files) == 8
+    assert len(files) == 13
     for value in read_project(files["pyproject.toml"]).values():
         module, _, name = value.partition(":")
         text = files[f"{module.replace('.', '/')}.py"]

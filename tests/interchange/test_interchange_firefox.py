@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,12 @@ def test_reading_a_folder_gives_the_weights_in_8_bits(
     overrides: list[str], joint: bool, tmp_path: Path
 ) -> None:
     saved = saved_model(*overrides, joint=joint)
-    export(saved, tmp_path / "out", random_rows(saved, 3), None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        export(saved, tmp_path / "out", random_rows(saved, 3), None)
+    needed = "fxtranslate computes only models with model.norm_order=post attn@decoder_attn=ssru"
+    is_other = any(each.startswith(("attn@", "model.norm_order")) for each in overrides)
+    assert [str(each.message) for each in caught] == [needed] * is_other
     files = [*sorted((tmp_path / "out").glob("*vocab*"))]
     back = read_marian(next((tmp_path / "out").glob("model*")), files, NONE)
     model, other = saved.build().double(), back.to_saved().build().double()

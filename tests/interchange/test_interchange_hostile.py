@@ -181,6 +181,7 @@ def test_a_wrong_description_is_refused_by_name(
         ("config.json", b"\xff", "config.json is not JSON"),
         ("vocab.json", b'{"</s>": 0, "<unk>": 5}', "number its pieces 0, 1, 2"),
         ("vocab.json", b'{"</s>": 0, "<unk>": true}', "number its pieces 0, 1, 2"),
+        ("vocab.json", b'{"\\ud800": 0, "</s>": 1}', "vocab.json is not JSON"),
         ("vocab.json", b'{"a": 0}', "no </s> and no <unk>"),
         ("source.spm", b"\x00", "source.spm is not a SentencePiece model"),
         ("target.spm", b"", "target.spm is not a SentencePiece model"),

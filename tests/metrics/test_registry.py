@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.metrics.registry import build_metrics, count_edits, find_metrics
+from seq2seq.metrics.registry import ExactMatch, build_metrics, count_edits, find_metrics
 from seq2seq.metrics.scores import CorpusScore, corpus_scores
 
 
@@ -67,3 +67,13 @@ def test_scores_have_signatures_and_intervals() -> None:
     interval = by_name["exact"].interval
     assert interval is not None and "bs:20|seed:12345" in interval.signature
     assert interval.half_width > 0 and abs(interval.mean - 50) < 2 * interval.half_width
+
+
+def test_a_metric_of_symbols_is_printed_under_its_own_label() -> None:
+    class Halves(ExactMatch):
+        label = "halves"
+
+    kind = Halves.kind()
+    metrics = build_metrics([kind], [["a", "b"]])
+    (score,) = corpus_scores(["a", "c"], metrics)
+    assert (kind.label, score.name, score.value) == ("halves", "halves", 50.0)

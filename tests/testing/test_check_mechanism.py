@@ -11,6 +11,7 @@ from seq2seq.attention.context import HierarchicalContext
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.ssru import SSRU
 from seq2seq.testing import check_mechanism
+from seq2seq.training.guided import explain_untrainable
 
 
 class Honest(MultiHead):
@@ -118,3 +119,35 @@ def test_a_class_that_does_what_it_declares_passes() -> None:
 
 def test_a_recurrent_class_may_ignore_rotations() -> None:
     check_mechanism(SSRU)
+
+
+class Negative(Honest):
+    """Weights of the other sign, and the outputs that they give."""
+
+    sums_to_one = False
+
+    def attend_heads(self, *arguments: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
+        out, weights = super().attend_heads(*arguments, **options)
+        return -out, None if weights is None else -weights
+
+
+class Signed(Negative):
+    signed_weights = True
+
+
+def test_negative_weights_must_be_declared() -> None:
+    check_mechanism(Signed, num_heads=2)
+    with pytest.raises(AssertionError, match="check_weights: a weight is negative"):
+        check_mechanism(Negative, num_heads=2)
+    place = Place(Role.ENCODER, 32, 32)
+    assert "some are negative" in str(explain_untrainable(Signed(place, num_heads=2)))
+
+
+class Headless(SSRU):
+    """It has no heads, and says that it adds a scheme's biases."""
+
+    supports = frozenset({"bias"})
+
+
+def test_a_mechanism_without_heads_is_checked_with_every_scheme_that_it_names() -> None:
+    check_mechanism(Headless)  # its order of tokens comes from its steps

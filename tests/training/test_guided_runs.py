@@ -92,7 +92,7 @@ def test_the_configuration_says_which_head_was_trained(base: Path) -> None:
     options = links_options(base)
     folder = train_tiny(base, *options, "guided.head=3", "trainer.max_steps=1")
     config = checkpoint.read(folder).config
-    assert choice_of_guided_head(config) == Choice(0, 1, 2, near=GUIDED_NEAR)
+    assert choice_of_guided_head(config) == Choice(0, 1, 2, near=GUIDED_NEAR, competing=False)
     assert config["guided"]["links"] == str(corpus(base) / "train.align")
     assert (config["guided"]["layer"], config["guided"]["head"]) == (2, 3)
     assert choice_of_guided_head(checkpoint.read(demo_run(base)).config) is None

@@ -281,6 +281,15 @@ def test_a_run_that_had_ended_says_where_it_stands(
     assert "training ended at step 150\n" in capsys.readouterr().out
 
 
+def test_a_resumed_run_says_from_which_update(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = train_tiny(base, "trainer.max_steps=2", "schedule.steps=3")
+    assert "resumed" not in capsys.readouterr().out
+    train_tiny(base, "trainer.max_steps=3", "schedule.steps=3", f"resume={first / 'last.ckpt'}")
+    assert "\nresumed after step 2 of 3\n" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_the_time_of_a_run_is_that_of_all_its_parts(
     base: Path, capsys: pytest.CaptureFixture[str]

@@ -1,5 +1,6 @@
 """One training run from end to end: the files that it leaves, and that it learns."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ from seq2seq.data.text import lines as text
 from seq2seq.training.config.plan import check_nodes
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.run import train
-from seq2seq.training.trainer import build_trainer, validation_interval
+from seq2seq.training.trainer import build_trainer
 from seq2seq.translation.translator import Translator
 
 
@@ -196,19 +197,31 @@ def test_training_ends_after_validations_without_a_better_one(base: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("max_steps", "interval", "accumulate", "expected"),
-    [(100, 10, 1, 10), (7, 10, 1, 7), (100, 10, 3, 30), (7, 10, 3, 21), (-1, 10, 1, 10)],
+    ("max_steps", "accumulate", "expected"),
+    [(7, 1, [3, 6, 7]), (6, 1, [3, 6]), (2, 1, [2]), (4, 3, [3, 4])],
 )
-def test_there_is_a_validation_even_in_a_short_training(
-    base: Path, max_steps: int, interval: int, accumulate: int, expected: int
+def test_the_last_update_is_validated(
+    base: Path, max_steps: int, accumulate: int, expected: list[int]
 ) -> None:
-    plan = plan_of(
+    folder = train_tiny(
         base,
-        *("run_name=x", "schedule=constant", "trainer.max_epochs=1"),
-        *(f"trainer.max_steps={max_steps}", f"trainer.val_check_interval={interval}"),
-        f"trainer.accumulate_grad_batches={accumulate}",
+        *(f"trainer.max_steps={max_steps}", "trainer.val_check_interval=3"),
+        *(f"trainer.accumulate_grad_batches={accumulate}", "checkpoint.monitor=loss"),
+        *("checkpoint.keep_last=9", "validation.sentences=2"),
     )
-    assert validation_interval(plan.trainer) == expected
+    losses = metrics(folder, "valid/loss")
+    steps = [int(path.stem[-7:]) for path in sorted((folder / "kept").iterdir())]
+    assert steps == expected and len(losses) == len(expected)
+    best = torch.load(folder / "best.ckpt", weights_only=True)
+    assert best["global_step"] == expected[losses.index(min(losses))]
+
+
+def test_the_end_of_the_last_epoch_is_validated(base: Path) -> None:
+    limits = "trainer.max_steps=-1", "trainer.max_epochs=1", "trainer.val_check_interval=1000"
+    folder = train_tiny(base, *limits, "schedule=constant", "validation.sentences=2")
+    updates = json.loads((folder / "result.json").read_text())["steps"]
+    assert len(metrics(folder, "valid/loss")) == 1
+    assert torch.load(folder / "best.ckpt", weights_only=True)["global_step"] == updates
 
 
 def test_what_is_trained_is_said_in_one_line(

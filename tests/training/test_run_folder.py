@@ -1,6 +1,7 @@
 """One run at a time in a folder, and errors of the system in one message."""
 
 import errno
+import subprocess
 import sys
 from pathlib import Path
 
@@ -83,3 +84,30 @@ def test_a_file_in_place_of_the_folder_is_one_message(
         launch.main()
     (line,) = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2 and str(taken) in line and "hydra.run.dir=FOLDER" in line
+
+
+PLACES = ["", "new/folder", "empty", "used"]
+REFUSED = [("model.dim=3", ""), ("data=files", ""), *(("experiment=scan", at) for at in PLACES)]
+
+
+@pytest.mark.parametrize(("typed", "place"), REFUSED)
+def test_a_refused_run_leaves_nothing_and_removes_nothing(
+    typed: str, place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "notes").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    command = [sys.executable, "-m", "seq2seq", "train", typed]
+    command += [f"hydra.run.dir={place}"] * bool(place)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 2 and ended.stderr.startswith("error: ")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_refused_run_leaves_the_lock_of_an_earlier_one(tmp_path: Path) -> None:
+    with lock_run(tmp_path):
+        pass
+    with pytest.raises(ConfigError, match="no"), lock_run(tmp_path):
+        raise ConfigError("no")
+    assert (tmp_path / LOCK).exists()

@@ -1,7 +1,6 @@
 """Choose the layer, heads and shift that `seq2seq align` reads, and say why."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +12,10 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.cli.align.options import ChoiceOptions
 
 GUESS = (
-    "a guess, the sharpest layer; links of a validation set choose better: seq2seq "
+    "a guess; links of a validation set choose better: seq2seq "
     "align PATH --source FILE --target FILE --gold FILE --choose"
 )
 
-FIRST = 200  # number of pairs on which the guess of a layer is based
 Alignments = Iterator[Alignment | None]  # None for a pair that cannot be aligned
 Shape = tuple[int, int]  # numbers of decoder layers, and of heads in each
 
@@ -39,22 +37,17 @@ class ExplainedChoice(NamedTuple):
 
 
 def select_choice(
-    options: ChoiceOptions,
-    checkpoint: Path,
-    config: Mapping[str, Any],
-    alignments: Sequence[Alignment],
+    options: ChoiceOptions, checkpoint: Path, config: Mapping[str, Any], shape: Shape
 ) -> ExplainedChoice:
     """The choice that the options make; else the one chosen or trained for the model; else a guess.
 
     If the options name another layer, the heads and shift chosen for the model are ignored too.
 
     Args:
-        checkpoint, config: checkpoint and configuration of the model.
-        alignments: one or more alignments by the model.
+        checkpoint, config, shape: checkpoint, configuration and `Translator.shape` of the model.
 
     Raises: ConfigError for a layer or head that the model does not have.
     """
-    shape = model_shape(alignments[0])
     is_open = None in (options.layer, options.heads, options.shift)
     choice, why = choices.load_choice(checkpoint) if is_open else None, ""
     if choice:
@@ -62,7 +55,7 @@ def select_choice(
     elif is_open and (trained := choices.choice_of_guided_head(config)):
         choice, why = trained, "trained to align, by guided.links"
     else:
-        choice = choices.guess_choice(alignments, options.shift or 0)
+        choice = choices.guess_choice(config, shape[0])
         why = GUESS if options.layer is None else ""
     if shape[1] == 1 and choice.head == 0:
         choice = choice._replace(head=None)  # the mean of one head is that head
@@ -72,35 +65,21 @@ def select_choice(
     return ExplainedChoice(wanted, shape, why if why == GUESS or wanted == choice else "")
 
 
-def choose_reading(
-    options: ChoiceOptions, checkpoint: Path, config: Mapping[str, Any], alignments: Alignments
-) -> tuple[ExplainedChoice | None, Alignments]:
-    """The result of `select_choice` for the first alignments, and an iterator over all alignments.
-    The result is None if no pair can be aligned.
-    """
-    first: list[Alignment | None] = []
-    while not any(first) and (more := list(islice(alignments, FIRST))):
-        first += more
-    known = [alignment for alignment in first if alignment is not None]
-    choice = select_choice(options, checkpoint, config, known) if known else None
-    return choice, chain(first, alignments)
-
-
 def model_shape(alignment: Alignment) -> Shape:
     _, layers, heads, *_ = alignment.weights.shape
     return layers, heads
 
 
 def apply_options(choice: Choice, options: ChoiceOptions, shape: Shape) -> Choice:
-    """The choice, changed as the options say. A new layer resets heads, shift and thresholds; a new
-    head or shift resets the thresholds.
+    """The choice, changed as the options say. A new layer resets everything else; a new head or
+    shift resets the thresholds, and source words compete.
     """
     if options.layer is not None and options.layer - 1 != choice.layer:
         choice = Choice(0, options.layer - 1, None)
     if options.heads is not None and (head := head_option(options, shape)) != choice.head:
-        choice = choice._replace(head=head, threshold=0.0, near=1.0)
+        choice = Choice(choice.shift, choice.layer, head)
     if options.shift is not None and options.shift != choice.shift:
-        choice = choice._replace(shift=options.shift, threshold=0.0, near=1.0)
+        choice = Choice(options.shift, choice.layer, choice.head)
     return choice
 
 

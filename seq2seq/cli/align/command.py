@@ -17,7 +17,7 @@ from pathlib import Path
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.cli.align.options import AlignOptions, Sentence, TextFiles
-from seq2seq.cli.files import check_written, folder_of, inputs_of, warn_of_files
+from seq2seq.cli.files import check_written, inputs_of, warn_of_files
 from seq2seq.cli.options import collect_given
 
 LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
@@ -29,7 +29,7 @@ def run(options: AlignOptions) -> int:
     output, sentence = options.output, None
     if options.path and options.source is not None:
         sentence = options.source, options.target
-        output = output or folder_of(options.path) / "map.png"
+        output = output or Path("map.png")
         warn_of_files(sentence, "To align whole files: --source FILE --target FILE -o FILE.align")
     check_written(output, *inputs_of(options))
     check_output(options, output)

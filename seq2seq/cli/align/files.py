@@ -75,10 +75,9 @@ def align_files(options: AlignOptions, model: Path, texts: TextFiles) -> int:
     links_by_direction = []
     for one in directions:
         reading, links = read_direction(one, one.alignments(options, texts))
-        what = reading.describe() if reading else "empty, since no pair can be aligned"
         written = None if one.swapped else output
-        lines.append(f"{written or one.checkpoint}: {what}")
-        summary[one.name] |= reading.to_json() if reading else {}
+        lines.append(f"{written or one.checkpoint}: {reading.describe()}")
+        summary[one.name] |= reading.to_json()
         links_by_direction.append(links)
     return report_links(options, links_by_direction, reference, lines, summary)
 
@@ -150,13 +149,14 @@ def choose_and_save(
 
 def read_direction(
     direction: Direction, alignments: choice.Alignments
-) -> tuple[choice.ExplainedChoice | None, Iterator[set[Link] | None]]:
+) -> tuple[choice.ExplainedChoice, Iterator[set[Link] | None]]:
     """The choice for a direction, and an iterator over the links of all pairs, source first."""
-    of_model = direction.options, direction.checkpoint, direction.translator.config
-    reading, alignments = choice.choose_reading(*of_model, alignments)
+    model = direction.translator
+    options = direction.options, direction.checkpoint, model.config, model.shape
+    reading = choice.select_choice(*options)
 
     def links_of(alignment: Alignment | None) -> set[Link] | None:
-        if alignment is None or reading is None:
+        if alignment is None:
             return None
         links = alignment.links(reading.choice)
         return swap_sides(links) if direction.swapped else links

@@ -25,7 +25,7 @@ def draw_sentence(options: AlignOptions, model: Path, sentence: Sentence, output
     path = find_checkpoint(model)
     translator = Translator.load(path, options.device, options.tag)
     alignment = translator.align(*sentence, units=options.units)
-    reading = select_choice(options.choice, path, translator.config, [alignment])
+    reading = select_choice(options.choice, path, translator.config, translator.shape)
     apart = options.choice.heads == "all"
     if output.suffix == ".align":
         links = format_links(alignment.links(reading.choice))
@@ -52,7 +52,7 @@ def draw_page(options: AlignOptions, model: Path, given: Sentence | TextFiles, o
     known = [alignment for alignment in read if alignment is not None]
     if not known:
         raise DataError("there is nothing to show: none of these pairs can be aligned")
-    reading = select_choice(options.choice, path, translator.config, known)
+    reading = select_choice(options.choice, path, translator.config, translator.shape)
     write_page(output, known, reading.choice)
     limit = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
     print(printable(f"{output}: {reading.describe()}{limit}"))

@@ -37,6 +37,9 @@ def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
         yield from single_lines(findings)
     else:
         yield from score_table(findings)
+    for system, _ in findings.systems:
+        if system.leaks:
+            yield f"{system.name}: {system.leaks.describe(len(system.lines), 'test')}"
     for system, assessment in findings.systems if lengths else ():
         name = "" if len(findings.systems) == 1 else f"{system.name}: "
         yield f"{name}{assessment.scores[0].name} by {assessment.length_unit} of the source"
@@ -131,6 +134,7 @@ def system_entry(system: System, assessment: "Assessment") -> dict[str, Any]:
         "kind": "model" if system.config else "translations",
         "sha256": hashlib.sha256(system.content).hexdigest(),
         "truncated": system.truncated,
+        "leaks": system.leaks and system.leaks._asdict(),
         "lengths": {
             "score": assessment.scores[0].name,
             "unit": assessment.length_unit,

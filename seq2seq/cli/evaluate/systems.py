@@ -1,15 +1,18 @@
 """Translate a test set with each system, which is a model or a file of translations."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq.base.errors import ConfigError
+from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.models import DecodingOptions, open_engine
 from seq2seq.cli.options import collect_given
 from seq2seq.cli.requests import one_line, put_best_first
+from seq2seq.data.corpus.mixture import find_components
+from seq2seq.data.text.leaks import Leaks, count_leaks
 from seq2seq.data.text.lines import check_rereadable, read_lines, similar_names
 
 
@@ -21,6 +24,7 @@ class System(NamedTuple):
     config: dict[str, Any] | None  # configuration of a model; None for a file
     failed: bool  # True if a sentence could not be translated
     truncated: int | None  # translations cut off at the length limit; None for a file
+    leaks: Leaks | None = None  # into the training text; None if that cannot be read
 
     @property
     def content(self) -> bytes:
@@ -88,4 +92,18 @@ def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System
     truncated = sum(best.truncated for best in bests if best)
     failed = any(result.failed for result in results)
     name = " + ".join(map(str, options.ensemble.paths(path)))
-    return System(name, lines, translator.config, failed, truncated)
+    leaks = leaks_into(translator.config["data"], test_set)
+    return System(name, lines, translator.config, failed, truncated, leaks)
+
+
+def leaks_into(data: dict[str, Any], test_set: TestSet) -> Leaks | None:
+    """The leaks of a test set into the training text of a model; None if that cannot be read.
+
+    Args:
+        data: options `data` of the model's configuration.
+    """
+    with suppress(Seq2SeqError, OSError, LookupError, TypeError, ValueError, AttributeError):
+        train = find_components(data["train"], data["source"], data["target"], "data.train")
+        pairs = (pair for each in train for pair in each.text.pairs())
+        return count_leaks([*zip(test_set.source, test_set.first, strict=True)], pairs)
+    return None

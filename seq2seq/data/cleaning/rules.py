@@ -32,6 +32,7 @@ LARGEST_POWER = 99  # largest power of ten in a number with a unit
 # A decimal that is not part of a date or version, or a whole number; then an optional unit.
 VALUE = re.compile(rf"(?:(?<![\d.,])(\d+[.,٫，．]\d+)(?![.,]?\d)|(\d+))\s?([{''.join(MYRIADS)}])?")
 DIGITS = re.compile(r"\d+")
+LETTERS = 3  # letters that one character of Chinese or Japanese counts as
 SPELLED_OUT = 12  # numbers up to this are often written as words
 # Control characters (including C1, which Windows-1252 read as Latin-1 turns into), line and
 # paragraph separators, private use, U+FFFD from an earlier conversion, noncharacters.
@@ -50,15 +51,20 @@ class TextPair:
         words: words of each text, separated by white space.
         lengths: number of words of each text. In scripts without spaces between words, a word is
             one character of Chinese or Japanese, or four of others, such as Thai and Tibetan.
+        letters: number of characters of each text, without white space; a character of Chinese or
+            Japanese counts as `LETTERS`.
+        is_spaceless: True if one of the scripts has no spaces between words.
     """
 
     def __init__(self, texts: Pair, languages: Pair):
         self.texts, self.languages = texts, languages
         self.words = [text.split() for text in texts]
-        self.lengths = [
-            ceil(sum(map(len, words)) / length) if (length := word_length(language)) else len(words)
-            for words, language in zip(self.words, languages, strict=True)
-        ]
+        characters = [sum(map(len, words)) for words in self.words]
+        sizes = [word_length(language) for language in languages]
+        self.is_spaceless = any(sizes)
+        sides = [*zip(self.words, characters, sizes, strict=True)]
+        self.lengths = [ceil(count / size) if size else len(words) for words, count, size in sides]
+        self.letters = [count * (LETTERS if size == 1 else 1) for _, count, size in sides]
 
 
 class Rule(NamedTuple):
@@ -78,8 +84,11 @@ class Rule(NamedTuple):
 
 
 def length_ratio(pair: TextPair) -> float:
-    """The length of the longer side divided by that of the shorter side."""
-    return max(pair.lengths) / max(min(pair.lengths), 1)
+    """The length of the longer side divided by that of the shorter side: in words, but in letters
+    if one of the languages has no spaces between words.
+    """
+    lengths = pair.letters if pair.is_spaceless else pair.lengths
+    return max(lengths) / max(min(lengths), 1)
 
 
 def longest_word(pair: TextPair) -> int:
@@ -136,7 +145,11 @@ def read_value(decimal: str | None, whole: str | None, unit: str | None) -> Deci
 
 
 def have_other_numbers(pair: TextPair) -> bool:
-    """True if the numbers differ, however decimals are read."""
+    """True if both sides have digits, and the numbers differ, however decimals are read. A side
+    without digits may have its numbers in words.
+    """
+    if not all(map(DIGITS.search, pair.texts)):
+        return False
     return differ(find_numbers, pair) and differ(partial(find_numbers, decimals=True), pair)
 
 
@@ -175,7 +188,7 @@ RULES = {
     ),
     "max_ratio": Rule(
         lambda pair, n: length_ratio(pair) > n,
-        "at most N times the other side's words",
+        "at most N times the other side's length",
         4,
         (1, 1000),
     ),

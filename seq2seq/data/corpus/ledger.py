@@ -10,9 +10,10 @@ import numpy as np
 
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import escape
-from seq2seq.data.corpus.cache import FileMemo, file_entry
+from seq2seq.data.corpus.cache import FileMemo, compute_once, digest, file_entry
 from seq2seq.data.corpus.corpus import Corpus, EncodingStats, PieceStats
 from seq2seq.data.corpus.mixture import Component
+from seq2seq.data.text.leaks import Leaks, count_leaks
 from seq2seq.data.text.provenance import find_provenance
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
@@ -21,7 +22,7 @@ def make_ledger(
     corpora: Mapping[str, Corpus],
     tokenizers: Tokenizers,
     recipe: Mapping[str, Any],
-    memo: FileMemo,
+    cache: Path,
 ) -> dict[str, Any]:
     """Describe a run's data in plain values, see docs/data.md.
 
@@ -29,19 +30,40 @@ def make_ledger(
         corpora: the encoded parts: train, valid, and optionally test.
         tokenizers: tokenizers of both sides.
         recipe: `name` and options with which the tokenizers were learnt.
-        memo: cache of the hashes of files.
+        cache: folder of results computed from files.
     """
-    parts = {}
+    parts: dict[str, Any] = {}
     for part, corpus in corpora.items():
         pairs = zip(corpus.components, corpus.all_stats, strict=True)
         parts[part] = {
-            "corpora": [corpus_entry(component, stats, memo) for component, stats in pairs],
+            "corpora": [
+                corpus_entry(component, stats, FileMemo(cache)) for component, stats in pairs
+            ],
             "duplicates": corpus.duplicates,
         }
         if part != "train":
-            parts[part]["in_train"] = count_common(corpus.hashes, corpora["train"].hashes)
+            train = corpora["train"]
+            parts[part]["in_train"] = count_common(corpus.hashes, train.hashes)
+            parts[part]["leaks"] = find_leaks(corpus.components, train.components, cache)._asdict()
     sizes = {"source_size": tokenizers.source.size, "target_size": tokenizers.target.size}
     return {"tokenizer": {**recipe, **sizes}, "parts": parts}
+
+
+def find_leaks(part: Sequence[Component], train: Sequence[Component], cache: Path) -> Leaks:
+    """The leaks of a part into training text, counted once.
+
+    Raises: DataError if a file is faulty, or if the cache cannot be written.
+    """
+    texts = [[each.text for each in some if not each.is_reversed] for some in (part, train)]
+    prints = [[text.fingerprint(FileMemo(cache)) for text in some] for some in texts]
+
+    def write(folder: Path) -> None:
+        held_out, others = ((pair for text in some for pair in text.pairs()) for some in texts)
+        leaks = count_leaks(list(held_out), others)
+        (folder / "leaks.json").write_text(json.dumps(leaks), encoding="utf-8")
+
+    folder = compute_once(cache, f"leaks-1-{digest([repr(prints)])}", write)
+    return Leaks(*json.loads((folder / "leaks.json").read_bytes()))
 
 
 def count_common(some: np.ndarray, others: np.ndarray) -> int:
@@ -101,10 +123,11 @@ def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[
                 rate = each[side]["unknown_rate"]
                 if rate > 0:
                     warnings.append(f"{where}: {rate:.2%} of the {side} pieces are unknown")
-        shared = content.get("in_train", 0)
-        if shared:
+        if shared := content.get("in_train", 0):
             kept = len(corpora[part])
             warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs are in train as well")
+        if any(leaks := Leaks(**content.get("leaks", {}))):
+            warnings.append(leaks.describe(sum(each["read"] for each in content["corpora"]), part))
     return [escape(line) for line in lines + warnings]
 
 

@@ -24,12 +24,12 @@ def load_library() -> CDLL:
 def load_once() -> CDLL | str:
     """The library, or the reason why it is unavailable. Looks for a compiler only once."""
     try:
-        path = build.build()
+        path = build.build_library()
         try:
             return open_library(str(path))
         except (OSError, AttributeError):  # damaged, although its name was right
             path.unlink(missing_ok=True)
-            return open_library(str(build.build()))
+            return open_library(str(build.build_library()))
     except (UnavailableError, OSError, AttributeError) as error:
         return str(error)
 

@@ -56,6 +56,8 @@ class NativeModel(Seq2Seq):
         packer = self.packer
         return load_native, (type(self), self.model, packer.matrices, packer.int8)
 
+    has_constant_step = False
+
     @property
     def cross_attentions(self) -> list[Attention[Any]]:
         return self.model.cross_attentions

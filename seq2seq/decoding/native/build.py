@@ -43,7 +43,7 @@ def cache_folder() -> Path:
     return Path(root) / "seq2seq" / "native"
 
 
-def build(folder: Path | None = None) -> Path:
+def build_library(folder: Path | None = None) -> Path:
     """The tested library, from the cache or built now.
 
     Raises: UnavailableError if it cannot be built, or its test fails.

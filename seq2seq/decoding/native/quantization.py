@@ -102,6 +102,8 @@ def packed_product(x: Tensor, matrix: Int8Matrix) -> Tensor:
 
 
 def int_mm_product(x: Tensor, matrix: Int8Matrix) -> Tensor:
+    if x.shape[1] == 1:
+        return float_product(x, matrix)  # torch would return memory that nothing was written to
     return torch._int_mm(x, matrix.columns) * matrix.scale
 
 

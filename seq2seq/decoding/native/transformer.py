@@ -38,6 +38,7 @@ ACTIVATION_NUMBERS = {
     ACTIVATIONS[name]: getattr(constants, name.upper()) for name in ("relu", "gelu", "silu")
 }
 FIRST_POSITIONS = 256
+OWN_POSITIONS = {POSITIONS[name] for name in POSITIONS.ours}  # without those of plug-ins
 
 
 def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
@@ -54,7 +55,7 @@ def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
         all(type(each) is MultiHead and isinstance(each.q, nn.Linear) for each in plain)
         and all(type(each.score) in (Dot, ScaledDot) for each in plain)
         and all(type(layer.feed) is FeedForward for layer in layers)
-        and {type(model.encoder_position), type(model.decoder_position)} <= {*POSITIONS.values()}
+        and {type(model.encoder_position), type(model.decoder_position)} <= OWN_POSITIONS
         and all(type(norm) in NORMS for norm in norms)
     )
 

@@ -108,6 +108,12 @@ def build_shortlist(
     return Shortlist.of_pairs(np.concatenate(pairs), V)
 
 
+def share_listed(lists: Shortlist, sources: list[list[int]], targets: list[list[int]]) -> float:
+    """The share of the pieces of targets that are on the lists of their sources."""
+    pairs = zip(sources, targets, strict=True)
+    return float(np.concatenate([np.isin(row, lists.tokens(of)) for of, row in pairs]).mean())
+
+
 def best_of_each(counts: PieceCounts, may_list: Array, per_piece: int) -> tuple[Array, Array]:
     """The likeliest target ids of each source id, as pairs, out of those that may be listed."""
     which = may_list[counts.target]

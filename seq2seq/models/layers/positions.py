@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import Table, check_range
+from seq2seq.base.plugins import PluginTable
+from seq2seq.base.registry import check_range
 from seq2seq.functional.positions import (
     alibi,
     bucket_starts,
@@ -200,8 +201,9 @@ class TransformerXL(PositionScheme):
 
     With ALiBi and T5, the effect of a distance does not depend on the query; here it does, so a
     token may look as far back as its content requires. All layers of a stack share Wr and v; in the
-    paper each layer has its own Wr. The paper's u, which makes every query prefer some keys, is the
-    bias of queries, one of the biases that `attn.bias=true` adds.
+    paper each layer has its own Wr, and all layers share v and u. Here u, which makes every query
+    prefer some keys, is the bias of queries, one of the biases that `attn.bias=true` adds: each
+    layer has its own, and it is added to the query in both products.
 
     Args:
         causal, dim: as for every scheme.
@@ -230,7 +232,7 @@ class TransformerXL(PositionScheme):
         return distance_scores(q, keys, distance)
 
 
-POSITIONS: Table[Any] = Table(
+POSITIONS: PluginTable[Any] = PluginTable(
     "position",
     {
         "sinusoidal": Sinusoidal,
@@ -241,4 +243,6 @@ POSITIONS: Table[Any] = Table(
         "transformer_xl": TransformerXL,
         "none": PositionScheme,
     },
+    lambda entry: isinstance(entry, type) and issubclass(entry, PositionScheme),
+    "a class that derives from seq2seq.models.layers.positions.PositionScheme",
 )

@@ -11,7 +11,7 @@ from typing import Literal
 from seq2seq.text.documents.inline import Element, Run, runs_of
 from seq2seq.text.documents.markup import Reader, Token, check_count, set_notes_apart
 from seq2seq.text.documents.placeholders import TEMPLATE, is_language
-from seq2seq.text.documents.placing import Placement, WordLinks, diagonal_links
+from seq2seq.text.documents.placing import Placement, WordLinks, diagonal_links, join_placeholders
 from seq2seq.text.documents.sentences import sentence_ends
 from seq2seq.text.languages import space_between
 
@@ -144,6 +144,7 @@ class Document:
             elif elements:
                 known = links[number] if links else None
                 words = known or diagonal_links(spans_of(sentence), spans_of(plain))
+                words = join_placeholders(words, sentence, plain)
                 texts.append(Placement(sentence, plain, words, escape).render(elements))
             else:
                 texts.append(escape(plain) if self.has_tags else plain)

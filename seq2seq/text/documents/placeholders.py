@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 MAX_NESTED = 8  # levels of nested braces in an ICU message
 MAX_WORD = 100  # characters; a longer word with digits is a code
@@ -88,10 +89,14 @@ ORDINAL = re.compile(
 AFTER_DIGIT = re.compile(r"\d(\w*-)?([^\W\d_]++)(?=-|\Z)")
 
 
+def find_all(text: str) -> Iterable[re.Match[str]]:
+    """The placeholders of a text, in order of appearance."""
+    return PLACEHOLDER.finditer(text) if SIGN.search(text) else ()
+
+
 def find_placeholders(text: str) -> Counter[str]:
     """The placeholders of a text with their counts, in order of appearance."""
-    found = PLACEHOLDER.finditer(text) if SIGN.search(text) else ()
-    return Counter(match[0] for match in found)
+    return Counter(match[0] for match in find_all(text))
 
 
 def hide_messages(text: str) -> str:

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from seq2seq.text.documents.inline import Element, side_of
+from seq2seq.text.documents.placeholders import find_all
 
 Span = tuple[int, int]
 START, END = itemgetter(0), itemgetter(1)  # sort keys for spans
@@ -44,6 +45,32 @@ def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
     count = len(source)
     links = {(t * count // len(target), t) for t in range(len(target))} if count else set()
     return WordLinks(source, target, links)
+
+
+def join_placeholders(words: WordLinks, sentence: str, translation: str) -> WordLinks:
+    """The links with the words inside each placeholder joined, so that no tag cuts an address."""
+    source, of_source = join_spans(words.source, sentence)
+    target, of_target = join_spans(words.target, translation)
+    links = {(of_source[i], of_target[j]) for i, j in words.links}
+    nearest: list[int | None] = [None] * (len(source) if words.nearest else 0)
+    for i, j in enumerate(words.nearest):
+        nearest[of_source[i]] = None if j is None else of_target[j]
+    return WordLinks(source, target, links, nearest)
+
+
+def join_spans(spans: Sequence[Span], text: str) -> tuple[list[Span], list[int]]:
+    """The spans with those inside a placeholder joined, and for each given span its new number."""
+    found = [match.span() for match in find_all(text)]
+    joined: list[Span] = []
+    numbers = []
+    for begin, end in spans:
+        start, stop = found[max(bisect_right(found, begin, key=START) - 1, 0)] if found else (0, 0)
+        if joined and start <= joined[-1][0] and begin < stop:
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((begin, end))
+        numbers.append(len(joined) - 1)
+    return joined, numbers
 
 
 class Placement:

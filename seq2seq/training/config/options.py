@@ -245,7 +245,9 @@ class TrainerOptions:
     gradient_clip_val: float | None = option(
         1.0, "maximum norm of the gradient; null: no limit", minimum=0
     )
-    val_check_interval: int = option(500, "updates between two validations", minimum=1)
+    val_check_interval: int = option(
+        500, "updates between two validations; the last update is validated too", minimum=1
+    )
     log_every_n_steps: int = option(50, "updates between two lines of metrics.csv", minimum=1)
     compile: Literal["auto", True, False] = option(
         "auto", "auto | true | false: compile the layers of a Transformer; auto: on GPUs"

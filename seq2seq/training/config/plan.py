@@ -22,6 +22,7 @@ from seq2seq.data.links.link_files import LinkFiles
 from seq2seq.data.options import DataOptions
 from seq2seq.decoding import SEARCHES, Search, build_search, check_coverage, engine_options
 from seq2seq.models import MODELS, Seq2Seq, check_model
+from seq2seq.models.layers.positions import POSITIONS
 from seq2seq.text.tokenization.registry import TOKENIZERS, build_recipe
 from seq2seq.training.compilation import check_compile
 from seq2seq.training.config.options import (
@@ -274,12 +275,14 @@ def find_search(decode: Mapping[str, Any]) -> Search:
 
 
 def check_names(config: Mapping[str, Any], roles: Mapping[Role, Assignment]) -> None:
-    """Check that no plug-in has the name of a built-in mechanism, search or tokenizer in use.
+    """Check that no plug-in has the name of a built-in mechanism, position scheme, search or
+    tokenizer in use.
 
     Raises: ConfigError if one does.
     """
     for choice in roles.values():
         ATTENTION.check_unclaimed(choice.options["name"])
+    POSITIONS.check_unclaimed(config["position"]["name"])
     SEARCHES.check_unclaimed(config["decode"]["name"])
     TOKENIZERS.check_unclaimed(config["tokenizer"]["name"])
 

@@ -15,6 +15,7 @@ from seq2seq.data.cleaning.rules import (
     find_numbers,
     first_broken,
     have_other_numbers,
+    length_ratio,
     share_of_copies,
     share_of_scripts,
 )
@@ -55,7 +56,8 @@ def broken(source: str, target: str, languages: tuple[str, str] = ("de", "en")) 
         ("max_copied", "Angela Merkel!", "ANGELA MERKEL"),
         ("min_script", "Собака бежит", "A dog runs"),
         ("numbers", "Im Jahr 2010", "In the year 2011"),
-        ("numbers", "13 Hunde", "Some dogs"),
+        ("numbers", "13 Hunde, 5 Katzen", "Some dogs, 5 cats"),
+        (None, "Sie ist dreißig Jahre alt.", "She is 30 years old."),
         ("placeholders", "Hallo {name}!", "Hello {nom}!"),
         ("placeholders", "Ein <b>Hund</b>.", "A <b>dog."),
         ("placeholders", "Siehe https://a.de/x.", "Look at https://a.de/y."),
@@ -81,8 +83,23 @@ def test_words_are_characters_in_languages_without_spaces() -> None:
         )
         is None
     )
-    assert broken("难以置信啊！", "Incredible!", ("zh-Hans", "en")) == "max_ratio"
     assert broken("犬" * 201, "dogs " * 150, ("ja", "en")) == "max_words"
+
+
+@pytest.mark.parametrize(
+    ("languages", "source", "target", "ratio"),
+    [
+        (("zh-Hans", "en"), "难以置信啊！", "Incredible!", 18 / 11),
+        (("en", "ja"), "It broke.", "壊れてしまったそうです。", 36 / 8),
+        (("th", "en"), "สวัสดี ครับ", "Good day", 10 / 7),
+        (("zh", "ja"), "汉字", "漢字です", 2.0),
+        (("de", "en"), "Donaudampfschifffahrt", "A trip by steamer", 4.0),
+    ],
+)
+def test_lengths_are_compared_in_letters_if_a_language_has_no_spaces(
+    languages: tuple[str, str], source: str, target: str, ratio: float
+) -> None:
+    assert length_ratio(TextPair((source, target), languages)) == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +184,6 @@ def test_numbers_of_one_value_are_equal(one: str, other: str) -> None:
         ("20", "20 20"),
         ("31.12.2010", "12/30/2010"),
         ("1.234,5", "1,234.6 or 13"),
-        ("13", "thirteen"),
     ],
 )
 def test_numbers_of_other_values_differ(one: str, other: str) -> None:

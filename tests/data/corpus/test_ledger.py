@@ -77,6 +77,17 @@ def test_a_ledger_counts_duplicates_and_pairs_that_are_in_train(
     assert "warning: 1 of 2 valid pairs are in train as well" in prepared.report
 
 
+def test_a_ledger_counts_sides_that_are_in_train(
+    parallel: Parallel, made: Callable[..., Prepared]
+) -> None:
+    parallel("test", ["EIN HUND!", "neu", "alt", "jung"], ["one dog", "a  dóg", "A cat.", "new"])
+    prepared = made()
+    leaks = prepared.ledger["parts"]["test"]["leaks"]
+    assert leaks == {"pairs": 3, "near": 0}
+    assert "3 of 4 test pairs share a side with train, 0 nearly" in prepared.report
+    assert "leaks" not in prepared.ledger["parts"]["train"]
+
+
 @pytest.mark.parametrize(("max_length", "is_said"), [(3, False), (2, True)])
 def test_a_corpus_that_loses_more_than_half_says_so(
     parallel: Parallel, made: Callable[..., Prepared], max_length: int, is_said: bool

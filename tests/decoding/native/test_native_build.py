@@ -44,23 +44,23 @@ def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_compiled_library_is_kept_for_its_user_only(tmp_path: Path, quick: None) -> None:
     folder = tmp_path / "a" / "cache"
-    path = build.build(folder)
+    path = build.build_library(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     before = path.stat().st_mtime_ns
-    assert build.build(folder) == path and path.stat().st_mtime_ns == before
+    assert build.build_library(folder) == path and path.stat().st_mtime_ns == before
     assert [each.name for each in folder.iterdir()] == [path.name]
 
 
 def test_a_damaged_object_is_compiled_again(tmp_path: Path, quick: None) -> None:
-    path = build.build(tmp_path / "cache")
+    path = build.build_library(tmp_path / "cache")
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    assert build.build(tmp_path / "cache").read_bytes() == content
+    assert build.build_library(tmp_path / "cache").read_bytes() == content
 
 
 def test_simultaneous_builds_give_one_library(tmp_path: Path, quick: None) -> None:
     with ThreadPoolExecutor(2) as pool:
-        found = set(pool.map(build.build, [tmp_path / "cache"] * 2))
+        found = set(pool.map(build.build_library, [tmp_path / "cache"] * 2))
     assert len(found) == 1 and list((tmp_path / "cache").iterdir()) == [*found]
 
 
@@ -83,8 +83,8 @@ def test_an_object_of_another_processor_or_other_flags_is_not_loaded(
             patch.setattr(platform, name, lambda: "another")
         else:
             patch.setattr(build, name, [*build.FLAGS, "-DANOTHER"])
-        other = build.build(tmp_path / "cache")
-    assert build.build(tmp_path / "cache") != other
+        other = build.build_library(tmp_path / "cache")
+    assert build.build_library(tmp_path / "cache") != other
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_compiler_that_fails_hangs_or_lies_is_reported(
     compiler(tmp_path / "bin", script, monkeypatch)
     monkeypatch.setattr(build, "TIMEOUT", 1)
     with pytest.raises(UnavailableError, match=reason):
-        build.build(tmp_path / "cache")
+        build.build_library(tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
@@ -117,7 +117,7 @@ def test_an_object_that_crashes_or_lacks_functions_is_refused(
         script = f'while [ $1 != -o ]; do shift; done; {real()} -shared -fPIC -o "$2" {source}'
         compiler(tmp_path / f"bin{i}", script, monkeypatch)
         with pytest.raises(UnavailableError, match=f"the test of the native code failed.*{reason}"):
-            build.build(tmp_path / "cache")
+            build.build_library(tmp_path / "cache")
 
 
 BAD_ENTRIES = {
@@ -135,7 +135,7 @@ def test_anything_else_with_the_name_of_a_library_is_replaced(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = build.cache_folder()
-    path = build.build()
+    path = build.build_library()
     content = path.read_bytes()
     path.unlink()
     BAD_ENTRIES[name](path)
@@ -150,7 +150,7 @@ def test_a_library_without_the_functions_is_compiled_again(
 ) -> None:
     """Its name matches its content, so only loading it shows what is missing."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path = build.build()
+    path = build.build_library()
     (tmp_path / "other.c").write_text(text)
     other = tmp_path / "other.so"
     command = [real(), "-shared", "-o", str(other), str(tmp_path / "other.c")]
@@ -176,14 +176,14 @@ def test_old_files_in_the_cache_are_removed(tmp_path: Path, quick: None) -> None
             (path / "native.so").touch()
         os.utime(path, (modified, modified))
     tmp_path.chmod(0o700)
-    made = build.build(tmp_path)
+    made = build.build_library(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {*kept, made.name}
 
 
 def test_a_library_that_is_used_counts_as_new(tmp_path: Path, quick: None) -> None:
-    path = build.build(tmp_path / "cache")
+    path = build.build_library(tmp_path / "cache")
     os.utime(path, (0, 0))
-    assert build.build(tmp_path / "cache") == path
+    assert build.build_library(tmp_path / "cache") == path
     assert time.time() - path.stat().st_mtime < 600
 
 
@@ -200,7 +200,7 @@ def test_without_a_compiler_the_reason_says_so(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnavailableError, match="no C compiler"):
-        build.build(tmp_path / "cache")
+        build.build_library(tmp_path / "cache")
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(
@@ -214,19 +214,19 @@ def test_a_folder_that_others_can_write_to_is_not_used(
     (tmp_path / "file").touch()
     for folder in (shared, link, tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(UnavailableError):
-            build.build(folder)
+            build.build_library(folder)
     mine = tmp_path / "mine"
     mine.mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(UnavailableError, match="folder of your own"):
-        build.build(mine)
+        build.build_library(mine)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler(tmp_path / "bin", "echo 'no space left on device' > /dev/full || exit 1", monkeypatch)
     with pytest.raises(UnavailableError, match="the C compiler failed"):
-        build.build(tmp_path / "cache")
+        build.build_library(tmp_path / "cache")
 
 
 @pytest.mark.parametrize("call", ["mkdir", "replace"])
@@ -238,7 +238,7 @@ def test_a_cache_that_cannot_be_written_is_reported(
 
     monkeypatch.setattr(Path, call, refuse)
     with pytest.raises(UnavailableError, match="Read-only"):
-        build.build(tmp_path)
+        build.build_library(tmp_path)
 
 
 def test_the_native_decoder_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def test_without_a_compiler_the_library_of_the_package_is_tested_and_used(
     assert build.is_built()
     (tmp_path / "x86-64-v3.so").write_bytes(b"garbage")  # the wheel was damaged, or upgraded
     with pytest.raises(UnavailableError, match="the test of the native code"):
-        build.build()
+        build.build_library()
 
 
 def test_the_best_library_that_a_processor_can_execute_is_taken(

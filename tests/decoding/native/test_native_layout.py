@@ -93,7 +93,7 @@ def test_structures_have_the_size_that_the_compiler_gives_them(tmp_path: Path) -
 
 @needs_native
 def test_the_library_exports_only_what_the_header_declares() -> None:
-    command = ["nm", "--dynamic", "--defined-only", "--format=posix", str(build.build())]
+    command = ["nm", "--dynamic", "--defined-only", "--format=posix", str(build.build_library())]
     lines = subprocess.check_output(command, text=True).splitlines()
     symbols = {line.split()[0] for line in lines} - {"_init", "_fini"}
     assert symbols == set(HEADER.functions)

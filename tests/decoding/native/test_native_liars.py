@@ -130,7 +130,7 @@ def test_the_self_test_finds_every_changed_operation(
 ) -> None:
     folder = liar(name)
     with pytest.raises(UnavailableError, match="the test of the native code failed with code 1"):
-        build.build(folder)
+        build.build_library(folder)
 
 
 def test_wrong_native_code_is_no_reason_to_skip_its_tests(

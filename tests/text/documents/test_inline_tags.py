@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.alignment.choice import NEAREST, NEIGHBOUR, best_links
-from seq2seq.alignment.links import words_and_marks
+from seq2seq.alignment.choice import NEAREST, best_links
+from seq2seq.alignment.links import NEIGHBOUR, PRIOR, words_and_marks
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import Document, spans_of
 from seq2seq.text.documents.html_markup import read_html
@@ -224,10 +224,10 @@ def test_best_links_are_those_of_the_definition(seed: int) -> None:
         for _ in range(2)
     )
     t, s = len(target), len(source)
-    weights = [[draw.choice([0.0, draw.random()]) for _ in range(s)] for _ in range(t)]
+    weights = [[draw.choice([0.0, draw.random()]) for _ in range(s + 1)] for _ in range(t)]
     alike = [[(a.text in ",.") == (b.text in ",.") for b in source] for a in target]
     sums = [sum(weights[j][i] for j in range(t) if alike[j][i]) for i in range(s)]
-    share = [[weights[j][i] * alike[j][i] / max(sums[i], 1e-9) for i in range(s)] for j in range(t)]
+    share = [[weights[j][i] * alike[j][i] / (sums[i] + PRIOR) for i in range(s)] for j in range(t)]
     row = [[x / max(sum(each), 1e-9) for x in each] for each in share]
 
     def at(j: int, i: int) -> float:
@@ -236,10 +236,11 @@ def test_best_links_are_those_of_the_definition(seed: int) -> None:
     expected = set()
     for j in range(t):
         values = [
-            (at(j, i) + NEIGHBOUR * (at(j - 1, i - 1) + at(j + 1, i + 1))) * alike[j][i]
+            (at(j, i) + NEIGHBOUR * (at(j - 1, i - 1) + at(j + 1, i + 1))) * (share[j][i] > 0)
             for i in range(s)
         ]
-        if max(values) > 0:
+        largest = max(weights[j][i] * alike[j][i] for i in range(s))
+        if max(values) > 0 and largest >= weights[j][s]:  # not the end of the source
             expected.add((values.index(max(values)), j))
     # Weights as they come, in single precision.
     links, nearest_targets = best_links(torch.tensor(weights, dtype=torch.float64), source, target)

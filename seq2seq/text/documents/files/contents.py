@@ -24,7 +24,7 @@ class Contents:
         documents: texts in order.
         write: function that makes the new file from a translation of each text. It raises
             DataError if the result would not be readable.
-        problems: messages about texts that `write` had to leave untranslated.
+        problems: messages about texts that `write` had to leave untranslated, or damaged.
     """
 
     documents: list[Document]

@@ -19,6 +19,7 @@ LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 TOML = re.compile(r"\A\+\+\+[ \t]*\r?\n(?s:.*?)\n\+\+\+[ \t]*(?:\r?\n|\Z)")
 HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 HASHES = re.compile(r"[^#]*#+")
+EMPTY_LINK = re.compile(r"(?<!!)\[\](?=[\[(])")  # [][label] or [](address): nothing to click on
 QUOTED = re.compile(r"\"([^\"]+)\"\s*\Z")
 MAX_NOTES = 100  # inside a block: nested ones take quadratic time to parse
 # Blocks that are part of a line and need not begin or end it.
@@ -147,7 +148,8 @@ class Page:
     def write(self, translated: Sequence[str]) -> bytes:
         """The file with its blocks translated, each as a single line.
 
-        A block whose markup would change is left untranslated and reported.
+        A block whose markup would change is left untranslated and reported, and a link that has
+        lost its text is reported.
         """
         del self.problems[self._unread :]
         self._parser.deadline, changes = float("inf"), []
@@ -159,6 +161,9 @@ class Page:
                 if self._is_same(block, written):
                     written = written.replace("|", "\\|") if block.kind in CELLS else written
                     changes.append((block.begin, block.end, written))
+                    before = EMPTY_LINK.findall(self._text, block.begin, block.end)
+                    if len(EMPTY_LINK.findall(written)) > len(before):
+                        self.problems.append(f"line {block.line} has a link without text now")
                     break
             else:
                 self.problems.append(
