@@ -87,8 +87,8 @@ def read_file_pairs(files: Files) -> list[Pair]:
 def hold_out(pairs: Sequence[Pair], parts: int, name: str) -> list[list[Pair]]:
     """Split pairs into those for training and those of each held-out part, in the old order.
 
-    Whole groups are held out (see `connect_pairs`), so neither a source nor a target of one part is also
-    in another, and held-out parts contain no duplicates. The choice depends on hashes of the
+    Whole groups are held out (see `connect_pairs`), so neither a source nor a target of one part is
+    also in another, and held-out parts contain no duplicates. The choice depends on hashes of the
     sources, so the same text is always split in the same way, and if a text grows, most of it is
     split as before. Groups with a side without letters and digits stay in training, and so do
     groups that are larger than a part.
