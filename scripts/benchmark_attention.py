@@ -30,10 +30,10 @@ from attention_bench.curves import draw  # noqa: E402
 from attention_bench.measure import Setting  # noqa: E402
 from attention_bench.points import Limits, Point, measure  # noqa: E402
 from attention_bench.report import Growth, page  # noqa: E402
-from benchmarking import await_idle, conditions, foreign_load  # noqa: E402
 from zoo import Preset, preset_names, presets  # noqa: E402
 
 from seq2seq.attention import Role  # noqa: E402
+from seq2seq.comparison.conditions import await_idle, conditions, foreign_load  # noqa: E402
 
 DTYPES = {"32": torch.float32, "bf16": torch.bfloat16}
 

@@ -34,7 +34,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from benchmarking import processor
 from decoding_bench.bars import draw
 from decoding_bench.candidates import ALL, BatchSize, Candidate, parse
 from decoding_bench.crews import CannotError, Crew, Job
@@ -47,6 +46,7 @@ from seq2seq import checkpoint
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import EOS
 from seq2seq.checkpoint.folder import find_checkpoint, load_archive
+from seq2seq.comparison.conditions import processor
 from seq2seq.data.text.lines import read_lines
 from seq2seq.interchange.ctranslate2 import NEVER, export
 from seq2seq.metrics.scores import score_corpus

@@ -26,10 +26,9 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarking import interleave, processor
-
 from seq2seq import checkpoint
 from seq2seq.base.errors import ConfigError
+from seq2seq.comparison.conditions import interleave, processor
 from seq2seq.interchange.ctranslate2 import export
 
 PYTHON = [sys.executable, "-c"]

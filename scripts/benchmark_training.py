@@ -35,20 +35,18 @@ limit_thread_spinning()  # before torch, as in training
 limit_kernel_cache()
 
 import torch  # noqa: E402
-from benchmarking import (  # noqa: E402
-    await_idle,
-    conditions,
-    cpu_seconds,
-    foreign_load,
-    interleave,
-    resident,
-    spread,
-)
+from benchmarking import cpu_seconds, resident, spread  # noqa: E402
 from plain_transformer import ModelSize, Plain, our_model  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 from torch.optim.lr_scheduler import LinearLR  # noqa: E402
 
 from seq2seq.base.symbols import PAD  # noqa: E402
+from seq2seq.comparison.conditions import (  # noqa: E402
+    await_idle,
+    conditions,
+    foreign_load,
+    interleave,
+)
 from seq2seq.data.batches.batch import Batch  # noqa: E402
 from seq2seq.data.batches.batch_loader import BatchLoader, EvalBatches  # noqa: E402
 from seq2seq.data.corpus.corpus import Corpus  # noqa: E402

@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarking import processor
 from curves import draw_curves
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -29,6 +28,7 @@ from omegaconf import OmegaConf
 from seq2seq import checkpoint
 from seq2seq.base.errors import Seq2SeqError, fail
 from seq2seq.checkpoint.differences import list_differences
+from seq2seq.comparison.conditions import processor
 from seq2seq.pages.charts import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -23,6 +23,7 @@ FLOORS = {
     "__main__": 9,
     "cli": 8,
     "serving": 7,  # a service
+    "comparison": 7,  # runs that differ in their attention
     "training": 6,
     "interchange": 6,  # models of other programs
     "translation": 6,  # texts, as requests to decode their sentences
@@ -60,10 +61,10 @@ ARROWS = {
 LIBRARIES = {
     "lightning": {"training"},
     "torchmetrics": {"training", "metrics"},
-    "hydra": {"training"},
-    "omegaconf": {"training"},
+    "hydra": {"training", "comparison"},
+    "omegaconf": {"training", "comparison"},
     "sacrebleu": {"metrics", "training"},
-    "matplotlib": {"pages"},
+    "matplotlib": {"pages", "comparison"},
     "tokenizers": {"text", "decoding", "data"},
     "filelock": {"data", "training"},  # one writer of a cache; one run in a folder
     "ctranslate2": {"interchange"},

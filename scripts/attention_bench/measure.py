@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from zoo import Preset
 
-from attention_bench.live_memory import Live, live_memory
 from seq2seq.attention import Attention, Memory, Place, Role
 from seq2seq.attention.base import Encoded
+from seq2seq.comparison.live_memory import Live, live_memory
 
 CHUNK = 256  # tokens fed to a decoder at once, before its steps are timed
 STEPS = 4  # of a round; the fastest counts

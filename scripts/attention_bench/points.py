@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from benchmarking import interleave
 from zoo import Preset
 
 from attention_bench.measure import Decoding, Setting, Training
 from seq2seq.attention import Role
+from seq2seq.comparison.conditions import interleave
 
 FITTED = 4  # the longest lengths of a run, where constant costs matter less
 

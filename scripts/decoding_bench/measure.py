@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from benchmarking import BUSY, BusyMachineError, await_idle, foreign_load
-
 from decoding_bench.candidates import BatchSize, Candidate
 from decoding_bench.crews import CannotError, Crew, Job
+from seq2seq.comparison.conditions import BUSY, BusyMachineError, await_idle, foreign_load
 
 ATTEMPTS = 20
 TICK = 0.01  # seconds: resolution of the CPU times of processes

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
-from benchmarking import interleave
 from decoding_bench import marian
 from decoding_bench.engines import search_of
 from plain_transformer import our_model
@@ -17,6 +16,7 @@ from plain_transformer import our_model
 from gpu_bench.models import BASE, TINY, middle, random_rows, seconds
 from gpu_bench.rows import LEFT_OUT, Row, judge
 from seq2seq.base.symbols import EOS, NAMES, PAD
+from seq2seq.comparison.conditions import interleave
 from seq2seq.data.batches.padding import pad_rows
 from seq2seq.decoding import Engine, SentenceRequest, build_search
 from seq2seq.decoding.options import Cache

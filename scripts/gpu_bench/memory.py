@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 
 import torch
-from attention_bench.live_memory import live_memory
 from torch import Tensor
 
 from gpu_bench.models import seconds
 from gpu_bench.rows import LEFT_OUT, Row
+from seq2seq.comparison.live_memory import live_memory
 from seq2seq.functional import explicit_attention, flash_additive_attention
 from seq2seq.functional.scores import additive
 from seq2seq.functional.triton.launch import lacks_triton

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 import torch
-from benchmarking import interleave
 from decoding_bench.floor import Floor, Step
 from plain_transformer import ModelSize, Plain, our_model
 
@@ -13,6 +12,7 @@ from gpu_bench.models import BASE, BIG, TINY, middle, products_a_second, random_
 from gpu_bench.rows import Row
 from gpu_bench.updates import make_all, our_update, packed_update, plain_update
 from seq2seq.base.symbols import PAD
+from seq2seq.comparison.conditions import interleave
 from seq2seq.data.batches.batch import Batch
 
 UPDATES, ROUNDS = 5, 4

@@ -24,6 +24,7 @@ from seq2seq.base.plugins import preset_folders
 from seq2seq.cli import (
     average,
     clean,
+    compare,
     demo,
     export,
     importing,
@@ -47,6 +48,7 @@ COMMANDS = {
     "translate": translate,
     "translate-files": translate_files,
     "evaluate": evaluate,
+    "compare": compare,
     "align": align,
     "score": score,
     "shortlist": shortlist,

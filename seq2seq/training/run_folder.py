@@ -56,6 +56,13 @@ def write_record(config: DictConfig, folder: Path) -> None:
         write_text(folder / RECORD / f"{name}.yaml", OmegaConf.to_yaml(part))
 
 
+def wait_for_run(folder: Path) -> None:
+    """Wait until no process trains in a folder, as one may that outlived the command it is from."""
+    if folder.is_dir():
+        with FileLock(folder / LOCK):
+            pass
+
+
 @contextmanager
 def lock_run(folder: Path) -> Iterator[None]:
     """Lock a folder against other runs; the first process of a run does so for all of them. A run

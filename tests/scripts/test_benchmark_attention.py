@@ -8,13 +8,13 @@ import benchmark_attention
 import pytest
 import torch
 from attention_bench.curves import apart
-from attention_bench.live_memory import live_memory
 from attention_bench.measure import Decoding, Setting, Training
 from attention_bench.points import Limits, Point, exponent
 from attention_bench.report import BOTH, BOTH_PEAK, Growth, power
 from zoo import Preset, presets
 
 from seq2seq.attention import Role
+from seq2seq.comparison.live_memory import live_memory
 from seq2seq.functional import flash_additive_attention
 
 CPU = torch.device("cpu")

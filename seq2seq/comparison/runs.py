@@ -1,6 +1,7 @@
 """Read the runs of a sweep, group them by mechanism, and list their other differences."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
-from seq2seq.base.errors import DataError
+from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.checkpoint.differences import list_differences
 from seq2seq.pages.charts import read_csv, read_rows
 from seq2seq.training.run_folder import RECORD
@@ -18,11 +19,12 @@ from seq2seq.training.sweep import ERROR, RESULT
 # Options that do not make a different mechanism.
 NO_DIFFERENCE = ("seed=", "run_name=", "hydra.")
 LIKE = ("data", "order", "update", "model", "position", "decode")  # nodes that should not differ
-JUDGING = ("validation.sentences=", "checkpoint.monitor=")
+JUDGING = ("validation.sentences", "checkpoint.monitor")
+IN_ROLE = "with "  # in the name of a group with another mechanism in one role
 MAY_DIFFER = ("order.seed", "data.cache")
 
 
-class Run(NamedTuple):
+class TrainedRun(NamedTuple):
     """A finished run."""
 
     folder: Path
@@ -30,12 +32,38 @@ class Run(NamedTuple):
     typed: list[str]  # other options on the command line
     saved: checkpoint.Saved
     steps: int
-    bleu: float  # of the validation that chose best.ckpt
-    loss: float
+    monitor: str  # metric that chose best.ckpt
+    best: Mapping[str, str]  # line of metrics.csv of the validation that chose it
+    validations: Sequence[Mapping[str, str]]  # lines of metrics.csv of all validations
 
     @property
-    def seed(self) -> int:
-        return int(self.saved.config["order"]["seed"])
+    def metric(self) -> str:
+        """The metric that is shown: the one that chose best.ckpt, or BLEU if that is the loss."""
+        return "bleu" if self.monitor == "loss" else self.monitor
+
+    @property
+    def score(self) -> float:
+        return float(self.best[f"valid/{self.metric}"])
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of training; 0 if metrics.csv has none, as in earlier versions."""
+        return float(self.validations[-1].get("seconds") or 0)
+
+    @property
+    def is_rising(self) -> bool:
+        """True if more is better in the metric that chose best.ckpt."""
+        values = [float(row[f"valid/{self.monitor}"]) for row in self.validations]
+        return float(self.best[f"valid/{self.monitor}"]) >= max(values)
+
+    def score_within(self, seconds: float) -> float | None:
+        """The score of the weights that were best after so many seconds; None if there are none."""
+        column = f"valid/{self.monitor}"
+        rows = [row for row in self.validations if 0 < float(row.get("seconds") or 0) <= seconds]
+        if not rows:
+            return None
+        best = (max if self.is_rising else min)(rows, key=lambda row: float(row[column]))
+        return float(best[f"valid/{self.metric}"])
 
     @property
     def roles(self) -> str:
@@ -57,15 +85,15 @@ class Group(NamedTuple):
     """Runs of one mechanism that differ only in their seeds."""
 
     name: str
-    runs: list[Run]
+    runs: list[TrainedRun]
 
 
-def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
+def read_runs(folders: Iterable[Path]) -> tuple[list[TrainedRun], list[str]]:
     """The finished runs in some sweeps, and a message for each unfinished one.
 
-    Raises: SystemExit if a folder holds no finished run; the message says what to type.
+    Raises: ConfigError if a folder holds no finished run; the message says what to type.
     """
-    runs: list[Run] = []
+    runs: list[TrainedRun] = []
     skipped: list[str] = []
     for folder in folders:
         before = len(runs)
@@ -78,7 +106,7 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
             else:
                 runs.append(read_run(candidate))
         if len(runs) == before:
-            raise SystemExit(
+            raise ConfigError(
                 "\n".join(skipped)
                 + f"\n{folder} holds no finished run. To train some: "
                 f"python train.py -m attn=mha,gqa hydra.sweep.dir={folder}".lstrip("\n")
@@ -89,7 +117,7 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
 def run_folders(folder: Path) -> list[Path]:
     """The folder itself if it is a run, otherwise the runs in it, in the order of the sweep."""
     if not folder.is_dir():
-        raise SystemExit(f"there is no folder {folder}: give a folder of runs, runs/sweeps/...")
+        raise ConfigError(f"there is no folder {folder}: give a folder of runs, runs/sweeps/...")
     if is_run(folder):
         return [folder]
     folders = [path for path in folder.iterdir() if path.is_dir() and is_run(path)]
@@ -107,18 +135,18 @@ def job_index(folder: Path) -> int:
     return int(prefix) if prefix.isdigit() else 0
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: Path) -> TrainedRun:
     result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-    row = best_validation(folder, result)
     preset, typed = read_command_line(folder)
-    return Run(
+    return TrainedRun(
         folder=folder,
         preset=preset,
         typed=typed,
         saved=checkpoint.read(folder / "best.ckpt"),
         steps=result["steps"],
-        bleu=float(row["valid/bleu"]),
-        loss=float(row["valid/loss"]),
+        monitor=result["monitor"],
+        best=best_validation(folder, result),
+        validations=[row for row in validations(folder) if row.get(f"valid/{result['monitor']}")],
     )
 
 
@@ -159,59 +187,76 @@ def read_command_line(folder: Path) -> tuple[str | None, list[str]]:
     return chosen.hydra.runtime.choices.attn, [t for t in typed if not t.startswith("attn=")]
 
 
-def group_runs(runs: Sequence[Run]) -> list[Group]:
-    """Group runs by mechanism. Groups are named after the options that not all runs share."""
+def group_runs(runs: Sequence[TrainedRun], tuned: Sequence[str] = ()) -> list[Group]:
+    """Group runs by mechanism. Groups are named after the options that not all runs share.
+
+    Args:
+        tuned: options that were chosen for each mechanism, such as `optimizer.lr=`.
+    """
     shared = set(runs[0].typed).intersection(*(run.typed for run in runs))
+    ignored = (*NO_DIFFERENCE, *tuned)
     groups: dict[str, Group] = {}
     for run in runs:
-        particular = [t for t in run.typed if t not in shared and not t.startswith(NO_DIFFERENCE)]
-        name = " ".join([run.preset or run.roles, *particular])
+        particular = [t for t in run.typed if t not in shared and not t.startswith(ignored)]
+        name = " ".join([run.preset or run.roles, *map(name_role, particular)])
         groups.setdefault(name, Group(name, [])).runs.append(run)
     return list(groups.values())
 
 
+def name_role(option: str) -> str:
+    """An option as part of a name: `with additive in cross-attention`, or as typed."""
+    found = re.fullmatch(r"attn@(\w+)_attn=(\w+)", option)
+    return f"{IN_ROLE}{found[2]} in {Role(found[1]).description}" if found else option
+
+
 def in_order(groups: Sequence[Group], reference: str) -> list[Group]:
-    """The groups in the order of the table: first the reference, then the others by validation
-    BLEU, best first.
+    """The groups in the order of the table: first the reference, then the others by their
+    validation scores, best first.
 
     Args:
         reference: name of the reference group, or of its preset.
     """
-    ranked = sorted(groups, key=lambda g: -sum(run.bleu for run in g.runs) / len(g.runs))
+    sign = -1 if runs_rise(groups) else 1
+    ranked = sorted(groups, key=lambda g: sign * sum(run.score for run in g.runs) / len(g.runs))
     named = [g for g in ranked if g.name == reference]
-    first = named or [g for g in groups if g.runs[0].preset == reference]
+    whole = [g for g in ranked if IN_ROLE not in g.name]  # with one mechanism in all roles
+    first = named or [g for g in groups if g.runs[0].preset == reference] or whole
     return [*first[:1], *(g for g in ranked if g not in first[:1])]
 
 
-def incomparable(runs: Sequence[Run]) -> list[str]:
-    """One message for each difference between the runs other than attention and seed."""
+def runs_rise(groups: Sequence[Group]) -> bool:
+    """True if more is better in the score that is shown."""
+    run = groups[0].runs[0]
+    return run.metric != run.monitor or run.is_rising
+
+
+def list_differing_options(runs: Sequence[TrainedRun], tuned: Sequence[str] = ()) -> list[str]:
+    """One message for each difference between the runs other than attention, seed, and the nodes
+    of the options that were chosen for each mechanism.
+    """
     first = runs[0]
-    unlike: dict[str, tuple[Any, Any, Run]] = {}
+    unlike: dict[str, tuple[Any, Any, TrainedRun]] = {}
     for run in runs[1:]:
         for node in LIKE:
             pair = first.saved.config.get(node, {}), run.saved.config.get(node, {})
             for difference in list_differences(*pair, node):
-                if difference.name not in MAY_DIFFER:
+                if difference.name not in (*MAY_DIFFER, *tuned):
                     unlike.setdefault(difference.name, (difference.one, difference.other, run))
         if run.steps != first.steps:
             unlike.setdefault("steps", (first.steps, run.steps, run))
         if run.saved.target.to_json() != first.saved.target.to_json():
             unlike.setdefault("the target's tokenizer", ("one", "another", run))
-    differing = [
+        for name in JUDGING:  # checkpoints do not store these
+            one, other = (find_option(name, each.typed) for each in (first, run))
+            if one != other:
+                unlike.setdefault(name, (one, other, run))
+    return [
         f"not comparable: {name} is {one} in {first.folder}, {other} in {run.folder}"
         for name, (one, other, run) in unlike.items()
     ]
-    return [*differing, *list_validation_differences(runs)]
 
 
-def list_validation_differences(runs: Sequence[Run]) -> list[str]:
-    """One message for each validation option that was typed for some runs but not for all.
-    Checkpoints do not store these options.
-    """
-    typed = {t: run for run in reversed(runs) for t in run.typed if t.startswith(JUDGING)}
-    return [
-        f"not comparable: {option} was typed for {run.folder}, not for {other.folder}"
-        for option, run in sorted(typed.items())
-        for other in [next((r for r in runs if option not in r.typed), run)]
-        if other is not run
-    ]
+def find_option(name: str, typed: Sequence[str]) -> str:
+    """The last value that was typed for an option."""
+    values = [text.removeprefix(f"{name}=") for text in typed if text.startswith(f"{name}=")]
+    return values[-1] if values else "its default"

@@ -9,16 +9,9 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-import compare_attention
 import pytest
-from comparison import memory, training
-from comparison.maps import draw_map
-from comparison.memory import held_by_length, measure_memory, peak_by_length
-from comparison.page import find_sentence
-from comparison.runs import best_validation, validations
-from comparison.splits import connect, hold_out, language_of, write_parts
-from comparison.training import combinations, quote
 from helpers.builders import small_model
+from helpers.commands import Command, refused
 from helpers.tiny_runs import TINY_MODEL, demo_lines
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
@@ -26,6 +19,12 @@ from hypothesis import strategies as st
 from torch import tensor
 
 from seq2seq.base.errors import ConfigError, DataError
+from seq2seq.comparison import memory, training
+from seq2seq.comparison.maps import draw_weights, find_sentence
+from seq2seq.comparison.memory import decoding_by_length, measure_memory, training_by_length
+from seq2seq.comparison.runs import best_validation, validations
+from seq2seq.comparison.splits import connect_pairs, hold_out, language_of, write_parts
+from seq2seq.comparison.training import Grid, combinations, quote
 from seq2seq.data.text.leaks import count_leaks, fold_text
 
 SOME = [(f"line {n}", f"z {n}") for n in range(60)]  # enough to be divided
@@ -63,7 +62,7 @@ def test_groups_are_the_connected_components(pairs: list[tuple[str, str]]) -> No
         rows, merged = zip(({row}, known), *touching, strict=True)
         expected.append((set().union(*rows), set().union(*merged)))
     groups = {frozenset(rows) for rows, _ in expected}
-    assert {frozenset(rows) for rows in connect(pairs)} == groups
+    assert {frozenset(rows) for rows in connect_pairs(pairs)} == groups
 
 
 CAPTION = "a man in a red jacket is {} near the river with a brown dog"
@@ -146,15 +145,31 @@ def test_languages_are_suffixes_unless_typed() -> None:
     assert language_of((Path("a"), Path("b.en")), ("ja", None)) == ("ja", "target")
 
 
+MHA = Grid("mha")
+
+
 def test_every_combination_of_options_becomes_a_run() -> None:
     typed = ["attn=mha,fixed", "+cross_attn.dropout=0.1", "seed=1,2"]
-    assert dict(combinations(typed)) == {
-        f"{attn},seed={seed}": (f"attn={attn}", typed[1], f"seed={seed}")
+    assert list(combinations(typed, MHA)) == [
+        (attn, f"seed={seed}", (f"attn={attn}", typed[1], f"seed={seed}"))
         for attn in ("mha", "fixed")
         for seed in (1, 2)
-    }
-    names = {name for name, _ in combinations(["attn=glob(m?a)", "position=rope"])}
-    assert names == {"mha,seed=1", "mla,seed=1", "mqa,seed=1"}
+    ]
+    names = {n for n, *_ in combinations(["attn=glob(m?a)", "position=rope", "seed=1"], MHA)}
+    assert names == {"mha", "mla", "mqa"}
+
+
+def test_one_role_at_a_time_has_another_mechanism() -> None:
+    typed = ["attn=additive,mha", "seed=1"]
+    found = combinations(typed, Grid("mha", ("encoder", "cross")))
+    assert [(name, options[0], options[2:]) for name, _, options in found] == [
+        ("mha,attn@encoder_attn=additive", "attn=mha", ("attn@encoder_attn=additive",)),
+        ("mha,attn@cross_attn=additive", "attn=mha", ("attn@cross_attn=additive",)),
+        ("mha", "attn=mha", ()),
+    ]
+    # Without the reference, the first mechanism takes its place.
+    first = next(combinations(["attn=gqa,additive", "seed=1"], Grid("mha", ("cross",))))
+    assert first[0] == "gqa"
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0\n\r"), min_size=1))
@@ -191,9 +206,9 @@ def test_memory_is_measured_up_to_the_longest_text_of_a_model(
     monkeypatch.setattr(memory, "LENGTHS", (16, 32, 64, 128))
     model = small_model("transformer", "position=learned", "data.max_length=64")
     past, source = measure_memory(model, 64)
-    held = held_by_length(model)
+    held = decoding_by_length(model)
     assert held == [(n, n * (past.each + source.each)) for n in (16, 32, 64)]
-    peaks = peak_by_length(model)
+    peaks = training_by_length(model)
     assert [length for length, _ in peaks] == [16, 32, 64]
     gradients = sum(p.numel() * p.element_size() for p in model.parameters())
     assert gradients < peaks[0][1] < peaks[1][1] < peaks[2][1]
@@ -201,10 +216,10 @@ def test_memory_is_measured_up_to_the_longest_text_of_a_model(
 
 
 def test_a_map_shows_each_weight_in_its_cell() -> None:
-    drawn = draw_map(tensor([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]]), ["ja", "<b>"], ["yes", "b"])
+    drawn = draw_weights(tensor([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]]), ["ja", "<b>"], ["yes", "b"])
     assert drawn.count("<rect") == 6 and "<b>" not in drawn
     assert "yes looked at &lt;b&gt;: 75%" in drawn and "b looked at ja: 100%" in drawn
-    leftwards = draw_map(tensor([[0.25, 0.75, 0.0]]), ["\u05d0", "\u05d1"], ["a"])
+    leftwards = draw_weights(tensor([[0.25, 0.75, 0.0]]), ["\u05d0", "\u05d1"], ["a"])
     assert leftwards.index(">end<") < leftwards.index(">\u05d1<") < leftwards.index(">\u05d0<")
 
 
@@ -229,11 +244,6 @@ def demo_text(folder: Path) -> tuple[Path, Path]:
     return write_text(folder, "my", pairs)
 
 
-def run_script(monkeypatch: pytest.MonkeyPatch, *typed: object) -> None:
-    monkeypatch.setattr(sys, "argv", ["x", *map(str, typed)])
-    compare_attention.main()
-
-
 REFUSED = {
     "attn=mha,mhaa": "mhaa,seed=1: unknown attn 'mhaa'; did you mean 'mha'?",
     "attn=mha,linear position=rope model=rnn": "position",
@@ -243,6 +253,13 @@ REFUSED = {
     "attn=mha hydra.run.dir=x": "hydra.run.dir=... cannot be set here: -o FOLDER",
     "attn=mha logger=none": "logger=none would leave no curves",
     "position=rope": "to compare several, type presets such as attn=mha,additive,gqa",
+    "attn=mha --roles cross": "--roles replaces one mechanism by others",
+    "attn=mha,gqa --roles all": "all is not a role: give some of encoder, decoder, cross",
+    "attn=mha,gqa attn@cross_attn=mha --roles cross": "cannot be set here: --roles sets it",
+    "attn=mha,gqa --learning-rates 1e-3,x": "optimizer.lr='x' should be a number",
+    "attn=mha,gqa --learning-rates 1e-3,1e-3": "the same run twice",
+    "attn=mha,gqa optimizer.lr=1 --learning-rates 1e-3": "--learning-rates lists its values",
+    "attn=mha,gqa --metrics bleuu": "there is no metric 'bleuu'",
     "attn=mha --sentence 99": "--sentence 99 is not a line of",
     "attn=mha,mha": "mha,seed=1: the same run twice",
     "attn=mha third.txt": "to train, give two files of text and options",
@@ -251,30 +268,37 @@ REFUSED = {
 
 @pytest.mark.parametrize("typed", REFUSED)
 def test_mistakes_are_reported_before_anything_is_trained(
-    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seq2seq: Command
 ) -> None:
     monkeypatch.setattr(training.subprocess, "run", lambda *_: pytest.fail("it trained"))
-    with pytest.raises(SystemExit) as ended:
-        run_script(monkeypatch, *demo_text(tmp_path), *typed.split(), "-o", tmp_path / "out")
-    assert ended.value.code == 2
-    assert REFUSED[typed] in capsys.readouterr().err
+    ended = seq2seq("compare", *demo_text(tmp_path), *typed.split(), "-o", tmp_path / "out")
+    assert REFUSED[typed] in refused(ended)
 
 
-def test_files_that_are_not_parallel_or_empty_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_are_not_parallel_or_empty_are_refused(tmp_path: Path, seq2seq: Command) -> None:
     source, target = demo_text(tmp_path)
     empty = tmp_path / "empty.en"
     empty.touch()
     short = tmp_path / "short.en"
     short.write_text("one\n")
     for other, message in ((short, "has 120 line(s)"), (empty, "empty.en is empty")):
-        with pytest.raises(SystemExit):
-            run_script(monkeypatch, source, other, "attn=mha", "-o", tmp_path / "out")
-        assert message in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        run_script(monkeypatch, tmp_path, "--valid", source, target)
-    assert "--valid is only for training" in capsys.readouterr().err
+        command = ("compare", source, other, "attn=mha", "-o", tmp_path / "out")
+        assert message in refused(seq2seq(*command))
+    for typed in (("--valid", source, target), ("--roles", "cross"), ("--learning-rates", "1")):
+        message = refused(seq2seq("compare", tmp_path, *typed))
+        assert f"{typed[0]} is only for training" in message
+
+
+def test_no_file_that_is_read_is_overwritten(tmp_path: Path, seq2seq: Command) -> None:
+    source, target = demo_text(tmp_path)
+    out = tmp_path / "out"
+    (out / "data").mkdir(parents=True)
+    for written in (out / "comparison.md", out / "data" / "train.de"):
+        (out / written).hardlink_to(source)
+        ended = seq2seq("compare", source, target, "attn=mha,gqa", "-o", out)
+        assert f"-o {out} would overwrite {source}, which is read" in refused(ended)
+        written.unlink()
+    assert source.read_text(encoding="utf-8").count("\n") == 120
 
 
 @cache
@@ -283,9 +307,14 @@ def compared(base: Path) -> tuple[list[str], Path, str]:
     folder = base / "one command"
     folder.mkdir()
     text = [str(file) for file in demo_text(folder)]
-    script = str(Path(compare_attention.__file__))
-    typed = ["attn=mha,additive,fixed", "data.steps=6", f"data.cache={folder}/cache", *SMALL]
-    command = [sys.executable, script, *text, *typed, "--sentence", "2"]
+    typed = [
+        "attn=mha,additive,fixed",
+        "seed=1",
+        "data.steps=6",
+        f"data.cache={folder}/cache",
+        *SMALL,
+    ]
+    command = [sys.executable, "-m", "seq2seq", "compare", *text, *typed, "--sentence", "2"]
     command += ["-o", str(folder / "out"), "--rounds", "1", "--batches", "1", "--sentences", "2"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -296,18 +325,24 @@ def compared(base: Path) -> tuple[list[str], Path, str]:
 def test_two_files_and_presets_become_one_page(base: Path) -> None:
     _, out, _ = compared(base)
     with (out / "comparison.csv").open(encoding="utf-8") as file:
-        rows = {row["attn"]: row for row in csv.DictReader(file)}
+        rows = {row["name"]: row for row in csv.DictReader(file)}
     assert next(iter(rows)) == "mha" and set(rows) == {"mha", "additive", "fixed"}
-    assert all(row["test_bleu"] and row["training_tokens_per_second"] for row in rows.values())
+    assert all(row["tests_BLEU_mean_value"] and row["speeds_training"] for row in rows.values())
     page = (out / "comparison.html").read_text(encoding="utf-8")
-    for part in ("Table", "Learning curves", "Maps of one sentence", "Memory against length"):
+    for part in (
+        "Costs",
+        "Where: by length of the source",
+        "Learning curves",
+        "Maps of one sentence",
+        "Memory against length",
+    ):
         assert f"<h2>{part}</h2>" in page
     assert "src=" not in page and "url(" not in page and "Not available" not in page
     assert page.count('<figure class="look">') == 3 and page.count("No map: ") == 1
     assert page.count('<svg class="chart"') == 2 * 2 + 2  # by updates and by seconds; memory
     line = (out / "data" / "test.de").read_text(encoding="utf-8").splitlines()[1]
     assert line in page
-    assert (out / "comparison.png").is_file() and "| mha |" in (out / "comparison.md").read_text()
+    assert "| mha |" in (out / "comparison.md").read_text()
 
 
 @pytest.mark.slow

@@ -6,9 +6,10 @@ from time import perf_counter
 from typing import NamedTuple
 
 import torch
-from benchmarking import interleave
 
 from seq2seq.checkpoint import Saved
+from seq2seq.comparison.conditions import await_idle, conditions, foreign_load, interleave
+from seq2seq.comparison.runs import Group
 from seq2seq.data.batches.batch import Batch
 from seq2seq.data.batches.batch_loader import BatchLoader, EvalBatches
 from seq2seq.data.options import DataOptions
@@ -48,7 +49,7 @@ class Material(NamedTuple):
         return cls(list(islice(loader, batches)), middle)
 
 
-class Candidate:
+class TimedModel:
     """A model that trains and translates."""
 
     def __init__(self, saved: Saved, material: Material):
@@ -77,9 +78,9 @@ class Candidate:
         return perf_counter() - start
 
 
-def speeds(runs: Mapping[str, Saved], material: Material, rounds: int) -> dict[str, Speeds]:
+def time_models(runs: Mapping[str, Saved], material: Material, rounds: int) -> dict[str, Speeds]:
     """The speeds of each run in its fastest round, by name."""
-    candidates = {name: Candidate(saved, material) for name, saved in runs.items()}
+    candidates = {name: TimedModel(saved, material) for name, saved in runs.items()}
     training = interleave({name: c.train for name, c in candidates.items()}, rounds, 1)
     decoding = interleave({name: c.translate for name, c in candidates.items()}, rounds, 1)
     tokens = sum(batch.total for batch in material.batches)
@@ -90,5 +91,28 @@ def speeds(runs: Mapping[str, Saved], material: Material, rounds: int) -> dict[s
     }
 
 
-def parameters(model: Seq2Seq) -> int:
+def count_parameters(model: Seq2Seq) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def measure_speeds(
+    groups: Sequence[Group], batches: int, sentences: int, rounds: int, *, wait: bool
+) -> tuple[Mapping[str, Speeds], str]:
+    """Measure the speeds of the first run of each mechanism.
+
+    Args:
+        batches, sentences: amounts to train on and to translate in each round.
+        wait: True to wait until the machine is idle.
+
+    Returns: the speeds by name, and the conditions in a line.
+    Raises: BusyMachineError if the machine does not become idle.
+    """
+    material = Material.of(groups[0].runs[0].saved, batches, sentences)
+    if wait:
+        await_idle()
+    with foreign_load() as load:
+        measured = time_models({g.name: g.runs[0].saved for g in groups}, material, rounds)
+    return measured, (
+        f"Speeds: {conditions()}; minimum of {rounds} rounds, {len(material.batches)} batches, "
+        f"{len(material.source)} sentences; other processes used {load.cores:.2f} cores."
+    )

@@ -61,9 +61,9 @@ def write_parts(
         holds other text, which must not be replaced.
     """
     missing = [name for name, files in given.items() if files is None]
-    train, *held_out = hold_out(read_pairs(text), len(missing), str(text[0]))
+    train, *held_out = hold_out(read_file_pairs(text), len(missing), str(text[0]))
     pairs = {"train": train, **dict(zip(missing, held_out, strict=True))}
-    pairs |= {name: read_pairs(files) for name, files in given.items() if files is not None}
+    pairs |= {name: read_file_pairs(files) for name, files in given.items() if files is not None}
     written = {
         name: (folder / f"{name}.{languages[0]}", folder / f"{name}.{languages[1]}")
         for name in ("train", *given)
@@ -79,7 +79,7 @@ def write_parts(
     )
 
 
-def read_pairs(files: Files) -> list[Pair]:
+def read_file_pairs(files: Files) -> list[Pair]:
     check_parallel(*files, "training")
     return list(zip(*map(read_lines, files), strict=True))
 
@@ -87,8 +87,8 @@ def read_pairs(files: Files) -> list[Pair]:
 def hold_out(pairs: Sequence[Pair], parts: int, name: str) -> list[list[Pair]]:
     """Split pairs into those for training and those of each held-out part, in the old order.
 
-    Whole groups are held out (see `connect`), so neither a source nor a target of one part is also
-    in another, and held-out parts contain no duplicates. The choice depends on hashes of the
+    Whole groups are held out (see `connect_pairs`), so neither a source nor a target of one part is
+    also in another, and held-out parts contain no duplicates. The choice depends on hashes of the
     sources, so the same text is always split in the same way, and if a text grows, most of it is
     split as before. Groups with a side without letters and digits stay in training, and so do
     groups that are larger than a part.
@@ -99,9 +99,9 @@ def hold_out(pairs: Sequence[Pair], parts: int, name: str) -> list[list[Pair]]:
 
     Raises: DataError if no part can be held out, or nothing would be left to train on.
     """
-    groups = connect(pairs)
+    groups = connect_pairs(pairs)
     if max(map(len, groups), default=0) > len(pairs) / 2:  # sentences of a grammar, for example
-        groups = connect(pairs, near=False)
+        groups = connect_pairs(pairs, near=False)
     complete = [
         rows for rows in groups if all(fold_text(text) for row in rows for text in pairs[row])
     ]
@@ -138,7 +138,7 @@ def hash_source(source: str) -> bytes:
     return hashlib.sha256(" ".join(source.split()).encode()).digest()
 
 
-def connect(pairs: Sequence[Pair], *, near: bool = True) -> list[list[int]]:
+def connect_pairs(pairs: Sequence[Pair], *, near: bool = True) -> list[list[int]]:
     """The groups of rows that share sentences: pairs are connected if their sources or their
     targets are copies (or near-copies, see `seq2seq.data.text.leaks`), also through other pairs.
     """

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from seq2seq.alignment.choice import best_known_choice, describe_choice
-from seq2seq.base.errors import Seq2SeqError
+from seq2seq.base.errors import DataError, Seq2SeqError
 from seq2seq.pages.labels import begins_at_the_right, to_label
 from seq2seq.pages.report import to_html
 from seq2seq.translation.translator import Translator
@@ -18,23 +18,45 @@ WORD = 18  # maximum number of characters in a label
 
 
 class Sentence(NamedTuple):
-    """The sentence that all models translate; it has a reference if it is from a file."""
+    """The sentence that all models translate, and the translation whose words are in all maps."""
 
     source: str
-    reference: str | None
+    reference: str | None  # None: that of the first model
     place: str  # `test.de, line 3`; empty for typed text
 
 
-def map_figure(name: str, checkpoint: Path, sentence: Sentence) -> str:
-    """A figure of a model's translation and its attention map, or why there is no map."""
+def find_sentence(typed: str, pairs: Sequence[tuple[str, str]], place: str) -> Sentence:
+    """The sentence with this line number (from 1), or the typed text itself.
+
+    Raises: DataError if there is no such line, or if the line or the text is blank.
+    """
+    if not typed.isdecimal():
+        if not typed.strip():
+            raise DataError("--sentence is empty: give the number of a line, or a text")
+        return Sentence(typed, None, "")
+    number = int(typed)
+    if not 1 <= number <= len(pairs):
+        raise DataError(f"--sentence {number} is not a line of {place}: give 1 to {len(pairs):,}")
+    source, reference = pairs[number - 1]
+    if not source.strip():
+        raise DataError(f"--sentence {number}: that line of {place} is empty. Choose another")
+    return Sentence(source, reference, f"line {number:,} of {place}")
+
+
+def map_figure(name: str, checkpoint: Path, sentence: Sentence, target: str) -> str:
+    """A figure of a model's own translation and its attention map of a target, or why there is no
+    map.
+    """
     translator = Translator.load(checkpoint, "cpu")
     (translation,) = translator.translate([sentence.source])
     try:
-        alignment = translator.align(sentence.source, translation)
+        alignment = translator.align(sentence.source, target)
         choice = best_known_choice(checkpoint, translator.config, translator.shape[0])
         shown = describe_choice(choice, *translator.shape)
         words = [[word.text for word in side] for side in (alignment.source, alignment.target)]
-        drawn = f'<p class="layer">{to_html(shown)}</p>{draw_map(alignment.map(choice), *words)}'
+        drawn = (
+            f'<p class="layer">{to_html(shown)}</p>{draw_weights(alignment.map(choice), *words)}'
+        )
     except Seq2SeqError as error:
         drawn = f'<p class="missing">No map: {to_html(str(error))}</p>'
     return (
@@ -43,9 +65,9 @@ def map_figure(name: str, checkpoint: Path, sentence: Sentence) -> str:
     )
 
 
-def draw_map(weights: Tensor, source: Sequence[str], target: Sequence[str]) -> str:
+def draw_weights(weights: Tensor, source: Sequence[str], target: Sequence[str]) -> str:
     """An attention map as SVG: source words and the end symbol along the top, the words of the
-    translation down the side; darker cells have larger weights.
+    reference down the side; darker cells have larger weights.
 
     If the source is in a right-to-left script, the columns run from right to left.
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from attention_bench.live_memory import live_memory
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import BOS, EOS
+from seq2seq.comparison.live_memory import live_memory
 from seq2seq.data.batches.batch import pair_batch
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
@@ -43,13 +43,13 @@ def measure_memory(model: Seq2Seq, trained: int) -> tuple[Remembered, Remembered
 @torch.no_grad()
 def growth(model: Seq2Seq, longest: int) -> tuple[Remembered, Remembered]:
     lengths = longest // 2, longest
-    states = [state_of(model, length) for length in lengths]
+    states = [decode_state(model, length) for length in lengths]
     sizes_of_past = [sum(memory.nbytes for memory in state.past) for state in states]
     sizes_of_source = [sum(memory.nbytes for memory in state.source) for state in states]
     return line(lengths, sizes_of_past), line(lengths, sizes_of_source)
 
 
-def state_of(model: Seq2Seq, length: int) -> DecodeState:
+def decode_state(model: Seq2Seq, length: int) -> DecodeState:
     """The decode state after `length` tokens on either side."""
     device = next(model.parameters()).device
     source = torch.full((1, length), BOS, device=device)
@@ -64,20 +64,20 @@ def line(lengths: tuple[int, int], sizes: list[int]) -> Remembered:
     return Remembered(each, sizes[1] - each * lengths[1])
 
 
-def held_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
+def decoding_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
     """Pairs (length, bytes): the memory of one hypothesis and its source while decoding, with that
     many tokens on either side; up to the maximum length of the model.
     """
 
     @torch.no_grad()
-    def held(length: int) -> int:
-        state = state_of(model, length)
+    def hold(length: int) -> int:
+        state = decode_state(model, length)
         return sum(memory.nbytes for memory in (*state.past, *state.source))
 
-    return by_length(held)
+    return by_length(hold)
 
 
-def peak_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
+def training_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
     """Pairs (length, bytes): the peak memory of tensors in a forward and backward pass over one
     pair with that many tokens on either side. It includes gradients, but not weights and the
     optimizer's state.
