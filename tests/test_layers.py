@@ -89,15 +89,16 @@ LIBRARIES = {
 # raises one says why.
 BUDGETS = {
     "decoding": 4998,
-    "cli": 3377,
+    "cli": 3528,
     "text": 3357,
-    "training": 2976,
+    "training": 2980,
     "data": 2760,
     "serving": 2716,
     "attention": 2196,
     "functional": 2059,
     "C": 1934,
     "interchange": 1543,
+    "comparison": 1305,
     "models": 1057,
     "translation": 732,
     "base": 673,
