@@ -1,12 +1,12 @@
 // Sentences that a person accepts or corrects, and the service keeps. Grey words are not the person's
 // own, so nothing is sent while there are any.
 import { find, say } from "./dom.js";
-import { currentIndex } from "./drawing.js";
 import { ask, attempt } from "./service.js";
 import { chosen, isProposed, state } from "./state.js";
 
 const GRACE = 5; // seconds in which an accepted sentence can be withdrawn
 const sent = new Map(); // translation by source sentence
+let shown = null; // the segment that the button is for
 let pending = null; // accepted, and not kept by the service yet: {body, timer: 0 while it is sent}
 
 const WAITING = "Tab accepts the grey words, Esc removes them";
@@ -16,6 +16,7 @@ const isPending = ({ sentence, text }) => pending?.body.q === sentence.source &&
 const isSent = ({ sentence, text }) => sent.get(sentence.source) === text;
 
 export function drawSuggestion(segment) {
+  shown = segment;
   const button = find("#suggest");
   button.hidden = !state.settings.suggestions || !segment?.text.trim();
   if (button.hidden) return;
@@ -27,7 +28,7 @@ export function drawSuggestion(segment) {
   Object.assign(button, { textContent, ariaDisabled: String(isOpen || isSent(segment) || (isHeld && !pending.timer)) });
 }
 
-const redraw = () => drawSuggestion(state.segments[currentIndex()]);
+const redraw = () => drawSuggestion(shown);
 
 // Accept a sentence, which is sent a little later; a second time withdraws it.
 export function suggest(segment) {
