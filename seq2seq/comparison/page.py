@@ -47,6 +47,7 @@ def write_comparison(
         lead=to_html(lead),
         verdicts="".join(f"<li>{to_html(verdict)}</li>" for verdict in tables.verdicts(rows)),
         scores=table_of(rows, tables.score_columns(rows)),
+        validation=table_of(rows, tables.validation_columns(rows)),
         spread=SPREAD,
         costs=table_of(rows, tables.cost_columns(rows)),
         lengths=lengths_table(rows),

@@ -145,12 +145,18 @@ def digits_of(label: str) -> int:
 
 
 def score_columns(rows: Sequence[Row]) -> list[Column]:
-    """The columns of the table of scores."""
+    """The columns of the table of test scores."""
+    tests = [column for label in rows[0].tests for column in test_columns(label)]
+    return [Column("attn", title_of), *tests, Column("roles", lambda row: row.roles)]
+
+
+def validation_columns(rows: Sequence[Row]) -> list[Column]:
+    """The columns of the table of validation scores."""
     first = rows[0]
-    columns = [Column("attn", title_of)]
-    for label in first.tests:
-        columns += test_columns(label)
-    columns += [Column(f"{first.metric}, valid", lambda row: row.valid.text(1))]
+    columns = [
+        Column("attn", title_of),
+        Column(f"{first.metric}, valid", lambda row: row.valid.text(1)),
+    ]
     if first.within:
         title = f"{first.metric}, valid, within {first.limit:,.0f} s"
         columns += [Column(title, lambda row: row.within.text(1) if row.within else "-")]
@@ -159,7 +165,6 @@ def score_columns(rows: Sequence[Row]) -> list[Column]:
         Column("loss, valid", lambda row: row.loss.text(3)),
         Column("best update", lambda row: f"{row.update.value:,.0f}"),
         Column("learning rate", lambda row: f"{row.rate:g}"),
-        Column("roles", lambda row: row.roles),
     ]
 
 
@@ -209,9 +214,10 @@ def time_column(part: str, unit: str, base: Speeds) -> Column:
 
 
 def describe_rows(rows: Sequence[Row]) -> list[str]:
-    """The answer in words, the two tables, and the meaning of their numbers, as Markdown."""
+    """The answer in words, the three tables, and the meaning of their numbers, as Markdown."""
     answer = "\n".join(f"- {each}" for each in verdicts(rows))
-    tables = [markdown(rows, columns(rows)) for columns in (score_columns, cost_columns)]
+    kinds = (score_columns, validation_columns, cost_columns)
+    tables = [markdown(rows, columns(rows)) for columns in kinds]
     return [answer, *tables, SPREAD]
 
 
