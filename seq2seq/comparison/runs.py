@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
+from seq2seq.base.environment import training_command
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.checkpoint.differences import list_differences
 from seq2seq.pages.charts import read_csv, read_rows
@@ -109,7 +110,7 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[TrainedRun], list[str]]:
             raise ConfigError(
                 "\n".join(skipped)
                 + f"\n{folder} holds no finished run. To train some: "
-                f"python train.py -m attn=mha,gqa hydra.sweep.dir={folder}".lstrip("\n")
+                f"{training_command()} -m attn=mha,gqa hydra.sweep.dir={folder}".lstrip("\n")
             )
     return runs, skipped
 
