@@ -89,10 +89,10 @@ def variants() -> Iterator[str]:
     yield from every_attention()
     for position in POSITIONS:
         yield f"transformer attn=gqa position={position}"
-    yield "transformer attn=mla position=alibi"
+    yield from ("rnn", "rnn_luong", "transformer attn=mla position=alibi")
 
 
-@pytest.mark.parametrize("variant", marked(variants()))
+@pytest.mark.parametrize("variant", marked(variants(), slow=("rnn attn=", "rnn_luong attn=")))
 def test_models_translate_in_slots_as_in_whole_batches(variant: str) -> None:
     model = small_model(*variant.split()).double().eval()
     search, requests = build_search(SEARCHES["beam"]), make_requests((6, 1, 4, 9, 3))
