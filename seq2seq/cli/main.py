@@ -124,9 +124,11 @@ class PrintCompletion(Action):
             parser.error("it needs shtab: pip install 'seq2seq-attention-zoo[completion]'")
         presets = " ".join(find_presets())
         bash = Path(__file__).with_name("completion.bash").read_text().replace("PRESETS", presets)
-        train: Any = parser._subparsers._group_actions[0].choices["train"]  # type: ignore
-        overrides = train.add_argument("preset", nargs="*", help="a preset: attn=gqa")
+        commands: Any = parser._subparsers._group_actions[0].choices  # type: ignore
+        overrides = commands["train"].add_argument("preset", nargs="*", help="a preset: attn=gqa")
         overrides.complete = {"bash": "_seq2seq_presets", "zsh": f"({presets})"}
+        inputs = next(each for each in commands["compare"]._actions if each.dest == "inputs")
+        inputs.complete = {"bash": "_seq2seq_presets_of_comparison"}
         print(shtab.complete(parser, shell=shell, preamble=bash if shell == "bash" else ""))
         parser.exit()
 

@@ -118,7 +118,9 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[TrainedRun], list[str]]:
 def run_folders(folder: Path) -> list[Path]:
     """The folder itself if it is a run, otherwise the runs in it, in the order of the sweep."""
     if not folder.is_dir():
-        raise ConfigError(f"there is no folder {folder}: give a folder of runs, runs/sweeps/...")
+        raise ConfigError(
+            f"there is no {folder}: give two files of text, or a folder of runs, runs/sweeps/..."
+        )
     if is_run(folder):
         return [folder]
     folders = [path for path in folder.iterdir() if path.is_dir() and is_run(path)]

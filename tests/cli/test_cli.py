@@ -121,6 +121,13 @@ def test_completion_for_bash_knows_presets(completion: Path) -> None:
     assert {*complete(completion, "seq2seq train position=rope attn@cross_attn=")} == names
     assert complete(completion, "seq2seq train attn=gq") == ["gqa"]
     assert complete(completion, "seq2seq train attn=mha posi")[0].startswith("position=")
+    assert complete(completion, "seq2seq train -m attn=gqa,additive,ml") == ["gqa,additive,mla"]
+
+
+def test_completion_for_bash_knows_presets_of_a_comparison(completion: Path) -> None:
+    assert complete(completion, "seq2seq compare my.de my.en attn=ml") == ["mla"]
+    assert complete(completion, "seq2seq compare my.de my.en attn=mha,ml") == ["mha,mla"]
+    assert complete(completion, "seq2seq compare m") == []  # so that bash completes names of files
 
 
 def test_the_name_alone_prints_the_commands_and_an_example(seq2seq: Command) -> None:

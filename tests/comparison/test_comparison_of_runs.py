@@ -122,7 +122,7 @@ def test_unfinished_runs_are_named_and_left_out(swept: Path) -> None:
 def test_a_folder_without_runs_is_refused_with_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="seq2seq train -m attn=mha,gqa hydra.sweep.dir="):
         read_runs([tmp_path])
-    with pytest.raises(ConfigError, match="there is no folder"):
+    with pytest.raises(ConfigError, match="there is no .*nowhere: give two files of text, or"):
         read_runs([tmp_path / "nowhere"])
 
 

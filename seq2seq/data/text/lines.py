@@ -76,20 +76,21 @@ def decode_line(raw: bytes, path: Path, line_no: int) -> str:
 
 def similar_names(path: Path) -> str:
     """A sentence with the most similar names in the folder of a missing file, or all names."""
-    folder = path.parent
+    folder = Path.cwd() if path.parent == Path() else path.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
     try:
         entries = islice(os.scandir(folder), NAMES_SEEN)
         names = sorted(entry.name for entry in entries if entry.is_file())
+        names = [name for name in names if name[0] != "." or path.name[:1] == "."]
     except OSError:
         return f"The folder {folder} cannot be read."
     near = [name for name in names if name.startswith(path.name)]
     near += difflib.get_close_matches(path.name, (n for n in names if n not in near), n=8)
     if near:
         return f"Near it in {folder}: {', '.join(near[:8])}."
-    shown = [*names[:8], "..."] if len(names) > 8 else names
-    return f"{folder} holds: {', '.join(shown) or 'no files'}."
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return f"{folder} holds: {', '.join(names[:8]) or 'no files'}{more}."
 
 
 def find_side(prefix: str | Path, suffix: str) -> Path:

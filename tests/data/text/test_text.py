@@ -20,6 +20,7 @@ from seq2seq.data.text.lines import (
     find_side,
     parallel_paths,
     read_lines,
+    similar_names,
 )
 from seq2seq.metrics.scoring import clean_line
 
@@ -192,6 +193,17 @@ def test_a_missing_file_is_refused_with_the_names_of_its_neighbours(tmp_path: Pa
         count_lines(tmp_path / "qqq")
     with pytest.raises(DataError, match="There is no folder"):
         count_lines(tmp_path / "nowhere" / "train.en")
+
+
+def test_the_neighbours_of_a_missing_file_are_those_that_one_could_mean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".gitignore", *(f"f{number}" for number in range(10))):
+        write(tmp_path, b"x\n", name)
+    monkeypatch.chdir(tmp_path)
+    shown = ", ".join(f"f{number}" for number in range(8))
+    assert similar_names(Path("qqq")) == f"{tmp_path} holds: {shown} and 2 more."
+    assert similar_names(Path(".gitignor")) == f"Near it in {tmp_path}: .gitignore."
 
 
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
