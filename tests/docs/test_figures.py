@@ -4,6 +4,7 @@ Derived figures are means, deviations (of a sample), ratios and differences of p
 """
 
 import csv
+import json
 import re
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -124,3 +125,27 @@ def linked_pages(page: Path, content: str) -> list[Path]:
 def test_rounding_is_that_of_school() -> None:
     assert is_rounded("3.2", 33.9 - 30.75) and not is_rounded("3.1", 33.9 - 30.75)
     assert is_rounded("40.9", fmean([41.4, 40.8, 40.4])) and not is_rounded("40.8", 40.87)
+
+
+@pytest.mark.parametrize("task, place", [("copy", 0), ("reverse", 1)])
+def test_the_spread_of_the_zoo_is_that_of_its_seeds(task: str, place: int) -> None:
+    files = [DOCS / "results" / name for name in ("zoo.jsonl", "zoo_seeds.jsonl")]
+    first, second = (
+        {
+            cell["row"]: cell
+            for cell in map(json.loads, file.read_text(encoding="utf-8").splitlines())
+            if cell["task"] == task and cell["seed"] == seed
+        }
+        for seed, file in enumerate(files, start=1)
+    )
+    said = (DOCS / "results" / "zoo.md").read_text(encoding="utf-8")
+    said = " ".join(said[said.index("**One seed says") :].split("\n\n")[0].split())
+    for kind, part in (("symbols", "beyond"), ("exact", "within")):
+        changes = {
+            row: abs(cell[kind][part] - first[row][kind][part]) for row, cell in second.items()
+        }
+        row = max(changes, key=lambda row: changes[row])
+        mean = [f"{fmean(changes.values()):.1f}", f"{max(changes.values()):.1f}"]
+        sentence = said.split(". Within" if kind == "symbols" else "chance. ")[kind == "exact"]
+        numbers = [number for number in NUMBER.findall(sentence) if "." in number]
+        assert [numbers[place], numbers[2 + place]] == mean and f"`{row}`" in sentence
