@@ -46,8 +46,15 @@ class Table(dict[str, T], Generic[T]):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint such as `; did you mean 'gqa'?`; a full stop if no known name is close."""
-    near = difflib.get_close_matches(str(name), [str(k) for k in known], n=1, cutoff=0.6)
+    """A hint such as `; did you mean 'gqa'?`; a full stop if no known name is close.
+
+    The last words of dotted names must be alike too: `model.` alone makes no two names similar.
+    """
+    last = str(name).rpartition(".")[2]
+    names = [str(k) for k in known]
+    ends = difflib.get_close_matches(last, {k.rpartition(".")[2] for k in names}, 99, cutoff=0.5)
+    alike = [k for k in names if k.rpartition(".")[2] in ends]
+    near = difflib.get_close_matches(str(name), alike, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else "."
 
 

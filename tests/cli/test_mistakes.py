@@ -18,6 +18,8 @@ MISTAKES = [
     ("attn=linear +cross_attn.dropout=0.1", "dropout=0.1 means nothing here: there are no weights"),
     ("attn.dropot=0.1", "unknown option attn.dropot; did you mean 'attn.dropout'?"),
     ("attn=mla position=rope +cross_attn.rope_dim=4", "cross_attn.rope_dim=4: source and target"),
+    ("model.feedforward=64", "unknown option model.feedforward. Known: model.activation, "),
+    ("trainer.dropuot=0", "unknown option trainer.dropuot. Known: "),
     ("atn=gqa", "unknown option atn; did you mean 'attn'?"),
     ("attn=gqaa", "unknown attn 'gqaa'; did you mean 'gqa'? Known: additive, "),
     ("model=transfomer", "unknown model 'transfomer'; did you mean 'transformer'?"),
