@@ -101,7 +101,7 @@ BUDGETS = {
     "comparison": 1312,
     "models": 1057,
     "translation": 732,
-    "base": 673,
+    "base": 677,
     "pages": 590,
     "testing": 585,
     "checkpoint": 532,

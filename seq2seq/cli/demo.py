@@ -80,7 +80,7 @@ def tour(quick: bool = False) -> Iterator[tuple[str, ...]]:
     model, test = str(RUN), [f"{CORPUS}/test.{language}" for language in ("de", "en")]
     sentences = (CORPUS / "sentences.de").read_text(encoding="utf-8").splitlines()
     title = "Training a Transformer, German to English, on 14,000 pairs: "
-    title += "a minute or less" if quick else "a few minutes"
+    title += "one to three minutes" if quick else "a few minutes"
     yield title, "train", "position=rope", *(QUICK if quick else []), f"hydra.run.dir={model}"
     yield "Evaluating on sentences it has never seen", "evaluate", model, *test
     yield "Translating", "translate", model, *sentences
