@@ -149,3 +149,16 @@ def test_the_spread_of_the_zoo_is_that_of_its_seeds(task: str, place: int) -> No
         sentence = said.split(". Within" if kind == "symbols" else "chance. ")[kind == "exact"]
         numbers = [number for number in NUMBER.findall(sentence) if "." in number]
         assert [numbers[place], numbers[2 + place]] == mean and f"`{row}`" in sentence
+
+
+def test_the_table_of_spelling_to_sound_is_that_of_its_file() -> None:
+    with (DOCS / "results" / "zoo_g2p.csv").open(encoding="utf-8", newline="") as file:
+        figures = list(csv.DictReader(file))
+    (table,) = [t for t in TABLES if t.page.name == "zoo.md" and "SER, test" in t.rows[0]]
+    for cells, row in zip(table.rows[1:], figures, strict=True):
+        assert cells[0].split()[0] == row["name"]
+        for cell, label in ((cells[1], "SER"), (cells[3], "exact")):
+            mean, deviation = (row[f"tests_{label}_mean_{part}"] for part in ("value", "deviation"))
+            assert cell == f"{float(mean):.1f} ± {float(deviation):.1f}"
+        assert cells[4] == f"{int(row['parameters']):,}"
+        assert cells[5] == f"{float(row['seconds_value']):.0f}"
