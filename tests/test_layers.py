@@ -88,7 +88,7 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "decoding": 4998,
+    "decoding": 5000,
     "cli": 3530,
     "text": 3357,
     "training": 2980,

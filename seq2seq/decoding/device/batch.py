@@ -82,10 +82,6 @@ class SlotBatch:
         return len(self._seats)
 
     @property
-    def request_ids(self) -> list[int]:
-        return [*self._seats]
-
-    @property
     def rows(self) -> int:
         """Hypotheses in the batch, N."""
         return len(self) * self.search.beams
@@ -113,7 +109,8 @@ class SlotBatch:
     def needed(self) -> Size:
         """The smallest class that holds all sentences, before it is rounded."""
         size = Size(len(self), self.room, 0, 0)
-        return reduce(Size.union, (seat.need for seat in self._seats.values()), size)
+        # Sentences that joined together have the same need.
+        return reduce(Size.union, {seat.need for seat in self._seats.values()}, size)
 
     def size_class(self, size: Size) -> Size:
         """The size class: powers of two, so that there are few of them."""
@@ -217,8 +214,10 @@ class SlotBatch:
         slots = {request_id: seat.slot for request_id, seat in self._seats.items()}
         seen = self._done.exchange({"done": self.buffers["done"]}, slots)
         ended = self._find_ended(*seen) if seen else []
-        index = upload(np.array([self._seats[i].slot for i in ended], dtype=np.int64), self.device)
-        kept = {name: self.buffers[name][index] for name in self.choices.kept if ended}
+        kept = {}
+        if ended:
+            index = upload(np.array([self._seats[i].slot for i in ended]), self.device)
+            kept = {name: self.buffers[name][index] for name in self.choices.kept}
         start = stats.lap("step", start)
         read = self._answers.exchange(kept, ended)
         results = self._answer(*read) if read else []

@@ -85,6 +85,7 @@ class Buffers:
         self.beams, self.device = beams, device
         self.specs: dict[str, Spec] = {}
         self.tensors: dict[str, Tensor] = {}
+        self._nbytes: dict[Size, int] = {}
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
@@ -102,9 +103,11 @@ class Buffers:
         return size.slots, *of_sentence
 
     def nbytes(self, size: Size) -> int:
-        """The bytes that all buffers of a size class take."""
-        shapes = ((spec.dtype, self.shape(spec, size)) for spec in self.specs.values())
-        return sum(dtype.itemsize * prod(shape) for dtype, shape in shapes)
+        """The bytes that all buffers of a size class take, once all are declared."""
+        if size not in self._nbytes:  # asked for every sentence that may join
+            shapes = ((spec.dtype, self.shape(spec, size)) for spec in self.specs.values())
+            self._nbytes[size] = sum(dtype.itemsize * prod(shape) for dtype, shape in shapes)
+        return self._nbytes[size]
 
     def allocate(self, size: Size) -> dict[str, Tensor]:
         """Blank buffers of a size class."""
