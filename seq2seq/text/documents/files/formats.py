@@ -8,8 +8,8 @@ from pathlib import PurePath
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Contents, Cutter
-from seq2seq.text.documents.files.docx import open_docx
 from seq2seq.text.documents.files.encodings import HTML, PLAIN, XML, EncodedText, MarkupFormat
+from seq2seq.text.documents.files.office import PACKAGES, TYPES, open_package, open_text
 from seq2seq.text.documents.files.po import CATALOG, open_catalog
 from seq2seq.text.documents.files.subtitles import open_subtitles
 from seq2seq.text.documents.files.xliff import open_xliff
@@ -19,7 +19,7 @@ from seq2seq.text.documents.markup import Reader
 LONGEST = 2**24  # bytes; files are kept in memory
 
 
-def open_text(text: str, cut: Cutter, read: Reader | None = None) -> Contents:
+def open_plain(text: str, cut: Cutter, read: Reader | None = None) -> Contents:
     """The contents of a file that consists of one text."""
     return Contents([cut(text, read)], lambda texts: texts[0].encode())
 
@@ -34,12 +34,13 @@ def open_markdown(text: str, cut: Cutter) -> Contents:
 # For each suffix, the function that opens the file, and the format by which its text is decoded. An
 # archive (None) is opened as bytes, since each file in it has its own encoding.
 FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
-    ".txt": (open_text, PLAIN),
+    ".txt": (open_plain, PLAIN),
     ".md": (open_markdown, PLAIN),
     ".markdown": (open_markdown, PLAIN),
-    ".html": (partial(open_text, read=read_html), HTML),
-    ".htm": (partial(open_text, read=read_html), HTML),
-    ".docx": (open_docx, None),
+    ".html": (partial(open_plain, read=read_html), HTML),
+    ".htm": (partial(open_plain, read=read_html), HTML),
+    **{suffix: (partial(open_package, suffix=suffix), None) for suffix in PACKAGES},
+    **{suffix: (partial(open_text, suffix=suffix), None) for suffix in TYPES},
     ".srt": (open_subtitles, PLAIN),
     ".vtt": (open_subtitles, PLAIN),
     ".po": (open_catalog, CATALOG),
