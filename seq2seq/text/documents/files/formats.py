@@ -10,18 +10,16 @@ from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.encodings import HTML, PLAIN, XML, EncodedText, MarkupFormat
 from seq2seq.text.documents.files.office import PACKAGES, TYPES, open_package, open_text
+from seq2seq.text.documents.files.pages import open_book, open_page
 from seq2seq.text.documents.files.po import CATALOG, open_catalog
 from seq2seq.text.documents.files.subtitles import open_subtitles
 from seq2seq.text.documents.files.xliff import open_xliff
-from seq2seq.text.documents.html_markup import read_html
-from seq2seq.text.documents.markup import Reader
 
 LONGEST = 2**24  # bytes; files are kept in memory
 
 
-def open_plain(text: str, cut: Cutter, read: Reader | None = None) -> Contents:
-    """The contents of a file that consists of one text."""
-    return Contents([cut(text, read)], lambda texts: texts[0].encode())
+def open_plain(text: str, cut: Cutter) -> Contents:
+    return Contents([cut(text)], lambda texts: texts[0].encode())
 
 
 def open_markdown(text: str, cut: Cutter) -> Contents:
@@ -37,10 +35,11 @@ FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
     ".txt": (open_plain, PLAIN),
     ".md": (open_markdown, PLAIN),
     ".markdown": (open_markdown, PLAIN),
-    ".html": (partial(open_plain, read=read_html), HTML),
-    ".htm": (partial(open_plain, read=read_html), HTML),
+    ".html": (open_page, HTML),
+    ".htm": (open_page, HTML),
     **{suffix: (partial(open_package, suffix=suffix), None) for suffix in PACKAGES},
     **{suffix: (partial(open_text, suffix=suffix), None) for suffix in TYPES},
+    ".epub": (open_book, None),
     ".srt": (open_subtitles, PLAIN),
     ".vtt": (open_subtitles, PLAIN),
     ".po": (open_catalog, CATALOG),

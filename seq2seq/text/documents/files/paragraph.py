@@ -15,9 +15,10 @@ from seq2seq.text.documents.document import sentences_of
 from seq2seq.text.documents.files.contents import Cutter, NumberedText
 from seq2seq.text.documents.files.mixed import Render, find_marks, split_cells
 from seq2seq.text.documents.files.vocabularies import Vocabulary
+from seq2seq.text.documents.html_markup import ATTRIBUTE
 from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
-from seq2seq.text.documents.xml_markup import ATTRIBUTE, Node, escape_xml
+from seq2seq.text.documents.xml_markup import Node, escape_xml
 
 # Elements around runs, and those around alternative contents, whose sentences are separate.
 AROUND = re.compile(

@@ -13,8 +13,9 @@ from seq2seq.text.documents.files.encodings import XML, EncodedText, MarkupForma
 from seq2seq.text.documents.files.mixed import MixedText, Render, read_mixed
 from seq2seq.text.documents.files.paragraph import Paragraph
 from seq2seq.text.documents.files.vocabularies import DESCRIBED, DESCRIPTIONS, Vocabulary
+from seq2seq.text.documents.html_markup import ATTRIBUTE
 from seq2seq.text.documents.markup import check_count, unescape
-from seq2seq.text.documents.xml_markup import ATTRIBUTE, escape_xml, parse_xml
+from seq2seq.text.documents.xml_markup import escape_xml, parse_xml
 
 LONGEST = 2**24  # total bytes of XML to read
 
