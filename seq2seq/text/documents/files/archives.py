@@ -15,6 +15,7 @@ MAX_RATIO = 100  # of unpacked to packed bytes, beyond the allowance below
 FREE = 2**24  # bytes that any archive may unpack to
 DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError)
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+SUFFIXES = {".docx", ".epub", ".odp", ".odt", ".pptx", ".xlsx"}  # of the formats that are archives
 # First bytes of a compound file: an old format, or a new one that is protected by a password.
 COMPOUND = b"\xd0\xcf\x11\xe0"
 
