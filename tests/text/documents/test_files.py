@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files import docx
+from seq2seq.text.documents.files import archives, parts
 from seq2seq.text.documents.files.formats import FORMATS
 from seq2seq.text.documents.xml_markup import MAX_DEPTH
 
@@ -290,10 +290,10 @@ def test_entries_of_one_name_and_too_much_xml_are_refused(monkeypatch: pytest.Mo
     with pytest.raises(DataError, match="twice"):
         read("a.docx", word("", ("word/document.xml", "<x/>")))
     data = word(f"<w:p>{run('a')}</w:p>")
-    monkeypatch.setattr(docx, "LONGEST", 100)
+    monkeypatch.setattr(parts, "LONGEST", 100)
     with pytest.raises(DataError, match="more than 100 bytes"):
         read("a.docx", data)
-    monkeypatch.setattr(docx, "MAX_UNPACKED", 10)
+    monkeypatch.setattr(archives, "MAX_UNPACKED", 10)
     with pytest.raises(DataError, match="too many"):
         read("a.docx", data)
 
