@@ -65,7 +65,7 @@ CONFIG = {
     "position": NAMED,
     "attention": {"cross": NAMED},
     "decode": NAMED,
-    "data": {"source": str, "target": str, "max_length": int},
+    "data": {"source": str | None, "target": str | None, "max_length": int},
     "order": dict | None,  # older checkpoints lack these three
     "update": dict | None,
     SHARPEST: int | None,

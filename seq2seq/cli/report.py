@@ -19,11 +19,11 @@ from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.models import ModelOptions
 from seq2seq.cli.options import value
+from seq2seq.data.corpus.mixture import find_components
 from seq2seq.data.text.lines import check_parallel, read_lines
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
-    from seq2seq.data.corpus.mixture import Component
     from seq2seq.pages.report import Tested
     from seq2seq.translation.translator import Translator
 
@@ -114,15 +114,9 @@ def list_corpus_files(config: Mapping[str, Any]) -> list[Path]:
     files: list[Path] = []
     for part in filter(data.get, ("train", "valid", "test")):
         with suppress(Seq2SeqError):
-            for component in find_part(data, part):
+            for component in find_components(data, part):
                 files += component.text.files
     return files
-
-
-def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
-    from seq2seq.data.corpus.mixture import find_components
-
-    return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
 
 
 def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
@@ -136,7 +130,7 @@ def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
         raise DataError("the run names no test set: --source FILE --reference FILE")
     try:
         # Only the corpora with the first tag, since a model translates with one tag at a time.
-        components = find_part(data, part)
+        components = find_components(data, part)
         chosen = [component for component in components if component.tag == components[0].tag]
         pairs = [pair for component in chosen for pair in component.text.pairs()]
     except DataError as error:

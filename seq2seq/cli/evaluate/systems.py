@@ -103,7 +103,7 @@ def leaks_into(data: dict[str, Any], test_set: TestSet) -> Leaks | None:
         data: options `data` of the model's configuration.
     """
     with suppress(Seq2SeqError, OSError, LookupError, TypeError, ValueError, AttributeError):
-        train = find_components(data["train"], data["source"], data["target"], "data.train")
+        train = (each for each in find_components(data, "train") if not each.is_reversed)
         pairs = (pair for each in train for pair in each.text.pairs())
         return count_leaks([*zip(test_set.source, test_set.first, strict=True)], pairs)
     return None
