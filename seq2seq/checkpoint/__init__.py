@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
 from torch.nn.modules.module import (
@@ -57,6 +57,7 @@ INT8_FORMAT = 2  # the newest format that this version reads
 ENTRY = "seq2seq"
 PREFIX = "model."  # of the names of the weights in the Lightning module's state
 SIDES = ("source", "target")
+SEVERAL = ("languages", "language_tags", "both_directions")
 # Types of the entry's parts: first those in every format, then those that this version relies on.
 PARTS = {"format": int, "version": str, "config": dict, "tokenizer": dict}
 NAMED = {"name": str}
@@ -65,7 +66,13 @@ CONFIG = {
     "position": NAMED,
     "attention": {"cross": NAMED},
     "decode": NAMED,
-    "data": {"source": str | None, "target": str | None, "max_length": int},
+    "data": {
+        "source": str | None,
+        "target": str | None,
+        "max_length": int,
+        "languages": list[str] | None,  # of a model of several
+        "language_tags": Literal["target", "both"] | None,
+    },
     "order": dict | None,  # older checkpoints lack these three
     "update": dict | None,
     SHARPEST: int | None,
@@ -83,19 +90,6 @@ class Saved(NamedTuple):
     weights: dict[str, Tensor]
     resumable: bool  # True if the file also holds the training state
     input_scales: Mapping[str, float] = NO_SCALES  # calibrated for int8, by linear layer
-
-    def source_for(self, tag: str | None) -> Tokenizer:
-        """The tokenizer that puts a tag before each source.
-
-        Args:
-            tag: tag of the training corpus; None = no tag, or the tag for the run's own direction
-                if the model was trained in both directions.
-
-        Raises: ConfigError if the tag is unknown.
-        """
-        if tag is None and self.config["data"].get("both_directions"):
-            tag = self.config["data"]["target"]
-        return self.source if tag is None else self.source.with_tag(tag)
 
     def build(self) -> Seq2Seq:
         """Build the model on the CPU, in evaluation mode. Its parameters share memory with
@@ -271,12 +265,16 @@ def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
     if not paths:
         raise ConfigError("there should be at least one model")
     first, *others = saved = [read(path) for path in paths]
-    languages = [first.config["data"][side] for side in SIDES]
+    languages, several = [
+        [first.config["data"].get(name) for name in names] for names in (SIDES, SEVERAL)
+    ]
     for path, other in zip(paths[1:], others, strict=True):
         its_languages = [other.config["data"][side] for side in SIDES]
         reason = None
         if its_languages != languages and its_languages == languages[::-1]:
             reason = "it translates in the other direction"
+        if [other.config["data"].get(name) for name in SEVERAL] != several:
+            reason = "it knows other languages"
         for side in SIDES:
             change = describe_change(getattr(first, side), getattr(other, side))
             if change and not reason:

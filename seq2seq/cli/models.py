@@ -60,10 +60,17 @@ def workers(text: str) -> int | str:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions:
-    """Device of a model, and tag of a corpus."""
+    """Device of a model, tag of a corpus, and languages."""
 
     device: str = value("cpu, cuda or auto (%(default)s)", default="auto")
     tag: str | None = value("translate like the training corpus with this tag")
+    source_language: str | None = value("for a model of several languages: de, deu_Latn", "CODE")
+    target_language: str | None = value("the language to translate into", "CODE")
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target language; None = the model's default."""
+        return self.source_language, self.target_language
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,13 +216,14 @@ def open_models(path: Path, options: DeviceOptions, ensemble: EnsembleOptions) -
         from seq2seq.translation.translator import Translator  # only here: torch takes a second
 
         if not ensemble.others:
-            return Translator.load(path, options.device, options.tag)
+            return Translator.load(path, options.device, options.tag, options.languages)
         return Translator.ensemble(
             ensemble.paths(path),
             weights=ensemble.weights,
             mean=ensemble.mean or "probabilities",
             device=options.device,
             tag=options.tag,
+            languages=options.languages,
         )
 
 

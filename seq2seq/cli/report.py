@@ -75,7 +75,8 @@ def run(options: ReportOptions) -> int:
     check_written(output, *list_corpus_files(saved.config))
     test = attempt(find_test, options, saved.config["data"])
     tag = None if isinstance(test, Seq2SeqError) else test.tag
-    translator = Translator(saved, options.device, options.tag or tag)
+    tag, languages = options.tag or tag, options.languages
+    translator = Translator(saved, options.device, tag, languages=languages)
     tested: Tested | Seq2SeqError
     alignments: dict[str, Any] | Seq2SeqError
     if isinstance(test, Seq2SeqError):

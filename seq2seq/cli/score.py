@@ -77,7 +77,8 @@ def describe_scores(options: ScoreOptions, output: Path, ledger: Path) -> dict[s
     models = options.ensemble.paths(options.path)
     inputs: list[Path] = [options.source, options.reference, *map(find_checkpoint, models)]
     ensemble = {"weights": options.ensemble.weights, "mean": options.ensemble.mean}
-    chosen = {"tag": options.tag, "tokens": options.tokens, **ensemble}
+    languages = {"languages": list(options.languages)} if any(options.languages) else {}
+    chosen = {"tag": options.tag, "tokens": options.tokens, **languages, **ensemble}
     entry = describe_provenance("score", inputs, [], models=list(map(str, models)), options=chosen)
     if output.exists() and output.stat().st_size:
         known: Any = None

@@ -64,7 +64,7 @@ def run(options: ShortlistOptions) -> int:
     from seq2seq.text.tokenization.tokenizer import Tokenizers
     from seq2seq.translation.translator import Translator
 
-    translator = Translator.load(options.path, options.device, options.tag)
+    translator = Translator.load(options.path, options.device, options.tag, options.languages)
     tokenizers = Tokenizers(translator.source, translator.target)
     if options.lexicon:
         counts, left_out = build.read_lexicon(options.lexicon, tokenizers)

@@ -60,7 +60,8 @@ class SentenceRequest(Request):
 
     Attributes:
         source: piece ids, ending in eos.
-        prefix: ids that the translation begins with.
+        prefix: ids that the translation begins with; or `given` of ids, which count as tokens but
+            add nothing to log-probabilities.
         search: search for this sentence; None = the engine's.
         constraint: constraint from which the engine makes a guide; None = no guide.
         draw_id: number that random draws depend on; None = the number of sentences submitted to its

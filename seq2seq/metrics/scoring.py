@@ -13,6 +13,7 @@ from seq2seq.data.batches.padding import pad_rows
 from seq2seq.data.text.lines import strip_line_end
 from seq2seq.data.text.windows import batch_by_length, windows
 from seq2seq.models import PassOptions, Seq2Seq
+from seq2seq.text.tokenization.directions import PLAIN, Direction
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 BATCH_PIECES = 4096  # padded pieces of the longer side in one batch
@@ -20,7 +21,8 @@ ROWS = 256  # positions in one product with the output matrix
 
 
 class Pair(NamedTuple):
-    """A source and its translation, as texts and as piece ids without bos and eos.
+    """A source and its translation, as texts and as piece ids without bos and eos, but with the
+    tags of the direction.
 
     `refusal` says why the model cannot read them; None if it can.
     """
@@ -33,11 +35,16 @@ class Pair(NamedTuple):
 
 
 def read_pairs(
-    texts: Iterable[tuple[str, str]], tokenizers: Tokenizers, limit: int, look_ahead: int
+    texts: Iterable[tuple[str, str]],
+    tokenizers: Tokenizers,
+    limit: int,
+    look_ahead: int,
+    direction: Direction = PLAIN,
 ) -> Iterator[list[Pair]]:
     """Yield pairs of texts in windows of at most `look_ahead` pairs, reading them as needed.
 
     Args:
+        direction: direction of translation, whose tags are put before the pieces.
         limit: maximum number of pieces on either side, including eos. Longer pairs, and pairs with
             an empty side, are marked as refused.
     """
@@ -45,6 +52,8 @@ def read_pairs(
     for window in windows(clean, look_ahead, lambda pair: len(pair[0]) + len(pair[1])):
         sources = tokenizers.source.encode_batch([source for source, _ in window])
         targets = tokenizers.target.encode_batch([target for _, target in window])
+        sources = [[*direction.before, *row] for row in sources]
+        targets = [[*direction.start, *row] for row in targets]
         yield [
             Pair(*pair, source, target, refusal(pair, (source, target), limit))
             for pair, source, target in zip(window, sources, targets, strict=True)

@@ -20,6 +20,13 @@ from seq2seq.base.symbols import EOS, NEVER_GENERATED
 CHUNK = 10
 
 
+def given(token: Any) -> Any:
+    """The entry of `CandidateRequest.forced` for a token that is given rather than predicted, such
+    as the language of a translation: it has probability 1. The function is its own inverse.
+    """
+    return -2 - token
+
+
 @dataclass(frozen=True, eq=False)
 class TokenLists:
     """The tokens that each of B sentences may use; all others have probability 0 in its rows.
@@ -54,7 +61,8 @@ class CandidateRequest:
 
     Attributes:
         count: number of candidates per row, C; all tokens if there are fewer.
-        forced: (N,) token that each row must take, -1 = any; None = all rows are free.
+        forced: (N,) token that each row must take, or `given` of it, -1 = any; None = all rows are
+            free.
         no_eos: (N,) bool, True for rows that may not end yet; None = all rows may end.
         banned: (M, 2) pairs of a row and a token that it may not take.
         allowed: (M, 2) pairs of a row and a token that it may take; a row in such a pair may take
@@ -104,7 +112,9 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
     # In place: a second tensor (N, V) would not fit in the caches.
     torch.log_softmax(logp, -1, out=logp)
     forced = request.forced
-    forced_logp = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
+    if forced is not None:
+        token = torch.maximum(forced, given(forced)).clamp(min=0)
+        forced_logp = logp.gather(1, token[:, None]).masked_fill((forced < -1)[:, None], 0)
     for symbol in NEVER_GENERATED:
         logp[:, symbol].fill_(-torch.inf)
     if request.no_eos is not None:
@@ -121,11 +131,11 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
     best, ids = top_of_rows(logp, request.count)
     if request.required is not None:
         best, ids = with_required(logp, best, ids, request.required)
-    if forced is not None and forced_logp is not None:
-        rows = forced >= 0
+    if forced is not None:
+        rows = forced != -1
         best.masked_fill_(rows[:, None], -torch.inf)
         best[:, :1] = torch.where(rows[:, None], forced_logp, best[:, :1])
-        ids[:, 0] = torch.where(rows, forced, ids[:, 0])
+        ids[:, 0] = torch.where(rows, token, ids[:, 0])
     return Candidates(best, ids)
 
 

@@ -20,7 +20,7 @@ from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.event_loop import Value, run_off_loop
 from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import detect
-from seq2seq.serving.model_worker import ModelWorker, hold_open
+from seq2seq.serving.model_worker import Offer, hold_open
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record
 from seq2seq.serving.texts import foreign_text
@@ -44,8 +44,8 @@ class ClientDocument:
     the translation.
 
     Attributes:
-        record, model, glossary: Record of the file, the model that translates it, and the client's
-            terms; set by `open`.
+        record, offer, glossary: Record of the file, the model that translates it with the
+            languages, and the client's terms; set by `open`.
         place, lock: Place of the record, and the file that locks it; set by `open`.
         turns: Context that ends the file's process and lets the client send another document; set
             by `open`.
@@ -57,17 +57,17 @@ class ClientDocument:
         self.handle = DocumentHandle(file, file.data)
         self.problems: list[str] = []
 
-    async def open(self, source: str, models: Sequence[ModelWorker], terms: Terms) -> None:
+    async def open(self, source: str, models: Sequence[Offer], terms: Terms) -> None:
         """Read the file, and choose the first of `models` that translates its language."""
         async with AsyncExitStack() as turns:
             turns.enter_context(self.service.documents.admit(self.client))
-            with hold_open(models):
+            with hold_open({each.model for each in models}):
                 async with self.service.documents.turn(self.client):
                     await turns.enter_async_context(self.handle)
                     characters = await self.read(source, models)
-                turns.enter_context(hold_open([self.model]))
+                turns.enter_context(hold_open([self.offer.model]))
             size = 100 * len(terms)
-            self.glossary = await run_off_loop(size, build_glossary, terms, self.model.source)
+            self.glossary = await run_off_loop(size, build_glossary, terms, self.offer.source)
             facts = {
                 "name": PurePath(self.handle.name.replace("\\", "/")).name[-100:],
                 "key": secrets.token_hex(32),
@@ -81,23 +81,25 @@ class ClientDocument:
             self.service.characters += characters
             self.turns = turns.pop_all()
 
-    async def read(self, source: str, models: Sequence[ModelWorker]) -> int:
+    async def read(self, source: str, models: Sequence[Offer]) -> int:
         """Let the process read the file. Returns: the number of characters.
 
         Raises: HTTPError if there are too many, or no model translates the language; others as for
             `DocumentHandle.ask`.
         """
-        name, self.model = self.handle.name, models[0]
+        name, self.offer = self.handle.name, models[0]
         if source == AUTO:
             sample, _ = await self.handle.ask("sample")
             sources = [each.source for each in models]
             detected = await asyncio.to_thread(detect, sample["sample"], sources)
-            matching = [each for each in models if each.source == detected.language]
+            matching = [
+                each for each in models if each.source == detected.language and not each.is_copy
+            ]
             if not matching:
                 raise foreign_text(name, detected, models)
-            self.model = matching[0]
-        whole = self.model.choice is not None
-        facts, _ = await self.handle.ask("open", language=self.model.source, whole=whole)
+            self.offer = matching[0]
+        whole = self.offer.model.choice is not None
+        facts, _ = await self.handle.ask("open", language=self.offer.source, whole=whole)
         characters, longest = int(facts["characters"]), facts["longest"]
         if characters > CHARACTERS:
             raise HTTPError(413, f"{name} has {characters:,} characters, more than {CHARACTERS:,}")
@@ -129,7 +131,7 @@ class ClientDocument:
         async with self.turns, asyncio.timeout(SECONDS):
             await self.translate_portions()
             async with self.service.documents.turn(self.client):
-                written, data = await self.handle.ask("write", target=self.model.target)
+                written, data = await self.handle.ask("write", target=self.offer.target)
         problems = [*self.problems, *written["problems"]][:MAX_PROBLEMS]
         facts = {**self.record.metadata, "status": "done", "problems": problems}
         try:
@@ -146,10 +148,11 @@ class ClientDocument:
 
     async def translate_portions(self) -> None:
         """Translate the sentences in portions, each as soon as there is room for it."""
-        model, answers, numbers = self.model, list[Any](), count(1)
+        model, answers, numbers = self.offer.model, list[Any](), count(1)
+        named = self.offer.wishes
         while sentences := (await self.handle.ask("next", translations=answers))[0]["sentences"]:
             places = (f"sentence {number:,}" for number in numbers)
-            requests = [request_sentence(**each, place=next(places)) for each in sentences]
+            requests = [request_sentence(**each, place=next(places), **named) for each in sentences]
             size = sum(len(each.text) for each in requests)
             await run_off_loop(size, require_phrases, requests, self.glossary)
             portion = ClientRequest(self.client)
@@ -164,7 +167,7 @@ class ClientDocument:
         limits = self.service.limits
         while True:
             try:
-                return self.model.check_room(portion, limits.queue, limits.deadline)
+                return self.offer.model.check_room(portion, limits.queue, limits.deadline)
             except HTTPError as error:
                 if error.status != 429:
                     raise
@@ -177,7 +180,7 @@ class ClientDocument:
         problems = sentence.result.problems
         self.problems += [each.at(sentence.place) for each in problems if each.kind != "parts"]
         best = (*sentence.result.translations, Translation(sentence.text, 0.0))[0]
-        links = links_of(best, self.model.choice)
+        links = links_of(best, self.offer.model.choice)
         return best.text, links and (*links[:2], list(links.links), links.nearest)
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,8 +26,10 @@ from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.queue import Backlog, QueuedEngine
+from seq2seq.serving.validation import AUTO
 from seq2seq.text.documents.placeholders import PLACEHOLDERS
-from seq2seq.text.languages import read_language
+from seq2seq.text.languages import matching_languages, read_language
+from seq2seq.text.tokenization.directions import SHOWN
 from seq2seq.translation.documents import add_alignments
 from seq2seq.translation.request import TranslationRequest
 from seq2seq.translation.translator import Translator
@@ -73,6 +76,8 @@ class ModelWorker:
         engine: Options of the engine.
 
     Attributes:
+        languages: Languages between which it translates; empty for a model of one direction.
+        source, target: Languages of texts that name none; empty if there are none.
         arithmetic: How the model computes.
         sentences, queue, engine: Engines of sentences, of sentences in a fair order, and of texts.
         choice: Attention weights used to link words; None if the model has none that link words.
@@ -95,6 +100,10 @@ class ModelWorker:
         self.name = name
         self.translator = Translator.load(path, device)
         data, configured = self.translator.config["data"], self.translator.config["decode"]
+        codes = self.translator.directions.languages
+        tags = [read_language(code).tag for code in codes]
+        # Two variants may have one tag.
+        self.languages = list(codes) if len({*tags}) < len(tags) else tags
         self.source, self.target = (read_language(data[side]).tag for side in ("source", "target"))
         self.search = self.translator.search(**(search or {}))
         self._searches = {self.search.beams: self.search}  # by number of beams
@@ -132,10 +141,45 @@ class ModelWorker:
         processes start only when there is work for two.
         """
         request = ClientRequest("")
-        texts = [TranslationRequest("a", owner=request) for _ in range(self.sentences.count)]
+        named = Offer(self, *[*self.languages, "", ""][:2]).wishes
+        texts = [
+            TranslationRequest("a", owner=request, **named) for _ in range(self.sentences.count)
+        ]
         for _ in self.engine.translate(texts):
             pass
         self.choice = self.translator.find_choice(path)
+
+    @property
+    def sources(self) -> list[str]:
+        """The languages that it translates from."""
+        return self.languages or [self.source]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of languages that it translates between."""
+        return list(permutations(self.languages, 2)) or [(self.source, self.target)]
+
+    @property
+    def described(self) -> str:
+        """Its name and languages, for messages."""
+        several = ", ".join(self.languages[:SHOWN]) + ", ..." * (len(self.languages) > SHOWN)
+        pair = f"{self.source} to {self.target}"
+        return f"{f'any two of {several}' if several else pair} ({self.name})"
+
+    def offers(self, source: str, target: str) -> "list[Offer]":
+        """The model for each pair of languages that the codes may mean.
+
+        Args:
+            source: Language, or `auto`: then the target is also among the sources, so that a text
+                in this language is detected.
+            target: Language; empty = the model's own.
+        """
+        is_auto, targets = source == AUTO, [self.target] if self.target else []
+        sources = self.sources if is_auto else matching_languages(source, self.sources)
+        if target:
+            targets = matching_languages(target, self.languages or targets)
+        every = (Offer(self, *pair) for pair in product(sources, targets))
+        return [each for each in every if is_auto or not each.is_copy]
 
     async def close(self) -> None:
         """End the thread once everything is answered and nothing holds the model open."""
@@ -236,6 +280,25 @@ class ModelWorker:
             return found[0].text if found else self.engine.best_so_far(sentence)
 
         return self.thread.compute(list, map(best, sentences))
+
+
+class Offer(NamedTuple):
+    """A model for a pair of languages."""
+
+    model: ModelWorker
+    source: str
+    target: str
+
+    @property
+    def is_copy(self) -> bool:
+        """True if a model of several languages would translate a language into itself."""
+        return bool(self.model.languages) and self.source == self.target
+
+    @property
+    def wishes(self) -> dict[str, Any]:
+        """The languages of requests, if the model needs them."""
+        named = {"source_language": self.source, "target_language": self.target}
+        return named if self.model.languages else {}
 
 
 def longer_side(ranked: tuple[TranslationRequest, int]) -> int:

@@ -39,7 +39,7 @@ async def live(service: Service, request: Request) -> Response:
 
 async def ready(service: Service, request: Request) -> Response:
     """Answer, with an error unless requests are accepted and all models work."""
-    for model in service.find_models():
+    for model in service.open_models():
         if not model.thread.alive:
             raise model.thread.crash_error()
     return PlainTextResponse("ready\n")

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from seq2seq.serving.document_turns import DocumentTurns
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.event_loop import Lag
 from seq2seq.serving.languages import check_detector
-from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.model_worker import ModelWorker, Offer
 from seq2seq.serving.storage import Storage
 from seq2seq.serving.validation import AUTO, Limits
 from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
@@ -79,13 +79,12 @@ class Service:
                 except (OSError, ConfigError) as error:
                     log.error("cannot read the keys again, so the old ones stay in use: %s", error)
             loaded = await self._build_models()
-            if any(lacks_library(model.source) for model in loaded.values()):
+            if any(map(lacks_library, sources_of(loaded.values()))):
                 log.warning(LIBRARY_ADVICE)
             replaced, self.models = self.models, loaded
             for model in loaded.values():
                 model.thread.start()
-                pair = f"{model.source}-{model.target}"
-                log.info("ready: %s (%s), %s", model.name, pair, model.arithmetic)
+                log.info("ready: %s, %s", model.described, model.arithmetic)
         await asyncio.gather(*(model.close() for model in replaced.values()))
         # Let later collections skip the objects that stay: visiting them all takes a fifth of a
         # second, during which nobody is answered.
@@ -101,7 +100,7 @@ class Service:
         try:
             for name, build in self.builders.items():
                 loaded[name] = await asyncio.to_thread(build)
-            await asyncio.to_thread(check_detector, {model.source for model in loaded.values()})
+            await asyncio.to_thread(check_detector, sources_of(loaded.values()))
         except BaseException:
             await asyncio.gather(*(model.close() for model in loaded.values()))
             raise
@@ -134,40 +133,50 @@ class Service:
         if length > limit:
             raise HTTPError(413, f"{length:,} characters; at most {limit:,} are translated at once")
 
-    def find_models(
-        self, source: str = AUTO, target: str = "", name: str = ""
-    ) -> list[ModelWorker]:
+    def find_models(self, source: str = AUTO, target: str = "", name: str = "") -> list[Offer]:
         """The models for a pair of languages, those for exactly these variants first. The same
         language in another script does not count.
 
         Args:
             source: Language, or `auto`.
-            target: Language; empty = any.
+            target: Language; empty = any, for a model of several languages its default.
             name: Name of the model; empty = any.
 
         Raises: HTTPError if there is no such model, or no requests are accepted now.
         """
+        models = self.open_models()
+
+        def fit(offer: Offer) -> int:
+            fits = 1 if source == AUTO else likeness(source, offer.source)
+            return fits * (likeness(target, offer.target) if target else 1)
+
+        named = [model for model in models if name in ("", model.name)]
+        offers = (offer for model in named for offer in model.offers(source, target))
+        matching = sorted(offers, key=fit, reverse=True)
+        if not matching:
+            known = "; ".join(model.described for model in named or models)
+            pair = f"{source[:20]!r} to {target[:20] or 'no language'!r}"
+            what = pair if named else f"model {name[:50]!r}"
+            raise HTTPError(400, f"{what} is not supported. Supported: {known}")
+        for wanted, offered in ((source, matching[0].source), (target, matching[0].target)):
+            if read_language(wanted).is_known and likeness(wanted, offered) == 1:
+                log_variant(read_language(wanted).tag, offered)
+        return matching
+
+    def open_models(self) -> list[ModelWorker]:
+        """All models. Raises: HTTPError if no requests are accepted now."""
         if self.draining:
             headers = {"retry-after": "5", "connection": "close"}
             raise HTTPError(503, "the server is about to stop", headers)
         models = list(self.models.values())
         if not models:
             raise HTTPError(503, "the models are being loaded", {"retry-after": "5"})
+        return models
 
-        def fit(model: ModelWorker) -> int:
-            fits = 1 if source == AUTO else likeness(source, model.source)
-            fits *= likeness(target, model.target) if target else 1
-            return fits if name in ("", model.name) else 0
 
-        matching = sorted(filter(fit, models), key=fit, reverse=True)
-        if not matching:
-            known = ", ".join(f"{m.source} to {m.target} ({m.name})" for m in models)
-            what = f"model {name[:50]!r}" if name else f"{source[:20]!r} to {target[:20]!r}"
-            raise HTTPError(400, f"{what} is not supported. Supported: {known}")
-        for wanted, offered in ((source, matching[0].source), (target, matching[0].target)):
-            if read_language(wanted).is_known and likeness(wanted, offered) == 1:
-                log_variant(read_language(wanted).tag, offered)
-        return matching
+def sources_of(models: Iterable[ModelWorker]) -> list[str]:
+    """The languages that models translate from, without duplicates."""
+    return list(dict.fromkeys(source for model in models for source in model.sources))
 
 
 @lru_cache(maxsize=256)  # log each pair once

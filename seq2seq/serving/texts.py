@@ -14,11 +14,12 @@ from seq2seq.serving.errors import HTTPError, retrieve_error
 from seq2seq.serving.event_loop import Value, run_off_loop
 from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
-from seq2seq.serving.model_worker import ModelWorker, hold_open
+from seq2seq.serving.model_worker import ModelWorker, Offer, hold_open
 from seq2seq.serving.service import Service
 from seq2seq.serving.validation import AUTO
 from seq2seq.text.documents.document import Document, Split
 from seq2seq.text.documents.markup import Reader
+from seq2seq.text.tokenization.directions import SHOWN
 from seq2seq.translation.documents import join_translations, requests_of
 from seq2seq.translation.request import Translation, TranslationRequest
 
@@ -31,23 +32,28 @@ class ClientText:
     """A text of a client's request, and the translations of its sentences.
 
     Attributes:
-        model: Model that translates the text.
+        offer: Model that translates the text, and the languages.
         document: Text, split into sentences.
         sentences: Requests for the translation of each sentence.
         detected: Language of the text if the client did not name it; else None.
         refusal: Error if no model translates the language, so that the text is left unchanged.
     """
 
-    model: ModelWorker
+    offer: Offer
     document: Document
     sentences: list[TranslationRequest]
     detected: DetectedLanguage | None
     refusal: HTTPError | None = None
 
     @property
+    def model(self) -> ModelWorker:
+        """The model that translates the text."""
+        return self.offer.model
+
+    @property
     def source(self) -> str:
         """The language of the text."""
-        return self.detected.language if self.refusal and self.detected else self.model.source
+        return self.detected.language if self.refusal and self.detected else self.offer.source
 
     @property
     def problems(self) -> list[str]:
@@ -73,7 +79,7 @@ class ClientText:
     def translation(self, rank: int = 0) -> str:
         """The translated text, made of the translations of a rank, or of the last rank there is."""
         chosen = [each[min(rank, len(each) - 1)] for each in self.translations()]
-        return join_translations(self.document, chosen, self.model.choice, self.model.target)
+        return join_translations(self.document, chosen, self.model.choice, self.offer.target)
 
     def alternatives(self, count: int) -> list[str]:
         """The translated texts of the `count` ranks after the best, without duplicates."""
@@ -122,31 +128,35 @@ def split_now(
     glossary = cache(partial(build_glossary, terms))  # by language
     client_texts: list[ClientText] = []
     for text_no, text in enumerate(texts, start=1):
-        model, detected = models[0], None
+        offer, detected = models[0], None
         if source == AUTO:
-            detected = detect(text, [each.source for each in models], html=read is not None)
-            matching = [each for each in models if each.source == detected.language]
-            if not (matching or name):
+            sources = [each.source for each in models]
+            detected = detect(text, sources, html=read is not None)
+            matching = [
+                each for each in models if each.source == detected.language and not each.is_copy
+            ]
+            if not matching and (offer.model.languages or not name):
                 refusal = foreign_text(f"text {text_no}", detected, models)
                 untouched = Document([], [], [], [text], False)
-                client_texts.append(ClientText(model, untouched, [], detected, refusal))
+                client_texts.append(ClientText(offer, untouched, [], detected, refusal))
                 continue
-            model = (matching or models)[0]
-        whole = model.choice is not None
-        document = Document.of(text, model.source, read=read, split=split, whole=whole)
-        sentences = requests_of(document, **wishes)
+            offer = (matching or models)[0]
+        whole = offer.model.choice is not None
+        document = Document.of(text, offer.source, read=read, split=split, whole=whole)
+        sentences = requests_of(document, **wishes, **offer.wishes)
         if terms:
-            require_phrases(sentences, glossary(model.source))
-        client_texts.append(ClientText(model, document, sentences, detected))
+            require_phrases(sentences, glossary(offer.source))
+        client_texts.append(ClientText(offer, document, sentences, detected))
     refusals = [each.refusal for each in client_texts if each.refusal]
     if refusals and len(refusals) == len(texts):
         raise refusals[0]
     return client_texts
 
 
-def foreign_text(what: str, detected: DetectedLanguage, models: Sequence[ModelWorker]) -> HTTPError:
+def foreign_text(what: str, detected: DetectedLanguage, models: Sequence[Offer]) -> HTTPError:
     """The error for a text in a language from which none of the models translates."""
-    supported = ", ".join(dict.fromkeys(each.source for each in models))
+    sources = [*dict.fromkeys(each.source for each in models if not each.is_copy)]
+    supported = ", ".join(sources[:SHOWN]) + ", ..." * (len(sources) > SHOWN)
     return HTTPError(
         400,
         f"{what} seems to be {english_name(detected.language)}, which this server does not "

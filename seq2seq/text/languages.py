@@ -1,6 +1,7 @@
 """Language codes in all common forms, scripts, and languages without white space between words."""
 
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -104,6 +105,17 @@ def likeness(wanted: str, offered: str) -> int:
     one, other = read_language(wanted), read_language(offered)
     scripts = {one.script, other.script} - {""}
     return (one.code == other.code and len(scripts) < 2) + (one.tag == other.tag)
+
+
+def matching_languages(wanted: str, offered: Iterable[str]) -> list[str]:
+    """The offered languages that a code may mean: the one with the same code, else those that it
+    resembles most. Several if the code is ambiguous, none if nothing matches.
+    """
+    code = wanted.lower().replace("_", "-")
+    rated = {each: likeness(wanted, each) for each in offered}
+    if same := [each for each in rated if each.lower().replace("_", "-") == code]:
+        return same
+    return [each for each, rate in rated.items() if 0 < rate == max(rated.values())]
 
 
 @lru_cache(maxsize=1024)

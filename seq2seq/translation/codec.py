@@ -13,6 +13,9 @@ from seq2seq.decoding.constraints.request import Requirements, Rules
 from seq2seq.decoding.request import SentenceRequest
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.metrics.scoring import clean_line
+from seq2seq.models.candidates import given
+from seq2seq.text.languages import is_spaceless, space_between
+from seq2seq.text.tokenization.directions import PLAIN, Direction, Directions
 from seq2seq.text.tokenization.splitting import split_into_parts
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.request import Translation, TranslationRequest
@@ -27,37 +30,38 @@ class TextCodec:
 
     Attributes:
         tokenizers: tokenizers of the model.
+        directions: directions of the model.
         limit: maximum number of pieces in a part, including eos but not the tag.
         max_length: maximum number of pieces that the model can write, including eos; None = no
             limit.
-        between: text to put between the translations of two parts.
         vocabulary: vocabulary of the target.
         rules: rules that all translations must obey; None = no rules.
         shortlist: True if translations use only the pieces of a shortlist.
-        spaceless: True if the source language is written without spaces between words.
     """
 
     tokenizers: Tokenizers
+    directions: Directions
     limit: int
     max_length: int | None
-    between: str
     vocabulary: Vocabulary
     rules: Rules | None = None
     shortlist: bool = False
-    spaceless: bool = False
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The pieces of each text."""
+        """The pieces of each text, without the tag."""
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
 
-    def endless_words(self, text: str, ids: Sequence[int]) -> dict[str, int]:
+    def endless_words(
+        self, text: str, ids: Sequence[int], language: str | None = None
+    ) -> dict[str, int]:
         """The words of a text that have more than `LONGEST_WORD` pieces, with their numbers of
         pieces.
 
         Args:
             ids: pieces of the text.
+            language: language of the text.
         """
-        if self.spaceless or len(ids) <= LONGEST_WORD:
+        if is_spaceless(language) or len(ids) <= LONGEST_WORD:
             return {}
         text = clean_line(text)
         ends = [end for _, end in self.tokenizers.source.spans(text)]
@@ -78,7 +82,9 @@ class TextCodec:
             )
         if not (request.prefix or any(phrases) or rules.apply_to(text)):
             return None
-        return Requirements(rules, self.vocabulary, text, prefix, *phrases, self.max_length)
+        vocabulary = self.vocabulary.written_in(is_spaceless(request.direction.target))
+        room = self.max_length and self.max_length - len(request.direction.start)
+        return Requirements(rules, vocabulary, text, prefix, *phrases, room)
 
     def sentences_of(
         self,
@@ -86,7 +92,7 @@ class TextCodec:
         requirements: Requirements | None,
         ids: list[int] | None = None,
     ) -> list[SentenceRequest]:
-        """The sentences to decode for a text; also sets `request.copied`.
+        """The sentences to decode for a text, in its direction; also sets `request.copied`.
 
         There is usually one sentence, but several if the text is too long or contains endless
         words, and none if it is blank or has only endless words.
@@ -96,15 +102,16 @@ class TextCodec:
         """
         source, text = self.tokenizers.source, clean_line(request.text)
         rows = [ids if ids is not None else self.encode([text])[0]]
-        if request.endless or len(rows[0]) - len(source.prefix) > self.limit - 1:
+        direction, start = request.direction, list(map(given, request.direction.start))
+        if request.endless or len(rows[0]) > self.limit - 1:
             parts, request.copied = self._cut(text, request.endless)
             rows = source.encode_batch(parts)
         elif not text.strip():
             rows = []
         return [
             SentenceRequest(
-                [*row, EOS],
-                [] if part or requirements is None else requirements.forced,
+                [*direction.before, *row, EOS],
+                start if part or requirements is None else [*start, *requirements.forced],
                 request.search,
                 None if requirements is None else requirements.constraint(part),
                 owner=request.owner,
@@ -131,7 +138,10 @@ class TextCodec:
         return parts, copied
 
     def translations_of(
-        self, parts: Sequence[list[Hypothesis]], copied: Sequence[str] = ()
+        self,
+        parts: Sequence[list[Hypothesis]],
+        direction: Direction = PLAIN,
+        copied: Sequence[str] = (),
     ) -> list[Translation]:
         """The translations of a text, best first: the best hypotheses of all parts joined, then the
         second best, and so on.
@@ -141,29 +151,37 @@ class TextCodec:
 
         Args:
             parts: hypotheses of each part, best first.
-            copied: argument of `join`.
+            direction, copied: arguments of `join`.
         """
+        start = len(direction.start)  # the given tags are no part of a translation
         finite = [[h for h in part if math.isfinite(h.score)] for part in parts]
         ranks = list(zip(*finite, strict=False))[: MOST_JOINED if len(parts) > 1 else None]
         texts = iter(self.tokenizers.target.decode_batch([h.ids for rank in ranks for h in rank]))
         return [
             Translation(
-                self.join([next(texts) for _ in rank], copied),
+                self.join([next(texts) for _ in rank], direction, copied),
                 sum(h.score for h in rank) / len(rank),
-                [i for h in rank for i in (h.ids if h.truncated else [*h.ids, EOS])],
-                tuple(value for h in rank for value in h.token_logp),
+                [i for h in rank for i in (h.ids if h.truncated else [*h.ids, EOS])[start:]],
+                tuple(value for h in rank for value in h.token_logp[start:]),
                 any(h.truncated for h in rank),
                 shortlist=self.shortlist,
             )
             for rank in ranks
         ]
 
-    def join(self, texts: Sequence[str], copied: Sequence[str] = ()) -> str:
+    def join(
+        self,
+        texts: Sequence[str],
+        direction: Direction = PLAIN,
+        copied: Sequence[str] = (),
+    ) -> str:
         """Join the translations of the parts of a text, without spaces around the result.
 
         Args:
             texts: translations of the parts.
+            direction: direction of translation.
             copied: texts to put before each part and after the last, separated by spaces.
         """
         rows = (text.strip() for row in zip_longest(copied, texts, fillvalue="") for text in row)
-        return (" " if copied else self.between).join(filter(None, rows))
+        between = " " if any(copied) else space_between(direction.target)
+        return between.join(filter(None, rows))

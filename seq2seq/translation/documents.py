@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from seq2seq.alignment.choice import Choice
@@ -52,15 +54,17 @@ def add_alignments(
         portion: requests with equal `units`, each with the rank of the translation to align.
         align: `Translator.alignments`.
     """
-    if not portion:
-        return
-    pairs = [(request.text, request.result.translations[rank].text) for request, rank in portion]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        alignments = list(align(pairs, units=portion[0][0].units))
-    for (request, rank), alignment in zip(portion, alignments, strict=True):
-        translations = request.result.translations
-        translations[rank] = translations[rank]._replace(alignment=alignment)
+    named = attrgetter("source_language", "target_language")
+    for (source, target), group in groupby(portion, lambda ranked: named(ranked[0])):
+        ranked = list(group)
+        pairs = [(request.text, request.result.translations[rank].text) for request, rank in ranked]
+        more = {"source_language": source, "target_language": target}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            alignments = list(align(pairs, units=portion[0][0].units, **more))
+        for (request, rank), alignment in zip(ranked, alignments, strict=True):
+            translations = request.result.translations
+            translations[rank] = translations[rank]._replace(alignment=alignment)
 
 
 def join_translations(

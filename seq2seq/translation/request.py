@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from seq2seq.alignment.choice import Alignment, Units
-from seq2seq.base.errors import Seq2SeqError
+from seq2seq.base.errors import DataError, Seq2SeqError
 from seq2seq.base.symbols import EOS, NAMES
 from seq2seq.decoding.constraints.request import Groups, Requirements, check_request
 from seq2seq.decoding.request import Request, SentenceRequest, Status
 from seq2seq.decoding.search import Search
 from seq2seq.text.documents.placeholders import find_placeholders
+from seq2seq.text.tokenization.directions import PLAIN, Direction
 
 SHOWN = 10  # maximum number of phrases that a message lists
 DIVERGED = (
@@ -125,10 +126,13 @@ class TranslationRequest(Request):
         units: units that are linked: `words` between spaces, or `tokens`, where each punctuation
             mark is a separate unit.
         owner: as in `SentenceRequest`.
+        source_language, target_language: languages, as for `Directions.find`; None = the default of
+            the model.
         inserted: texts of tags, which are in the document even if the translation lacks them.
         checked: True to report a problem if the best translation lacks a placeholder of the text.
         place: name of the text in messages, such as `line 7`.
         ids: pieces of the text from `TextCodec.encode`, if already known.
+        direction: direction of translation, set on submission.
         requirements: requirements of the translation, set on submission; None = no requirements.
         endless: words too long to translate, which are copied, with their numbers of pieces.
         copied: texts that are copied before each part and after the last; empty = nothing.
@@ -150,10 +154,13 @@ class TranslationRequest(Request):
     links: int = 0
     units: Units = "words"
     owner: Any = None
+    source_language: str | None = None
+    target_language: str | None = None
     inserted: Sequence[str] = ()
     checked: bool = False
     place: str = "the text"
     ids: list[int] | None = None
+    direction: Direction = field(default=PLAIN, init=False)
     requirements: Requirements | None = field(default=None, init=False)
     endless: dict[str, int] = field(default_factory=dict, init=False)
     copied: Sequence[str] = field(default=(), init=False)
@@ -173,6 +180,9 @@ class TranslationRequest(Request):
 
     def __post_init__(self) -> None:
         self.must, self.must_not = check_request(self.text, self.prefix, self.must, self.must_not)
+        for code in (self.source_language, self.target_language):
+            if not isinstance(code, str | None):
+                raise DataError(f"source_language and target_language should be codes, not {code}")
 
     def finish(self, translations: Sequence[Translation]) -> None:
         """End the request with its translations, best first. Called by the engine."""

@@ -68,7 +68,9 @@ class TextEngine(RequestEngine[TranslationRequest]):
 
         Raises: ConfigError or DataError if the text can never be translated.
         """
-        if endless := self.codec.endless_words(request.text, ids):
+        find = self.codec.directions.find
+        request.direction = find(request.source_language, request.target_language)
+        if endless := self.codec.endless_words(request.text, ids, request.direction.source):
             message = f"has a word of {max(endless.values()):,} pieces: copied, not translated"
             request.endless = endless
             request.result.problems.append(Problem("copied", message))
@@ -115,7 +117,8 @@ class TextEngine(RequestEngine[TranslationRequest]):
             each.hypotheses[0].ids if each.hypotheses else self.engine.best_so_far(each)
             for each in request.sentences
         ]
-        return self.codec.join(self.codec.tokenizers.target.decode_batch(rows), request.copied)
+        texts = self.codec.tokenizers.target.decode_batch(rows)
+        return self.codec.join(texts, request.direction, request.copied)
 
     def advance(self) -> list[TranslationRequest]:
         """Advance the engine by one step, for everyone who uses it; return the texts that ended."""
@@ -155,7 +158,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
         fails to meet.
         """
         parts = [each.hypotheses or [] for each in request.sentences]
-        found = self.codec.translations_of(parts, request.copied)
+        found = self.codec.translations_of(parts, request.direction, request.copied)
         if requirements := request.requirements:
             # Of translations cut off at the length limit, some meet the requirements and some do
             # not. Some contain text that only looks like a placeholder of the source.
@@ -174,8 +177,14 @@ class TextEngine(RequestEngine[TranslationRequest]):
         nexts = (sentence.hypotheses or [])[: request.alternatives]
         if request.requirements:
             request.requirements.terms.clear()
-        (whole,) = self.codec.sentences_of(request, request.requirements, sentence.source[:-1])
-        going = [replace(whole, prefix=each.ids) for each in nexts if each.truncated]
+        start = len(request.direction.start)
+        pieces = sentence.source[len(request.direction.before) : -1]
+        (whole,) = self.codec.sentences_of(request, request.requirements, pieces)
+        going = [
+            replace(whole, prefix=[*whole.prefix[:start], *each.ids[start:]])
+            for each in nexts
+            if each.truncated
+        ]
         self._divide(request, going)
         ended = [each for each in nexts if not each.truncated]
         self._next[request] = partial(self._complete_alternatives, ended)
@@ -191,6 +200,6 @@ class TextEngine(RequestEngine[TranslationRequest]):
             ended: alternatives that were complete after one piece.
         """
         bests = [each.hypotheses[0] for each in request.sentences if each.hypotheses]
-        found = self.codec.translations_of([[*ended, *bests]], request.copied)
+        found = self.codec.translations_of([[*ended, *bests]], request.direction, request.copied)
         best = {each.text: each for each in sorted(found, key=lambda each: each.score)}
         self._end(request, sorted(best.values(), key=lambda each: -each.score))

@@ -33,13 +33,16 @@ from seq2seq.metrics import scoring
 from seq2seq.metrics.scoring import Pair, TranslationScore
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
-from seq2seq.text.languages import is_spaceless, space_between
+from seq2seq.text.languages import is_spaceless
+from seq2seq.text.tokenization.directions import Direction, Directions
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.codec import TextCodec
 from seq2seq.translation.problems import warn_of_problems
 from seq2seq.translation.request import DIVERGED, Result, Translation, TranslationRequest
 from seq2seq.translation.text_engine import TextEngine
 
+Languages = tuple[str | None, str | None]  # source and target; None = not given
+ANY: Languages = (None, None)
 # Minimum number of requests for which starting a process pays off; it must import torch first.
 WORTH_A_PROCESS = 256
 
@@ -56,29 +59,40 @@ class Translator:
         device: str = "auto",
         tag: str | None = None,
         model: Seq2Seq | None = None,
+        languages: Languages = ANY,
     ):
         self.device = find_device(device)
-        self.config = saved.config
-        self.source = saved.source_for(tag)
-        self.target = saved.target
+        self.source, self.target = saved.source, saved.target
+        tokenizers, data = Tokenizers(self.source, self.target), saved.config["data"]
+        given = Directions(data, tokenizers, tag).name(*languages)
+        self.config = {**saved.config, "data": {**data, **given}}
+        self.directions = Directions(self.config["data"], tokenizers, tag)
         self.model = (saved.build() if model is None else model).to(self.device)
         self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
         self._max_source = self.model.max_source
         self._converted: dict[str, Seq2Seq] = {}  # by precision
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto", tag: str | None = None) -> "Translator":
+    def load(
+        cls,
+        path: str | Path,
+        device: str = "auto",
+        tag: str | None = None,
+        languages: Languages = ANY,
+    ) -> "Translator":
         """Open a checkpoint, or a run's folder (its best.ckpt).
 
         Args:
             device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
             tag: tag of the training corpus to imitate, which is put before every source; None = no
                 tag, or the run's own direction if it was trained in both.
+            languages: source and target language of texts that name none, for a model of several;
+                None = the model's own default.
 
-        Raises: CheckpointError if the path holds no model; ConfigError for an unknown device or
-            tag.
+        Raises: CheckpointError if the path holds no model; ConfigError for an unknown device, tag
+            or language.
         """
-        return cls(checkpoint.read(path), device, tag)
+        return cls(checkpoint.read(path), device, tag, languages=languages)
 
     @classmethod
     def ensemble(
@@ -89,6 +103,7 @@ class Translator:
         mean: Mean = "probabilities",
         device: str = "auto",
         tag: str | None = None,
+        languages: Languages = ANY,
     ) -> "Translator":
         """Open several models with the same pieces, to translate and score together.
 
@@ -97,7 +112,7 @@ class Translator:
         Args:
             paths: paths as in `load`.
             weights, mean: arguments of `Ensemble`.
-            device, tag: arguments of `load`.
+            device, tag, languages: arguments of `load`.
 
         Raises: as `load`; ConfigError if the models cannot be joined, and as `Ensemble`.
         """
@@ -106,7 +121,7 @@ class Translator:
         longest = min(each.config["data"]["max_length"] for each in members)
         config = {**members[0].config, "data": {**data, "max_length": longest}}
         model = Ensemble([each.build() for each in members], weights, mean)
-        return cls(members[0]._replace(config=config), device, tag, model)
+        return cls(members[0]._replace(config=config), device, tag, model, languages)
 
     def translate(
         self,
@@ -114,6 +129,8 @@ class Translator:
         *,
         prefixes: str | Iterable[str] = "",
         workers: int | Literal["auto"] = 1,
+        source_language: str | None = None,
+        target_language: str | None = None,
         **options: Any,
     ) -> list[str]:
         """The best translation of each text, in order; an empty string for an empty text.
@@ -121,11 +138,13 @@ class Translator:
         Args:
             prefixes: text that each translation begins with: one for all, or one for each text.
             workers: number of processes, as in `engine`.
+            source_language, target_language: languages, as for `Directions.find`.
             options: options of the search, such as `beam_size=4` or `length_penalty=0.6`; see
                 `search`.
         """
         engine = self.engine(self.search(**options), workers=workers)
-        results = self.stream(texts, engine, prefixes)
+        languages: Any = {"source_language": source_language, "target_language": target_language}
+        results = self.stream(texts, engine, prefixes, **languages)
         return [best[0].text if best else "" for best, _ in results]
 
     def search(self, name: str | None = None, **options: Any) -> Search:
@@ -217,7 +236,7 @@ class Translator:
     ) -> TextEngine:
         """An engine for texts that uses an engine for sentences; arguments as in `stream`."""
         limit = self.config["data"]["max_length"] if max_source is None else max_source
-        tags = len(self.source.prefix)
+        tags = self.directions.tags
         if limit < 2 + tags:
             raise ConfigError(
                 f"--max-source {limit} leaves no room for a piece and the end symbol: give "
@@ -227,14 +246,13 @@ class Translator:
             engine = Engine(self.convert("float32"), engine, self.vocabulary.guide)
         codec = TextCodec(
             Tokenizers(self.source, self.target),
+            self.directions,
             # Texts longer than the positions or the attention can handle are cut as well.
             min(limit, self._max_source or limit) - tags,
             self.model.max_length,
-            space_between(self.config["data"]["target"]),
             self.vocabulary,
             rules,
             engine.shortlist is not None,
-            is_spaceless(self.config["data"]["source"]),
         )
         return TextEngine(engine, codec)
 
@@ -247,6 +265,7 @@ class Translator:
         rules: Rules | None = None,
         max_source: int | None = None,
         max_unanswered: int = MAX_UNANSWERED,
+        **languages: Any,
     ) -> Iterator[Result]:
         """Translate any number of texts in constant memory, and yield their results in order.
 
@@ -264,6 +283,8 @@ class Translator:
             max_source: number of pieces (including eos) above which a text is translated in parts;
                 None = the limit in training.
             max_unanswered: maximum number of texts to read before the first result.
+            languages: `source_language` and `target_language` of strings, as for
+                `Directions.find`.
 
         Raises: ConfigError if a text can never be translated, for example because the model cannot
             write its prefix.
@@ -275,7 +296,9 @@ class Translator:
         else:
             pairs = zip(texts, prefixes, strict=True)
         requests = (
-            TranslationRequest(text, prefix, place=f"line {n}") if isinstance(text, str) else text
+            TranslationRequest(text, prefix, place=f"line {n}", **languages)
+            if isinstance(text, str)
+            else text
             for n, (text, prefix) in enumerate(pairs, start=1)
         )
         translate = self.text_engine(engine, max_source, rules).translate
@@ -288,6 +311,7 @@ class Translator:
         beginning: str = "",
         count: int = 5,
         engine: SentenceEngine | Search | None = None,
+        **languages: Any,
     ) -> list[Translation]:
         """The best translations that begin alike and differ in the next piece, best first.
 
@@ -296,16 +320,24 @@ class Translator:
                 continue.
             count: maximum number of translations.
             engine: engine that completes them, as in `stream`; None = the configured search.
+            languages: as in `stream`.
 
         Raises: ConfigError if the text is blank or too long for one part, and as `stream`.
         """
-        request = TranslationRequest(text, beginning, alternatives=count)
+        request = TranslationRequest(text, beginning, alternatives=count, **languages)
         for _ in self.text_engine(engine or self.search()).translate([request]):
             if request.error:
                 raise request.error
         return request.result.translations
 
-    def align(self, source: str, target: str | None = None, *, units: Units = "words") -> Alignment:
+    def align(
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        units: Units = "words",
+        **languages: Any,
+    ) -> Alignment:
         """The alignment of a source with a target text, computed in one pass (teacher forcing).
 
         Args:
@@ -313,22 +345,28 @@ class Translator:
             units: `words` between spaces; `tokens`, where each punctuation mark is a separate unit;
                 or `subwords`, the tokenizer's pieces. A language written without spaces always uses
                 pieces.
+            languages: `source_language` and `target_language`, as for `Directions.find`.
 
         Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
         """
         self._check_weights()
         if target is None:
-            target = self.translate([source])[0]
-        ((pair,),) = self._pairs([(source, target)])
+            target = self.translate([source], **languages)[0]
+        direction = self.directions.find(**languages)
+        ((pair,),) = self._pairs([(source, target)], direction)
         if not pair.source.strip() or not pair.target.strip():
             raise ConfigError("there is nothing to align: one of the two texts is empty")
         (weights,) = scoring.cross_weights(self.model, [pair])
         if not weights.isfinite().all():
             raise ConfigError(f"there is nothing to align: {DIVERGED}")
-        return self._alignment(pair, weights, units)
+        return self._alignment(pair, weights, units, direction)
 
     def alignments(
-        self, pairs: Iterable[tuple[str, str]], *, units: Units = "words"
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        units: Units = "words",
+        **languages: Any,
     ) -> Iterator[Alignment | None]:
         """Align any number of sources and targets in constant memory, and yield the alignments in
         order.
@@ -339,14 +377,14 @@ class Translator:
         Raises: ConfigError if the model's cross-attention has no weights.
         """
         self._check_weights()
-        line_no = 0
-        for window in self._pairs(pairs):
+        line_no, direction = 0, self.directions.find(**languages)
+        for window in self._pairs(pairs, direction):
             maps = iter(scoring.cross_weights(self.model, [p for p in window if p.refusal is None]))
             for pair in window:
                 line_no += 1
                 weights = next(maps) if pair.refusal is None else None
                 if weights is not None and weights.isfinite().all():
-                    yield self._alignment(pair, weights, units)
+                    yield self._alignment(pair, weights, units, direction)
                 else:
                     reason = pair.refusal or DIVERGED
                     warnings.warn(f"line {line_no} cannot be aligned: {reason}", stacklevel=2)
@@ -373,38 +411,50 @@ class Translator:
         cross = self.model.cross_attentions
         return len(cross), getattr(cross[0], "num_heads", 1)
 
-    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
+    def score(
+        self, sources: Iterable[str], targets: Iterable[str], **languages: Any
+    ) -> list[TranslationScore]:
         """The probability of each target as the translation of its source, in order.
+
+        Args:
+            languages: `source_language` and `target_language`, as for `Directions.find`.
 
         Raises: ValueError if the numbers of sources and targets differ.
         """
-        return list(self.scores(zip(sources, targets, strict=True)))
+        return list(self.scores(zip(sources, targets, strict=True), **languages))
 
     def scores(
-        self, pairs: Iterable[tuple[str, str]], *, look_ahead: int = 2000
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        look_ahead: int = 2000,
+        **languages: Any,
     ) -> Iterator[TranslationScore]:
         """Like `score`, but for any number of pairs in constant memory.
 
         Args:
             pairs: sources and targets, read as needed.
             look_ahead: number of pairs read at a time, to form batches of similar lengths.
+            languages: as in `score`.
         """
-        for window in self._pairs(pairs, look_ahead):
+        direction = self.directions.find(**languages)
+        for window in self._pairs(pairs, direction, look_ahead):
             logps = iter(
                 scoring.log_probabilities(self.model, [p for p in window if p.refusal is None])
             )
             for pair in window:
                 if pair.refusal is None:
                     pieces = [*self.target.pieces(pair.target), NAMES[EOS]]
-                    yield TranslationScore.of(pieces, next(logps).tolist())
+                    logp = next(logps)[len(direction.start) :]
+                    yield TranslationScore.of(pieces, logp.tolist())
                 else:
                     yield TranslationScore(None, [], pair.refusal)
 
     def _pairs(
-        self, texts: Iterable[tuple[str, str]], look_ahead: int = 2000
+        self, texts: Iterable[tuple[str, str]], direction: Direction, look_ahead: int = 2000
     ) -> Iterator[list[Pair]]:
-        tokenizers = Tokenizers(self.source, self.target)
-        return scoring.read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
+        tokenizers, limit = Tokenizers(self.source, self.target), self.config["data"]["max_length"]
+        return scoring.read_pairs(texts, tokenizers, limit, look_ahead, direction)
 
     def _check_weights(self) -> None:
         if isinstance(self.model, Ensemble):
@@ -420,23 +470,29 @@ class Translator:
                 "with a cross-attention that has weights, such as attn@cross_attn=mha"
             )
 
-    def _alignment(self, pair: Pair, weights: Tensor, units: Units) -> Alignment:
+    def _alignment(
+        self, pair: Pair, weights: Tensor, units: Units, direction: Direction
+    ) -> Alignment:
         """Convert weights between pieces into an alignment between the units of both texts."""
         spans = self.source.spans(pair.source), self.target.spans(pair.target)
-        source = self._units(pair.source, spans[0], "source", units)
-        target = self._units(pair.target, spans[1], "target", units)
-        of_text = weights[..., len(self.source.prefix) :]  # without the tag
+        source = self._units(pair.source, spans[0], direction.source, units)
+        target = self._units(pair.target, spans[1], direction.target, units)
+        of_text = weights[..., len(direction.start) :, len(direction.before) :]  # without the tags
         # Row t is the step that wrote piece t, row t + 1 the step that read it. The last is eos.
         readings = torch.stack([of_text.roll(-shift, -2) for shift in SHIFTS])
         return Alignment(source, target, word_weights(readings, spans, (source, target)))
 
-    def _units(self, text: str, spans: list[Span], side: str, units: Units) -> list[Word]:
-        if self.by_piece(side, units):
+    def _units(
+        self, text: str, spans: list[Span], language: str | None, units: Units
+    ) -> list[Word]:
+        if units == "subwords" or is_spaceless(language):
             return spans_to_words(text, spans)
         return words(text) if units == "words" else words_and_marks(text)
 
     def by_piece(self, side: str, units: Units) -> bool:
-        """True if this side, `source` or `target`, is aligned by pieces instead of words."""
+        """True if this side, `source` or `target`, is aligned by pieces instead of words, in the
+        default direction.
+        """
         return units == "subwords" or is_spaceless(self.config["data"][side])
 
 

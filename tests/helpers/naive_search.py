@@ -11,6 +11,7 @@ from seq2seq.base.registry import options_of
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.decoding import SEARCHES, Hypothesis
 from seq2seq.decoding.constraints.guide import Guide
+from seq2seq.models.candidates import given
 
 Looks = Callable[[list[int]], list[float]]  # prefix -> weights of the next step, S + 1 of them
 Choose = Callable[[list[tuple[float, int]], int], tuple[float, int]]
@@ -48,7 +49,8 @@ def candidates(case: Case, o: Mapping[str, Any], ids: list[int]) -> list[tuple[f
     """What may come next, best first: (log-probability, token)."""
     values, n = case.logp(ids), len(ids) + 1
     if n <= len(case.prefix):
-        return [(values[case.prefix[n - 1]], case.prefix[n - 1])]
+        token = case.prefix[n - 1]
+        return [(0.0, given(token)) if token < 0 else (values[token], token)]
     minimum = min(
         math.ceil(o["min_length_ratio"] * case.pieces + o["min_length_extra"]), limit_of(case, o)
     )

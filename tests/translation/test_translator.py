@@ -23,7 +23,9 @@ from seq2seq.decoding import (
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.metrics.scores import score_corpus
 from seq2seq.models import PassOptions
+from seq2seq.text.tokenization.directions import Directions
 from seq2seq.text.tokenization.splitting import split_into_parts
+from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.request import Result, Translation, TranslationRequest
 from seq2seq.translation.translator import Translator, find_device
 
@@ -418,7 +420,9 @@ def test_languages_without_spaces_are_aligned_piece_by_piece(
 ) -> None:
     config = {**translator.config, "data": {**translator.config["data"], "target": language}}
     changed = Translator.__new__(Translator)
-    changed.__dict__.update(translator.__dict__, config=config)
+    tokenizers = Tokenizers(translator.source, translator.target)
+    known = Directions(config["data"], tokenizers)
+    changed.__dict__.update(translator.__dict__, config=config, directions=known)
     assert [word.text for word in changed.align("Ja.", "你好").target] == ["你", "好"]
 
 

@@ -92,13 +92,15 @@ def open_directions(
             raise ConfigError(f"--choose writes to {folder}, which is not writable: copy the run")
     saved = [checkpoint.read(path) for path in paths]
     data = saved[0].config["data"]
-    spaced = not any(is_spaceless(data[side]) for side in ("source", "target"))
+    pair = zip(options.languages, ("source", "target"), strict=True)
+    spaced = not any(is_spaceless(given or data[side]) for given, side in pair)
     if options.files.gold and spaced and options.units == "words":  # words need no tokenizer
         check_all_links(options.files.gold, reference, count_pair_words(texts), str(texts))
-    translator = Translator(saved[0], options.device, options.tag)
+    languages = options.languages
+    translator = Translator(saved[0], options.device, options.tag, languages=languages)
     directions = [Direction(DIRECTIONS[0], paths[0], translator, options.choice, False, reference)]
     if len(saved) == 2:
-        translator = Translator(saved[1], options.device)
+        translator = Translator(saved[1], options.device, languages=languages[::-1])
         links = [Links(*map(swap_sides, pair)) for pair in reference]
         other = Direction(DIRECTIONS[1], paths[1], translator, ChoiceOptions(), True, links)
         directions.append(other)

@@ -23,7 +23,7 @@ def draw_sentence(options: AlignOptions, model: Path, sentence: Sentence, output
     if output.suffix != ".align":
         picture_format(output, ".align", ".html")
     path = find_checkpoint(model)
-    translator = Translator.load(path, options.device, options.tag)
+    translator = Translator.load(path, options.device, options.tag, options.languages)
     alignment = translator.align(*sentence, units=options.units)
     reading = select_choice(options.choice, path, translator.config, translator.shape)
     apart = options.choice.heads == "all"
@@ -44,7 +44,7 @@ def draw_page(options: AlignOptions, model: Path, given: Sentence | TextFiles, o
     """Write a page that shows pairs. Returns: 1 if a pair could not be aligned, else 0."""
     count = given.count_pairs() if isinstance(given, TextFiles) else 1
     path = find_checkpoint(model)
-    translator = Translator.load(path, options.device, options.tag)
+    translator = Translator.load(path, options.device, options.tag, options.languages)
     if isinstance(given, TextFiles):
         read = first_pairs(translator, given, options.units)
     else:

@@ -39,6 +39,7 @@ class Constraint(NamedTuple):
 
     terms: tuple[Term, ...] = ()
     beginning: bytes = b""  # first bytes of the text, forced pieces included
+    spaceless: bool | None = None  # as for `Vocabulary`; None = as the vocabulary says
 
     @property
     def requires(self) -> bool:
@@ -70,6 +71,14 @@ class Vocabulary:
     @cached_property
     def spelling(self) -> Spelling:
         return Spelling(self.tokenizer)
+
+    @cached_property
+    def _other(self) -> "Vocabulary":
+        return Vocabulary(self.tokenizer, not self.spaceless)
+
+    def written_in(self, spaceless: bool | None) -> "Vocabulary":
+        """The tables of another language with the same pieces; None = of the same language."""
+        return self if spaceless in (None, self.spaceless) else self._other
 
     @cached_property
     def texts(self) -> list[str]:
@@ -174,7 +183,7 @@ class Vocabulary:
 
     def guide(self, constraint: Constraint) -> "LexicalGuide":
         """A guide for a constraint. Raises: ConfigError if pieces cannot spell a phrase."""
-        return LexicalGuide(self, constraint)
+        return LexicalGuide(self.written_in(constraint.spaceless), constraint)
 
 
 class LexicalGuide:

@@ -15,7 +15,7 @@ from seq2seq.decoding.constraints.spelling import count_occurrences
 EXAMPLE = (
     'for example {"text": "...", "must": [["house", "houses"], ["green"]], "must_not": ["garden"]}'
 )
-KEYS = ("text", "prefix", "must", "must_not")
+KEYS = ("text", "prefix", "must", "must_not", "source_language", "target_language")
 
 Groups = tuple[tuple[str, ...], ...]  # a translation contains one phrase of each group
 
@@ -135,9 +135,10 @@ class Requirements:
         """
         if part:
             none = (t._replace(minimum=0, maximum=0) if t.anywhere else t for t in self.terms)
-            constraint = Constraint(tuple(term for term in none if not term.minimum))
+            terms, beginning = tuple(term for term in none if not term.minimum), b""
         else:
-            constraint = Constraint(tuple(self.terms), self.beginning)
+            terms, beginning = tuple(self.terms), self.beginning
+        constraint = Constraint(terms, beginning, self._vocabulary.spaceless)
         return constraint if constraint.terms or constraint.beginning else None
 
     def rank(self, translation: str) -> tuple[int, int]:

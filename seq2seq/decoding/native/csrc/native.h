@@ -205,7 +205,7 @@ typedef struct {
     const int64_t *banned; /* (banned_count,), tokens that are never chosen */
     int64_t banned_count, eos;
     const uint8_t *no_eos; /* (rows,), rows that do not choose `eos` either; or NULL */
-    const int64_t *forced; /* (rows,), the one token that a row may choose, -1: any; or NULL */
+    const int64_t *forced; /* (rows,), the only choice; -1: any; -2 - token: given; or NULL */
     const Shortlist *shortlist; /* all that there is to choose from; or NULL */
     const Constraints *constraints; /* or NULL */
     float *log_probs;      /* (rows, k), best first */

@@ -91,6 +91,7 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
     const float most =
         update_log_sum(results, count, epilogue->max + row, epilogue->sum_exp + row);
     const int64_t forced = topk->forced ? topk->forced[row] : -1;
+    if (forced < -1) return; /* given: see finish_topk */
     if (forced >= 0) { /* the others stay impossible */
         const int64_t place = find_token(own, first, end, forced);
         if (place >= 0) values[0] = results[place], ids[0] = forced;
@@ -123,5 +124,7 @@ void finish_topk(const Epilogue *epilogue, int64_t row) {
     const TopK *topk = epilogue->topk;
     const float log_sum = epilogue->max[row] + logf(epilogue->sum_exp[row]);
     for (int64_t i = 0; i < topk->k; i++) topk->log_probs[row * topk->k + i] -= log_sum;
+    if (topk->forced && topk->forced[row] < -1) /* a given token has probability 1 */
+        topk->log_probs[row * topk->k] = 0, topk->ids[row * topk->k] = -2 - topk->forced[row];
     if (find_constraint(topk, row) >= 0) finish_required(topk, row, log_sum);
 }

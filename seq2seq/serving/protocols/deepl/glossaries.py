@@ -135,7 +135,10 @@ def place_of(request: Request) -> tuple[Kind, str, str]:
 async def language_pairs_of_glossaries(service: Service, request: Request) -> Any:
     """The pairs of languages that glossaries may have: those of the models."""
     models = service.models.values()
-    pairs = dict.fromkeys((language_code(m.source), language_code(m.target)) for m in models)
+    every = (pair for model in models for pair in model.pairs)
+    pairs = dict.fromkeys(
+        (language_code(source), language_code(target)) for source, target in every
+    )
     return {"supported_languages": [{"source_lang": a, "target_lang": b} for a, b in pairs]}
 
 

@@ -77,8 +77,8 @@ async def languages(service: Service, request: Request, entry: Entry) -> Any:
     """The source or target languages. The query or a form says which; even a GET request may have a
     form, since DeepL's own Python client sends one.
     """
-    side = entry["type"]
-    codes = dict.fromkeys(getattr(model, side) for model in service.models.values())
+    side, models = entry["type"], service.models.values()
+    codes = dict.fromkeys(c for m in models for c in m.languages or [getattr(m, side)])
     more = {"supports_formality": False} if side == "target" else {}
     return [{"language": code.upper(), "name": english_name(code)} | more for code in codes]
 

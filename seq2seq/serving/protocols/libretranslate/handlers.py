@@ -13,7 +13,7 @@ from seq2seq.serving.client_request import wait_for_answer
 from seq2seq.serving.documents import SECONDS, accept_document, find_record, send_document
 from seq2seq.serving.event_loop import run_off_loop
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
-from seq2seq.serving.service import Routes, Service
+from seq2seq.serving.service import Routes, Service, sources_of
 from seq2seq.serving.storage import SUGGESTIONS
 from seq2seq.serving.texts import ClientText, split_texts, submit_texts
 from seq2seq.serving.validation import AUTO, Entry
@@ -59,7 +59,7 @@ def language_json(detected: DetectedLanguage | None) -> dict[str, Any]:
 async def detect_language(service: Service, request: Request, entry: Entry) -> Any:
     """The language of a text; one that no model translates only if there is little doubt."""
     service.check_length(entry["q"])
-    candidates = [model.source for model in service.find_models()]
+    candidates = sources_of(service.open_models())
     return [language_json(await run_off_loop(len(entry["q"]), detect, entry["q"], candidates))]
 
 
@@ -67,7 +67,7 @@ async def suggest(service: Service, request: Request, entry: Entry) -> Any:
     """Keep a better translation of a text, for the languages of a model."""
     storage = service.find_storage()
     (text,) = await split_texts(service, [entry["q"]], entry["source"], entry["target"])
-    facts = {"source": text.model.source, "target": text.model.target}
+    facts = {"source": text.offer.source, "target": text.offer.target}
     facts |= {"text": entry["q"], "translation": entry["s"]}
     await asyncio.to_thread(storage.create, SUGGESTIONS, request.state.client, facts, b"")
     return {"success": True}
@@ -113,7 +113,7 @@ async def settings(service: Service, request: Request) -> Any:
 
 def language_pairs(service: Service) -> list[tuple[str, str]]:
     """The pairs of source and target languages, in the order of the models, without duplicates."""
-    return list(dict.fromkeys((model.source, model.target) for model in service.models.values()))
+    return list(dict.fromkeys(pair for model in service.models.values() for pair in model.pairs))
 
 
 ROUTES: Routes = {

@@ -15,6 +15,7 @@ from seq2seq.decoding.constraints.placeholders import MAX_CHARACTERS
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.event_loop import run_off_loop
 from seq2seq.serving.languages import english_name
+from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Routes, Service
 from seq2seq.serving.texts import ClientText, split_texts, submit_texts
 from seq2seq.serving.validation import Entry
@@ -32,6 +33,7 @@ async def models(service: Service, request: Request) -> Any:
             "target": model.target,
             "source_name": english_name(model.source),
             "target_name": english_name(model.target),
+            **({"languages": several} if (several := languages_of(model)) else {}),
             "links": model.choice is not None,
             **model.arithmetic._asdict(),
         }
@@ -40,6 +42,11 @@ async def models(service: Service, request: Request) -> Any:
     limits = dict.fromkeys(("beam_size", "alternatives"), service.limits.beam_size)
     limits["characters"] = service.limits.characters
     return {"models": descriptions, "limits": limits}
+
+
+def languages_of(model: ModelWorker) -> list[dict[str, str]]:
+    """The languages of a model of several, with their English names."""
+    return [{"language": code, "name": english_name(code)} for code in model.languages]
 
 
 async def translate(service: Service, request: Request, entry: Entry) -> Any:
@@ -101,7 +108,7 @@ async def send_events(text: ClientText, answer: "asyncio.Future[str]") -> AsyncI
     answer.
     """
     sent, wait = "", PARTIAL_SECONDS
-    join = partial(text.document.join, target=text.model.target)
+    join = partial(text.document.join, target=text.offer.target)
     try:
         while not (await asyncio.wait((answer,), timeout=wait))[0]:
             began_at = time.monotonic()
@@ -134,8 +141,8 @@ def to_json(texts: Sequence[ClientText], ranks: int, is_linked: bool) -> str:
     is encoded separately, since other threads cannot run while a value is encoded.
     """
     (text,) = texts
-    model = text.model
-    answer: Entry = {"model": model.name, "source": model.source, "target": model.target}
+    answer: Entry = {"model": text.model.name}
+    answer |= {"source": text.offer.source, "target": text.offer.target}
     answer["text"] = text.translation()
     if text.detected:
         name = english_name(text.detected.language)

@@ -1,0 +1,122 @@
+"""The directions in which a model translates, and the tags that tell it which one is wanted."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from seq2seq.base.errors import ConfigError
+from seq2seq.base.registry import did_you_mean
+from seq2seq.text.languages import matching_languages
+from seq2seq.text.tokenization.tokenizer import Tokenizers
+
+SIDES = ("source", "target")
+SHOWN = 12  # maximum number of languages that a message lists
+
+
+class Direction(NamedTuple):
+    """One direction of translation.
+
+    Attributes:
+        source, target: languages, as the model names them; None if they are not known.
+        before: ids to put before the pieces of each source.
+        start: ids that each translation begins with; they are not part of its text.
+    """
+
+    source: str | None = None
+    target: str | None = None
+    before: tuple[int, ...] = ()
+    start: tuple[int, ...] = ()
+
+
+PLAIN = Direction()  # of a model without tags
+
+
+class Directions:
+    """All directions in which a model translates.
+
+    A model of several languages knows `data.languages`. With `data.language_tags=target`, the tag
+    of the target language precedes each source. With `both`, the tag of the source language does,
+    and each translation begins with the tag of the target language. A model trained in both
+    directions is a model of two languages.
+
+    Args:
+        data: node `data` of the model's configuration.
+        tokenizers: tokenizers of the model.
+        tag: tag of a training corpus to put before each source; for a model of one direction.
+
+    Attributes:
+        languages: languages of the model; empty for a model of one direction.
+
+    Raises: ConfigError if the tag is unknown, or the model has several languages.
+    """
+
+    def __init__(self, data: Mapping[str, Any], tokenizers: Tokenizers, tag: str | None = None):
+        pair: list[Any] = [data.get(side) for side in SIDES]
+        self._pair: dict[str, str | None] = dict(zip(SIDES, pair, strict=True))
+        is_both = data.get("both_directions") and tag is None
+        self.languages: Sequence[str] = data.get("languages") or (pair if is_both else ())
+        self._tokenizers, self._has_source_tags = tokenizers, data.get("language_tags") == "both"
+        self._tags = () if tag is None else (tokenizers.source.tag_id(tag),)
+        self._found: dict[tuple[str | None, str | None], Direction] = {}
+        if tag is not None and data.get("languages"):
+            raise ConfigError(f"--tag {tag}: this model needs languages: --target-language {tag}")
+
+    @property
+    def tags(self) -> int:
+        """The number of ids before the pieces of each source."""
+        return int(bool(self._tags or self.languages))
+
+    def name(self, source: str | None, target: str | None) -> dict[str, str | None]:
+        """The model's names for given languages, by side; None = not given. Raises: as `find`."""
+        given = zip(SIDES, (source, target), strict=True)
+        return {side: self._choose(side, code) for side, code in given if code is not None}
+
+    def find(
+        self, source_language: str | None = None, target_language: str | None = None
+    ) -> Direction:
+        """The direction between two languages.
+
+        Args:
+            source_language, target_language: codes in any usual form, such as de, deu or deu_Latn;
+                None = the default of the model.
+
+        Raises: ConfigError if the model does not know a language, a code is ambiguous, or a
+            language is needed that is neither given nor has a default.
+        """
+        key = source_language, target_language
+        if key not in self._found:
+            pair = (self._choose(side, code) for side, code in zip(SIDES, key, strict=True))
+            self._found[key] = self._between(*pair)
+        return self._found[key]
+
+    def _choose(self, side: str, code: str | None) -> str | None:
+        """The model's name for a language, or the default. Raises: ConfigError as in `find`."""
+        default = self._pair[side]
+        known = self.languages or [self._pair[side] or side]
+        shown = ", ".join(known[:SHOWN]) + f", ... ({len(known)})" * (len(known) > SHOWN)
+        if code is None:
+            if default is None and self.languages and (side == "target" or self._has_source_tags):
+                raise ConfigError(
+                    f"the {side} language is missing: --{side}-language CODE: {shown}"
+                )
+            return default
+        found = matching_languages(code, known)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise ConfigError(f"{side} language {code!r} may be {' or '.join(found)}: give one")
+        hint = did_you_mean(code, known)
+        raise ConfigError(f"unknown {side} language {code!r:.60}{hint} This model knows: {shown}")
+
+    def _between(self, source: str | None, target: str | None) -> Direction:
+        if self._tags or not self.languages:
+            return Direction(source, target, self._tags)
+        if source == target:
+            raise ConfigError(
+                f"source and target language are both {target}: give two of {len(self.languages)} "
+                "languages with --source-language and --target-language"
+            )
+        tag_of = self._tokenizers.source.tag_id
+        if self._has_source_tags:
+            start = (self._tokenizers.target.tag_id(str(target)),)
+            return Direction(source, target, (tag_of(str(source)),), start)
+        return Direction(source, target, (tag_of(str(target)),))
