@@ -15,6 +15,8 @@ from seq2seq.data.corpus.mixture import find_components
 from seq2seq.data.text.leaks import Leaks, count_leaks
 from seq2seq.data.text.lines import check_rereadable, read_lines, similar_names
 
+SIDES = ("source_language", "target_language")
+
 
 class System(NamedTuple):
     """A system and its translations of the test set."""
@@ -86,9 +88,9 @@ def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System
 def translate_with(opened: Opened, test_set: TestSet, options: DecodingOptions) -> System:
     """The translations by an open model, in the languages that the options name; without a name."""
     translator = opened.translator
-    languages = dict(zip(("source_language", "target_language"), options.languages, strict=True))
-    source = test_set.source
-    results = list(translator.stream(source, opened.engine, rules=opened.rules, **languages))
+    languages: Any = dict(zip(SIDES, options.languages, strict=True))
+    answers = translator.stream(test_set.source, opened.engine, rules=opened.rules, **languages)
+    results = list(answers)
     for result in results:
         put_best_first(result, options.requirements.mbr)
     if options.engine.stats:
