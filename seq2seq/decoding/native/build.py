@@ -28,7 +28,7 @@ PACKAGE = Path(__file__).parent
 SOURCES = PACKAGE / "csrc"
 IS_ARM = platform.machine() in ("aarch64", "arm64")  # as Linux and macOS call it
 FLAGS = [*prebuilt.FLAGS, "-mcpu=native" if IS_ARM else "-march=native"]
-TIMEOUT = 120  # seconds in which the compiler should end, and the test say that it goes on
+TIMEOUT = 300  # seconds in which the compiler should end, and the test say that it goes on
 # Another process tests the library first, so that a crash does no harm.
 TEST = "import sys; sys.path[:] = sys.argv[2:]; from seq2seq.decoding.native import self_test; "
 TEST += "sys.exit(self_test.main(sys.argv[1]))"
@@ -160,7 +160,7 @@ def add_library(origin: Path, folder: Path, key: str) -> Path:
         if not path.is_file():
             raise UnavailableError("the C compiler wrote nothing")
         test = [sys.executable, "-I", "-c", TEST, str(path), str(PACKAGE.parents[2]), *sys.path]
-        run(test, temporary, "the test of the native code")
+        run(test, temporary, "the test of the native code", reason=-1)  # after warnings of torch
         clean(folder, key)
         final = folder / f"{key}-{short_digest(path.read_bytes())}.so"
         with path.open("rb") as written:
@@ -169,8 +169,14 @@ def add_library(origin: Path, folder: Path, key: str) -> Path:
     return final
 
 
-def run(command: list[str], folder: str, name: str) -> None:
-    """Run a command. Raises: UnavailableError if it fails, or hangs: see `await_end`."""
+def run(command: list[str], folder: str, name: str, reason: int = 0) -> None:
+    """Run a command.
+
+    Args:
+        reason: index of the line of its output that says why it failed.
+
+    Raises: UnavailableError if it fails, or hangs: see `await_end`.
+    """
     log = Path(folder, "log")
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -190,8 +196,8 @@ def run(command: list[str], folder: str, name: str) -> None:
                 raise UnavailableError(f"{name} said nothing for {TIMEOUT} s") from error
             raise
     if code:
-        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        raise UnavailableError(f"{name} failed with code {code}: {said[0] if said else 'no word'}")
+        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no word"]
+        raise UnavailableError(f"{name} failed with code {code}: {said[reason]}")
 
 
 def await_end(process: subprocess.Popen[bytes], log: Path) -> int:
