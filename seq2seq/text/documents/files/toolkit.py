@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product, zip_longest
 from typing import Any
+from xml.etree.ElementTree import canonicalize
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files import messages
@@ -76,16 +77,18 @@ def open_store(text: str, cut: Cutter, *, suffix: str) -> Contents:
     ]
 
     def write(translated: Sequence[str]) -> bytes:
-        texts = iter(translated)
+        texts, is_changed = iter(translated), False
         problems[:] = left
         for unit, forms in entries:
             entry = [(form, messages.render_message(form, next(texts))) for form in forms]
             if problem := messages.find_problem(entry):
                 problems.append(problem)
             elif any(form.written != new for form, new in entry):
-                strings = [new for _, new in entry]
+                strings, is_changed = [new for _, new in entry], True
                 is_plural = hasattr(unit.target, "strings")
                 unit.target = type(unit.target)(strings) if is_plural else strings[0]
+        if not is_changed:
+            return text.encode()
         written = split_frame(bytes(store).decode())[1]
         if text.isascii() and suffix == ".properties":
             written = re.sub(r"[^\0-\x7f]+", lambda match: json.dumps(match[0])[1:-1], written)
@@ -124,7 +127,7 @@ def read_store(body: str, suffix: str) -> Any:
             store.dump_args = {**getattr(store, "dump_args", {}), **layout}
             tried = split_frame(bytes(store).decode())[1]
             written = written or tried
-            if tried == body:
+            if normalize(tried, suffix) == normalize(body, suffix):
                 return store
     except DataError:
         raise
@@ -139,6 +142,11 @@ def read_store(body: str, suffix: str) -> Any:
         f"{(new or '')[:60]!r}. Write it like this, by hand or, for JSON, by python -m json.tool "
         "--no-ensure-ascii OLD NEW"
     )
+
+
+def normalize(body: str, suffix: str) -> str:
+    """A file for comparison. In XML, empty elements and quotation marks do not count."""
+    return canonicalize(body, with_comments=True) if suffix in ROOTS else body
 
 
 def prepare_store(store: Any, body: str, suffix: str) -> None:
