@@ -92,6 +92,7 @@ def run_self_test(library: CDLL) -> None:
         model = random_model(case)
         for int8 in (False, True):
             compare_steps(library, case, model, int8)
+            print(flush=True)  # a sign of life: see `await_end` in build.py
 
 
 def check_close(
