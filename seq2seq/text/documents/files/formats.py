@@ -15,6 +15,7 @@ from seq2seq.text.documents.files.pages import open_book, open_page
 from seq2seq.text.documents.files.po import CATALOG, open_catalog
 from seq2seq.text.documents.files.subtitles import open_subtitles
 from seq2seq.text.documents.files.toolkit import KINDS, open_store
+from seq2seq.text.documents.files.values import NOTATIONS, open_values
 from seq2seq.text.documents.files.xliff import open_xliff
 
 LONGEST = 2**24  # bytes; files are kept in memory
@@ -47,16 +48,17 @@ FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
     ".po": (open_catalog, CATALOG),
     ".xliff": (open_xliff, XML),
     ".xlf": (open_xliff, XML),
+    **{suffix: (partial(open_values, suffix=suffix), PLAIN) for suffix in NOTATIONS},
     **{suffix: (partial(open_store, suffix=suffix), kind) for suffix, kind in KINDS.items()},
 }
 
 
 # How to convert files of formats that are not read.
 CONVERSIONS = {
-    ".pdf": "open it in Word and save it as .docx, or: pdftotext FILE.pdf FILE.md",
-    **dict.fromkeys((".doc", ".rtf", ".odm", ".ott"), "soffice --convert-to docx FILE"),
-    **dict.fromkeys((".xls", ".ods"), "soffice --convert-to xlsx FILE"),
-    **dict.fromkeys((".ppt", ".pps"), "soffice --convert-to pptx FILE"),
+    ".pdf": "Open it in Word and save it as .docx, or type: pdftotext FILE.pdf FILE.md",
+    **dict.fromkeys((".doc", ".rtf", ".ott"), "Type: soffice --convert-to docx FILE"),
+    **dict.fromkeys((".xls", ".ods"), "Type: soffice --convert-to xlsx FILE"),
+    **dict.fromkeys((".ppt", ".otp"), "Type: soffice --convert-to pptx FILE"),
 }
 
 
@@ -68,9 +70,9 @@ def readable_suffixes() -> list[str]:
 
 def advise(name: str) -> str:
     """Why a file cannot be read, and what to do."""
-    advice = CONVERSIONS.get(PurePath(name).suffix.lower(), "convert it")
+    advice = CONVERSIONS.get(PurePath(name).suffix.lower(), "Convert it")
     known = ", ".join(suffix[1:] for suffix in readable_suffixes())
-    return f"{name}: its format should be one of {known}. For example: {advice}"
+    return f"{name}: its format should be one of {known}. {advice}"
 
 
 def format_of_file(name: str) -> str:

@@ -122,6 +122,11 @@ def find_faults(message: Message, new: str) -> list[str]:
     return changed
 
 
+def find_formats(source: str) -> Set[str]:
+    """Flags for the placeholders of a message from a file that has no flags."""
+    return {"c-format"} if any("%" in each for each in find_placeholders(source)) else set()
+
+
 def find_directives(text: str) -> list[str]:
     """The directives of printf in a text: sorted if all have a number or name, else in order."""
     found = [match for match in DIRECTIVE.finditer(text) if match[0] != "%%"]

@@ -53,7 +53,11 @@ def open_page(text: str, cut: Cutter) -> Contents:
 
 
 def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Piece]:
-    """The pieces of an XHTML page: texts between blocks, and attributes. Their tags stay nested."""
+    """The pieces of an XHTML page: texts between blocks, and attributes. Their tags stay nested.
+
+    Raises: DataError if the page is not well-formed.
+    """
+    XHTML.check(text)
     reader = HTMLReader(text, is_xml=True)
     pieces: list[Piece] = [AttributeText(text, *span, cut) for span in reader.attributes]
     tokens = part_neighbours(text, reader.tokens)

@@ -1,4 +1,4 @@
-"""Files of messages that translate-toolkit reads and writes: .json, .yaml, .resx, .ts, ...
+"""Files that translate-toolkit reads and writes: .yaml, .resx, .ts, .tmx and Android's .xml.
 
 The toolkit writes each file anew, so a file is refused unless it comes back unchanged when nothing
 is translated. The toolkit's license is the GPL; it is an extra that nothing else needs.
@@ -6,11 +6,11 @@ is translated. The toolkit's license is the GPL; it is an extra that nothing els
 
 import html
 import importlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import product, zip_longest
 from typing import Any
+from xml.etree.ElementTree import canonicalize
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files import messages
@@ -18,31 +18,19 @@ from seq2seq.text.documents.files.contents import Contents, Cutter, NumberedText
 from seq2seq.text.documents.files.encodings import PLAIN, XML
 from seq2seq.text.documents.files.messages import Message
 from seq2seq.text.documents.markup import check_count
-from seq2seq.text.documents.placeholders import find_placeholders
 from seq2seq.text.documents.xml_markup import PROLOG, escape_xml
 
 ADVICE = "it needs translate-toolkit: pip install 'seq2seq-attention-zoo[formats]'"
 ARRAYS = "the texts of <string-array> are not translated: translate them by hand"
 Layout = Mapping[str, Any]
-JSON: list[Layout] = [
-    {"indent": indent, "ensure_ascii": is_ascii, "separators": separators}
-    for indent, separators in (
-        *((each, (",", ": ")) for each in (2, 4, "\t", 3, 1)),
-        *((None, each) for each in ((", ", ": "), (",", ":"))),
-    )
-    for is_ascii in (False, True)
-]
 YAML: list[Layout] = [
     {"width": 2**24, "map_indent": each, "sequence_indent": dash + 2, "sequence_dash_offset": dash}
     for each, dash in product((2, 4), (0, 2, 4))
 ]
 # For each suffix, the toolkit's class, and the options of its writer to try.
 CLASSES: dict[str, tuple[str, Sequence[Layout]]] = {
-    ".json": ("jsonl10n.JsonFile", JSON),
     ".yaml": ("yaml.YAMLFile", YAML),
     ".yml": ("yaml.YAMLFile", YAML),
-    ".properties": ("properties.javautf8file", [{}]),
-    ".strings": ("properties.stringsutf8file", [{}]),
     ".xml": ("aresource.AndroidResourceFile", [{}]),
     ".resx": ("resx.RESXFile", [{}]),
     ".ts": ("ts2.tsfile", [{}]),
@@ -52,6 +40,7 @@ ROOTS = {".xml": "resources", ".resx": "root", ".ts": "TS", ".tmx": "tmx"}  # fi
 KINDS = {each: XML if each in ROOTS else PLAIN for each in CLASSES}
 DATA = ("type", "mimetype")  # attributes of entries of .resx that are no text
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+BOOLEAN = re.compile("(?i)y|n|yes|no|on|off")  # in YAML 1.1, unless quoted
 LANGUAGE = re.compile(r"""<tuv\b[^<>]*?\b(?:xml:)?lang\s*=\s*["']([^"']+)""")
 
 
@@ -76,19 +65,19 @@ def open_store(text: str, cut: Cutter, *, suffix: str) -> Contents:
     ]
 
     def write(translated: Sequence[str]) -> bytes:
-        texts = iter(translated)
+        texts, is_changed = iter(translated), False
         problems[:] = left
         for unit, forms in entries:
             entry = [(form, messages.render_message(form, next(texts))) for form in forms]
             if problem := messages.find_problem(entry):
                 problems.append(problem)
             elif any(form.written != new for form, new in entry):
-                strings = [new for _, new in entry]
+                strings, is_changed = [new for _, new in entry], True
                 is_plural = hasattr(unit.target, "strings")
                 unit.target = type(unit.target)(strings) if is_plural else strings[0]
+        if not is_changed:
+            return text.encode()
         written = split_frame(bytes(store).decode())[1]
-        if text.isascii() and suffix == ".properties":
-            written = re.sub(r"[^\0-\x7f]+", lambda match: json.dumps(match[0])[1:-1], written)
         end = "\r\n" if "\r\n" in text else "\n"
         return (head + written.replace("\n", end) + tail).encode()
 
@@ -107,7 +96,7 @@ def split_frame(text: str) -> tuple[str, str, str]:
 def read_store(body: str, suffix: str) -> Any:
     """The toolkit's store of a file, in the layout of the file. Raises: as `open_store`."""
     root = ROOTS.get(suffix, "")
-    if root and not re.match(rf"(?:<!--(?s:.*?)-->\s*)*+<{root}[\s>]", body):
+    if root and not re.match(rf"(?:<!--(?s:.*?)-->\s*)*+<{root}[\s/>]", body):
         raise DataError(f"its first element should be <{root}>")
     name, layouts = CLASSES[suffix]
     module, name = name.split(".")
@@ -124,7 +113,7 @@ def read_store(body: str, suffix: str) -> Any:
             store.dump_args = {**getattr(store, "dump_args", {}), **layout}
             tried = split_frame(bytes(store).decode())[1]
             written = written or tried
-            if tried == body:
+            if normalize(tried, suffix) == normalize(body, suffix):
                 return store
     except DataError:
         raise
@@ -136,9 +125,13 @@ def read_store(body: str, suffix: str) -> Any:
     line, new = next((number, new) for number, (old, new) in pairs if old != new)
     raise DataError(
         f"translate-toolkit would change more than texts: line {line} would become "
-        f"{(new or '')[:60]!r}. Write it like this, by hand or, for JSON, by python -m json.tool "
-        "--no-ensure-ascii OLD NEW"
+        f"{(new or '')[:60]!r}. Write it like this first"
     )
+
+
+def normalize(body: str, suffix: str) -> str:
+    """A file for comparison. In XML, empty elements and quotation marks do not count."""
+    return canonicalize(body, with_comments=True) if suffix in ROOTS else body
 
 
 def prepare_store(store: Any, body: str, suffix: str) -> None:
@@ -149,17 +142,16 @@ def prepare_store(store: Any, body: str, suffix: str) -> None:
     """
     if suffix in (".yaml", ".yml"):
         root = store._original
+        values = ((unit, unit._get_original_value(root)) for unit in store.units)
         store.units = [
-            unit for unit in store.units if isinstance(unit._get_original_value(root), str)
+            unit
+            for unit, value in values
+            if isinstance(value, str) and not (type(value) is str and BOOLEAN.fullmatch(value))
         ]
     elif suffix == ".resx":
         for unit in store.units:
             if any(map(unit.xmlelement.get, DATA)):
                 unit.xmlelement.attrib.pop(SPACE, None)
-    elif suffix == ".properties":
-        for unit in store.units:
-            if found := re.search(rf"(?m)^\s*{re.escape(unit.name)}(\s*[=:]\s*)", body):
-                unit.delimiter = found[1]
     elif suffix == ".tmx":
         languages = dict.fromkeys(LANGUAGE.findall(body))
         source = store.document.getroot().find("header").get("srclang")
@@ -196,5 +188,5 @@ def read_form(number: int, source: str, suffix: str) -> Message:
     messages.add_message(text, source, has_tags, not has_tags)
     if has_tags and suffix == ".xml":
         text.encode = lambda part: escape_xml(html.unescape(part))
-    formats = {"c-format"} if any("%" in each for each in find_placeholders(source)) else set()
+    formats = messages.find_formats(source)
     return Message(number, source, text, source, formats, lambda new: [])
