@@ -25,8 +25,9 @@ EARLIER_DEFAULTS: dict[str, Any] = {
 # Messages for differences whose values would not help a reader.
 OTHER_TOKENIZER = "the tokenizer of the {} differs: it was learnt from other text or options"
 DESCRIPTIONS = {
-    "order.weights": "the weights of data.train differ",
+    "order.weights": "the weights of data.train differ, or its temperature",
     "order.stages": "data.stages differs",
+    "order.directions": "the languages of data.train differ",
     "order.augment": "the probabilities of data.augment differ",
     "order.text": "data.train holds other text",
     "order.links": "guided.links holds other links",

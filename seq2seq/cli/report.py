@@ -19,11 +19,11 @@ from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.models import ModelOptions
 from seq2seq.cli.options import value
+from seq2seq.data.corpus.mixture import find_components
 from seq2seq.data.text.lines import check_parallel, read_lines
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
-    from seq2seq.data.corpus.mixture import Component
     from seq2seq.pages.report import Tested
     from seq2seq.translation.translator import Translator
 
@@ -45,12 +45,13 @@ class ReportOptions(ModelOptions):
 
 
 class TestText(NamedTuple):
-    """The first pairs of a test set with `total` pairs, and the tag for translating them."""
+    """The first pairs of a test set with `total` pairs, with their tag or languages, if any."""
 
     name: str
     pairs: list[tuple[str, str]]
     total: int
     tag: str | None
+    languages: Any
 
 
 def run(options: ReportOptions) -> int:
@@ -74,8 +75,9 @@ def run(options: ReportOptions) -> int:
     saved = checkpoint.read(options.path)
     check_written(output, *list_corpus_files(saved.config))
     test = attempt(find_test, options, saved.config["data"])
-    tag = None if isinstance(test, Seq2SeqError) else test.tag
-    tag, languages = options.tag or tag, options.languages
+    tag, languages = options.tag, options.languages
+    if not isinstance(test, Seq2SeqError):
+        tag, languages = tag or test.tag, test.languages
     translator = Translator(saved, options.device, tag, languages=languages)
     tested: Tested | Seq2SeqError
     alignments: dict[str, Any] | Seq2SeqError
@@ -115,15 +117,9 @@ def list_corpus_files(config: Mapping[str, Any]) -> list[Path]:
     files: list[Path] = []
     for part in filter(data.get, ("train", "valid", "test")):
         with suppress(Seq2SeqError):
-            for component in find_part(data, part):
+            for component in find_components(data, part):
                 files += component.text.files
     return files
-
-
-def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
-    from seq2seq.data.corpus.mixture import find_components
-
-    return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
 
 
 def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
@@ -131,20 +127,26 @@ def find_test(options: ReportOptions, data: Mapping[str, Any]) -> TestText:
     if options.source and options.reference:
         pairs = list(zip(read_lines(options.source), read_lines(options.reference), strict=True))
         name = str(options.source)
-        return TestText(name, pairs[: options.sentences], len(pairs), options.tag)
+        return TestText(
+            name, pairs[: options.sentences], len(pairs), options.tag, options.languages
+        )
     part = "test" if data.get("test") else "valid"
     if not data.get(part):
         raise DataError("the run names no test set: --source FILE --reference FILE")
     try:
-        # Only the corpora with the first tag, since a model translates with one tag at a time.
-        components = find_part(data, part)
-        chosen = [component for component in components if component.tag == components[0].tag]
+        # Only the corpora with the first tag, or in the direction that the options ask for.
+        components = find_components(data, part)
+        asked = [each for each in components if each.languages == options.languages]
+        first = (asked or components)[0]
+        key = first.tag, first.languages
+        chosen = [each for each in components if (each.tag, each.languages) == key]
         pairs = [pair for component in chosen for pair in component.text.pairs()]
     except DataError as error:
         raise DataError(f"{error} Or give other files: --source FILE --reference FILE") from error
     name = ", ".join(str(component.text.files[0]) for component in chosen)
     kind = "" if part == "test" else ", on which the checkpoint was chosen"
-    return TestText(f"{name}{kind}", pairs[: options.sentences], len(pairs), components[0].tag)
+    tag, languages = (None, key[1]) if key[1] else (key[0], options.languages)
+    return TestText(f"{name}{kind}", pairs[: options.sentences], len(pairs), tag, languages)
 
 
 def score_test_set(translator: "Translator", test: TestText) -> "Tested":
@@ -161,7 +163,7 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     translations = [result.translations for result in results]
     hypotheses = [nbest[0].text if nbest else "" for nbest in translations]
     confidences = [nbest[0].confidence if nbest else None for nbest in translations]
-    languages = translator.config["data"]["source"], translator.config["data"]["target"]
+    languages = translator.directions.find()[:2]
     kinds = find_metrics(usual_metrics(references))
     assessor = Assessor(sources, [references], kinds, languages, usual_resamples(len(sources)))
     qualities = sentence_quality(hypotheses, references)

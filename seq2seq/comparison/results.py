@@ -47,8 +47,7 @@ def read_test(files: Files | None, gold: Path | None, data: Mapping[str, Any]) -
     else:
         part = "test" if data.get("test") else "valid"
         try:
-            sides = str(data["source"]), str(data["target"])
-            text = find_components(data[part], *sides, f"data.{part}")[0].text
+            text = find_components(data, part)[0].text
             place, pairs = str(text.files[0]), list(text.pairs())
         except DataError as error:  # the files have moved since
             raise DataError(f"{error} Or give a test set: --test SOURCE TARGET") from error

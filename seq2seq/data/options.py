@@ -1,14 +1,14 @@
 """The options of a run's data."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.options import REQUIRED, option
 from seq2seq.data.augment.augmented_text import check_augment
 from seq2seq.data.batches.stages import check_stages
+from seq2seq.data.corpus.component_options import check_languages, check_spec
 from seq2seq.data.corpus.groups import Groups
-from seq2seq.data.corpus.mixture import check_directions, check_spec
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,10 @@ class DataOptions:
     """
 
     name: str = option(REQUIRED, "name of the corpus")
-    source: str | int = option(REQUIRED, "suffix of the source files; of a table, a column or key")
-    target: str | int = option(REQUIRED, "suffix of the target files, likewise")
+    source: str | int | None = option(
+        REQUIRED, "suffix of the source files; of a table, a column or key"
+    )
+    target: str | int | None = option(REQUIRED, "suffix of the target files, likewise")
     train: str | list[str] | dict[str, Any] = option(
         REQUIRED, "prefix of two files, a table, [source, target], or {NAME: {path, weight, tag}}"
     )
@@ -42,6 +44,15 @@ class DataOptions:
     sentence_separator: str | None = option(
         None, "with groups=sentences: a sentence ends after a piece that contains it, such as ."
     )
+    languages: list[str] | None = option(
+        None, "[en,de,fr]: one model for several languages; suffixes, columns or keys"
+    )
+    language_tags: Literal["target"] = option(
+        "target", "target: a tag before each source names the language to translate into"
+    )
+    temperature: float = option(
+        1.0, "corpora are sampled by size to the power 1/temperature; 1: by size", minimum=1
+    )
     both_directions: bool = option(
         False, "true: train on each pair reversed as well; tags tell the directions apart"
     )
@@ -53,17 +64,21 @@ class DataOptions:
     )
 
     def __post_init__(self) -> None:
+        languages = self.languages or []
         for side in ("source", "target"):
-            suffix = str(getattr(self, side))
+            value = getattr(self, side)
+            suffix = None if value is None and languages else str(value or "")
             object.__setattr__(self, side, suffix)
-            if not suffix or suffix.startswith("."):
+            if suffix is not None and (not suffix or suffix.startswith(".")):
                 raise ConfigError(
                     f"data.{side}={suffix!r} should be the suffix of one language's files, "
                     f"without the dot, or a column: data.{side}=de"
                 )
+            if languages and suffix not in (None, *languages):
+                raise ConfigError(f"data.{side}={suffix} should be of data.languages, or null")
         specs = {f"data.{part}": getattr(self, part) for part in ("train", "valid", "test")}
         for what, spec in specs.items():
-            check_spec(spec, what)
+            check_spec(spec, what, languages)
         check_augment(self.augment, "data.augment")
         for name, options in self.train.items() if isinstance(self.train, dict) else ():
             rates = {**self.augment, **options.get("augment", {})}
@@ -71,7 +86,12 @@ class DataOptions:
         if self.stages is not None:
             check_stages(self.stages, self.train)
         if self.both_directions:
-            check_directions(specs, str(self.source), str(self.target))
+            sides = str(self.source), str(self.target)
+            check_languages(sides, specs, "data.both_directions=true")
+        if self.languages is not None:
+            check_languages(languages, specs, f"data.languages={','.join(languages)}")
+            if self.both_directions:
+                raise ConfigError("data.both_directions=true: leave it out with data.languages")
         if self.max_length < 2:
             raise ConfigError(
                 f"data.max_length={self.max_length} leaves no room for a piece and the end symbol: "

@@ -1,9 +1,10 @@
 """Prepare the data of a run from its options: check files, learn tokenizers, encode corpora."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +16,11 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.progress import show_progress
 from seq2seq.data.batches.stages import Stage, find_stages
 from seq2seq.data.corpus.cache import FileMemo, compute_once, digest
-from seq2seq.data.corpus.corpus import Corpus, encode_corpus
-from seq2seq.data.corpus.ledger import links_entry, make_ledger, summarize
-from seq2seq.data.corpus.mixture import Component, add_directions, find_components
+from seq2seq.data.corpus.corpus import Corpus, Share, encode_corpus
+from seq2seq.data.corpus.ledger import add_samples, links_entry, make_ledger, summarize
+from seq2seq.data.corpus.mixture import Component, find_components
 from seq2seq.data.corpus.ragged_array import RaggedArray
+from seq2seq.data.corpus.temperature import temper
 from seq2seq.data.links.link_files import (
     NO_LINKS,
     LinkFiles,
@@ -46,8 +48,9 @@ ROOM = 1.25
 MIN_RATIO = 1.5  # lower bound: if all pairs are short, `extra` hides how lengths grow
 SAMPLE = 2**20  # maximum pairs examined
 
+PARTS = ("train", "valid", "test")
 PUBLISHED = "docs/data.md says where to get it and how to name the files."
-MULTI30K = "To download it: scripts/prepare_multi30k.py --languages {} {}"
+MULTI30K = "To download it: scripts/prepare_multi30k.py --languages {}"
 TABLES = "To make it from tables of words: scripts/split_letters.py"
 WHERE_TO_GET = {  # a script stands for the command that runs it
     "demo": "To write it here: seq2seq demo --corpus",
@@ -104,7 +107,7 @@ def prepare(
     Raises: ConfigError for an invalid option; DataError for a faulty file, with its name and line.
     """
     recipe = None if given else build_recipe(tokenizer)
-    if data.both_directions:
+    if data.both_directions or data.languages:
         check_joint(recipe, given)
     cache = Path(data.cache).expanduser()
     memo = FileMemo(cache)
@@ -118,23 +121,30 @@ def prepare(
         assert given is not None
         tokenizers = given
     else:
-        tokenizers = learn_tokenizers(recipe, distinct, tags, data.max_length, cache)
+        tokenizers = learn_tokenizers(recipe, distinct, tags, data)
     for tag in tags:
         tokenizers.source.tag_id(tag)  # `given` may lack it
     corpora = {
         part: encode_corpus(each, tokenizers, max_length=data.max_length, cache_dir=cache)
         for part, each in components.items()
     }
+    train, word_links = corpora["train"], None
+    stages = find_stages(data.stages or [], train, data.temperature)
+    train.shares = temper(train.shares, data.temperature)
     learnt = dict(tokenizer)
     about = f"tokenizer: {describe_sizes(tokenizers)}"
     if recipe is not None and (step := sample_step(distinct, memo)) > 1:
         learnt["learnt_from_every"] = step
         about += f", learnt from one of every {step} pairs"
     ledger = make_ledger(corpora, tokenizers, learnt, cache)
+    if not stages:
+        add_samples(ledger, train.shares)
     report = summarize(ledger, corpora)
-    if not read_language(str(data.target)).is_known:
-        unknown = f"data.target={data.target} is the code of no language"
-        report.append(f"{unknown}: BLEU takes what is between spaces for words")
+    for target in data.languages or [str(data.target)]:
+        if not read_language(target).is_known:
+            option = "data.languages" if data.languages else "data.target"
+            unknown = f"{option}={target} is the code of no language"
+            report.append(f"{unknown}: BLEU takes what is between spaces for words")
     report.append(about)
     for part, files in links_of_parts.items():
         corpus = corpora[part]
@@ -147,7 +157,6 @@ def prepare(
             f"{part}: links for {np.count_nonzero(links.linked):,} of {len(corpus):,} pairs"
         )
         ledger.setdefault("links", {})[part] = links_entry(corpus, files, memo)
-    train, word_links = corpora["train"], None
     if train.links is not None and train.is_augmented:
         word_links = read_word_links(train, links_of_parts["train"], cache)
     if data.stages is not None:
@@ -158,7 +167,7 @@ def prepare(
         tokenizers,
         tuple(report),
         ledger,
-        stages=tuple(find_stages(data.stages or [], train)),
+        stages=tuple(stages),
         word_links=word_links,
     )
 
@@ -168,25 +177,18 @@ def find_parts(data: DataOptions) -> dict[str, list[Component]]:
 
     Raises: ConfigError for an invalid option; DataError for a missing file.
     """
-    sides = str(data.source), str(data.target)
-    specs = {"train": data.train, "valid": data.valid, "test": data.test}
+    options = vars(data)
     try:
         parts = {
-            part: find_components(spec, *sides, f"data.{part}")
-            for part, spec in specs.items()
-            if spec is not None
+            part: find_components(options, part) for part in PARTS if options[part] is not None
         }
-        if data.both_directions:
-            # Validation and test use only the run's own direction.
-            for part in parts.keys() - {"train"}:
-                parts[part] = [replace(each, tag=sides[1]) for each in parts[part]]
-            parts["train"] = add_directions(parts["train"], data.train, *sides, "data.train")
         parts["train"] = [
             replace(each, augment={**data.augment, **each.augment}) for each in parts["train"]
         ]
         return parts
     except MissingFileError as error:
-        where = WHERE_TO_GET.get(data.name, "").format(*sides)
+        languages = data.languages or (str(data.source), str(data.target))
+        where = WHERE_TO_GET.get(data.name, "").format(" ".join(languages))
         where = re.sub(r"scripts/(\w+)\.py", lambda found: script_command(found[1]), where)
         raise MissingFileError(f"{error} {where}".strip()) from error
 
@@ -221,8 +223,8 @@ def check_joint(recipe: Recipe | None, given: Tokenizers | None) -> None:
         is_joint = recipe is not None and recipe.joint
     if not is_joint:
         raise ConfigError(
-            "data.both_directions=true makes each language a source and a target, which needs one "
-            "vocabulary: tokenizer.joint=true, or data.both_directions=false"
+            "with data.both_directions=true or data.languages, each language is a source and a "
+            "target, which needs one vocabulary: tokenizer.joint=true, or leave this option out"
         )
 
 
@@ -240,30 +242,39 @@ def sample_step(components: Sequence[Component], memo: FileMemo) -> int:
 
 
 def learn_tokenizers(
-    recipe: Recipe, components: list[Component], tags: list[str], max_length: int, cache: Path
+    recipe: Recipe, components: list[Component], tags: list[str], data: DataOptions
 ) -> Tokenizers:
     """Learn one tokenizer from all text, or one from each side, or reuse cached ones. The source
     tokenizer gets a symbol for each tag.
 
     Lines that are too long are skipped, see `select_text`; very large corpora are sampled, see
-    `sample_step`.
+    `sample_step`. Each corpus is read as often as training with this temperature visits it, its own
+    weight apart.
     """
     texts = [component.text for component in components]
     sides = {"joint": (0, 1)} if recipe.joint else {"source": (0,), "target": (1,)}
 
     def write(folder: Path) -> None:
         for side, indices in sides.items():
-            of_sides = (text.side(index) for text in texts for index in indices)
-            lines = chain.from_iterable(islice(each, 0, None, step) for each in of_sides)
-            total = len(indices) * sum(-(-text.check(memo) // step) for text in texts)
+            of_sides = (
+                repeat_lines(islice(text.side(index), 0, None, step), rate)
+                for text, rate in zip(texts, rates, strict=True)
+                for index in indices
+            )
+            lines = chain.from_iterable(of_sides)
+            total = len(indices) * sum(-(-size // step) for size in sizes)
             with show_progress("learning the tokenizer", "lines", total) as tally:
-                learnt = recipe.train(select_text(tally.count(lines), max_length), indices[0])
+                learnt = recipe.train(select_text(tally.count(lines), data.max_length), indices[0])
             (folder / f"{side}.json").write_text(learnt.to_json(), encoding="utf-8")
 
+    cache = Path(data.cache).expanduser()
     memo = FileMemo(cache)
     step = sample_step(components, memo)
-    settings = [library.__version__, repr(recipe), str(max_length)]
+    sizes = [text.check(memo) for text in texts]
+    rates = [each.weight for each in temper([Share(0, n, 1) for n in sizes], data.temperature)]
+    settings = [library.__version__, repr(recipe), str(data.max_length)]
     settings += [f"every {step}"] if step > 1 else []
+    settings += [f"rates {rates}"] if data.temperature != 1 else []
     settings += chain.from_iterable(text.fingerprint(memo) for text in texts)
     folder = compute_once(cache, f"tokenizer-{digest(settings)}", write)
     files = [folder / f"{side}.json" for side in sides]
@@ -271,6 +282,15 @@ def learn_tokenizers(
     if tags:
         learnt[0] = learnt[0].with_tags(tags)
     return Tokenizers(learnt[0], learnt[-1])
+
+
+def repeat_lines(lines: Iterable[str], rate: float) -> Iterator[str]:
+    """Each line 0, 1 or more times, so that the first n lines become n * rate, rounded up."""
+    done = 0
+    for number, line in enumerate(lines, start=1):
+        times = math.ceil(number * rate) - done
+        yield from repeat(line, times)
+        done += times
 
 
 def select_text(lines: Iterable[str], max_length: int) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The beginning of a run: its module, and the weights of an earlier run."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ import lightning as L
 from seq2seq import checkpoint
 from seq2seq.base.plugins import record_plugins
 from seq2seq.data.augment.augmented_text import AugmentOptions
+from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.corpus.groups import group_marks, mark_unpositioned
 from seq2seq.data.prepare import Prepared, learn_length_ratio
 from seq2seq.models import build_model
@@ -16,7 +18,7 @@ from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.training.compilation import choose_compile, compile_layers
 from seq2seq.training.config.options import InitOptions
 from seq2seq.training.config.plan import Plan
-from seq2seq.training.module import TrainingModule
+from seq2seq.training.module import Sentence, TrainingModule
 from seq2seq.training.packed import PackedTraining
 from seq2seq.training.resume import check_resumed, load_initial_weights
 from seq2seq.training.trainer import choose_precision
@@ -28,12 +30,12 @@ class Begun(NamedTuple):
     Attributes:
         plan: options of the run, with values in place of `auto`.
         module: module with new weights.
-        text: source and reference of each sentence that is translated at a validation.
+        text: the sentence of each row that is translated at a validation.
     """
 
     plan: Plan
     module: TrainingModule
-    text: list[tuple[str, str]]
+    text: Mapping[int, Sentence]
 
 
 def build_module(plan: Plan, prepared: Prepared) -> Begun:
@@ -47,10 +49,23 @@ def build_module(plan: Plan, prepared: Prepared) -> Begun:
     if plan.trainer.compile and not plan.trainer.packed:
         compile_layers(model)
     saved = describe_run(plan, prepared)
-    text = list(islice(prepared.valid.texts(), plan.validation.sentences))
-    references = [reference for _, reference in text]
+    text = read_sentences(prepared.valid, plan.validation.sentences)
     kind = PackedTraining if plan.trainer.packed else TrainingModule
-    return Begun(plan, kind(model, target, plan, references, saved), text)
+    return Begun(plan, kind(model, target, plan, text, saved), text)
+
+
+def read_sentences(corpus: Corpus, count: int | None) -> dict[int, Sentence]:
+    """The sentences to translate at a validation, by row: the first one of each component, then the
+    second ones, and so on.
+
+    Args:
+        count: number of sentences; None = all.
+    """
+    parts = zip(corpus.components, corpus.shares, strict=True)
+    turns = [(i, each) for each, (start, stop, _) in parts for i in range(stop - start)]
+    order = sorted(range(len(turns)), key=lambda row: turns[row][0])[:count]
+    texts = list(islice(corpus.texts(), max(order) + 1))
+    return {row: Sentence(*texts[row], turns[row][1].languages) for row in order}
 
 
 def restore(
@@ -91,6 +106,8 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     }
     if plan.data.both_directions:
         order["both_directions"] = True
+    if plan.data.languages:
+        order["directions"] = [each.direction for each in prepared.train.components]
     if plan.data.stages is not None:
         order["stages"] = plan.data.stages
     if prepared.train.is_augmented:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +19,7 @@ import torch.distributed as dist
 from seq2seq.base.errors import ConfigError, escape
 from seq2seq.training.callbacks import group_of_hosts
 from seq2seq.training.checkpointing import describe_resume
-from seq2seq.training.module import TrainingModule
+from seq2seq.training.module import Sentence, TrainingModule
 
 TRIED = 8  # number of references in the trial run of a command
 SHOWN = 300  # characters of a command's output that a message quotes
@@ -36,11 +37,11 @@ class CommandScore(L.Callback):
 
     Args:
         command: command line; see `fill_in`.
-        text: (source, reference) of each row that is translated.
+        text: the sentence of each row that is translated.
         minutes: longest wait of the other processes for the command.
     """
 
-    def __init__(self, command: str, text: Sequence[tuple[str, str]], minutes: float):
+    def __init__(self, command: str, text: Mapping[int, Sentence], minutes: float):
         self.command, self.text, self.minutes = command, text, minutes
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -54,8 +55,8 @@ class CommandScore(L.Callback):
         rows = sorted(pairs)
         columns = {
             "hypotheses": [pairs[row][0] for row in rows],
-            "references": [self.text[row][1] for row in rows],
-            "sources": [self.text[row][0] for row in rows],
+            "references": [self.text[row].reference for row in rows],
+            "sources": [self.text[row].source for row in rows],
         }
         pl_module.log("valid/command", self._run(trainer, columns), sync_dist=True)
         seconds = trainer.strategy.broadcast(time.perf_counter() - started_at)
@@ -83,9 +84,10 @@ class CommandScore(L.Callback):
         raise SystemExit(2)  # the first process says why
 
 
-def trial_of(text: Sequence[tuple[str, str]]) -> Columns:
+def trial_of(text: Mapping[int, Sentence]) -> Columns:
     """Input for a trial run: the first few references, which also serve as translations."""
-    sources, references = map(list, zip(*text[:TRIED], strict=True))
+    first = list(islice(text.values(), TRIED))
+    sources, references = [each.source for each in first], [each.reference for each in first]
     return {"hypotheses": references, "references": references, "sources": sources}
 
 

@@ -92,6 +92,8 @@ def check_links(options: GuidedOptions, data: DataOptions) -> None:
     """
     parts = ("links", options.links, "train"), ("valid", options.valid, "valid")
     for name, links, part in parts:
+        if links is not None and data.languages:
+            raise ConfigError(f"guided.{name}={links} is for two languages, not data.languages")
         corpora = getattr(data, part)
         names = list(corpora) if isinstance(corpora, dict) else []
         if isinstance(links, dict):

@@ -2,8 +2,8 @@
 their values do not depend on the number of devices.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import lightning as L
 import torch
@@ -47,7 +47,9 @@ class SummedScore(Metric):
         self.add_state("counts", none, dist_reduce_fx="sum")
 
     def update(self, hypotheses: list[str], references: list[str]) -> None:
-        """Add one or more detokenised translations, and as many references."""
+        """Add detokenised translations, and as many references."""
+        if not hypotheses:
+            return
         counts = self._count(hypotheses, references)
         self.counts += torch.tensor(counts, dtype=torch.float64, device=self.counts.device)
 
@@ -83,6 +85,19 @@ class TokenMean(Metric):
         return (self.total / self.tokens).float()
 
 
+class Sentence(NamedTuple):
+    """A sentence that is translated at a validation; `languages` as in `Component`."""
+
+    source: str
+    reference: str
+    languages: tuple[str, ...] = ()
+
+    @property
+    def direction(self) -> str:
+        """The end of the names of its scores, such as /de-en; empty if there are no others."""
+        return "/" * bool(self.languages) + "-".join(self.languages)
+
+
 class TrainingModule(L.LightningModule):
     """Trains any `Seq2Seq` on batches that know the token count of the global batch they were cut
     from.
@@ -93,10 +108,9 @@ class TrainingModule(L.LightningModule):
     Args:
         model: the model to train.
         target: the tokenizer of the target language.
-        plan: plan of the run: its loss, its optimizer, the head that is trained on links, and the
-            target language, which decides how BLEU splits words.
-        references: first target texts of the validation corpus, whose sources are translated. They
-            are text, not pieces, since a tokenizer may not know all of it.
+        plan: plan of the run: its loss, its optimizer, the head that is trained on links.
+        sentences: rows of the validation corpus to translate. Their references are text, not
+            pieces, since a tokenizer may not know all of it.
         saved: entry that makes a checkpoint self-sufficient.
     """
 
@@ -105,26 +119,34 @@ class TrainingModule(L.LightningModule):
         model: Seq2Seq,
         target: Tokenizer,
         plan: Plan,
-        references: Sequence[str],
+        sentences: Mapping[int, Sentence],
         saved: dict[str, Any],
     ):
         super().__init__()
         self.model = model
         self.target = target
         self.plan, self.guide = plan, plan.guide
-        self.references = references
+        self.sentences = sentences
         lengths = {name: saved["config"]["decode"][name] for name in options_of(Greedy)}
         self.search = Greedy(**lengths)  # fast, with the length limits of later translations
         self.saved = saved
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
         self.valid_truncated = TokenMean()  # a mean over sentences
-        scorers = {"bleu": build_bleu(str(plan.data.target)), "chrf": CHRF()}
-        if (monitor := plan.checkpoint.monitor) in SYMBOL_METRICS:
-            scorers[monitor] = METRICS[monitor].build([], None)
-        scores: dict[str, Any] = {name: SummedScore(each) for name, each in scorers.items()}
-        self.valid_scores = MetricCollection(scores, compute_groups=False)
+        self.valid_scores = self._scores()
         self.translations: dict[int, tuple[str, str]] = {}
+
+    def _scores(self) -> MetricCollection:
+        """The scores by name: `bleu`, or `bleu/de-en` of one of several directions."""
+        monitor, scores = self.plan.checkpoint.monitor, dict[str, Any]()
+        # In an order that is the same in all processes.
+        for each in {each.direction: each for each in self.sentences.values()}.values():
+            target = each.languages[1] if each.languages else str(self.plan.data.target)
+            scorers = {"bleu": build_bleu(target), "chrf": CHRF()}
+            if monitor in SYMBOL_METRICS:
+                scorers[monitor] = METRICS[monitor].build([], None)
+            scores |= {f"{name}{each.direction}": SummedScore(s) for name, s in scorers.items()}
+        return MetricCollection(scores, compute_groups=False)
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
         """Compute the loss of a micro-batch.
@@ -172,6 +194,8 @@ class TrainingModule(L.LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         self.translations = {}
+        for score in self.valid_scores.values():
+            score.update([], [])  # this process may translate nothing in a direction
 
     # Translations would need graphs of their own.
     @torch.compiler.set_stance("force_eager")  # type: ignore[untyped-decorator]
@@ -183,7 +207,7 @@ class TrainingModule(L.LightningModule):
         self.valid_loss.update(loss.nll, batch.tokens)
         if loss.align is not None and batch.links is not None:
             self.valid_align_loss.update(loss.align, batch.links.linked)
-        rows = [i for i, row in enumerate(batch.indices.tolist()) if row < len(self.references)]
+        rows = [i for i, row in enumerate(batch.indices.tolist()) if row in self.sentences]
         if not rows:
             return
         best = [beam[0] for beam in decode(self.model, batch.source[rows], self.search)]
@@ -191,17 +215,24 @@ class TrainingModule(L.LightningModule):
         self.valid_truncated.update(torch.tensor(cut_off), len(best))
         hypotheses = self.target.decode_batch([hypothesis.ids for hypothesis in best])
         indices = batch.indices[rows].tolist()
-        references = [self.references[index] for index in indices]
-        self.valid_scores.update(hypotheses, references)
+        references = [self.sentences[index].reference for index in indices]
         pairs = zip(hypotheses, references, strict=True)
         self.translations.update(zip(indices, pairs, strict=True))
+        for name, score in self.valid_scores.items():
+            mine = [i for i in indices if name.endswith(self.sentences[i].direction)]
+            score.update(*([self.translations[i][side] for i in mine] for side in (0, 1)))
 
     def on_validation_epoch_end(self) -> None:
         self.log("valid/loss", self.valid_loss)
         if self.valid_align_loss.update_called:
             self.log("valid/align_loss", self.valid_align_loss)
+        means: dict[str, list[Tensor]] = {}
         for name, score in self.valid_scores.items():
             self.log(f"valid/{name}", score)
+            means.setdefault(name.partition("/")[0], []).append(score.compute())
+        for name, values in means.items():
+            if name not in self.valid_scores:
+                self.log(f"valid/{name}", torch.stack(values).mean(), sync_dist=True)
         self.log("valid/truncated", self.valid_truncated)
 
     def configure_optimizers(self) -> Any:

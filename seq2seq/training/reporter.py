@@ -15,6 +15,8 @@ from seq2seq.data.batches.batch import Batch
 from seq2seq.training.callbacks import is_line_due
 from seq2seq.training.module import SYMBOL_METRICS, TrainingModule
 
+SHOWN = 12  # directions whose scores are printed at a validation
+
 
 class ProgressBar(RichProgressBar):
     """Progress bar with the loss since the last line of metrics.csv, BLEU and tokens per second."""
@@ -43,12 +45,12 @@ class Reporter(L.Callback):
 
     Args:
         folder: folder of the run; the translations are also written to its samples.txt.
-        sources: first source sentences of the validation set, whose translations are shown.
+        sources: source sentences of the validation set whose translations are shown, by row.
         silence: seconds without output after which a progress line is printed; infinite if there
             is a progress bar.
     """
 
-    def __init__(self, folder: Path, sources: list[str], silence: float = math.inf):
+    def __init__(self, folder: Path, sources: Mapping[int, str], silence: float = math.inf):
         self.folder, self.sources, self.silence = folder, sources, silence
         self.tokens = self.seconds = 0.0
         self.started_at = self.last_batch_at = self.last_line_at = time.perf_counter()
@@ -140,17 +142,25 @@ class Reporter(L.Callback):
         return (
             f"{self.describe_step(trainer)}  valid loss {values['valid/loss']:.3f}{align}"
             f"  BLEU {values['valid/bleu']:.2f}{describe_monitor(values)}{self.describe_speed()}"
-            f"{cut_off}"
+            f"{cut_off}{describe_directions(values)}"
         )
 
     def describe_samples(self, translations: Mapping[int, tuple[str, str]]) -> Iterator[str]:
         """The source, translation and reference of each sample, one per line."""
-        for row, source in enumerate(self.sources):
+        for row, source in self.sources.items():
             if row in translations:  # otherwise another process translated it
                 hypothesis, reference = translations[row]
                 yield f"  source       {source}"
                 yield f"  translation  {hypothesis}"
                 yield f"  reference    {reference}"
+
+
+def describe_directions(values: Mapping[str, Any]) -> str:
+    """A second line with the BLEU of each direction, or of the worst, if there are several."""
+    start = "valid/bleu/"
+    found = sorted((v.item(), k.removeprefix(start)) for k, v in values.items() if start in k)
+    shown = ", ".join(f"{direction} {value:.1f}" for value, direction in found[:SHOWN])
+    return f"\n  BLEU by direction: {shown}" if found else ""
 
 
 def describe_monitor(values: Mapping[str, Any]) -> str:

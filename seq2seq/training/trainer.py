@@ -9,8 +9,10 @@ import math
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 
 import lightning as L
@@ -44,6 +46,7 @@ from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, TrainerOptions
 from seq2seq.training.config.packing import check_packed_device
 from seq2seq.training.config.plan import Plan
+from seq2seq.training.module import Sentence
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.sharpness import SharpestLayer
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
@@ -175,17 +178,18 @@ def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callbac
     ]
 
 
-def build_callbacks(plan: Plan, text: list[tuple[str, str]]) -> list[L.Callback]:
+def build_callbacks(plan: Plan, text: Mapping[int, Sentence]) -> list[L.Callback]:
     """All callbacks except the one for best.ckpt, in the order in which they act on an update.
 
     Args:
         plan: checked options of the run.
-        text: source and reference of each sentence that is translated in a validation.
+        text: the sentence of each row that is translated in a validation.
     """
     every, ema = plan.trainer.log_every_n_steps, plan.checkpoint.ema
     metric, mode = plan.checkpoint.metric, plan.checkpoint.direction
     patience, command = plan.checkpoint.patience, plan.checkpoint.command
-    sources = [source for source, _ in text[: plan.validation.samples]]
+    shown = islice(text.items(), plan.validation.samples)
+    sources = {row: sentence.source for row, sentence in shown}
     has_bar = sys.stdout.isatty()
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
     callbacks = [

@@ -190,8 +190,8 @@ class Translator:
                 `paged` or `static`; `rows`, `pages`, `page_size`, `memory`: see `Engine`;
                 `precision`: `auto`, `float32`, `bfloat16` or `int8`; `workers`: maximum number of
                 processes, with one thread each. With `auto` there is one per CPU core, but no extra
-                process for a few sentences. No process is started if `workers` is 1, on a GPU, or
-                on systems other than Linux.
+                process for a few sentences, nor on other systems than Linux. No process is
+                started if `workers` is 1, or on a GPU.
 
         Raises: ConfigError for invalid values; DataError if the shortlist is for another model.
         """
@@ -208,7 +208,8 @@ class Translator:
         model = self.convert(precision)
         engine = Engine(model, search, guide, shortlist, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
-        if count == 1 or self.device.type != "cpu" or sys.platform != "linux":
+        is_untested = workers == "auto" and sys.platform != "linux"
+        if count == 1 or self.device.type != "cpu" or is_untested:
             return engine
         if is_native(model):  # already converted, so all processes can share it
             build = partial(Engine, model, search, guide, shortlist, **values)

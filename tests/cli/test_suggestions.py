@@ -50,7 +50,8 @@ def test_the_last_suggestion_for_a_text_is_taken_and_training_reads_it(
     assert run(folder, "-o", output) == 0
     assert not list(tmp_path.glob(".*"))
     spec = {"corrections": {"path": str(output), "weight": 5}}
-    (component,) = find_components(spec, "de", "en", "data.train")
+    data = {"source": "de", "target": "en", "train": spec}
+    (component,) = find_components(data, "train")
     expected = [("Ein Hund.", "A dog."), ("Eine Katze schläft.", 'A "cat" sleeps.')]
     assert list(component.text.pairs()) == expected and component.weight == 5
     if suffix == ".jsonl":

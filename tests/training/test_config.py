@@ -31,6 +31,7 @@ GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir())
 FILES = sorted(CONF.rglob("*.yaml"))
 GIVEN = {  # what only the user knows
     "data=files": ("data.source=de", "data.target=en", "data.train=my/train", "data.valid=my/dev"),
+    "data=languages": (*("data.languages=[de,en]", "data.train=my/train", "data.valid=my/dev"),),
     "experiment=zh_en": ("data.train=my/train", "data.valid=my/dev"),
     "tokenizer=checkpoint": (f"init.checkpoint={CONF}",),  # any path; it is not opened here
     **{

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, printable
+from seq2seq.cli.evaluate.directions import directions_lines, translate_directions
 from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
 from seq2seq.cli.evaluate.systems import System, check_systems, translate
 from seq2seq.cli.evaluate.testset import COMMAND, TestSet, read_test_set, split_files
@@ -40,7 +41,10 @@ def language(text: str) -> str:
     return text
 
 
-PATHS = "systems, then SRC and REF, plain or .gz; a .tsv REF has a column per reference"
+PATHS = (
+    "systems, then SRC and REF, plain or .gz; a .tsv REF has a column per reference; or only a run "
+    "of several languages, for all directions of its test set"
+)
 CHOICE = (
     "any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
     "bleu-tokenized if the references look tokenized"
@@ -83,6 +87,8 @@ def check_arguments(options: EvaluateOptions, paths: list[Path]) -> None:
 
 
 def run(options: EvaluateOptions) -> int:
+    if len(options.files) == 1:
+        return run_directions(options, options.files[0])
     paths, files = split_files(list(options.files))
     check_arguments(options, paths)
     test_set = read_test_set(*files)
@@ -100,6 +106,18 @@ def run(options: EvaluateOptions) -> int:
     return int(any(system.failed for system in systems))
 
 
+def run_directions(options: EvaluateOptions, path: Path) -> int:
+    """Evaluate a model of several languages in each direction of its own test set."""
+    check_arguments(options, [path])
+    translated = list(translate_directions(path, options))
+    findings = [evaluate(mine, [system], test_set) for mine, system, test_set in translated]
+    if options.json:
+        print(json.dumps([findings_entry(each) for each in findings], ensure_ascii=False))
+    else:
+        print(printable("\n".join(directions_lines(findings))))
+    return int(any(system.failed for _, system, _ in translated))
+
+
 def evaluate(options: EvaluateOptions, systems: list[System], test_set: TestSet) -> Findings:
     """Score the systems, and compare them if --paired asks for it."""
     from seq2seq.metrics.assessment import Assessor  # sacreBLEU takes a moment
@@ -108,7 +126,8 @@ def evaluate(options: EvaluateOptions, systems: list[System], test_set: TestSet)
     from seq2seq.metrics.text_checks import cautions, usual_metrics
 
     config: dict[str, Any] = next((each.config["data"] for each in systems if each.config), {})
-    languages = config.get("source"), options.language or config.get("target")
+    target = options.language or options.target_language or config.get("target")
+    languages = options.source_language or config.get("source"), target
     names = options.metrics or usual_metrics(test_set.first)
     lines = {system.name: system.lines for system in systems}
     if {"bleu", "chrf"} & set(names):

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
-from seq2seq.cli.models import DecodingOptions, open_engine
+from seq2seq.cli.models import DecodingOptions, Opened, open_engine
 from seq2seq.cli.options import collect_given
 from seq2seq.cli.requests import one_line, put_best_first
 from seq2seq.data.corpus.mixture import find_components
 from seq2seq.data.text.leaks import Leaks, count_leaks
 from seq2seq.data.text.lines import check_rereadable, read_lines, similar_names
+
+SIDES = ("source_language", "target_language")
 
 
 class System(NamedTuple):
@@ -79,9 +81,16 @@ def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System
     if not is_model(path):
         lines = [one_line(line) for line in read_lines(path)]
         return System(str(path), lines, None, False, None)
-    opened = open_engine(path, options)
+    system = translate_with(open_engine(path, options), test_set, options)
+    return system._replace(name=" + ".join(map(str, options.ensemble.paths(path))))
+
+
+def translate_with(opened: Opened, test_set: TestSet, options: DecodingOptions) -> System:
+    """The translations by an open model, in the languages that the options name; without a name."""
     translator = opened.translator
-    results = list(translator.stream(test_set.source, opened.engine, rules=opened.rules))
+    languages: Any = dict(zip(SIDES, options.languages, strict=True))
+    answers = translator.stream(test_set.source, opened.engine, rules=opened.rules, **languages)
+    results = list(answers)
     for result in results:
         put_best_first(result, options.requirements.mbr)
     if options.engine.stats:
@@ -91,9 +100,8 @@ def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System
     lines = [one_line(best.text) if best else "" for best in bests]
     truncated = sum(best.truncated for best in bests if best)
     failed = any(result.failed for result in results)
-    name = " + ".join(map(str, options.ensemble.paths(path)))
     leaks = leaks_into(translator.config["data"], test_set)
-    return System(name, lines, translator.config, failed, truncated, leaks)
+    return System("", lines, translator.config, failed, truncated, leaks)
 
 
 def leaks_into(data: dict[str, Any], test_set: TestSet) -> Leaks | None:
@@ -103,7 +111,7 @@ def leaks_into(data: dict[str, Any], test_set: TestSet) -> Leaks | None:
         data: options `data` of the model's configuration.
     """
     with suppress(Seq2SeqError, OSError, LookupError, TypeError, ValueError, AttributeError):
-        train = find_components(data["train"], data["source"], data["target"], "data.train")
+        train = (each for each in find_components(data, "train") if not each.is_reversed)
         pairs = (pair for each in train for pair in each.text.pairs())
         return count_leaks([*zip(test_set.source, test_set.first, strict=True)], pairs)
     return None

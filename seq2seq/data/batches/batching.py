@@ -156,7 +156,7 @@ def sample(
     sampled: list[range | np.ndarray] = []
     for share in shares:
         sampled += [range(share.start, share.stop)] * int(share.weight)
-        if count := draw_count(share):
+        if count := share.drawn:
             sampled.append(draw(share, longer, count, random))
     return sampled
 
@@ -198,12 +198,6 @@ def counting_sort(lengths: np.ndarray, free: np.ndarray) -> np.ndarray:
     return places
 
 
-def draw_count(share: Share) -> int:
-    """The number of rows drawn for the fraction of a share's weight; no share gets zero rows."""
-    count = round(share.weight % 1 * (share.stop - share.start))
-    return max(1, count) if share.weight < 1 else count
-
-
 def draw(share: Share, longer: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
     """Draw rows at equal distances, in order of length, from a random start.
 
@@ -238,7 +232,7 @@ def max_lengths(longer: np.ndarray, shares: Sequence[Share]) -> np.ndarray:
     for share in shares:
         ordered = np.sort(longer[share.start : share.stop])
         lengths += [ordered] * int(share.weight)
-        if count := draw_count(share):
+        if count := share.drawn:
             lengths += [ordered[bounds(n, len(ordered), count)] for n in chunks([range(count)])]
     together = np.concatenate(lengths)
     together.sort()

@@ -144,6 +144,17 @@ class Share(NamedTuple):
     stop: int
     weight: float
 
+    @property
+    def drawn(self) -> int:
+        """Number of rows drawn for the fraction of the weight; no share gets zero rows."""
+        count = round(self.weight % 1 * (self.stop - self.start))
+        return max(1, count) if self.weight < 1 else count
+
+    @property
+    def samples(self) -> int:
+        """Number of rows in a pass, repetitions counted."""
+        return int(self.weight) * (self.stop - self.start) + self.drawn
+
 
 @dataclass(eq=False)
 class Corpus:

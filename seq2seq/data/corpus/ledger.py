@@ -11,7 +11,7 @@ import numpy as np
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import escape
 from seq2seq.data.corpus.cache import FileMemo, compute_once, digest, file_entry
-from seq2seq.data.corpus.corpus import Corpus, EncodingStats, PieceStats
+from seq2seq.data.corpus.corpus import Corpus, EncodingStats, PieceStats, Share
 from seq2seq.data.corpus.mixture import Component
 from seq2seq.data.text.leaks import Leaks, count_leaks
 from seq2seq.data.text.provenance import find_provenance
@@ -49,6 +49,13 @@ def make_ledger(
     return {"tokenizer": {**recipe, **sizes}, "parts": parts}
 
 
+def add_samples(ledger: Mapping[str, Any], shares: Sequence[Share]) -> None:
+    """Add the rows of a pass that each training corpus has, and their share of all rows."""
+    total = sum(share.samples for share in shares)
+    for entry, share in zip(ledger["parts"]["train"]["corpora"], shares, strict=True):
+        entry |= {"rows": share.samples, "share": share.samples / total}
+
+
 def find_leaks(part: Sequence[Component], train: Sequence[Component], cache: Path) -> Leaks:
     """The leaks of a part into training text, counted once.
 
@@ -78,6 +85,7 @@ def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> 
         "name": component.name,
         "weight": component.weight,
         "tag": component.tag,
+        "direction": component.direction or None,
         **augment,
         "files": [entry_with_provenance(file, memo) for file in component.text.files],
         "read": stats.read,
@@ -112,23 +120,29 @@ def links_entry(
 
 def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[str]:
     """Summarize a ledger in a few sentences, shown before training."""
-    lines, warnings = [], []
+    lines, more = [], []
+    train = (each for each in ledger["parts"]["train"]["corpora"] if "share" in each)
+    sampled = [f"{each['name']} {each['rows']:,} ({each['share']:.1%})" for each in train]
+    if len(sampled) > 1:
+        more.append(f"rows of a pass: {', '.join(sampled)}")
     for part, content in ledger["parts"].items():
         for each, stats in zip(content["corpora"], corpora[part].all_stats, strict=True):
             where = f"{part}.{each['name']}" if each["name"] else part
             lines.append(f"{where}: {stats}")
             if 2 * stats.kept < stats.read:
-                warnings.append(f"warning: {where}: more than half of the pairs are left out")
+                more.append(f"warning: {where}: more than half of the pairs are left out")
             for side in ("source", "target"):
                 rate = each[side]["unknown_rate"]
                 if rate > 0:
-                    warnings.append(f"{where}: {rate:.2%} of the {side} pieces are unknown")
+                    more.append(f"{where}: {rate:.2%} of the {side} pieces are unknown")
         if shared := content.get("in_train", 0):
             kept = len(corpora[part])
-            warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs are in train as well")
+            more.append(f"warning: {shared:,} of {kept:,} {part} pairs are in train as well")
         if any(leaks := Leaks(**content.get("leaks", {}))):
-            warnings.append(leaks.describe(sum(each["read"] for each in content["corpora"]), part))
-    return [escape(line) for line in lines + warnings]
+            pairs = zip(corpora[part].components, corpora[part].all_stats, strict=True)
+            read = sum(stats.read for component, stats in pairs if not component.is_reversed)
+            more.append(leaks.describe(read, part))
+    return [escape(line) for line in lines + more]
 
 
 def write_ledger(ledger: Mapping[str, Any], folder: Path) -> None:

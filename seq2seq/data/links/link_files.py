@@ -76,7 +76,7 @@ def find_links(
         by_name = spec if isinstance(spec, dict) else {"": spec}
         found[part] = []
         for component in components[part]:
-            name = by_name.get(component.name)
+            name = None if component.is_reversed else by_name.get(component.corpus)
             file = None if name is None else Path(name).expanduser()
             if file is not None:
                 check_file(component, file, memo)

@@ -50,7 +50,7 @@ def test_each_pair_is_trained_on_both_ways_with_the_tag_of_its_target(
     assert texts(data, "valid") == [("en", "der hund lacht", "the dog laughs")]
     one_way = prepared(tmp_path, both_directions=False)
     assert data.tokenizers.source.size == one_way.tokenizers.source.size + 2  # the tags alone
-    assert [c["name"] for c in data.ledger["parts"]["train"]["corpora"]] == ["", "reversed"]
+    assert [c["name"] for c in data.ledger["parts"]["train"]["corpora"]] == ["de-en", "en-de"]
 
 
 def test_files_lists_tables_and_weights_are_reversed(parallel: Write, tmp_path: Path) -> None:
@@ -69,13 +69,13 @@ def test_files_lists_tables_and_weights_are_reversed(parallel: Write, tmp_path: 
 def test_two_vocabularies_and_other_tags_are_refused(parallel: Write, tmp_path: Path) -> None:
     parallel("train")
     parallel("valid")
-    with pytest.raises(ConfigError, match=r"tokenizer.joint=true, or data.both_directions=false"):
+    with pytest.raises(ConfigError, match=r"data.both_directions=true .* tokenizer.joint=true"):
         prepared(tmp_path, {**BPE, "joint": False})
     with pytest.raises(ConfigError, match=r"Leave data.train.a.tag out"):
         prepared(tmp_path, train={"a": {"path": "x", "tag": "y"}})
-    with pytest.raises(ConfigError, match=r"data.source='der Satz' is not a word"):
+    with pytest.raises(ConfigError, match=r"'der Satz' is not a word of letters"):
         prepared(tmp_path, source="der Satz")
-    with pytest.raises(ConfigError, match=r"needs two languages; source and target are de"):
+    with pytest.raises(ConfigError, match=r"needs two different languages: de, de"):
         prepared(tmp_path, source="de", target="de")
 
 
