@@ -47,8 +47,10 @@ class DataOptions:
     languages: list[str] | None = option(
         None, "[en,de,fr]: one model for several languages; suffixes, columns or keys"
     )
-    language_tags: Literal["target"] = option(
-        "target", "target: a tag before each source names the language to translate into"
+    language_tags: Literal["target", "both"] = option(
+        "target",
+        "target: a tag before each source names the target language; "
+        "both: each side begins with the tag of its language",
     )
     temperature: float = option(
         1.0, "corpora are sampled by size to the power 1/temperature; 1: by size", minimum=1
