@@ -127,7 +127,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     config = {
         **plan.model,
         "decode": decode,
-        "data": asdict(plan.data),
+        "data": {**asdict(plan.data), "language_tags": "target"},
         "order": order,
         "update": update,
         "guided": guided,
