@@ -7,7 +7,7 @@ is translated. The toolkit's license is the GPL; it is an extra that nothing els
 import html
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product, zip_longest
 from typing import Any
 from xml.etree.ElementTree import canonicalize
@@ -22,19 +22,19 @@ from seq2seq.text.documents.xml_markup import PROLOG, escape_xml
 
 ADVICE = "it needs translate-toolkit: pip install 'seq2seq-attention-zoo[formats]'"
 ARRAYS = "the texts of <string-array> are not translated: translate them by hand"
-Layout = Mapping[str, Any]
-YAML: list[Layout] = [
+# Options of the writer of .yaml to try.
+LAYOUTS = [
     {"width": 2**24, "map_indent": each, "sequence_indent": dash + 2, "sequence_dash_offset": dash}
     for each, dash in product((2, 4), (0, 2, 4))
 ]
-# For each suffix, the toolkit's class, and the options of its writer to try.
-CLASSES: dict[str, tuple[str, Sequence[Layout]]] = {
-    ".yaml": ("yaml.YAMLFile", YAML),
-    ".yml": ("yaml.YAMLFile", YAML),
-    ".xml": ("aresource.AndroidResourceFile", [{}]),
-    ".resx": ("resx.RESXFile", [{}]),
-    ".ts": ("ts2.tsfile", [{}]),
-    ".tmx": ("tmx.tmxfile", [{}]),
+# The toolkit's class for each suffix.
+CLASSES = {
+    ".yaml": "yaml.YAMLFile",
+    ".yml": "yaml.YAMLFile",
+    ".xml": "aresource.AndroidResourceFile",
+    ".resx": "resx.RESXFile",
+    ".ts": "ts2.tsfile",
+    ".tmx": "tmx.tmxfile",
 }
 ROOTS = {".xml": "resources", ".resx": "root", ".ts": "TS", ".tmx": "tmx"}  # first elements
 KINDS = {each: XML if each in ROOTS else PLAIN for each in CLASSES}
@@ -98,8 +98,7 @@ def read_store(body: str, suffix: str) -> Any:
     root = ROOTS.get(suffix, "")
     if root and not re.match(rf"(?:<!--(?s:.*?)-->\s*)*+<{root}[\s/>]", body):
         raise DataError(f"its first element should be <{root}>")
-    name, layouts = CLASSES[suffix]
-    module, name = name.split(".")
+    module, name = CLASSES[suffix].split(".")
     try:
         store = getattr(importlib.import_module(f"translate.storage.{module}"), name)()
     except ImportError:
@@ -109,7 +108,7 @@ def read_store(body: str, suffix: str) -> Any:
         store.parse(body.encode())
         check_count(len(store.units), "messages")
         prepare_store(store, body, suffix)
-        for layout in layouts:
+        for layout in LAYOUTS if module == "yaml" else [{}]:
             store.dump_args = {**getattr(store, "dump_args", {}), **layout}
             tried = split_frame(bytes(store).decode())[1]
             written = written or tried
