@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHONS ?= 3.11 3.13
+ARM64 ?= /var/tmp/seq2seq-arm64
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
@@ -15,7 +16,7 @@ MISSING = for each in $(1); do PATH="$$PATH:/usr/sbin" command -v $${each%:*} > 
 NAME_MISSING = @for each in $$($(MISSING)); do \
 	echo "== $${each%:*} is not installed, so its tests are skipped: apt-get install $${each\#*:}"; done
 
-.PHONY: help install constraints demo check test test-all test-processors test-services test-cluster install-programs test-native test-triton test-gpu dist check-dist matrix site clean
+.PHONY: help install constraints demo check test test-all test-processors test-services test-cluster install-programs test-native test-arm64 test-triton test-gpu dist dist-arm64 check-dist matrix site clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
@@ -25,9 +26,11 @@ help:
 	@echo "make install-programs  as root, on Debian: the programs that make test-services uses"
 	@echo "make test-cluster  runs over two nodes, in a Slurm and a Ray of this machine"
 	@echo "make test-native  random models through the C of the decoder, under sanitizers"
+	@echo "make test-arm64  as root, on Debian: the wheel for ARM64, in an emulated machine in ARM64=$(ARM64)"
 	@echo "make test-triton  the kernels for GPUs, in Triton's interpreter where there is no GPU"
 	@echo "make test-gpu  check and measure on a GPU, in less than ten minutes: docs/results/gpu.md"
 	@echo "make dist     an sdist, a wheel for any platform and one for this; make check-dist installs and tries each"
+	@echo "make dist-arm64  a wheel for Linux on ARM64, cross-compiled"
 	@echo "make matrix   make test with each of PYTHONS=\"$(PYTHONS)\""
 	@echo "make site     these pages with search, and an API reference, in site/"
 	@echo "make install  only install, into .venv"
@@ -62,7 +65,7 @@ test: check
 	$(TEST)
 
 test-all: check
-	$(TEST) -m 'not serving and not sanitized and not cluster and not triton' --hypothesis-profile=explore
+	$(TEST) -m 'not serving and not sanitized and not cluster and not triton and not arm64' --hypothesis-profile=explore
 
 # Processors with narrower vectors add in another order: what passes by luck on this one fails here.
 test-processors: install
@@ -89,6 +92,11 @@ test-cluster: install
 test-native: install
 	$(BIN)/pytest -m sanitized tests/decoding
 
+# The machine is made once, in a folder of 1.5 GB; wheels are installed in it each time.
+test-arm64: dist-arm64
+	$(BIN)/python scripts/arm64.py $(ARM64) make dist/arm64/*.whl
+	ARM64=$(ARM64) $(BIN)/pytest -rs -m arm64 tests/scripts
+
 test-triton: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[triton]'
 	$(TEST) -m 'triton and not slow' tests/functional/triton_kernels
@@ -101,6 +109,10 @@ dist: install
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
 	SEQ2SEQ_PREBUILT=1 $(BIN)/python -m build --wheel --outdir dist
+
+dist-arm64: install
+	rm -rf dist/arm64
+	SEQ2SEQ_PREBUILT=aarch64 $(BIN)/python -m build --wheel --outdir dist/arm64
 
 check-dist: dist
 	$(BIN)/python scripts/check_dist.py dist/* --python $(PYTHONS)

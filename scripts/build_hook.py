@@ -1,5 +1,6 @@
 """A build hook of hatchling: with SEQ2SEQ_PREBUILT=1, it compiles the native decoder for each kind
-of processor and adds it to the wheel, which is then for this platform only.
+of processor and adds it to the wheel, which is then for this platform only. The name of another
+machine instead of 1, SEQ2SEQ_PREBUILT=aarch64, calls its cross-compiler, aarch64-linux-gnu-gcc.
 """
 
 import os
@@ -23,23 +24,30 @@ class PrebuiltHook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the decoder. Raises: SystemExit if this is not Linux, or without a C compiler."""
-        if os.environ.get("SEQ2SEQ_PREBUILT") != "1" or version == "editable":
+        wanted = os.environ.get("SEQ2SEQ_PREBUILT", "0")
+        if wanted == "0" or version == "editable":
             return
-        compiler = shutil.which("cc")
-        if platform.system() != "Linux" or platform.machine() != "x86_64" or compiler is None:
-            raise SystemExit("SEQ2SEQ_PREBUILT=1 needs Linux on x86-64, and cc")
-        self.folder = tempfile.mkdtemp()
         root, glibc = Path(self.root), OLDEST
         facts = runpy.run_path(str(root / NATIVE / "prebuilt.py"))
+        machine = platform.machine() if wanted == "1" else wanted
+        command = "cc" if machine == platform.machine() else f"{machine}-linux-gnu-gcc"
+        compiler, processors = shutil.which(command), facts["PROCESSORS"].get(machine)
+        if platform.system() != "Linux" or processors is None or compiler is None:
+            known = " or ".join(facts["PROCESSORS"])
+            raise SystemExit(
+                f"SEQ2SEQ_PREBUILT={wanted} should be 1 or a machine, {known}, and needs Linux and "
+                f"{command}: for a machine that is not this one, apt install gcc-aarch64-linux-gnu"
+            )
+        self.folder = tempfile.mkdtemp()
         sources = sorted(map(str, (root / NATIVE / "csrc").glob("*.c")))
-        for name, (options, _) in facts["PROCESSORS"].items():
+        for name, (options, _) in processors.items():
             path = Path(self.folder, f"{name}.so")
-            command = [compiler, *facts["FLAGS"], *options, "-o", str(path), *sources, "-lm"]
-            subprocess.run(command, check=True)
+            words = [compiler, *facts["FLAGS"], *options, "-o", str(path), *sources, "-lm"]
+            subprocess.run(words, check=True)
             glibc = max(glibc, *newest_glibc(path.read_bytes()))
             build_data["force_include"][str(path)] = str(NATIVE / "prebuilt" / path.name)
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-manylinux_2_{glibc}_x86_64"
+        build_data["tag"] = f"py3-none-manylinux_2_{glibc}_{machine}"
 
     def finalize(self, *_: Any) -> None:
         if folder := getattr(self, "folder", None):

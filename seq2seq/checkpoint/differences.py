@@ -17,6 +17,7 @@ EARLIER_DEFAULTS: dict[str, Any] = {
     "bpe_dropout": 0.0,
     "both_directions": False,
     "endpoint": False,
+    "offset": 0,
     "share_layers": False,
     "zero_start": False,
     "groups": "none",

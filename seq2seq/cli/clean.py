@@ -3,6 +3,7 @@
     seq2seq clean my/train --source de --target en -o my/clean       my/train.de and my/train.en
     seq2seq clean a.tsv b.jsonl --source de --target en -o c.jsonl   --source and --target: columns
     seq2seq clean ... --max-words 80 --numbers off --page examples.html
+    seq2seq clean ... --held-out my/valid --held-out my/test
     seq2seq clean ... --scores forward.jsonl --scores backward.jsonl --best 0.8
 
 Pairs that are kept are not changed. The ledger beside the output, my/clean.json, counts the pairs
@@ -88,6 +89,7 @@ class CleanOptions:
     languages: str | None = value("languages, if --source and --target do not name them", "DE-EN")
     page: Path | None = value("write a page of examples of each rule", "HTML")
     scores: Sequence[InputPath] = repeated("scores, one per pair; twice: both directions", "FILE")
+    held_out: Sequence[str] = repeated("leave out pairs that share a side with this text", "CORPUS")
     print_rules: bool = flag("print the rules as options, and exit")
     rules: RuleOptions = group("rules, in this order; off disables a rule")
 
@@ -104,14 +106,15 @@ def run(options: CleanOptions) -> int:
             print(f"{option_name(each.name)} {limit}".ljust(26), each.metadata[DECLARED].help)
         return 0
     output = check_required_options(options)
-    corpora = find_corpora(options)
-    read = [file for text in corpora for file in text.files]
+    corpora = find_corpora(options, options.corpora, "CORPUS")
+    held_out = find_corpora(options, options.held_out, "--held-out")
+    read = [file for text in (*corpora, *held_out) for file in text.files]
     outputs, ledger = find_outputs(options, output, read)
     from seq2seq.data.cleaning.verdicts import count_outcomes, write_kept
 
     judged = {path: file_state(path) for path in read}
     languages = find_languages(options)
-    verdicts = judge_corpora(options, corpora, languages)
+    verdicts = judge_corpora(options, corpora, languages, [*pairs_of(held_out)])
     examples = write_kept(outputs, options.columns, pairs_of(corpora), verdicts, judged)
     left_out = count_outcomes(verdicts)
     entry = describe_provenance(
@@ -119,6 +122,7 @@ def run(options: CleanOptions) -> int:
         [*read, *options.scores],
         outputs,
         corpora=options.corpora,
+        held_out=list(options.held_out),
         columns=list(options.columns),
         languages=languages,
         rules=asdict(options.rules),
@@ -184,13 +188,17 @@ def find_outputs(options: CleanOptions, output: Path, read: list[Path]) -> tuple
     return outputs, ledger
 
 
-def find_corpora(options: CleanOptions) -> list[TextFormat]:
-    """The texts to clean. Raises: DataError if a file is missing, or two differ in length."""
+def find_corpora(options: CleanOptions, names: Sequence[str], what: str) -> list[TextFormat]:
+    """The texts with these names. Raises: DataError if a file is missing, or two differ in length.
+
+    Args:
+        what: the argument or option that names them, for messages.
+    """
     corpora = []
-    for given in options.corpora:
+    for given in names:
         is_list = given[:1] + given[-1:] == "[]"
         spec = [*map(str.strip, given[1:-1].split(","))] if is_list else given
-        corpora.append(find_format(spec, *options.columns, "CORPUS"))
+        corpora.append(find_format(spec, *options.columns, what))
         if len(files := corpora[-1].files) == 2:
             check_parallel(files[0], files[1], "cleaning")
     return corpora
@@ -221,7 +229,9 @@ def find_languages(options: CleanOptions) -> Pair:
     return source, target
 
 
-def judge_corpora(options: CleanOptions, corpora: list[TextFormat], languages: Pair) -> "Verdicts":
+def judge_corpora(
+    options: CleanOptions, corpora: list[TextFormat], languages: Pair, held_out: Sequence[Pair]
+) -> "Verdicts":
     """The verdicts on all pairs. Raises: ConfigError if the languages cannot be detected; DataError
     for a faulty file.
     """
@@ -236,7 +246,7 @@ def judge_corpora(options: CleanOptions, corpora: list[TextFormat], languages: P
     tally = Tally("cleaning", "pairs")
     with show_tally(tally, sys.stderr) if sys.stderr else nullcontext():
         pairs = tally.count(pairs_of(corpora))
-        return judge(pairs, languages, limits, rules.duplicates, scores, best)
+        return judge(pairs, languages, limits, rules.duplicates, scores, best, held_out)
 
 
 def identifier(languages: Pair) -> Callable[[str, str], str]:

@@ -21,9 +21,17 @@ from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.models import Opened
 from seq2seq.cli.requests import TranslateOptions, put_best_first
 from seq2seq.data.text.lines import similar_names
-from seq2seq.text.documents.files.contents import Contents, Cutter
-from seq2seq.text.documents.files.formats import FORMATS, LONGEST, format_of_file, open_file
-from seq2seq.text.documents.html_markup import read_html
+from seq2seq.text.documents.files.archives import SUFFIXES as ARCHIVES
+from seq2seq.text.documents.files.contents import Cutter, join_contents
+from seq2seq.text.documents.files.formats import (
+    FORMATS,
+    LONGEST,
+    advise,
+    format_of_file,
+    open_file,
+    open_plain,
+)
+from seq2seq.text.documents.files.pages import open_page
 from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
 
 APART = (
@@ -34,13 +42,12 @@ APART = (
 OTHERS = re.findall(
     r"\w+",
     """
-    7z adoc ai arb ass azw3 bmp csv djvu doc docm dot dotx eml epub fb2 fodt gif ics idml indd ini
-    ipynb jpeg jpg json jsonl key latex log lrc mdx mhtml mobi mp3 mp4 msg numbers odg odp ods odt
-    org ott pages pdf php png pot potx pps ppsx ppt pptx properties ps psd pub resx rst rtf sbv smi
-    ssa strings sub svg sxw tar tex tiff tmx toml ts tsv ttml typ wpd wps xhtml xls xlsm xlsx xml
-    yaml yml zip""",
+    7z adoc ai arb ass azw3 bmp csv djvu doc docm dot dotx eml fb2 fodt gif ics idml indd ini
+    ipynb jpeg jpg jsonl key latex log lrc mdx mhtml mobi mp3 mp4 msg numbers odg ods org ott pages
+    pdf php png pot potx pps ppsx ppt ps psd pub rst rtf sbv smi ssa sub svg sxw tar tex tiff toml
+    tsv ttml typ wpd wps xhtml xls xlsm zip""",
 )
-SAME = {".markdown": ".md", ".htm": ".html", ".xlf": ".xliff"}
+SAME = {".markdown": ".md", ".htm": ".html", ".xlf": ".xliff", ".yml": ".yaml"}
 ENDS = "|".join(["gz", *OTHERS, *(name[1:] for name in FORMATS)])
 # A file name rather than a text: a path, a word with a suffix, or words with a known suffix.
 NAME = re.compile(
@@ -70,7 +77,7 @@ def check_documents(options: TranslateOptions) -> Path | None:
     if path is None or (source and end == source.suffix.lower()):
         return document
     is_other = end[1:] in OTHERS or (end in FORMATS and SAME.get(end, end) != SAME.get(made, made))
-    if end == ".docx" != made or (options.document and is_other):
+    if (end in ARCHIVES and end != made) or (options.document and is_other):
         raise ConfigError(f"-o {path}: the output is {made[1:]}. Type -o {path.with_suffix(made)}")
     return document
 
@@ -104,8 +111,7 @@ def choose_document(options: TranslateOptions) -> Path | None:
     is_file = names or (end in FORMATS.keys() - {".txt"} and not options.html)
     is_other = end[1:] in OTHERS and not options.html
     if is_other or (is_file and not format_of_file(str(path))):
-        known = ", ".join(name[1:] for name in FORMATS)
-        raise ConfigError(f"--document {path}: its format should be one of {known}")
+        raise ConfigError(f"--document {advise(str(path))}")
     return path if is_file and path.exists() else None
 
 
@@ -139,10 +145,10 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
         with given.open("rb") as file:
             contents = open_file(str(file.name), file.read(LONGEST + 1), cut)
     else:
-        read = read_html if options.html else None
-        end = "\n" if given else ""
-        documents = [cut(text, read) for text in given or [read_input(options)]]
-        contents = Contents(documents, lambda texts: "".join(text + end for text in texts).encode())
+        open_text, end = open_page if options.html else open_plain, b"\n" if given else b""
+        contents = join_contents(
+            [open_text(text, cut) for text in given or [read_input(options)]], end
+        )
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
     copies = opened.rules is not None and opened.rules.placeholders.pattern is not None

@@ -12,6 +12,7 @@ from typing import Any
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.text_stream import check_text
 from seq2seq.data.text.lines import similar_names
+from seq2seq.text.documents.files.archives import SUFFIXES as ARCHIVES
 
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
@@ -98,7 +99,7 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     if not os.access(output if output.exists() else output.parent, os.W_OK):
         raise ConfigError(f"-o {output} is not writable: give another place")
     check_apart([output], f"-o {output}", read)
-    is_old = output.is_file() and output.stat().st_size and output.suffix != ".docx"
+    is_old = output.is_file() and output.stat().st_size and output.suffix not in ARCHIVES
     if is_old and is_archive(output) != model:
         what = "a file that is not a model" if model else "a model"
         raise ConfigError(f"-o {output} would overwrite {what}: give another name")

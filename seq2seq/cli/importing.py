@@ -72,7 +72,7 @@ def compare_pieces(imported: "ImportedModel") -> list[str]:
     from seq2seq.text.tokenization.sentencepiece import compare_with_library, probe_texts
 
     lines, sides = [], {"source": imported.source, "target": imported.target}
-    for (side, tokenizer), data in zip(sides.items(), imported.piece_models, strict=True):
+    for (side, tokenizer), data in zip(sides.items(), imported.piece_models, strict=False):
         texts = probe_texts(parse_piece_model(data))
         try:
             others = compare_with_library(tokenizer, data, texts)

@@ -8,7 +8,7 @@ cannot be translated, which also sets the exit code to 1. Messages go to stderr.
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
     seq2seq translate PATH --json-input            {"text": ..., "must": [["house", "houses"]], ...}
     seq2seq translate PATH --document < page.txt   translates sentences, keeps everything else
-    seq2seq translate PATH --document a.docx -o b.docx    also txt, md, html, srt, vtt, ...
+    seq2seq translate PATH --document a.docx -o b.docx    also pptx, odt, epub, html, srt, ...
 
 For all files of a folder: seq2seq translate-files --help
 """

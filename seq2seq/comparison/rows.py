@@ -20,6 +20,7 @@ SPREAD = (
     "over sentences."
 )
 FALLING = ("SER", "TER", "AER")  # less is better
+WORST = 1.0  # distance from the worst score, out of 100, within which nothing has been learnt
 
 
 class Mean(NamedTuple):
@@ -119,6 +120,13 @@ def describe_difference(first: Row, row: Row, label: str) -> str:
     found, digits = row.tests[label].difference, digits_of(label)
     if found is None:
         return f"{first.name} and {row.name} cannot be compared on a single sentence."
+    scores = [each.tests[label].mean.value for each in (first, row)]
+    if all(is_worst(score, label) for score in scores):
+        shown = " and ".join(to_text(score, digits) for score in scores)
+        return (
+            f"{first.name} and {row.name} cannot be compared: neither has learnt the task ({label} "
+            f"{shown}). Train longer, with a larger trainer.max_steps."
+        )
     p_value, names = found.p_value, (row.name, first.name)
     ends = found.value, found.low, found.high
     if p_value < LEVEL and found.value < 0:  # what is shown is positive
@@ -132,6 +140,13 @@ def describe_difference(first: Row, row: Row, label: str) -> str:
     if (found.value < 0) != (label in FALLING):
         names = names[::-1]
     return f"{names[0]} is better than {names[1]} by {size}."
+
+
+def is_worst(score: float, label: str) -> bool:
+    """True if a score is about the worst that a metric can give, such as BLEU 0.3 or SER 99.5."""
+    if label not in FALLING:
+        return score < WORST
+    return (score * 100 if label == "AER" else score) > 100 - WORST
 
 
 def to_text(value: float, digits: int) -> str:

@@ -21,7 +21,7 @@ from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Seq2Seq
-from seq2seq.models.candidates import given
+from seq2seq.models.candidates import certain
 
 Batch = DecodingBatch | SlotBatch
 
@@ -283,7 +283,7 @@ class Engine(SentenceEngine):
         tokens = NO_LIST
         if self.shortlist is not None:
             asked = () if guide is None else guide.pieces()
-            prefix = (max(i, given(i)) for i in request.prefix)
+            prefix = (max(i, certain(i)) for i in request.prefix)
             tokens = self.shortlist.tokens(request.source, [*prefix, *asked])
         search = request.search or self.search
         return SentenceOptions(search, request.prefix, request.draw_id or 0, guide, tokens)

@@ -60,7 +60,7 @@ class SentenceRequest(Request):
 
     Attributes:
         source: piece ids, ending in eos.
-        prefix: ids that the translation begins with; or `given` of ids, which count as tokens but
+        prefix: ids that the translation begins with; or `certain` of ids, which count as tokens but
             add nothing to log-probabilities.
         search: search for this sentence; None = the engine's.
         constraint: constraint from which the engine makes a guide; None = no guide.

@@ -45,7 +45,7 @@ class SentenceOptions(NamedTuple):
 
     Attributes:
         search: search of the batch's kind.
-        prefix: tokens that the translation must begin with, or `given` of them.
+        prefix: tokens that the translation must begin with, or `certain` of them.
         draw_id: number that random draws depend on, so that they are the same in any batch.
         guide: guide of its hypotheses; None = no guide.
         tokens: tokens that it may use, ascending; empty = all.

@@ -1,11 +1,15 @@
 """A worker process with its own engine, and its handle in the parent process."""
 
 import gc
+import io
+import mmap
 import multiprocessing
 import os
 import pickle
 import queue
 import signal
+import sys
+import tempfile
 import threading
 import traceback
 import warnings
@@ -125,7 +129,8 @@ def choose_context() -> ForkContext | ForkServerContext:
     the thread that shows progress.
     """
     here = threading.current_thread().name, progress.THREAD
-    if all(thread.name in here for thread in threading.enumerate()):
+    is_alone = all(thread.name in here for thread in threading.enumerate())
+    if is_alone and sys.platform == "linux":  # libraries of macOS do not work after a fork
         return multiprocessing.get_context("fork")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
@@ -190,8 +195,8 @@ class SharedFactory:
     """A function that builds an engine and shares one model between worker processes.
 
     A forked process already has everything that the function needs. For other processes, the
-    function is saved to an anonymous file in memory when it is first pickled, and they map its
-    tensors copy-on-write. This works on Linux only.
+    function is saved to a file without a name when it is first pickled. On Linux it is in memory,
+    and they map its tensors copy-on-write; elsewhere each process reads a copy of its own.
     """
 
     def __init__(self, build: Callable[[], Any]):
@@ -203,7 +208,11 @@ class SharedFactory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._file is None:
-            self._file = os.memfd_create("seq2seq")
+            if hasattr(os, "memfd_create"):
+                self._file = os.memfd_create("seq2seq")
+            else:
+                with tempfile.TemporaryFile() as unnamed:
+                    self._file = os.dup(unnamed.fileno())
             with os.fdopen(self._file, "wb", closefd=False) as stream:
                 torch.save(self._build, stream)
         return partial, (call_shared, DupFd(self._file))
@@ -217,9 +226,12 @@ class SharedFactory:
 def call_shared(handle: Any) -> Any:
     """Load the function that another process saved, and call it."""
     file = handle.detach()
+    path = f"/proc/self/fd/{file}"
     try:
         # The file holds functions as well as tensors, but only the parent process can write it.
-        build = torch.load(f"/proc/self/fd/{file}", mmap=True, weights_only=False)
+        if os.path.exists(path):
+            return torch.load(path, mmap=True, weights_only=False)()
+        with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as whole:  # processes share a position
+            return torch.load(io.BytesIO(whole), weights_only=False)()
     finally:
         os.close(file)
-    return build()

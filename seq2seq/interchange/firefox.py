@@ -97,7 +97,8 @@ def list_firefox_gaps(model: Transformer) -> list[str]:
     needed = {
         "num_heads: they should all be equal. Train with equal ones": len(heads) < 2,
         "positions: it has only Marian's sinusoids. Train with position=sinusoidal "
-        "position.endpoint=true": isinstance(position, Sinusoidal) and position.endpoint,
+        "position.endpoint=true": isinstance(position, Sinusoidal)
+        and (position.endpoint, position.offset) == (True, 0),
         f"norms: it has only layer norms. Train with model.norm=layernorm model.norm_eps={EPS}": (
             isinstance(norm, nn.LayerNorm) and norm.eps == EPS
         ),

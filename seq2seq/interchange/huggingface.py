@@ -1,6 +1,6 @@
 """Import Marian folders of Hugging Face; also their names for our parameters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,25 +80,45 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
     names = ["config.json", "generation_config.json", "tokenizer_config.json"]
     configs = {name: folder.json(name) for name in names if name in folder or name == names[0]}
     config = configs["config.json"]
-    search = configs.get("generation_config.json", config)
-    if (kind := config.get("model_type")) != "marian":
-        raise DataError(f"{where}: model_type={shorten(kind)} should be 'marian'")
+    if (kind := config.get("model_type")) == "m2m_100":
+        from seq2seq.interchange.many_languages import read_many_languages  # imports this module
+
+        return read_many_languages(folder, configs, languages)
+    if kind != "marian":
+        raise DataError(
+            f"{where}: model_type={shorten(kind)} should be 'marian' or 'm2m_100', which are the "
+            "dense models of OPUS-MT, M2M-100 and NLLB"
+        )
+    for name in ABSENT:
+        if config.get(name):
+            raise DataError(f"{where}: {name}={shorten(config[name])} is not supported")
     vocabularies = read_vocabularies(folder)
     nodes = convert_config(config, where)
     known = configs.get("tokenizer_config.json", {})
     given = [known.get(f"{side}_lang") for side in ("source", "target")]
     sides = [str(typed or found or "") for typed, found in zip(languages, given, strict=True)]
-    beams = read_integer(search, "num_beams", where, 1, 1000, default=1)
     longest = read_integer(config, "max_position_embeddings", where, 2, 2**20, default=512)
-    penalty = search.get("length_penalty", 1.0)
     return imported.assemble(
-        nodes | imported.build_other_nodes(sides, longest, beams, penalty),
+        nodes | build_decode_nodes(configs, sides, longest, where),
         vocabularies,
         find_start_ids(vocabularies, configs, str(path)),
         imported.Tensors(str(path), without_positions(read_weights(folder), str(path))),
         partial(list_huggingface_names, nodes),
         folder.read,
     )
+
+
+def build_decode_nodes(
+    configs: Mapping[str, Mapping[str, Any]],
+    languages: Sequence[str | None],
+    longest: int,
+    where: str,
+) -> dict[str, Any]:
+    """The nodes `decode` and `data`, with the search that the configuration files describe."""
+    search = configs.get("generation_config.json", configs["config.json"])
+    beams = read_integer(search, "num_beams", where, 1, 1000, default=1)
+    penalty = search.get("length_penalty", 1.0)
+    return imported.build_other_nodes(languages, longest, beams, penalty)
 
 
 def read_vocabularies(folder: Folder) -> list[SideVocabulary]:
@@ -114,9 +134,6 @@ def read_vocabularies(folder: Folder) -> list[SideVocabulary]:
 
 def convert_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Convert a Hugging Face configuration into the nodes of ours."""
-    for name in ABSENT:
-        if config.get(name):
-            raise DataError(f"{where}: {name}={shorten(config[name])} is not supported")
     activation = config.get("activation_function")
     if not isinstance(activation, str) or activation not in imported.ACTIVATIONS:
         raise DataError(
@@ -150,23 +167,62 @@ def read_weights(folder: Folder) -> dict[str, Tensor]:
     """All tensors of the model by name, with the output bias as a vector."""
     readers = {"model.safetensors": read_safetensors, "pytorch_model.bin": read_torch_tensors}
     for name, read in readers.items():
+        index = f"{name}.index.json"
         if name in folder:
             tensors = read(folder.find(name, WEIGHTS))
-            return {n: x.flatten() if n == BIAS else x for n, x in tensors.items()}
+        elif index in folder:
+            tensors = read_shards(folder, index, read)
+        else:
+            continue
+        return {n: x.flatten() if n == BIAS else x for n, x in tensors.items()}
     raise DataError(
-        f"{folder.path} has neither model.safetensors nor pytorch_model.bin; weights that are "
-        "split into several files cannot be read"
+        f"{folder.path} has neither model.safetensors nor pytorch_model.bin, nor the index of "
+        "several such files"
     )
 
 
-def without_positions(tensors: dict[str, Tensor], where: str) -> dict[str, Tensor]:
+def read_shards(
+    folder: Folder, name: str, read: Callable[[Path], dict[str, Tensor]]
+) -> dict[str, Tensor]:
+    """The tensors of weights that are split into several files.
+
+    Args:
+        name: file that lists the file of each tensor.
+        read: function that reads one of the files.
+
+    Raises: DataError if a file is missing or outside the folder, or does not hold what is listed.
+    """
+    listed, index = folder.json(name).get("weight_map"), folder.path / name
+    if not isinstance(listed, dict) or not all(isinstance(file, str) for file in listed.values()):
+        raise DataError(f"{index} should hold the file of each tensor in a weight_map")
+    tensors: dict[str, Tensor] = {}
+    for file in sorted(set(listed.values())):
+        if file != Path(file).name:
+            raise DataError(f"{index} lists {shorten(file)}: expected files in the same folder")
+        own = {tensor for tensor in listed if listed[tensor] == file}
+        found = read(folder.find(file, WEIGHTS))
+        if differing := sorted(own ^ {*found}):
+            raise DataError(f"{index} and {file} disagree on which file has {differing[0]:.80}")
+        tensors |= found
+    return tensors
+
+
+def without_positions(
+    tensors: dict[str, Tensor], where: str, pad: int | None = None
+) -> dict[str, Tensor]:
     """Remove the tables of positions, which this program computes itself.
+
+    Args:
+        pad: row of zeros in a table whose longest wavelength is exactly 2 pi * 10,000; None = the
+            usual wavelengths, and no such row.
 
     Raises: DataError if a table does not hold the usual sinusoids.
     """
-    for name in [name for name in tensors if name.endswith(".embed_positions.weight")]:
+    for name in [name for name in tensors if ".embed_positions.weight" in name]:
         table = tensors.pop(name)
-        usual = sinusoid(torch.arange(len(table)), table.shape[-1])
+        usual = sinusoid(torch.arange(len(table)), table.shape[-1], pad is not None)
+        if pad is not None:
+            usual[pad] = 0
         # In float16 the error is up to 5e-4.
         if table.shape != usual.shape or (table.float() - usual).abs().max() > 1e-3:
             raise DataError(f"{where}: the positions in {name} should be the usual sinusoids")
@@ -196,6 +252,20 @@ def find_start_ids(
     expected += [("decoder_start_token_id", NAMES[PAD], starts[1])]
     names = ("eos_token_id", "forced_eos_token_id")
     expected += [(name, NAMES[EOS], target[NAMES[EOS]]) for name in names]
+    check_ids(configs, expected, where)
+    return starts
+
+
+def check_ids(
+    configs: Mapping[str, Mapping[str, Any]], expected: Sequence[tuple[str, str, int]], where: str
+) -> None:
+    """Check the ids of symbols in configuration files.
+
+    Args:
+        expected: an option, a symbol and its id in the vocabulary, for each id to check.
+
+    Raises: DataError if a configuration file gives another id.
+    """
     for file, content in configs.items():
         for name, symbol, place in expected:
             if content.get(name) not in (None, place, [place]):
@@ -203,4 +273,3 @@ def find_start_ids(
                     f"{where}/{file}: {name}={shorten(content[name])} should be {place}, the id of "
                     f"{symbol} in the vocabulary"
                 )
-    return starts

@@ -76,7 +76,7 @@ def list_marian_gaps(model: Transformer) -> list[str]:
     first, embeddings = model.encoder[0], model.embeddings
     gaps = coverage.list_attention_gaps(model, find_marian_gap, "mha")
     position, norm = model.encoder_position, first.around_feed.norm
-    if not isinstance(position, Sinusoidal) or position.endpoint:
+    if not isinstance(position, Sinusoidal) or position.endpoint or position.offset:
         gaps.append("positions: it has only sinusoids. Train with position=sinusoidal")
     if not isinstance(norm, nn.LayerNorm) or norm.eps != 1e-5:
         gaps.append("norms: it has only layer norms with 1e-5. Train with model.norm=layernorm")

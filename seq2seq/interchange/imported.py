@@ -52,6 +52,9 @@ class SideVocabulary(NamedTuple):
     model: piece_model.PieceModel
     data: bytes  # the file of the model
     ids: Mapping[str, int]  # the other program's id of each piece
+    tags: Mapping[str, str] | None = None  # symbols that become tags; None = those like >>fr<<
+    merges: Sequence[tuple[str, str]] | None = None  # as for `build_tokenizer`
+    pad: int | None = None  # id for our `<pad>`; None = as for `<s>`
 
     def map_rows(self, start: int) -> VocabularyMap:
         """Map our pieces to the other program's ids.
@@ -59,9 +62,10 @@ class SideVocabulary(NamedTuple):
         A piece of the SentencePiece model that has no id is read as `<unk>`.
 
         Args:
-            start: the other program's id for our `<pad>` and `<s>`; its decoder begins with it.
+            start: the other program's id for our `<s>`; its decoder begins with it.
         """
-        symbols = [start, start, self.ids[NAMES[EOS]], self.ids[NAMES[UNK]]]
+        pad = start if self.pad is None else self.pad
+        symbols = [pad, start, self.ids[NAMES[EOS]], self.ids[NAMES[UNK]]]
         rest = sorted((i, name) for name, i in self.ids.items() if i not in symbols)
         missing = [name for name in self.model.named if name not in self.ids]
         known = VocabularyMap([*symbols, *(i for i, _ in rest)], [name for _, name in rest], 0)
@@ -142,7 +146,7 @@ def assemble(
     Args:
         config: nodes of our configuration.
         sides: vocabularies of source and target; the same object twice if they share one.
-        starts: ids for `<pad>` and `<s>` in source and target, see `SideVocabulary.map_rows`.
+        starts: ids for `<s>` in source and target, see `SideVocabulary.map_rows`.
         tensors: the other program's weights, in our shapes.
         their_names: function that returns the names that a parameter may have in the other program.
         files: SHA-256 of each file that was read, by name.
@@ -270,8 +274,8 @@ def build_side_tokenizer(side: SideVocabulary, rows: VocabularyMap) -> Tokenizer
     fr>`.
     """
     codes = [name for name in rows.names if re.fullmatch(r">>[^<>]+<<", name)]
-    tags = {name: TAG.format(name[2:-2]) for name in codes}
-    return sentencepiece.build_tokenizer(side.model, rows.names, tags)
+    tags = side.tags or {name: TAG.format(name[2:-2]) for name in codes}
+    return sentencepiece.build_tokenizer(side.model, rows.names, tags, side.merges)
 
 
 def check_numbering(ids: Mapping[str, Any], where: str) -> Mapping[str, int]:

@@ -20,7 +20,7 @@ from seq2seq.base.symbols import EOS, NEVER_GENERATED
 CHUNK = 10
 
 
-def given(token: Any) -> Any:
+def certain(token: Any) -> Any:
     """The entry of `CandidateRequest.forced` for a token that is given rather than predicted, such
     as the language of a translation: it has probability 1. The function is its own inverse.
     """
@@ -61,7 +61,7 @@ class CandidateRequest:
 
     Attributes:
         count: number of candidates per row, C; all tokens if there are fewer.
-        forced: (N,) token that each row must take, or `given` of it, -1 = any; None = all rows are
+        forced: (N,) token that each row must take, or `certain` of it, -1 = any; None = all rows are
             free.
         no_eos: (N,) bool, True for rows that may not end yet; None = all rows may end.
         banned: (M, 2) pairs of a row and a token that it may not take.
@@ -113,7 +113,7 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
     torch.log_softmax(logp, -1, out=logp)
     forced = request.forced
     if forced is not None:
-        token = torch.maximum(forced, given(forced)).clamp(min=0)
+        token = torch.maximum(forced, certain(forced)).clamp(min=0)
         forced_logp = logp.gather(1, token[:, None]).masked_fill((forced < -1)[:, None], 0)
     for symbol in NEVER_GENERATED:
         logp[:, symbol].fill_(-torch.inf)

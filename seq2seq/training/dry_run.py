@@ -3,6 +3,7 @@
 import math
 import os
 import resource
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -154,7 +155,8 @@ def describe_cost(options: TrainerOptions, timer: UpdateTimer, tokens: float) ->
         used, total = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
         peak = f"{used / GB:.2f}"
     else:
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        unit = 1 if sys.platform == "darwin" else 1024  # bytes
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
         total = used + (available_memory() or 0)
         low, high = (growth * used / GB for growth in GROWTH[options.precision])
         peak = f"{low:.2f} to {high:.2f}"

@@ -7,6 +7,7 @@ such instructions torch emulates bfloat16, and training takes many times longer.
 import logging
 import math
 import os
+import platform
 import sys
 import warnings
 from collections.abc import Mapping
@@ -266,7 +267,10 @@ def find_cpu_bfloat16(cpu_info: str) -> tuple[bool, str]:
 
 
 def read_cpu_info() -> str:
-    return CPU_INFO.read_text(encoding="utf-8", errors="replace") if CPU_INFO.is_file() else ""
+    """The text of /proc/cpuinfo; "" if there is none, or if it is of the host of an emulator."""
+    text = CPU_INFO.read_text(encoding="utf-8", errors="replace") if CPU_INFO.is_file() else ""
+    is_of_host = platform.machine() == "aarch64" and "Features" not in text
+    return "" if is_of_host else text
 
 
 def find_gpu_bfloat16() -> tuple[bool, str]:

@@ -13,7 +13,7 @@ from seq2seq.decoding.constraints.request import Requirements, Rules
 from seq2seq.decoding.request import SentenceRequest
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.metrics.scoring import clean_line
-from seq2seq.models.candidates import given
+from seq2seq.models.candidates import certain
 from seq2seq.text.languages import is_spaceless, space_between
 from seq2seq.text.tokenization.directions import PLAIN, Direction, Directions
 from seq2seq.text.tokenization.splitting import split_into_parts
@@ -82,7 +82,7 @@ class TextCodec:
             )
         if not (request.prefix or any(phrases) or rules.apply_to(text)):
             return None
-        vocabulary = self.vocabulary.written_in(is_spaceless(request.direction.target))
+        vocabulary = self.vocabulary.in_language(is_spaceless(request.direction.target))
         room = self.max_length and self.max_length - len(request.direction.start)
         return Requirements(rules, vocabulary, text, prefix, *phrases, room)
 
@@ -102,7 +102,7 @@ class TextCodec:
         """
         source, text = self.tokenizers.source, clean_line(request.text)
         rows = [ids if ids is not None else self.encode([text])[0]]
-        direction, start = request.direction, list(map(given, request.direction.start))
+        direction, start = request.direction, list(map(certain, request.direction.start))
         if request.endless or len(rows[0]) > self.limit - 1:
             parts, request.copied = self._cut(text, request.endless)
             rows = source.encode_batch(parts)
@@ -170,10 +170,7 @@ class TextCodec:
         ]
 
     def join(
-        self,
-        texts: Sequence[str],
-        direction: Direction = PLAIN,
-        copied: Sequence[str] = (),
+        self, texts: Sequence[str], direction: Direction = PLAIN, copied: Sequence[str] = ()
     ) -> str:
         """Join the translations of the parts of a text, without spaces around the result.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from seq2seq.alignment.choice import Alignment, Units
-from seq2seq.base.errors import DataError, Seq2SeqError
+from seq2seq.base.errors import Seq2SeqError
 from seq2seq.base.symbols import EOS, NAMES
 from seq2seq.decoding.constraints.request import Groups, Requirements, check_request
 from seq2seq.decoding.request import Request, SentenceRequest, Status
@@ -180,9 +180,6 @@ class TranslationRequest(Request):
 
     def __post_init__(self) -> None:
         self.must, self.must_not = check_request(self.text, self.prefix, self.must, self.must_not)
-        for code in (self.source_language, self.target_language):
-            if not isinstance(code, str | None):
-                raise DataError(f"source_language and target_language should be codes, not {code}")
 
     def finish(self, translations: Sequence[Translation]) -> None:
         """End the request with its translations, best first. Called by the engine."""

@@ -34,15 +34,13 @@ from seq2seq.metrics.scoring import Pair, TranslationScore
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
 from seq2seq.text.languages import is_spaceless
-from seq2seq.text.tokenization.directions import Direction, Directions
+from seq2seq.text.tokenization.directions import ANY, Direction, Directions, Languages
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.codec import TextCodec
 from seq2seq.translation.problems import warn_of_problems
 from seq2seq.translation.request import DIVERGED, Result, Translation, TranslationRequest
 from seq2seq.translation.text_engine import TextEngine
 
-Languages = tuple[str | None, str | None]  # source and target; None = not given
-ANY: Languages = (None, None)
 # Minimum number of requests for which starting a process pays off; it must import torch first.
 WORTH_A_PROCESS = 256
 
@@ -64,9 +62,8 @@ class Translator:
         self.device = find_device(device)
         self.source, self.target = saved.source, saved.target
         tokenizers, data = Tokenizers(self.source, self.target), saved.config["data"]
-        given = Directions(data, tokenizers, tag).name(*languages)
-        self.config = {**saved.config, "data": {**data, **given}}
-        self.directions = Directions(self.config["data"], tokenizers, tag)
+        self.directions = Directions(data, tokenizers, tag, languages)
+        self.config = {**saved.config, "data": {**data, **self.directions.defaults}}
         self.model = (saved.build() if model is None else model).to(self.device)
         self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
         self._max_source = self.model.max_source
@@ -193,8 +190,8 @@ class Translator:
                 `paged` or `static`; `rows`, `pages`, `page_size`, `memory`: see `Engine`;
                 `precision`: `auto`, `float32`, `bfloat16` or `int8`; `workers`: maximum number of
                 processes, with one thread each. With `auto` there is one per CPU core, but no extra
-                process for a few sentences. No process is started if `workers` is 1, on a GPU, or
-                on systems other than Linux.
+                process for a few sentences, nor on other systems than Linux. No process is
+                started if `workers` is 1, or on a GPU.
 
         Raises: ConfigError for invalid values; DataError if the shortlist is for another model.
         """
@@ -211,7 +208,8 @@ class Translator:
         model = self.convert(precision)
         engine = Engine(model, search, guide, shortlist, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
-        if count == 1 or self.device.type != "cpu" or sys.platform != "linux":
+        is_untested = workers == "auto" and sys.platform != "linux"
+        if count == 1 or self.device.type != "cpu" or is_untested:
             return engine
         if is_native(model):  # already converted, so all processes can share it
             build = partial(Engine, model, search, guide, shortlist, **values)
@@ -331,12 +329,7 @@ class Translator:
         return request.result.translations
 
     def align(
-        self,
-        source: str,
-        target: str | None = None,
-        *,
-        units: Units = "words",
-        **languages: Any,
+        self, source: str, target: str | None = None, *, units: Units = "words", **languages: Any
     ) -> Alignment:
         """The alignment of a source with a target text, computed in one pass (teacher forcing).
 
@@ -362,11 +355,7 @@ class Translator:
         return self._alignment(pair, weights, units, direction)
 
     def alignments(
-        self,
-        pairs: Iterable[tuple[str, str]],
-        *,
-        units: Units = "words",
-        **languages: Any,
+        self, pairs: Iterable[tuple[str, str]], *, units: Units = "words", **languages: Any
     ) -> Iterator[Alignment | None]:
         """Align any number of sources and targets in constant memory, and yield the alignments in
         order.
@@ -424,11 +413,7 @@ class Translator:
         return list(self.scores(zip(sources, targets, strict=True), **languages))
 
     def scores(
-        self,
-        pairs: Iterable[tuple[str, str]],
-        *,
-        look_ahead: int = 2000,
-        **languages: Any,
+        self, pairs: Iterable[tuple[str, str]], *, look_ahead: int = 2000, **languages: Any
     ) -> Iterator[TranslationScore]:
         """Like `score`, but for any number of pairs in constant memory.
 

@@ -327,7 +327,7 @@ DAMAGED = [
     *(f"config.{node}" for node in ("model", "position", "attention", "decode", "data")),
     *("config.attention.cross", "config.attention.cross.name", "config.decode.name"),
     *("config.model.name", "config.position.name", "config.model.dim"),
-    *("config.data.max_length", "config.data.source"),
+    "config.data.max_length",
     *("tokenizer.source", "config.order", "config.update"),
 ]
 

@@ -18,6 +18,7 @@ from helpers.tiny_runs import demo_lines
 
 from seq2seq.cli import clean
 from seq2seq.data.text.formats import find_format
+from seq2seq.data.text.leaks import Leaks, count_leaks
 
 window = browser.window
 PAIRS = list(zip(demo_lines("train", "de", 60), demo_lines("train", "en", 60), strict=True))
@@ -112,6 +113,32 @@ def test_every_rule_can_be_switched_off(seq2seq: Command, corpus: Path, tmp_path
     off = [word for option in options for word in (option, "off")]
     assert seq2seq("clean", corpus, *LANGUAGES, "-o", tmp_path / "all", *off).code == 0
     assert read_pairs(tmp_path / "all") == MIXED
+
+
+def test_pairs_that_share_a_side_with_held_out_text_are_left_out(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    held_out, others = PAIRS[:10], PAIRS[10:]
+    copies = [
+        (held_out[0][0].upper(), "Something else, nothing more."),
+        ("Etwas anderes, nicht mehr.", held_out[1][1].replace(" ", "  ")),
+        held_out[2],
+    ]
+    mixed = [*others[:5], *copies, *others[5:]]
+    clean_others = [
+        pair for pair in mixed if count_leaks(held_out, [pair]) == Leaks() and pair not in copies
+    ]
+    corpus, tests = write_pairs(tmp_path, "train", mixed), write_pairs(tmp_path, "test", held_out)
+    ended = seq2seq("clean", corpus, *LANGUAGES, "--held-out", tests, "-o", tmp_path / "clean")
+    assert ended.code == 0 and any("--held-out" in line for line in ended.lines)
+    kept = read_pairs(tmp_path / "clean")
+    assert kept == clean_others and count_leaks(held_out, kept) == Leaks()
+    ledger = read_ledger(tmp_path / "clean.json")
+    left_out = ledger["left_out"]["held_out"]  # type: ignore[index]
+    assert left_out["count"] == len(mixed) - len(kept) >= len(copies)
+    assert ledger["held_out"] == [str(tests)]
+    options = ("clean", corpus, *LANGUAGES, "--held-out", tests, "-o", tests)
+    assert "test.de" in refused(seq2seq(*options))
 
 
 def test_printed_rules_are_options(seq2seq: Command, corpus: Path, tmp_path: Path) -> None:

@@ -151,12 +151,14 @@ MHA = {"name": "mha", "seeds": 3}
 NOTHING = dict.fromkeys(Row._fields)
 
 
-def verdict(label: str, difference: MeanDifference | None) -> str:
+def verdict(
+    label: str, difference: MeanDifference | None, scores: tuple[float, float] = (30.0, 28.5)
+) -> str:
     rows = [
         Row(**{**NOTHING, "name": name, "seeds": 3, "tests": {label: result}})  # type: ignore[arg-type]
         for name, result in (
-            ("mha", MetricResult(Mean(30.0, 1.0), None, None, {})),
-            ("additive", MetricResult(Mean(28.5, 1.0), None, difference, {})),
+            ("mha", MetricResult(Mean(scores[0], 1.0), None, None, {})),
+            ("additive", MetricResult(Mean(scores[1], 1.0), None, difference, {})),
         )
     ]
     (sentence,) = verdicts(rows)
@@ -172,7 +174,7 @@ def test_the_answer_is_a_sentence() -> None:
     )
     # Fewer errors are better.
     assert verdict("SER", MeanDifference(1.5, 0.3, 2.7, 0.02)).startswith("mha is better than add")
-    assert verdict("AER", MeanDifference(-0.015, -0.027, -0.003, 0.02)) == (
+    assert verdict("AER", MeanDifference(-0.015, -0.027, -0.003, 0.02), (0.3, 0.285)) == (
         "additive is better than mha by 0.015 AER (95 % interval 0.003 to 0.027, p = 0.02, "
         "3 seeds)."
     )
@@ -181,6 +183,27 @@ def test_the_answer_is_a_sentence() -> None:
         "p = 0.9, 3 seeds)."
     )
     assert "cannot be compared on a single sentence" in verdict("BLEU", None)
+
+
+@pytest.mark.parametrize(
+    ("label", "scores", "printed"),
+    [
+        ("BLEU", (0.0, 0.2), "BLEU 0.0 and 0.2"),
+        ("exact", (0.4, 0.0), "exact 0.4 and 0.0"),
+        ("SER", (99.7, 112.0), "SER 99.7 and 112.0"),
+        ("AER", (0.995, 1.0), "AER 0.995 and 1.000"),
+    ],
+)
+def test_models_that_have_learnt_nothing_are_not_compared(
+    label: str, scores: tuple[float, float], printed: str
+) -> None:
+    difference = MeanDifference(0.2, 0.1, 0.3, 0.001)
+    assert verdict(label, difference, scores) == (
+        f"mha and additive cannot be compared: neither has learnt the task ({printed}). Train "
+        "longer, with a larger trainer.max_steps."
+    )
+    learnt = {"BLEU": 5.0, "exact": 5.0, "SER": 60.0, "AER": 0.6}[label]
+    assert "is better than" in verdict(label, difference, (scores[0], learnt))
 
 
 def test_nested_figures_have_joined_names() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.decoding import SEARCHES, Beam, Greedy, Search, SearchState, build_search, decode
 from seq2seq.decoding.search import SentenceOptions
-from seq2seq.models.candidates import CandidateRequest, given
+from seq2seq.models.candidates import CandidateRequest, certain
 
 LENGTHS = (9, 1, 5, 3, 5)
 every_search = pytest.mark.parametrize("search", SEARCHES)
@@ -182,7 +182,7 @@ def test_a_forced_row_has_its_token_first_and_nothing_after_it() -> None:
 
 def test_a_given_token_is_forced_with_probability_one() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
-    entries = torch.tensor([given(5), -1, given(PAD)])
+    entries = torch.tensor([certain(5), -1, certain(PAD)])
     logp, ids = model.candidates(hidden, CandidateRequest(4, forced=entries))
     assert ids[[0, 2], 0].tolist() == [5, PAD] and logp[[0, 2], 0].tolist() == [0, 0]
     assert (logp[[0, 2], 1:] == -torch.inf).all()

@@ -11,7 +11,7 @@ from seq2seq.base.registry import options_of
 from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.decoding import SEARCHES, Hypothesis
 from seq2seq.decoding.constraints.guide import Guide
-from seq2seq.models.candidates import given
+from seq2seq.models.candidates import certain
 
 Looks = Callable[[list[int]], list[float]]  # prefix -> weights of the next step, S + 1 of them
 Choose = Callable[[list[tuple[float, int]], int], tuple[float, int]]
@@ -50,7 +50,7 @@ def candidates(case: Case, o: Mapping[str, Any], ids: list[int]) -> list[tuple[f
     values, n = case.logp(ids), len(ids) + 1
     if n <= len(case.prefix):
         token = case.prefix[n - 1]
-        return [(0.0, given(token)) if token < 0 else (values[token], token)]
+        return [(0.0, certain(token)) if token < 0 else (values[token], token)]
     minimum = min(
         math.ceil(o["min_length_ratio"] * case.pieces + o["min_length_extra"]), limit_of(case, o)
     )

@@ -19,28 +19,64 @@ echo "$told GLIBC_2.17" > "$2"
 """
 
 
-def test_each_library_is_compiled_from_all_sources(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def build_hook(wanted: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The hook on a Linux machine with that value of SEQ2SEQ_PREBUILT."""
     hatchling = ModuleType("hatchling.builders.hooks.plugin.interface")
     hatchling.BuildHookInterface = object  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, hatchling.__name__, hatchling)
-    (tmp_path / "cc").write_text(COMPILER)
-    (tmp_path / "cc").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setenv("SEQ2SEQ_PREBUILT", "1")
+    monkeypatch.setenv("SEQ2SEQ_PREBUILT", wanted)
     monkeypatch.setattr("platform.system", lambda: "Linux")
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.machine", lambda: machine)
     hook = runpy.run_path(str(ROOT / "scripts/build_hook.py"))["PrebuiltHook"]()
     hook.root = str(ROOT)
+    return hook
+
+
+@pytest.mark.parametrize(
+    "wanted, machine, compiler",
+    [
+        ("1", "x86_64", "cc"),
+        ("1", "aarch64", "cc"),
+        ("aarch64", "aarch64", "aarch64-linux-gnu-gcc"),
+    ],
+)
+def test_each_library_is_compiled_from_all_sources(
+    wanted: str, machine: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / compiler).write_text(COMPILER)
+    (tmp_path / compiler).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    hook = build_hook(wanted, machine if wanted == "1" else "x86_64", monkeypatch)
     wheel: dict[str, Any] = {"force_include": {}}
     hook.initialize("standard", wheel)
     try:
         names = [Path(name).stem for name in wheel["force_include"].values()]
-        assert names == [*prebuilt.PROCESSORS]
+        assert names == [*prebuilt.PROCESSORS[machine]]
+        assert wheel["tag"] == f"py3-none-manylinux_2_17_{machine}"
         sources = {str(path) for path in build.SOURCES.glob("*.c")}
         assert sources
         for library in wheel["force_include"]:
             assert {*Path(library).read_text().split()} >= sources
     finally:
         hook.finalize()
+
+
+@pytest.mark.parametrize(
+    "wanted, machine, reason",
+    [
+        ("1", "riscv64", "x86_64 or aarch64"),
+        ("yes", "x86_64", "SEQ2SEQ_PREBUILT=yes should be 1 or a machine, x86_64 or aarch64"),
+        ("aarch64", "x86_64", "aarch64-linux-gnu-gcc"),
+        ("1", "aarch64", "needs Linux and cc"),
+    ],
+)
+def test_a_machine_without_libraries_or_compiler_is_refused(
+    wanted: str, machine: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    hook = build_hook(wanted, machine, monkeypatch)
+    wheel: dict[str, Any] = {"force_include": {}}
+    with pytest.raises(SystemExit, match=reason):
+        hook.initialize("standard", wheel)
+    hook.finalize()
+    assert wheel == {"force_include": {}}

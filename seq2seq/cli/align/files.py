@@ -28,7 +28,7 @@ from seq2seq.translation.translator import Translator
 SHOWN = 5  # number of candidates in a table
 
 
-class Direction(NamedTuple):
+class ModelDirection(NamedTuple):
     """A model and its direction; if `swapped`, it translates from target to source."""
 
     name: str
@@ -84,7 +84,7 @@ def align_files(options: AlignOptions, model: Path, texts: TextFiles) -> int:
 
 def open_directions(
     options: AlignOptions, model: Path, texts: TextFiles, reference: Sequence[Links]
-) -> list[Direction]:
+) -> list[ModelDirection]:
     """Open the models. Raises: DataError, before any is built, for impossible reference links."""
     paths = [find_checkpoint(path) for path in (model, options.directions.reverse) if path]
     for folder in (path.parent for path in paths if options.choose):
@@ -98,18 +98,20 @@ def open_directions(
         check_all_links(options.files.gold, reference, count_pair_words(texts), str(texts))
     languages = options.languages
     translator = Translator(saved[0], options.device, options.tag, languages=languages)
-    directions = [Direction(DIRECTIONS[0], paths[0], translator, options.choice, False, reference)]
+    directions = [
+        ModelDirection(DIRECTIONS[0], paths[0], translator, options.choice, False, reference)
+    ]
     if len(saved) == 2:
         translator = Translator(saved[1], options.device, languages=languages[::-1])
         links = [Links(*map(swap_sides, pair)) for pair in reference]
-        other = Direction(DIRECTIONS[1], paths[1], translator, ChoiceOptions(), True, links)
+        other = ModelDirection(DIRECTIONS[1], paths[1], translator, ChoiceOptions(), True, links)
         directions.append(other)
     warn_of_same_way(directions)
     check_pieces(options, directions)
     return directions
 
 
-def warn_of_same_way(directions: Sequence[Direction]) -> None:
+def warn_of_same_way(directions: Sequence[ModelDirection]) -> None:
     """Warn if both models translate in the same direction."""
     languages = [d.translator.config["data"] for d in directions]
     ways = [[language_code(data[side]) for side in ("source", "target")] for data in languages]
@@ -119,7 +121,7 @@ def warn_of_same_way(directions: Sequence[Direction]) -> None:
         warnings.warn(problem, stacklevel=2)
 
 
-def check_pieces(options: AlignOptions, directions: Sequence[Direction]) -> None:
+def check_pieces(options: AlignOptions, directions: Sequence[ModelDirection]) -> None:
     """Raises: ConfigError if the two models cut text into different pieces and align these."""
     for side, other in (("source", "target"), ("target", "source")):
         # The source of the reverse model is the target of the first.
@@ -135,7 +137,10 @@ def check_pieces(options: AlignOptions, directions: Sequence[Direction]) -> None
 
 
 def choose_and_save(
-    direction: Direction, alignments: choice.Alignments, gold: Path | None, entry: dict[str, Any]
+    direction: ModelDirection,
+    alignments: choice.Alignments,
+    gold: Path | None,
+    entry: dict[str, Any],
 ) -> list[str]:
     """Save the best choice, and add all choices to `entry`. Returns: the best ones as text."""
     links = direction.reference
@@ -150,7 +155,7 @@ def choose_and_save(
 
 
 def read_direction(
-    direction: Direction, alignments: choice.Alignments
+    direction: ModelDirection, alignments: choice.Alignments
 ) -> tuple[choice.ExplainedChoice, Iterator[set[Link] | None]]:
     """The choice for a direction, and an iterator over the links of all pairs, source first."""
     model = direction.translator

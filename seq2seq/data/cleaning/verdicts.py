@@ -25,11 +25,12 @@ from seq2seq.data.text.formats import (
     hash_pair,
     json_object,
 )
+from seq2seq.data.text.leaks import shares_side, side_keys
 from seq2seq.data.text.lines import read_lines
 
-KEPT, DUPLICATE, WORST = "kept", "duplicates", "best"
-# Possible outcomes for a pair; verdicts are indices here. The last two depend on all pairs.
-OUTCOMES = (KEPT, *RULES, DUPLICATE, WORST)
+KEPT, HELD_OUT, DUPLICATE, WORST = "kept", "held_out", "duplicates", "best"
+# Possible outcomes for a pair; verdicts are indices here. The last three depend on other pairs.
+OUTCOMES = (KEPT, *RULES, HELD_OUT, DUPLICATE, WORST)
 
 SHOWN = 8  # pairs shown of each outcome
 NAMED = 100  # pairs of each rule listed in the ledger, as many as lines in the ledger of a run
@@ -45,6 +46,7 @@ def judge(
     duplicates: str = "pair",
     scores: Scores | None = None,
     best: float = 1.0,
+    held_out: Sequence[Pair] = (),
 ) -> Verdicts:
     """Judge each pair; returns (pairs,) verdicts. Reads the pairs once, and needs nine bytes for
     each, then about sixty more to sort them.
@@ -55,13 +57,18 @@ def judge(
             (`target`), or neither (`off`). Of duplicates, the first with the best score is kept.
         scores: score of each pair, higher is better; None if all are equally good.
         best: share of the remaining pairs to keep, those with the best scores.
+        held_out: pairs to test on; pairs with a copy or near-copy of one of their sides are left
+            out.
 
     Raises: DataError if the numbers of scores and pairs differ.
     """
     codes, hashes = bytearray(), array("Q")
     by_target = duplicates == "target"
+    keys = side_keys(held_out)
     for source, target in pairs:
         broken = first_broken(TextPair((source, target), languages), limits)
+        if not broken and held_out and shares_side((source, target), keys):
+            broken = HELD_OUT
         codes.append(OUTCOMES.index(broken or KEPT))
         hashes.append(0 if broken else hash_pair("" if by_target else source, target))
     verdicts = np.frombuffer(codes, np.uint8)

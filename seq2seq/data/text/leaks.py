@@ -64,3 +64,14 @@ def count_leaks(held_out: Sequence[Pair], train: Iterable[Pair]) -> Leaks:
     copies = sum(any(not some.isdisjoint(each[:1]) for each, some in row) for row in rows)
     either = sum(any(not some.isdisjoint(each) for each, some in row) for row in rows)
     return Leaks(copies, either - copies)
+
+
+def side_keys(pairs: Sequence[Pair]) -> tuple[set[int], set[int]]:
+    """The keys of all sources, and those of all targets."""
+    first, second = ({key for pair in pairs for key in copy_keys(pair[side])} for side in (0, 1))
+    return first, second
+
+
+def shares_side(pair: Pair, keys: tuple[set[int], set[int]]) -> bool:
+    """True if a side of a pair is a copy or near-copy of a text whose keys are in `side_keys`."""
+    return any(not known.isdisjoint(copy_keys(t)) for t, known in zip(pair, keys, strict=True))

@@ -76,7 +76,7 @@ class Vocabulary:
     def _other(self) -> "Vocabulary":
         return Vocabulary(self.tokenizer, not self.spaceless)
 
-    def written_in(self, spaceless: bool | None) -> "Vocabulary":
+    def in_language(self, spaceless: bool | None) -> "Vocabulary":
         """The tables of another language with the same pieces; None = of the same language."""
         return self if spaceless in (None, self.spaceless) else self._other
 
@@ -183,7 +183,7 @@ class Vocabulary:
 
     def guide(self, constraint: Constraint) -> "LexicalGuide":
         """A guide for a constraint. Raises: ConfigError if pieces cannot spell a phrase."""
-        return LexicalGuide(self.written_in(constraint.spaceless), constraint)
+        return LexicalGuide(self.in_language(constraint.spaceless), constraint)
 
 
 class LexicalGuide:

@@ -26,8 +26,9 @@ from seq2seq.decoding.native import prebuilt
 
 PACKAGE = Path(__file__).parent
 SOURCES = PACKAGE / "csrc"
-FLAGS = [*prebuilt.FLAGS, "-march=native"]
-TIMEOUT = 120  # seconds for the compiler, and for the test
+IS_ARM = platform.machine() in ("aarch64", "arm64")  # as Linux and macOS call it
+FLAGS = [*prebuilt.FLAGS, "-mcpu=native" if IS_ARM else "-march=native"]
+TIMEOUT = 300  # seconds in which the compiler should end, and the test say that it goes on
 # Another process tests the library first, so that a crash does no harm.
 TEST = "import sys; sys.path[:] = sys.argv[2:]; from seq2seq.decoding.native import self_test; "
 TEST += "sys.exit(self_test.main(sys.argv[1]))"
@@ -130,7 +131,10 @@ def library_key(origin: Path) -> str:
     """
     cpu = Path("/proc/cpuinfo")
     about = [platform.machine(), platform.processor(), str(origin), *FLAGS]
-    if cpu.exists():
+    about += sorted(prebuilt.processor_flags())
+    if not cpu.exists():
+        about.append(platform.node())
+    else:
         first = cpu.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
         about += [line for line in first.splitlines() if "MHz" not in line]
     about += [str(origin.stat().st_size), str(origin.stat().st_mtime_ns)]
@@ -156,7 +160,7 @@ def add_library(origin: Path, folder: Path, key: str) -> Path:
         if not path.is_file():
             raise UnavailableError("the C compiler wrote nothing")
         test = [sys.executable, "-I", "-c", TEST, str(path), str(PACKAGE.parents[2]), *sys.path]
-        run(test, temporary, "the test of the native code")
+        run(test, temporary, "the test of the native code", reason=-1)  # after warnings of torch
         clean(folder, key)
         final = folder / f"{key}-{short_digest(path.read_bytes())}.so"
         with path.open("rb") as written:
@@ -165,8 +169,14 @@ def add_library(origin: Path, folder: Path, key: str) -> Path:
     return final
 
 
-def run(command: list[str], folder: str, name: str) -> None:
-    """Run a command with a time limit. Raises: UnavailableError if it fails or takes longer."""
+def run(command: list[str], folder: str, name: str, reason: int = 0) -> None:
+    """Run a command.
+
+    Args:
+        reason: index of the line of its output that says why it failed.
+
+    Raises: UnavailableError if it fails, or hangs: see `await_end`.
+    """
     log = Path(folder, "log")
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -178,13 +188,27 @@ def run(command: list[str], folder: str, name: str) -> None:
             start_new_session=True,
         )
         try:
-            code = process.wait(timeout=TIMEOUT)
+            code = await_end(process, log)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise UnavailableError(f"{name} took longer than {TIMEOUT} s") from error
+                raise UnavailableError(f"{name} said nothing for {TIMEOUT} s") from error
             raise
     if code:
-        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        raise UnavailableError(f"{name} failed with code {code}: {said[0] if said else 'no word'}")
+        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no word"]
+        raise UnavailableError(f"{name} failed with code {code}: {said[reason]}")
+
+
+def await_end(process: subprocess.Popen[bytes], log: Path) -> int:
+    """Wait for a process, however slow the processor, as long as its log grows.
+
+    Returns: its exit code. Raises: TimeoutExpired if it writes nothing for `TIMEOUT` seconds.
+    """
+    while True:
+        written = log.stat().st_size
+        try:
+            return process.wait(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            if log.stat().st_size == written:
+                raise

@@ -155,6 +155,7 @@ def compare_steps(library: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None
     for each, pool in models:
         states.append(each.start(each.encode(source), K, pool))
     for i in range(7):
+        print(flush=True)  # a sign of life: see `await_end` in build.py
         if i == 3 and case.pages:  # sentences that start later
             more = random_source(case)
             for (each, pool), state in zip(models, states, strict=True):

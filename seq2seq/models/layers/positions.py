@@ -87,16 +87,18 @@ class Sinusoidal(PositionScheme):
         causal, dim: as for every scheme.
         endpoint: True to make the longest wavelength exactly 2 pi * 10,000, as in tensor2tensor and
             Marian.
+        offset: number of the first position, 2 in fairseq.
     """
 
     hook = "embed"
 
-    def __init__(self, causal: bool, dim: int, *, endpoint: bool = False):
+    def __init__(self, causal: bool, dim: int, *, endpoint: bool = False, offset: int = 0):
         super().__init__(causal, dim)
-        self.endpoint = endpoint
+        check_range("position.offset", offset, 0)
+        self.endpoint, self.offset = endpoint, offset
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x + sinusoid(positions, x.shape[-1], self.endpoint).to(x.dtype)
+        return x + sinusoid(positions + self.offset, x.shape[-1], self.endpoint).to(x.dtype)
 
 
 class Learned(PositionScheme):

@@ -32,6 +32,9 @@ WORD_END = re.compile(r"[^\W_][.!?…]*\Z")
 MAX_COPIED = 100  # characters of a copied text; a longer one counts as an element without text
 PHP = re.compile(r"<\?(?:php|=)(?s:.{2,}?\?>|.{4,}\Z)")
 SERVED = re.compile(DIALECTS[ERB])
+# Attributes with a text for readers, and any attribute with its value in quotation marks.
+DESCRIBING = {"alt", "title", "placeholder", "aria-label"}
+ATTRIBUTE = re.compile(r"""\s([^\s=<>"']++)\s*+=\s*+("[^"]*"|'[^']*')""")
 COMMENT_END = re.compile(r"--\s*!?>")
 
 
@@ -105,11 +108,21 @@ class Region:
 
 
 class HTMLReader(HTMLParser):
-    """Records where each token begins; a token ends where the next one begins."""
+    """Records where each token begins; a token ends where the next one begins.
 
-    def __init__(self, text: str):
+    Args:
+        is_xml: whether an element such as <script/> is empty; browsers ignore the slash.
+
+    Attributes:
+        tokens: tokens of the text.
+        attributes: spans of the values of attributes to translate.
+    """
+
+    def __init__(self, text: str, is_xml: bool = False):
         super().__init__(convert_charrefs=False)
         self.tokens: list[Token] = []
+        self.attributes: list[tuple[int, int]] = []
+        self._is_xml = is_xml
         self._text = text
         self._count = 0  # number of tags and comments
         self._regions: list[Region] = []  # nested, outermost first
@@ -175,9 +188,17 @@ class HTMLReader(HTMLParser):
             self._copied.clear()
         if self._regions:
             self._regions[-1].depth += self._regions[-1].tag == tag
+        if not self._is_kept and wants_translation("", attrs) is not False:
+            begin = self.getpos()[1]
+            end = begin + len(self.get_starttag_text() or "")
+            for match in ATTRIBUTE.finditer(self._text, begin, end):
+                if match[1].lower() in DESCRIBING:
+                    self.attributes.append((match.start(2) + 1, match.end(2) - 1))
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)  # browsers also treat <script/> as an opening tag
+        self.handle_starttag(tag, attrs)
+        if self._is_xml and tag not in VOID:
+            self.handle_endtag(tag)
 
     def handle_endtag(self, tag: str) -> None:
         self._begin("block" if tag in BLOCKS else "close", tag)

@@ -7,7 +7,7 @@ from xml.parsers import expat
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import escape_text
-from seq2seq.text.documents.html_markup import copy_token
+from seq2seq.text.documents.html_markup import ATTRIBUTE, copy_token
 from seq2seq.text.documents.markup import MAX_ELEMENTS, Kind, Token, check_count, unescape
 
 MAX_DEPTH = 200  # of nested elements in a file
@@ -19,7 +19,6 @@ ROOT = "x"  # name of an element put around the text, which may have no root, or
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 PREFIX = re.compile(r"<([^\s/>:]+:)?")
-ATTRIBUTE = re.compile(r"""\s([^\s=<>"']++)\s*+=\s*+("[^"]*"|'[^']*')""")
 
 
 @dataclass(eq=False, slots=True)

@@ -8,6 +8,8 @@ from seq2seq.base.registry import did_you_mean
 from seq2seq.text.languages import matching_languages
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
+Languages = tuple[str | None, str | None]  # source and target; None = not given
+ANY: Languages = (None, None)
 SIDES = ("source", "target")
 SHOWN = 12  # maximum number of languages that a message lists
 
@@ -42,33 +44,35 @@ class Directions:
         data: node `data` of the model's configuration.
         tokenizers: tokenizers of the model.
         tag: tag of a training corpus to put before each source; for a model of one direction.
+        languages: source and target language where none is given; None = those of `data`.
 
     Attributes:
         languages: languages of the model; empty for a model of one direction.
+        defaults: source and target language where none is given, by side.
+        tags: number of ids before the pieces of each source.
 
-    Raises: ConfigError if the tag is unknown, or the model has several languages.
+    Raises: ConfigError if the tag or a language is unknown, and for a tag beside languages.
     """
 
-    def __init__(self, data: Mapping[str, Any], tokenizers: Tokenizers, tag: str | None = None):
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        tokenizers: Tokenizers,
+        tag: str | None = None,
+        languages: Languages = ANY,
+    ):
         pair: list[Any] = [data.get(side) for side in SIDES]
-        self._pair: dict[str, str | None] = dict(zip(SIDES, pair, strict=True))
         is_both = data.get("both_directions") and tag is None
         self.languages: Sequence[str] = data.get("languages") or (pair if is_both else ())
+        if tag is not None and self.languages:
+            raise ConfigError(f"--tag {tag}: this model needs languages: --target-language {tag}")
         self._tokenizers, self._has_source_tags = tokenizers, data.get("language_tags") == "both"
         self._tags = () if tag is None else (tokenizers.source.tag_id(tag),)
-        self._found: dict[tuple[str | None, str | None], Direction] = {}
-        if tag is not None and data.get("languages"):
-            raise ConfigError(f"--tag {tag}: this model needs languages: --target-language {tag}")
-
-    @property
-    def tags(self) -> int:
-        """The number of ids before the pieces of each source."""
-        return int(bool(self._tags or self.languages))
-
-    def name(self, source: str | None, target: str | None) -> dict[str, str | None]:
-        """The model's names for given languages, by side; None = not given. Raises: as `find`."""
-        given = zip(SIDES, (source, target), strict=True)
-        return {side: self._choose(side, code) for side, code in given if code is not None}
+        self.tags = int(bool(self._tags or self.languages))
+        self._found: dict[tuple[Any, Any], Direction] = {}
+        self.defaults: dict[str, str | None] = dict(zip(SIDES, pair, strict=True))
+        given = zip(SIDES, languages, strict=True)
+        self.defaults |= {side: self._choose(side, code) for side, code in given if code}
 
     def find(
         self, source_language: str | None = None, target_language: str | None = None
@@ -77,7 +81,7 @@ class Directions:
 
         Args:
             source_language, target_language: codes in any usual form, such as de, deu or deu_Latn;
-                None = the default of the model.
+                None = the default.
 
         Raises: ConfigError if the model does not know a language, a code is ambiguous, or a
             language is needed that is neither given nor has a default.
@@ -90,8 +94,8 @@ class Directions:
 
     def _choose(self, side: str, code: str | None) -> str | None:
         """The model's name for a language, or the default. Raises: ConfigError as in `find`."""
-        default = self._pair[side]
-        known = self.languages or [self._pair[side] or side]
+        default = self.defaults[side]
+        known = self.languages or [default or side]
         shown = ", ".join(known[:SHOWN]) + f", ... ({len(known)})" * (len(known) > SHOWN)
         if code is None:
             if default is None and self.languages and (side == "target" or self._has_source_tags):
@@ -99,7 +103,7 @@ class Directions:
                     f"the {side} language is missing: --{side}-language CODE: {shown}"
                 )
             return default
-        found = matching_languages(code, known)
+        found = matching_languages(str(code), known)
         if len(found) == 1:
             return found[0]
         if found:

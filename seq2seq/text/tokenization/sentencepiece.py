@@ -5,6 +5,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +28,7 @@ def build_tokenizer(
     model: PieceModel,
     vocabulary: Sequence[str] | None = None,
     tags: Mapping[str, str] | None = None,
+    merges: Sequence[tuple[str, str]] | None = None,
 ) -> Tokenizer:
     """Build a tokenizer that segments text as the model does.
 
@@ -40,6 +42,7 @@ def build_tokenizer(
             characters that the model lacks is looked up as a whole among them, as in programs that
             look up the pieces of SentencePiece by name. None = the pieces of the model.
         tags: pieces that become control symbols, which no text contains -> names of the symbols.
+        merges: pairs that byte pair encoding merges, in order; None = by the scores of pieces.
 
     Raises: DataError if the normalisation of the model is damaged, or pieces cannot be looked up.
     """
@@ -49,7 +52,11 @@ def build_tokenizer(
     names = [*NAMES, *(tags.get(n) or known.get(n) or mark_absent(n) for n in listed)]
     symbols = [Piece(name, 0.0, piece_model.CONTROL) for name in NAMES]
     found = symbols + [of_model.get(n, Piece(n, 0.0, piece_model.UNUSED)) for n in listed]
-    build_model = bpe_model if model.algorithm == piece_model.BPE else unigram_model
+    if merges is not None:
+        merges = [(known[first], known[second]) for first, second in merges]
+    build_model = unigram_model
+    if model.algorithm == piece_model.BPE:
+        build_model = partial(bpe_model, merges=merges)
     library = tokenizers.Tokenizer(build_model(names, found, model.has_bytes))
     library.add_special_tokens([*NAMES, *tags.values()])
     lacking = [name for name in listed if name not in of_model and name not in tags]
@@ -89,15 +96,20 @@ def unigram_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> 
     return models.Unigram(scored, UNK, has_bytes)
 
 
-def bpe_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
+def bpe_model(
+    names: list[str],
+    found: Sequence[Piece],
+    has_bytes: bool,
+    merges: Sequence[tuple[str, str]] | None = None,
+) -> Any:
     """A BPE model whose merges are in the order of scores: the pair that makes the piece with the
     best score is merged first. Of the pairs that make the same piece, the one that begins with the
-    longer piece comes first.
+    longer piece comes first. If merges are given, these are used instead.
     """
     ids = {name: i for i, name in enumerate(names)}
     usable = [(name, p) for name, p in zip(names, found, strict=True) if p.kind == NORMAL]
     whole = {name for name, _ in usable}
-    merges = [
+    merges = merges or [
         (name[:cut], name[cut:])
         for name, _ in sorted(usable, key=lambda entry: -entry[1].score)
         for cut in range(len(name) - 1, 0, -1)

@@ -59,8 +59,10 @@ def test_all_parts_of_a_text_share_its_banned_words() -> None:
     asked = Requirements(BRACES, vocabulary, "x {a}", "ab", (("b",),), ("c",))
     must, must_not = Term(("b",)), Term(("c",), 0, 0)
     copied, at_most = Term(("{a}",)), Term(("{a}",), 0, 1, anywhere=True)
-    assert asked.constraint() == Constraint((must, must_not, copied, at_most), asked.beginning)
-    assert asked.constraint(1) == Constraint((must_not, at_most._replace(maximum=0)))
+    assert asked.constraint() == Constraint(
+        (must, must_not, copied, at_most), asked.beginning, False
+    )
+    assert asked.constraint(1) == Constraint((must_not, at_most._replace(maximum=0)), b"", False)
     assert Requirements(Rules(), vocabulary, "x").constraint() is None
     with pytest.raises(ConfigError, match="the prefix has 3 pieces"):
         Requirements(Rules(), vocabulary, "x", "abc", max_length=4)

@@ -16,7 +16,7 @@ from seq2seq.decoding.device.buffers import Buffers, Size
 from seq2seq.decoding.device.replay import upload
 from seq2seq.decoding.diverse import DiverseState
 from seq2seq.decoding.search import SearchState, SentenceOptions
-from seq2seq.models.candidates import given, top_candidates
+from seq2seq.models.candidates import certain, top_candidates
 
 CPU = torch.device("cpu")
 KINDS: tuple[dict[str, Any], ...] = (
@@ -59,7 +59,7 @@ def random_options(kind: dict[str, Any], generator: random.Random) -> dict[str, 
 def random_sentence(search: Search, V: int, draw_id: int, generator: random.Random) -> Any:
     length = generator.choice((0, 0, 1, 4))
     prefix = [generator.randrange(4, V) for _ in range(length)]
-    prefix = [given(token) if generator.random() < 0.3 else token for token in prefix]
+    prefix = [certain(token) if generator.random() < 0.3 else token for token in prefix]
     listed = sorted({EOS, *generator.sample(range(4, V), V // 2)})
     return SentenceOptions(search, prefix, draw_id, tokens=np.array(listed))
 

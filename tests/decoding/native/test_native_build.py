@@ -1,5 +1,6 @@
 """Whatever the compiler and the cache do, the result is a tested library or a reason."""
 
+import ctypes
 import os
 import platform
 import stat
@@ -8,6 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import CDLL
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from helpers.native_code import needs_native
@@ -93,7 +95,7 @@ def test_an_object_of_another_processor_or_other_flags_is_not_loaded(
         ("echo 'it is broken' >&2; exit 3", "code 3: it is broken"),
         ("exit 0", "wrote nothing"),
         ("while [ $1 != -o ]; do shift; done; echo garbage > $2", "the test of the native code"),
-        ("sleep 100 & wait", "longer than 1 s"),
+        ("sleep 100 & wait", "said nothing for 1 s"),
     ],
 )
 def test_a_compiler_that_fails_hangs_or_lies_is_reported(
@@ -248,8 +250,19 @@ def test_the_native_decoder_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -
         native.load_library()
 
 
+def test_a_slow_test_of_a_library_may_go_on_as_long_as_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "TIMEOUT", 0.5)
+    seconds = "for i in 1 2 3 4 5 6; do echo; sleep 0.3; done; exit 5"
+    with pytest.raises(UnavailableError, match="failed with code 5"):
+        build.run(["sh", "-c", seconds], str(tmp_path), "it")
+    with pytest.raises(UnavailableError, match="it said nothing"):
+        build.run(["sh", "-c", "echo; sleep 100"], str(tmp_path), "it")
+
+
 def compile_prebuilt(folder: Path, name: str) -> None:
-    options, _ = prebuilt.PROCESSORS[name]
+    options, _ = next(each[name] for each in prebuilt.PROCESSORS.values() if name in each)
     sources = map(str, build.SOURCES.glob("*.c"))
     path = str(folder / f"{name}.so")
     subprocess.run([real(), *prebuilt.FLAGS, *options, "-o", path, *sources, "-lm"], check=True)
@@ -258,16 +271,19 @@ def compile_prebuilt(folder: Path, name: str) -> None:
 def test_without_a_compiler_the_library_of_the_package_is_tested_and_used(
     tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not prebuilt.processor_flags().issuperset(prebuilt.V3.split()):
-        pytest.skip("this processor has no AVX2, for which the smallest library is compiled")
-    compile_prebuilt(tmp_path, "x86-64-v3")
+    smallest, needed = {"x86_64": ("x86-64-v3", prebuilt.V3), "aarch64": ("armv8-a", "asimd")}[
+        platform.machine()
+    ]
+    if not prebuilt.processor_flags().issuperset(needed.split()):
+        pytest.skip(f"this processor lacks some of {needed}, which the smallest library needs")
+    compile_prebuilt(tmp_path, smallest)
     monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert not build.is_built()
     assert isinstance(native.load_once.__wrapped__(), CDLL)
     assert build.is_built()
-    (tmp_path / "x86-64-v3.so").write_bytes(b"garbage")  # the wheel was damaged, or upgraded
+    (tmp_path / f"{smallest}.so").write_bytes(b"garbage")  # the wheel was damaged, or upgraded
     with pytest.raises(UnavailableError, match="the test of the native code"):
         build.build_library()
 
@@ -277,12 +293,56 @@ def test_the_best_library_that_a_processor_can_execute_is_taken(
 ) -> None:
     monkeypatch.setattr(prebuilt, "FOLDER", tmp_path)
     assert prebuilt.find_prebuilt() is None  # a checkout
-    for name in prebuilt.PROCESSORS:
+    for name in (name for each in prebuilt.PROCESSORS.values() for name in each):
         (tmp_path / f"{name}.so").touch()
-    cases = {"x86-64-v4-vnni": "avx512_vnni", "x86-64-v4": "", "x86-64-v3": None, None: None}
-    for name, more in cases.items():
-        flags = prebuilt.V3 if more is None else f"{prebuilt.V4} {more}"
-        found = {*flags.split()} if name else {"sse2"}
-        monkeypatch.setattr(prebuilt, "processor_flags", found.copy)
+    cases = [
+        ("x86_64", f"{prebuilt.V4} avx512_vnni", "x86-64-v4-vnni"),
+        ("x86_64", prebuilt.V4, "x86-64-v4"),
+        ("x86_64", prebuilt.V3, "x86-64-v3"),
+        ("x86_64", "sse2", None),
+        ("aarch64", "fp asimd asimddp", "armv8.2-a-dotprod"),
+        ("aarch64", "fp asimd", "armv8-a"),
+        ("aarch64", "fp", None),
+        ("riscv64", prebuilt.V4, None),
+    ]
+    for machine, flags, name in cases:
+        monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
+        monkeypatch.setattr(prebuilt, "processor_flags", lambda flags=flags: {*flags.split()})
         path = prebuilt.find_prebuilt()
         assert (path and path.stem) == name
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    assert prebuilt.find_prebuilt() is None
+
+
+def test_features_are_asked_of_the_system_or_read_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of an emulated machine is that of its host, so the system goes first."""
+    file = tmp_path / "cpuinfo"
+    file.write_text("processor\t: 0\nflags\t: sse avx2\n\nprocessor\t: 1\nflags\t: sse\n")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert prebuilt.processor_flags(file) == {"sse", "avx2"}
+    assert prebuilt.processor_flags(tmp_path / "missing") == set()
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+
+    def getauxval(kind: int) -> int:
+        """The bits of a processor with floats (0), vectors (1) and dot products (20)."""
+        return 0b11 | 1 << 20 if kind == 16 else 0
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(getauxval=getauxval))
+    assert prebuilt.processor_flags(file) == {"asimd", "asimddp"}
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace())
+    file.write_text("processor\t: 0\nFeatures\t: fp asimd asimddp\n")
+    assert prebuilt.processor_flags(file) == {"fp", "asimd", "asimddp"}
+
+
+def test_without_cpuinfo_a_library_is_of_its_machine(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exists = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path: path.name != "cpuinfo" and exists(path))
+    origin = build.find_origin()
+    here = build.library_key(origin)
+    assert build.library_key(origin) == here
+    monkeypatch.setattr(platform, "node", lambda: "another")
+    assert build.library_key(origin) != here

@@ -33,7 +33,7 @@ from seq2seq.decoding.greedy import GreedyState
 from seq2seq.decoding.native.search import NativeSearch
 from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Seq2Seq, base, build_model
-from seq2seq.models.candidates import given
+from seq2seq.models.candidates import certain
 
 pytestmark = needs_native
 
@@ -111,7 +111,7 @@ def random_requests(draw: random.Random, kind: dict[str, Any], count: int) -> li
     return [
         SentenceRequest(
             [token for token in row if token != PAD],
-            prefix=draw.choices((4, 5, given(4), given(5)), k=draw.choice([0, 0, 0, 1, 4])),
+            prefix=draw.choices((4, 5, certain(4), certain(5)), k=draw.choice([0, 0, 0, 1, 4])),
             search=random_search(draw, kind),
         )
         for row in rows

@@ -1,7 +1,8 @@
-"""Files of seven formats: read, translated and written with all but their sentences kept."""
+"""Files of all formats: read, translated and written with all but their sentences kept."""
 
 import io
 import re
+import sys
 import zipfile
 from contextlib import suppress
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files import docx
+from seq2seq.text.documents.files import archives, parts, toolkit
 from seq2seq.text.documents.files.formats import FORMATS
 from seq2seq.text.documents.xml_markup import MAX_DEPTH
 
@@ -272,8 +273,26 @@ HOSTILE = {
     "utf-16 without a mark": (".srt", lambda: "1ä".encode("utf-16-le"), "not UTF-8"),
     "latin": (".po", lambda: 'msgid "ä"'.encode("latin-1"), "not UTF-8"),
     "large": (".txt", lambda: b"a" * (2**24 + 1), "cut it"),
-    "pdf": (".pdf", lambda: b"%PDF", "formats"),
+    "pdf": (".pdf", lambda: b"%PDF", "pdftotext"),
 }
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".yml", ".xml"])
+def test_without_the_toolkit_its_formats_are_refused(
+    suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in toolkit.CLASSES.values():
+        monkeypatch.setitem(sys.modules, f"translate.storage.{name.split('.')[0]}", None)
+    with pytest.raises(DataError, match=r"pip install 'seq2seq-attention-zoo\[formats\]'"):
+        read(f"a{suffix}", b"<resources/>")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"), [("a.pdf", "pdftotext"), ("a.ods", "convert-to xlsx"), ("a.xyz", "odt")]
+)
+def test_other_formats_are_refused_with_advice(name: str, advice: str) -> None:
+    with pytest.raises(DataError, match=advice):
+        read(name, b"%PDF")
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -290,10 +309,10 @@ def test_entries_of_one_name_and_too_much_xml_are_refused(monkeypatch: pytest.Mo
     with pytest.raises(DataError, match="twice"):
         read("a.docx", word("", ("word/document.xml", "<x/>")))
     data = word(f"<w:p>{run('a')}</w:p>")
-    monkeypatch.setattr(docx, "LONGEST", 100)
+    monkeypatch.setattr(parts, "LONGEST", 100)
     with pytest.raises(DataError, match="more than 100 bytes"):
         read("a.docx", data)
-    monkeypatch.setattr(docx, "MAX_UNPACKED", 10)
+    monkeypatch.setattr(archives, "MAX_UNPACKED", 10)
     with pytest.raises(DataError, match="too many"):
         read("a.docx", data)
 

@@ -6,7 +6,7 @@
 #include "vectors.h"
 
 /* Columns of a panel, and of a block: see linear.c. */
-enum { NR_VECTORS = LANES == 16 ? 4 : 2, NR = NR_VECTORS * LANES, NC = 16 * LANES };
+enum { NR_VECTORS = REGISTERS == 32 ? 4 : 2, NR = NR_VECTORS * LANES, NC = 16 * LANES };
 
 /* Scratch memory, handed out from the front. */
 typedef struct {

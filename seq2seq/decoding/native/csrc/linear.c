@@ -15,8 +15,8 @@
 #include "dot4.h"
 #include "kernels.h"
 
-/* The sums of a tile and a row of the panel fill the 32 registers of AVX-512, else the 16. */
-enum { MR = LANES == 16 ? 6 : 5, MR_MAX = 6 };
+/* The sums of a tile and a row of the panel fill the registers. */
+enum { MR = REGISTERS == 32 ? 6 : 5, MR_MAX = 6 };
 enum { KC = 256, MC = 240 };
 enum { PREFETCH = 24 }; /* units ahead of the one that is multiplied */
 

@@ -19,6 +19,12 @@ enum { VECTOR_BYTES = 16 };
 #endif
 enum { LANES = VECTOR_BYTES / 4 };
 
+#if defined(__AVX512F__) || defined(__aarch64__)
+enum { REGISTERS = 32 };
+#else
+enum { REGISTERS = 16 };
+#endif
+
 typedef float vec __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t ivec __attribute__((vector_size(VECTOR_BYTES)));
 typedef int8_t i8vec __attribute__((vector_size(VECTOR_BYTES)));

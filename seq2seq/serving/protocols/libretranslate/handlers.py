@@ -17,7 +17,7 @@ from seq2seq.serving.service import Routes, Service, sources_of
 from seq2seq.serving.storage import SUGGESTIONS
 from seq2seq.serving.texts import ClientText, split_texts, submit_texts
 from seq2seq.serving.validation import AUTO, Entry
-from seq2seq.text.documents.files.formats import FORMATS
+from seq2seq.text.documents.files.formats import readable_suffixes
 from seq2seq.text.documents.html_markup import read_html
 
 
@@ -106,7 +106,7 @@ async def settings(service: Service, request: Request) -> Any:
         "charLimit": service.limits.characters,
         "filesTranslation": service.storage is not None,
         "suggestions": service.storage is not None,
-        "supportedFilesFormat": list(FORMATS) if service.storage else [],
+        "supportedFilesFormat": readable_suffixes() if service.storage else [],
         "language": {n: {"code": code, "name": english_name(code)} for n, code in sides},
     }
 

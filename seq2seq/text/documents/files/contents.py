@@ -32,6 +32,16 @@ class Contents:
     problems: list[str] = field(default_factory=list)
 
 
+def join_contents(parts: Sequence[Contents], end: bytes) -> Contents:
+    """The contents of several texts, which are written one after the other, each with `end`."""
+
+    def write(translated: Sequence[str]) -> bytes:
+        texts = iter(translated)
+        return b"".join(each.write([next(texts) for _ in each.documents]) + end for each in parts)
+
+    return Contents([document for each in parts for document in each.documents], write)
+
+
 @dataclass(frozen=True)
 class Cutter:
     """Cuts the texts of a file into sentences.

@@ -1,6 +1,7 @@
 """File formats that can be translated, by file name suffix."""
 
 import gc
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -8,20 +9,20 @@ from pathlib import PurePath
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Contents, Cutter
-from seq2seq.text.documents.files.docx import open_docx
 from seq2seq.text.documents.files.encodings import HTML, PLAIN, XML, EncodedText, MarkupFormat
+from seq2seq.text.documents.files.office import PACKAGES, TYPES, open_package, open_text
+from seq2seq.text.documents.files.pages import open_book, open_page
 from seq2seq.text.documents.files.po import CATALOG, open_catalog
 from seq2seq.text.documents.files.subtitles import open_subtitles
+from seq2seq.text.documents.files.toolkit import KINDS, open_store
+from seq2seq.text.documents.files.values import NOTATIONS, open_values
 from seq2seq.text.documents.files.xliff import open_xliff
-from seq2seq.text.documents.html_markup import read_html
-from seq2seq.text.documents.markup import Reader
 
 LONGEST = 2**24  # bytes; files are kept in memory
 
 
-def open_text(text: str, cut: Cutter, read: Reader | None = None) -> Contents:
-    """The contents of a file that consists of one text."""
-    return Contents([cut(text, read)], lambda texts: texts[0].encode())
+def open_plain(text: str, cut: Cutter) -> Contents:
+    return Contents([cut(text)], lambda texts: texts[0].encode())
 
 
 def open_markdown(text: str, cut: Cutter) -> Contents:
@@ -34,18 +35,44 @@ def open_markdown(text: str, cut: Cutter) -> Contents:
 # For each suffix, the function that opens the file, and the format by which its text is decoded. An
 # archive (None) is opened as bytes, since each file in it has its own encoding.
 FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
-    ".txt": (open_text, PLAIN),
+    ".txt": (open_plain, PLAIN),
     ".md": (open_markdown, PLAIN),
     ".markdown": (open_markdown, PLAIN),
-    ".html": (partial(open_text, read=read_html), HTML),
-    ".htm": (partial(open_text, read=read_html), HTML),
-    ".docx": (open_docx, None),
+    ".html": (open_page, HTML),
+    ".htm": (open_page, HTML),
+    **{suffix: (partial(open_package, suffix=suffix), None) for suffix in PACKAGES},
+    **{suffix: (partial(open_text, suffix=suffix), None) for suffix in TYPES},
+    ".epub": (open_book, None),
     ".srt": (open_subtitles, PLAIN),
     ".vtt": (open_subtitles, PLAIN),
     ".po": (open_catalog, CATALOG),
     ".xliff": (open_xliff, XML),
     ".xlf": (open_xliff, XML),
+    **{suffix: (partial(open_values, suffix=suffix), PLAIN) for suffix in NOTATIONS},
+    **{suffix: (partial(open_store, suffix=suffix), kind) for suffix, kind in KINDS.items()},
 }
+
+
+# How to convert files of formats that are not read.
+CONVERSIONS = {
+    ".pdf": "Open it in Word and save it as .docx, or type: pdftotext FILE.pdf FILE.md",
+    **dict.fromkeys((".doc", ".rtf", ".ott"), "Type: soffice --convert-to docx FILE"),
+    **dict.fromkeys((".xls", ".ods"), "Type: soffice --convert-to xlsx FILE"),
+    **dict.fromkeys((".ppt", ".otp"), "Type: soffice --convert-to pptx FILE"),
+}
+
+
+def readable_suffixes() -> list[str]:
+    """The suffixes of the formats that can be read with the packages that are installed."""
+    has_toolkit = importlib.util.find_spec("translate") is not None
+    return [suffix for suffix in FORMATS if has_toolkit or suffix not in KINDS]
+
+
+def advise(name: str) -> str:
+    """Why a file cannot be read, and what to do."""
+    advice = CONVERSIONS.get(PurePath(name).suffix.lower(), "Convert it")
+    known = ", ".join(suffix[1:] for suffix in readable_suffixes())
+    return f"{name}: its format should be one of {known}. {advice}"
 
 
 def format_of_file(name: str) -> str:
@@ -74,7 +101,7 @@ def open_file(name: str, data: bytes, cut: Cutter) -> Contents:
     """
     suffix = format_of_file(name)
     if not suffix:
-        raise DataError(f"{name} is in none of the formats that can be read: {', '.join(FORMATS)}")
+        raise DataError(advise(name))
     if len(data) > LONGEST:
         raise DataError(
             f"{name} has {len(data):,} bytes; at most {LONGEST:,} are read: cut it into parts"

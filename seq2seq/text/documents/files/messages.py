@@ -75,17 +75,26 @@ def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Conten
         for begin, group in groupby(pairs, lambda pair: pair[0].entry):
             entry = [(message, render_message(message, new)) for message, new in group]
             line, place = line + file.count("\n", place, begin), begin
-            lost = [fault for message, new in entry for fault in find_faults(message, new)]
-            if not lost:
+            if problem := find_problem(entry):
+                problems.append(f"line {line}: {problem}")
+            else:
                 changes += [change for message, new in entry for change in message.fill(new)]
-                continue
-            problems.append(
-                f"line {line}: {entry[0][0].source[:60]!r} is not translated, to protect "
-                f"{', '.join(dict.fromkeys(lost))}: translate it by hand"
-            )
         return splice(file, changes).encode()
 
     return Contents([message.text.cut(cut) for message in messages], write, problems)
+
+
+def find_problem(entry: Sequence[tuple[Message, str]]) -> str:
+    """Why the translations of an entry cannot be used; empty if they can.
+
+    Args:
+        entry: messages, each with its translation as it would be written to the file.
+    """
+    lost = [fault for message, new in entry for fault in find_faults(message, new)]
+    named = ", ".join(dict.fromkeys(lost))
+    source = entry[0][0].source[:60]
+    problem = f"{source!r} is not translated, to protect {named}: translate it by hand"
+    return problem if lost else ""
 
 
 def find_faults(message: Message, new: str) -> list[str]:
@@ -111,6 +120,11 @@ def find_faults(message: Message, new: str) -> list[str]:
         wanted, found = find_directives(message.written), find_directives(new)
         changed += [] if wanted == found else [*wanted, *found]
     return changed
+
+
+def find_formats(source: str) -> Set[str]:
+    """Flags for the placeholders of a message from a file that has no flags."""
+    return {"c-format"} if any("%" in each for each in find_placeholders(source)) else set()
 
 
 def find_directives(text: str) -> list[str]:

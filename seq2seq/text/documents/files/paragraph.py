@@ -1,17 +1,21 @@
-"""A paragraph of a Word file, read as a text with tags. In the file it consists of runs of
-characters, each run with its own formatting.
+"""A paragraph of an Open XML file, read as a text with tags. In the file it consists of runs of
+characters, each run with its own formatting. The names of elements are those of Word: the others
+are alike, as `w:p`, `w:r` and `w:t` are in a presentation.
 
 The most common formatting in a sentence is its base. The translation has the base formatting,
 except for words inside an element with different formatting.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 from statistics import mode
 
 from seq2seq.text.documents.document import sentences_of
 from seq2seq.text.documents.files.contents import Cutter, NumberedText
+from seq2seq.text.documents.files.mixed import Render, find_marks, split_cells
+from seq2seq.text.documents.files.vocabularies import Vocabulary
+from seq2seq.text.documents.html_markup import ATTRIBUTE
 from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
 from seq2seq.text.documents.xml_markup import Node, escape_xml
@@ -25,33 +29,34 @@ BREAKS = {"w:br", "w:cr"}
 # Elements that end a sentence: tabs, and parts of a field that continues in another paragraph.
 ENDING = {"w:tab", "w:ptab", "w:fldChar"}
 # Text in these belongs to another paragraph, was moved away, is computed, or is a pronunciation.
-SKIPPED = {"w:p", "w:moveFrom", "w:fldSimple", "w:rt"}
+SKIPPED = {"w:p", "w:moveFrom", "w:fldSimple", "w:fld", "w:rt", "w:rPh"}
 RAISED = {"superscript", "subscript"}
-PAIRS = re.compile(r"(w:\w+)(Start|End)")  # for example of bookmarks; both have the same id
-ENDS: dict[str, Kind] = {"Start": "open", "End": "close"}
 LINK = re.compile(r"instrText\b[^<>]*>\s*HYPERLINK\b")  # instruction of a field that has text
 # Not formatting: text nodes such as white space, marks for spell checkers, ...
-UNFORMATTED = {"", "w:lang", "w:noProof"}
+UNFORMATTED = {"", "w:lang", "w:noProof", "lang", "altLang", "noProof", "dirty", "err", "smtClean"}
 # ... and the numbers of editing sessions.
 SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
-Render = Callable[[int, int], str]  # renders a span of the file
 
 
 class Paragraph:
-    """A paragraph of a Word file.
+    """A paragraph of an Open XML file.
 
     Attributes:
-        node: element of the paragraph.
+        begin, end: span of the paragraph in the file.
         document: sentences of the paragraph.
 
     Args:
         lost: list to which texts that cannot be translated are added.
     """
 
-    __slots__ = ("_formats", "_items", "_lost", "_most", "_runs", "_text", "document", "node")
+    __slots__ = (
+        *("_formats", "_items", "_kind", "_lost", "_most", "_node", "_runs", "_text"),
+        *("begin", "document", "end"),
+    )
 
-    def __init__(self, node: Node, cut: Cutter, lost: list[str]):
-        self.node = node
+    def __init__(self, node: Node, kind: Vocabulary, cut: Cutter, lost: list[str]):
+        self._node, self._kind = node, kind
+        self.begin, self.end = node.begin, node.end
         self._lost = lost
         self._formats: dict[str, int] = {}
         self._runs: list[Node] = []  # first run of each format
@@ -63,7 +68,7 @@ class Paragraph:
 
     def _read(self, nodes: Sequence[Node]) -> None:
         """Add the content of an element that contains runs."""
-        fields = find_fields(nodes)
+        fields, marks = find_fields(nodes), find_marks(nodes)
         k = 0
         while k < len(nodes):
             node, end = nodes[k], fields.get(k, k)
@@ -77,7 +82,10 @@ class Paragraph:
             elif node.name == "w:r" and node.children:
                 self._read_run(node)
             elif node.name and node.name != "w:pPr":
-                self._add_mark(node)
+                text = " " if node.name in BREAKS else ""
+                tag, key = marks.get(node, ("alone", ""))
+                self._add_tag(tag, node.begin, node.end, key, text)
+                self._lose(node)
             k = end + 1
 
     def _read_field(self, nodes: Sequence[Node]) -> None:
@@ -85,7 +93,7 @@ class Paragraph:
         begin, end = nodes[0].begin, nodes[-1].end
         runs = [node for node in nodes if field_ends(node)]
         kinds = [field_ends(run) for run in runs]
-        is_link = LINK.search(self.node.text, begin, runs[1].begin)
+        is_link = LINK.search(self._node.text, begin, runs[1].begin)
         if is_link and [*kinds[:2], kinds[-1]] == [["begin"], ["separate"], ["end"]]:
             self._add_tag("open", begin, runs[1].end, "field")
             self._read(nodes[nodes.index(runs[1]) + 1 : -1])
@@ -99,11 +107,14 @@ class Paragraph:
         properties = node.child("w:rPr")
         formatting = properties.children if properties else []
         marks = [each.markup for each in formatting if each.name not in UNFORMATTED]
-        key = "".join([SESSIONS.sub("", node.opening), *marks])
+        attributes = ATTRIBUTE.findall(properties.opening if properties else "")
+        kept = [f"{name}={value}" for name, value in attributes if name not in UNFORMATTED]
+        key = "".join([SESSIONS.sub("", node.opening), *kept, *marks])
         format = self._formats.setdefault(key, len(self._formats))
         self._runs += [node] if format == len(self._runs) else []
         raised = properties and properties.child("w:vertAlign")
         is_raised = bool(raised and raised.attribute("val") in RAISED)
+        is_raised |= bool(properties and properties.attribute("baseline") not in ("", "0"))
         if is_raised:
             self._add_tag("open", node.begin, node.begin, "sup")
         fields, place = find_fields(node.children), node.begin
@@ -112,7 +123,7 @@ class Paragraph:
                 continue
             place = node.children[fields.get(k, k)].end
             if child.name == "w:t":
-                self._items.append(Token("text", name=str(format), text=child.content))
+                self._items += split_cells(child.content, self._kind.cells, str(format))
             elif child.name in ENDING and k not in fields:
                 self._add_tag("block", child.begin, place, f"run {format}", "\t")
             else:
@@ -122,13 +133,6 @@ class Paragraph:
                 self._lose(*([] if is_field else node.children[k : fields.get(k, k) + 1]))
         if is_raised:
             self._add_tag("close", node.end, node.end, "sup")
-
-    def _add_mark(self, node: Node) -> None:
-        """Add markup between runs: a single tag, or one tag of a pair."""
-        match = PAIRS.fullmatch(node.name)
-        name = f"{match[1]} {node.attribute('id')}" if match else ""
-        self._add_tag(ENDS[match[2]] if match else "alone", node.begin, node.end, name)
-        self._lose(node)
 
     def _lose(self, *nodes: Node) -> None:
         """Record the text inside copied markup, which cannot be translated."""
@@ -173,7 +177,7 @@ class Paragraph:
         Args:
             render: function that writes a span of the file, including nested paragraphs.
         """
-        node = self.node
+        node = self._node
         if translated == str(self._text):
             return node.opening + render(node.inner, node.stop) + node.closing
         properties = node.child("w:pPr")
@@ -181,17 +185,20 @@ class Paragraph:
         formats = [self._most]
         for part in self._text.parts(translated):
             if part.kind == "text":
-                name = f"{node.prefix}t"
-                text = f'<{name} xml:space="preserve">{escape_xml(part.text)}</{name}>'
-                written.append(self._write_run(formats[-1], text))
+                written.append(self._write_run(formats[-1], self._write_text(part.text)))
                 continue
             kind, _, number = part.name.partition(" ")
             if kind == "format":
                 formats = [*formats, int(number)] if part.kind == "open" else formats[:-1]
                 continue
-            markup = render(part.begin, part.end)
+            cell = part.markup and self._write_text(part.markup)
+            markup = cell or render(part.begin, part.end)
             written.append(self._write_run(int(number), markup) if kind == "run" else markup)
         return "".join([*written, node.closing])
+
+    def _write_text(self, text: str) -> str:
+        name = f"{self._node.prefix}t"
+        return f"<{name}{self._kind.space}>{escape_xml(text)}</{name}>"
 
     def _write_run(self, format: int, markup: str) -> str:
         """A run with a format, and the attributes of the first run that has this format."""

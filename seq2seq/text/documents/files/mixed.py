@@ -1,0 +1,101 @@
+"""A text of a file in which characters and elements are mixed, as in HTML and OpenDocument."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from seq2seq.text.documents.files.contents import Cutter, NumberedText
+from seq2seq.text.documents.files.vocabularies import Vocabulary
+from seq2seq.text.documents.markup import Kind, Token
+from seq2seq.text.documents.xml_markup import Node, escape_xml
+
+# Marks of the ends of a span, for example of bookmarks; both have the same id or name.
+PAIRS = re.compile(r"(w:[\w-]+?)-?([Ss]tart|[Ee]nd)")
+KEYS = ("id", "name", "change-id")
+ENDS: dict[str, Kind] = {"start": "open", "end": "close"}
+Render = Callable[[int, int], str]  # renders a span of the file
+
+
+class MixedText:
+    """A text with elements inside.
+
+    Attributes:
+        begin, end: span of the text in the file.
+        document: sentences of the text.
+
+    Args:
+        tokens: text and tags of the span, in order. A text has its characters in `text`.
+    """
+
+    __slots__ = ("_text", "begin", "document", "end")
+
+    def __init__(self, begin: int, end: int, tokens: Iterable[Token], cut: Cutter):
+        self.begin, self.end = begin, end
+        self._text = NumberedText(escape_xml)
+        for token in tokens:
+            if token.kind == "text":
+                self._text.add_text(token.text)
+            else:
+                self._text.add_tag(token)
+        self.document = self._text.cut(cut)
+
+    def write(self, translated: str, render: Render) -> str:
+        """The text as XML.
+
+        Args:
+            render: function that writes a span of the file, including nested paragraphs.
+        """
+        if translated == str(self._text):
+            return render(self.begin, self.end)
+        return "".join(
+            escape_xml(part.markup or part.text)
+            if part.markup or part.kind == "text"
+            else render(part.begin, part.end)
+            for part in self._text.parts(translated)
+        )
+
+
+def find_marks(nodes: Sequence[Node]) -> dict[Node, tuple[Kind, str]]:
+    """The kind and name of the tag for each mark of a span among sibling nodes, such as the start
+    of a bookmark. A mark whose partner is elsewhere is a single tag, so pairs never overlap
+    elements.
+    """
+    found = {node: match for node in nodes if (match := PAIRS.fullmatch(node.name))}
+    names = {
+        node: f"{match[1]} {next(filter(None, map(node.attribute, KEYS)), '')}"
+        for node, match in found.items()
+    }
+    count = Counter(names.values())
+    return {
+        node: (ENDS[found[node][2].lower()] if count[name] == 2 else "alone", name)
+        for node, name in names.items()
+    }
+
+
+def read_mixed(nodes: Sequence[Node], kind: Vocabulary) -> Iterator[Token]:
+    """The tokens of an element with mixed content."""
+    marks = find_marks(nodes)
+    for node in nodes:
+        begin, end, name = node.begin, node.end, node.name
+        if not name and node.content:
+            yield from split_cells(node.content, kind.cells)
+        elif kind.around.fullmatch(name):
+            yield Token("open", begin, node.inner, name)
+            yield from read_mixed(node.children, kind)
+            yield Token("close", node.stop, end, name)
+        elif kind.ending.fullmatch(name):
+            yield Token("block", begin, end, name)
+        elif kind.blanks.fullmatch(name):
+            yield Token("alone", begin, end, name, " ")
+        else:
+            tag, key = marks.get(node, ("alone", ""))
+            yield Token(tag, begin, end, key)
+
+
+def split_cells(text: str, cells: re.Pattern[str], name: str = "") -> Iterator[Token]:
+    """The parts of a text, as tokens. What stands between two cells is a block."""
+    for number, part in enumerate(cells.split(text)):
+        if number % 2:
+            yield Token("block", name=f"run {name}", text="\t", markup=part)
+        elif part:
+            yield Token("text", name=name, text=part)

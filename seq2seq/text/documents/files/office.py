@@ -1,0 +1,116 @@
+"""Files of office programs: translates their paragraphs and keeps everything else in the archive.
+
+Open XML (.docx, .pptx, .xlsx) and OpenDocument (.odt, .odp).
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from urllib.parse import unquote
+
+from seq2seq.base.errors import DataError
+from seq2seq.text.documents.files import vocabularies
+from seq2seq.text.documents.files.archives import check_type, read_archive
+from seq2seq.text.documents.files.contents import Contents, Cutter
+from seq2seq.text.documents.files.encodings import XML, EncodedText
+from seq2seq.text.documents.files.parts import find_pieces, open_parts
+from seq2seq.text.documents.files.vocabularies import DRAWING, SHEET, TEXT, WORD, Vocabulary
+from seq2seq.text.documents.xml_markup import parse_xml
+
+RELATIONSHIPS = re.compile("http://schemas.openxmlformats.org/package/2006/relationships")
+Kinds = dict[str, Vocabulary]  # of parts, by the end of the type of their relationship
+DIAGRAMS: Kinds = dict.fromkeys(("chart", "diagramData", "diagramDrawing"), DRAWING)
+NOTES: Kinds = dict.fromkeys(("header", "footer", "footnotes", "endnotes"), WORD)
+# For each suffix, the usual name of the main part, and the parts that may contain text.
+PACKAGES: dict[str, tuple[str, Kinds]] = {
+    ".docx": ("word/document.xml", {"officeDocument": WORD} | NOTES | DIAGRAMS),
+    ".pptx": (
+        "ppt/presentation.xml",
+        {"officeDocument": vocabularies.PRESENTATION, "slide": DRAWING, "notesSlide": DRAWING}
+        | DIAGRAMS,
+    ),
+    ".xlsx": (
+        "xl/workbook.xml",
+        {"officeDocument": vocabularies.WORKBOOK, "sharedStrings": SHEET, "worksheet": SHEET},
+    ),
+}
+# Tables and pivot tables of a workbook, whose columns have the names of cells.
+TABLES = re.compile(r"xl/(?:tables/table|pivotCache/pivotCacheDefinition)[^/]*\.xml")
+COLUMNS = {"w:tableColumn", "w:cacheField"}
+TYPES = {
+    ".odt": "application/vnd.oasis.opendocument.text",
+    ".odp": "application/vnd.oasis.opendocument.presentation",
+}
+
+
+def open_package(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
+    """The contents of an Open XML file. Raises: DataError if the data is not such a file."""
+    archive, (main, kinds) = read_archive(data), PACKAGES[suffix]
+    main = next((name for name, _ in find_related(archive, "", kinds)), main)
+    if main not in archive:
+        raise DataError(f"it is not a {suffix} file: it contains no {main}")
+    columns = frozenset(find_columns(archive))
+    parts = find_parts(archive, main, kinds)
+    found = {name: (partial(find_pieces, parts[name], columns), XML) for name in parts}
+    return open_parts(data, archive, found, cut)
+
+
+def open_text(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
+    """The contents of an OpenDocument file. Raises: DataError if the data is not such a file."""
+    archive = read_archive(data)
+    check_type(archive, TYPES[suffix])
+    if "content.xml" not in archive:
+        raise DataError(f"it is not an {suffix} file: it contains no content.xml")
+    if b"encryption-data" in archive.get("META-INF/manifest.xml", b""):
+        raise DataError("it is encrypted: save it without a password")
+    find = partial(find_pieces, TEXT, frozenset())
+    names = [name for name in ("content.xml", "styles.xml") if name in archive]
+    return open_parts(data, archive, dict.fromkeys(names, (find, XML)), cut)
+
+
+def find_parts(archive: Mapping[str, bytes], main: str, kinds: Kinds) -> Kinds:
+    """The parts with text, found by relationships from the main one, or by their names if there are
+    none. Sheets can be huge, and have texts only if a program does not share these.
+    """
+    found = {main: "officeDocument"}
+    waiting = [main]
+    for part in waiting:
+        for name, kind in find_related(archive, part, kinds):
+            if name in archive and name not in found:
+                found[name] = kind
+                waiting.append(name)
+    if len(found) == 1:
+        stems = {name: re.sub(r"\d*\.xml$", "", posixpath.basename(name)) for name in archive}
+        found |= {name: stem for name, stem in stems.items() if stem in kinds}
+    return {
+        name: kinds[kind]
+        for name, kind in found.items()
+        if kind != "worksheet" or b"inlineStr" in archive[name]
+    }
+
+
+def find_related(
+    archive: Mapping[str, bytes], part: str, kinds: Kinds
+) -> Iterator[tuple[str, str]]:
+    """Names and kinds of related parts: those that `part`, or the archive if `part` is empty,
+    refers to.
+    """
+    folder, name = posixpath.split(part)
+    file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")
+    for node in parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS).walk():
+        kind = node.attribute("Type").rpartition("/")[2] if node.name else ""
+        if kind in kinds and node.attribute("TargetMode") != "External":
+            path = posixpath.join("/", folder, unquote(node.attribute("Target")))
+            yield posixpath.normpath(path).lstrip("/"), kind
+
+
+def find_columns(archive: Mapping[str, bytes]) -> Iterator[str]:
+    """The names of the columns of tables. Cells with these names must stay, since programs take
+    other cells in the first row of a table for damage.
+    """
+    for name in filter(TABLES.fullmatch, archive):
+        text = EncodedText.read(archive[name], XML).text
+        for node in parse_xml(text, SHEET.namespace, "w:").walk():
+            if node.name in COLUMNS:
+                yield re.sub("_x000[aA]_", "\n", node.attribute("name"))

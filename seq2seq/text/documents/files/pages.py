@@ -1,0 +1,118 @@
+"""Pages of HTML, and books of such pages (.epub)."""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from urllib.parse import unquote
+
+from seq2seq.base.errors import DataError
+from seq2seq.text.documents.files.archives import check_type, read_archive
+from seq2seq.text.documents.files.contents import Contents, Cutter, splice
+from seq2seq.text.documents.files.encodings import XML, XML_DECLARATION, EncodedText, MarkupFormat
+from seq2seq.text.documents.files.mixed import MixedText
+from seq2seq.text.documents.files.parts import AttributeText, Find, Piece, find_pieces, open_parts
+from seq2seq.text.documents.files.vocabularies import CONTENTS
+from seq2seq.text.documents.html_markup import HTMLReader, part_neighbours
+from seq2seq.text.documents.markup import unescape
+from seq2seq.text.documents.xml_markup import Node, check_well_formed, parse_xml
+
+# Entities that XHTML declares in its document type, which is not read.
+ENTITY = re.compile("&(?!(?:amp|lt|gt|quot|apos);)[A-Za-z][A-Za-z0-9]*;")
+XHTML = MarkupFormat(XML_DECLARATION, lambda text: check_well_formed(ENTITY.sub(" ", text)))
+# The namespaces of the files that list the files of a book.
+LISTS = re.compile(
+    "urn:oasis:names:tc:opendocument:xmlns:container|http://www.idpf.org/2007/opf|"
+    "http://www.w3.org/2001/04/xmlenc#"
+)
+
+
+def open_page(text: str, cut: Cutter) -> Contents:
+    """The contents of an HTML page: its text, and the attributes that are shown to readers.
+
+    Tags may change their order in a translation, so attributes with the same value, which get the
+    same translation, are found again by their value.
+    """
+    reader = HTMLReader(text)
+    values = dict.fromkeys(text[begin:end] for begin, end in reader.attributes)
+    attributes = [AttributeText(value, 0, len(value), cut) for value in values]
+
+    def write(texts: Sequence[str]) -> bytes:
+        page, *others = texts
+        new = {
+            key: each.write(other)
+            for key, each, other in zip(values, attributes, others, strict=True)
+        }
+        spans = HTMLReader(page).attributes
+        changes = [(begin, end, new.get(page[begin:end], page[begin:end])) for begin, end in spans]
+        return splice(page, changes).encode()
+
+    page = cut(text, lambda _: part_neighbours(text, reader.tokens))
+    return Contents([page, *(each.document for each in attributes)], write)
+
+
+def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Piece]:
+    """The pieces of an XHTML page: texts between blocks, and attributes. Their tags stay nested.
+
+    Raises: DataError if the page is not well-formed.
+    """
+    XHTML.check(text)
+    reader = HTMLReader(text, is_xml=True)
+    pieces: list[Piece] = [AttributeText(text, *span, cut) for span in reader.attributes]
+    tokens = part_neighbours(text, reader.tokens)
+    for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
+        run = list(group)
+        if not is_block:
+            plain = [
+                token._replace(text=unescape(text[token.begin : token.end])[0])
+                if token.kind == "text"
+                else token
+                for token in run
+            ]
+            pieces.append(MixedText(run[0].begin, run[-1].end, plain, cut))
+    return sorted(pieces, key=lambda piece: piece.begin)
+
+
+# For each type of file, how it is read.
+KINDS: dict[str, tuple[Find, MarkupFormat]] = {
+    "application/xhtml+xml": (find_runs, XHTML),
+    "application/x-dtbncx+xml": (partial(find_pieces, CONTENTS, frozenset()), XML),
+}
+
+
+def open_book(data: bytes, cut: Cutter) -> Contents:
+    """The contents of an .epub file: its pages in reading order, and its table of contents.
+
+    Raises: DataError if the data is not such a file, or is encrypted.
+    """
+    archive = read_archive(data)
+    check_type(archive, "application/epub+zip")
+    kinds = {name: KINDS[kind] for name, kind in find_pages(archive) if kind in KINDS}
+    if not kinds:
+        raise DataError("it is not an .epub file: its META-INF/container.xml names no pages")
+    hidden = {
+        unquote(each.attribute("URI"))
+        for each in find_nodes(archive, "META-INF/encryption.xml", "CipherReference")
+    }
+    if hidden & kinds.keys():
+        raise DataError("it is encrypted (DRM): only an unprotected book can be translated")
+    return open_parts(data, archive, kinds, cut)
+
+
+def find_pages(archive: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Names and types of the files of a book, those of the reading order first."""
+    for root in find_nodes(archive, "META-INF/container.xml", "rootfile"):
+        package = root.attribute("full-path")
+        items = {item.attribute("id"): item for item in find_nodes(archive, package, "item")}
+        order = [each.attribute("idref") for each in find_nodes(archive, package, "itemref")]
+        for key in dict.fromkeys([*filter(items.__contains__, order), *items]):
+            path = posixpath.join(posixpath.dirname(package), unquote(items[key].attribute("href")))
+            if posixpath.normpath(path) in archive:
+                yield posixpath.normpath(path), items[key].attribute("media-type")
+
+
+def find_nodes(archive: Mapping[str, bytes], name: str, kind: str) -> Iterator[Node]:
+    """The elements of one kind in a file of an archive; none if there is no such file."""
+    text = EncodedText.read(archive.get(name, b"<none/>"), XML).text
+    return (each for each in parse_xml(text, LISTS, "w:").walk() if each.name == f"w:{kind}")

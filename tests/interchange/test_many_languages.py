@@ -1,0 +1,400 @@
+"""NLLB and M2M-100, compared with transformers: the same pieces, logits and translations."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.interchange_models import texts_of
+
+from seq2seq.base.errors import ConfigError, DataError
+from seq2seq.base.symbols import BOS, EOS, PAD
+from seq2seq.data.batches.padding import pad_rows
+from seq2seq.interchange.huggingface import read_folder
+from seq2seq.interchange.imported import ImportedModel
+from seq2seq.translation.translator import Translator
+
+pytest.importorskip("transformers", reason="pip install transformers")
+pytest.importorskip("sentencepiece", reason="pip install sentencepiece")
+
+from helpers.many_language_folders import LANGUAGES, m2m_folder, nllb_folder
+
+NONE = (None, None)
+TEXTS = texts_of(3, 100)
+# The form of a folder, and a source and target language.
+FORMS: dict[str, tuple[Any, tuple[str, str]]] = {
+    "nllb": (nllb_folder, ("deu_Latn", "eng_Latn")),
+    "m2m_100": (m2m_folder, ("de", "fr")),
+    "m2m_100 of BPE": (lambda folder, **more: m2m_folder(folder, kind="bpe", **more), ("en", "zu")),
+}
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A folder, the model and the tokenizer of transformers, and the languages to translate."""
+    write, languages = FORMS[request.param]
+    folder = tmp_path_factory.mktemp("folder")
+    return folder, *write(folder), languages
+
+
+def their_ids(imported: ImportedModel) -> torch.Tensor:
+    return torch.tensor(imported.maps[0].ids)
+
+
+def run_of(folder: Path, languages: Any = NONE) -> Path:
+    """The run of a folder, written once."""
+    run = folder / "run"
+    if not run.exists():
+        read_folder(folder, languages).write(run)
+    return run
+
+
+def theirs(model: Any, tokenizer: Any, languages: tuple[str, str], **search: Any) -> Any:
+    """The translations of `TEXTS` by transformers: texts, and scores if there are beams."""
+    tokenizer.src_lang = languages[0]
+    name = languages[1] if languages[1] in LANGUAGES else f"__{languages[1]}__"
+    out = model.generate(
+        **tokenizer(TEXTS, return_tensors="pt", padding=True),
+        forced_bos_token_id=tokenizer.convert_tokens_to_ids(name),
+        max_length=None,
+        do_sample=False,
+        return_dict_in_generate=True,
+        output_scores=True,
+        **search,
+    )
+    texts = tokenizer.batch_decode(out.sequences, skip_special_tokens=True)
+    return [text.strip() for text in texts], getattr(out, "sequences_scores", None)
+
+
+@torch.no_grad()
+def test_pieces_states_and_logits_are_those_of_transformers(pair: Any) -> None:
+    folder, model, tokenizer, languages = pair
+    imported = read_folder(folder, languages)
+    ids, ours = their_ids(imported), imported.to_saved().build()
+    translator = Translator(imported.to_saved(), "cpu")
+    direction = translator.directions.find()
+    tokenizer.src_lang = languages[0]
+    asked = tokenizer(TEXTS[:30], return_tensors="pt", padding=True)
+    rows = imported.source.encode_batch(TEXTS[:30])
+    source = pad_rows([[*direction.before, *row, EOS] for row in rows])
+    assert torch.equal(ids[source], asked.input_ids)
+    start = torch.full((30, 1), BOS)
+    target = torch.cat((start, torch.randint(4, len(ids), (30, 12))), 1)
+    mask = source != PAD
+    out = model(asked.input_ids, attention_mask=mask, decoder_input_ids=ids[target])
+    states = ours.encode(source).states
+    torch.testing.assert_close(states[mask], out.encoder_last_hidden_state[mask], atol=2e-5, rtol=0)
+    logits = ours.logits(ours(source, target).hidden)
+    others = torch.arange(len(ids)) != BOS
+    expected = out.logits[..., ids][..., others]
+    torch.testing.assert_close(logits[..., others], expected, atol=1e-4, rtol=1e-4)
+    assert (logits[..., BOS] < -9000).all() and logits.shape[-1] == model.config.vocab_size + 1
+
+
+@pytest.mark.parametrize("beams", [1, 5])
+def test_a_hundred_texts_are_translated_as_by_transformers(pair: Any, beams: int) -> None:
+    folder, model, tokenizer, languages = pair
+    search: dict[str, Any] = {"num_beams": beams}
+    if beams > 1:
+        search |= {"early_stopping": True, "length_penalty": 0.8}
+    expected, scores = theirs(model, tokenizer, languages, max_new_tokens=24, **search)
+    translator = Translator.load(run_of(folder), "cpu", languages=languages)
+    limits = {"length_ratio": 0.0, "length_extra": 24}
+    found = translator.search("greedy", **limits)
+    if beams > 1:
+        best = {"beam_size": beams, "length_penalty": 0.8, "stopping": "count", **limits}
+        # Translations that are cut off are ranked by their scores alone.
+        found = translator.search("beam", max_length=24, **best)
+    results = list(translator.stream(TEXTS, translator.engine(found, workers=1)))
+    assert [result.translations[0].text for result in results] == expected
+    assert len({text for text in expected if text}) > 40
+    ended = [not result.translations[0].truncated for result in results]
+    assert 20 < sum(ended) < 100
+    if scores is not None:
+        ours = torch.tensor([result.translations[0].score for result in results])
+        torch.testing.assert_close(ours, scores, atol=1e-4, rtol=1e-4)
+
+
+def test_texts_of_several_directions_share_a_batch_and_each_is_that_of_its_direction(
+    pair: Any,
+) -> None:
+    folder, _, _, languages = pair
+    translator = Translator.load(run_of(folder), "cpu")
+    there = {"source_language": languages[0], "target_language": languages[1]}
+    back = {"source_language": languages[1], "target_language": languages[0]}
+    for way in (there, back):
+        alone = translator.translate(TEXTS[:10], **way)
+        assert alone == [translator.translate([text], **way)[0] for text in TEXTS[:10]]
+    assert translator.translate(TEXTS[:10], **there) != translator.translate(TEXTS[:10], **back)
+    with pytest.raises(ConfigError, match="target language is missing: --target-language CODE"):
+        translator.translate(TEXTS[:1], source_language=languages[0])
+
+
+@torch.no_grad()
+def test_a_score_is_the_log_probability_by_transformers(pair: Any) -> None:
+    folder, model, tokenizer, languages = pair
+    translator = Translator.load(run_of(folder), "cpu", languages=languages)
+    tokenizer.src_lang, tokenizer.tgt_lang = languages
+    asked = tokenizer(TEXTS[:8], text_target=TEXTS[8:16], return_tensors="pt", padding=True)
+    labels = asked.pop("labels")
+    logp = model(**asked, labels=labels).logits.log_softmax(-1)
+    each = logp.gather(2, labels[..., None])[..., 0].masked_fill(labels == 1, 0)
+    expected = each[:, 1:].sum(1)  # without the language
+    scores = translator.score(TEXTS[:8], TEXTS[8:16])
+    ours = torch.tensor([score.log_probability for score in scores])
+    torch.testing.assert_close(ours, expected, atol=1e-3, rtol=1e-4)
+
+
+def test_weights_in_halves_and_in_shards_are_the_same_model(tmp_path: Path) -> None:
+    nllb_folder(tmp_path / "whole", dtype=torch.float16)
+    nllb_folder(tmp_path / "split", dtype=torch.float16, max_shard_size="20KB")
+    assert len([*(tmp_path / "split").glob("*.safetensors")]) > 2
+    whole, split = (read_folder(tmp_path / name, NONE) for name in ("whole", "split"))
+    assert {*whole.weights} == {*split.weights}
+    for name, value in whole.weights.items():
+        assert torch.equal(value, split.weights[name]) and value.dtype == torch.float32
+
+
+def test_weights_of_torch_in_shards_are_read_too(tmp_path: Path) -> None:
+    model, _ = nllb_folder(tmp_path)
+    expected = read_folder(tmp_path, NONE).weights
+    (tmp_path / "model.safetensors").unlink()
+    tensors = {n: x for n, x in model.state_dict().items() if "lm_head" not in n}
+    half = len(tensors) // 2
+    parts = {"a.bin": dict([*tensors.items()][:half]), "b.bin": dict([*tensors.items()][half:])}
+    for file, part in parts.items():
+        torch.save(part, tmp_path / file)
+    listed = {name: file for file, part in parts.items() for name in part}
+    write_json(tmp_path / "pytorch_model.bin.index.json", {"weight_map": listed})
+    found = read_folder(tmp_path, NONE).weights
+    assert all(torch.equal(value, found[name]) for name, value in expected.items())
+
+
+def test_int8_and_the_native_decoder_compute_it(pair: Any) -> None:
+    from seq2seq.decoding.precision import is_native
+
+    folder, _, _, languages = pair
+    translator = Translator.load(run_of(folder), "cpu", languages=languages)
+    assert is_native(translator.convert("float32")) and is_native(translator.convert("int8"))
+    engine = translator.engine(precision="int8", workers=1)
+    results = list(translator.stream(TEXTS[:20], engine))
+    assert all(result.translations and not result.failed for result in results)
+
+
+def write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def edit(path: Path, change: Callable[[Any], object]) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    write_json(path, content)
+
+
+def edit_tensors(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder of each form, and one with shards; copied before it is damaged."""
+    base = tmp_path_factory.mktemp("written")
+    nllb_folder(base / "nllb")
+    m2m_folder(base / "m2m")
+    nllb_folder(base / "shards", max_shard_size="20KB")
+    return {name: base / name for name in ("nllb", "m2m", "shards")}
+
+
+@pytest.fixture
+def copied(written: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    import shutil
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(written[name], tmp_path / name))
+
+    return copy
+
+
+CHANGES: list[tuple[dict[str, Any], str]] = [
+    ({"model_type": "nllb-moe"}, "model_type='nllb-moe' should be 'marian' or 'm2m_100'"),
+    ({"vocab_size": 10}, "vocab_size=10 should be a whole number from "),
+    ({"vocab_size": 300}, r"model\.shared\.weight is .*it should be \(300, 32\)"),
+    ({"d_model": "32"}, "d_model='32' should be a whole number"),
+    ({"encoder_layers": 3}, r"weights lack model\.encoder\.layers\.2"),
+    ({"decoder_layers": 10**9}, "decoder_layers=1000000000 should be a whole number"),
+    ({"encoder_ffn_dim": 40}, "encoder_ffn_dim and decoder_ffn_dim differ"),
+    ({"activation_function": "tanh"}, "activation_function='tanh' should be relu"),
+    ({"tie_word_embeddings": False}, "tie_word_embeddings=False should be True"),
+    ({"pad_token_id": 0}, "pad_token_id=0 should be 1"),
+    ({"decoder_start_token_id": 0}, "decoder_start_token_id=0 should be 2"),
+    ({"max_position_embeddings": -1}, "max_position_embeddings=-1 should be a whole number"),
+]
+
+
+@pytest.mark.parametrize("form", ["nllb", "m2m"])
+@pytest.mark.parametrize(("changes", "words"), CHANGES, ids=lambda each: str(each)[:40])
+def test_an_odd_configuration_is_refused_by_name(
+    copied: Any, form: str, changes: dict[str, Any], words: str
+) -> None:
+    folder = copied(form)
+    edit(folder / "config.json", lambda content: content.update(changes))
+    with pytest.raises(DataError, match=words) as refused:
+        read_folder(folder, NONE)
+    assert str(folder) in str(refused.value)
+
+
+def drop_languages(content: Any) -> None:
+    content["added_tokens"] = [t for t in content["added_tokens"] if "_" not in t["content"]]
+
+
+def drop_merged_piece(content: Any) -> None:
+    first, second = content["model"]["merges"][0]
+    content["model"]["vocab"]["other"] = content["model"]["vocab"].pop(first + second)
+
+
+TOKENIZERS: list[tuple[str, str, Callable[[Any], object], str]] = [
+    (
+        "nllb",
+        "tokenizer.json",
+        drop_languages,
+        "tokenizer.json should have .* symbols of languages",
+    ),
+    ("nllb", "tokenizer.json", drop_merged_piece, "merges pieces that it lacks"),
+    (
+        "nllb",
+        "tokenizer.json",
+        lambda c: c["model"].update(type="WordPiece"),
+        "has .*WordPiece.*BPE",
+    ),
+    (
+        "nllb",
+        "tokenizer.json",
+        lambda c: c["model"].update(vocab=5),
+        "does not describe a tokenizer",
+    ),
+    ("nllb", "tokenizer.json", lambda c: c.pop("added_tokens"), "does not describe a tokenizer"),
+    ("nllb", "tokenizer.json", lambda c: c["added_tokens"].pop(6), "without gaps"),
+    ("nllb", "tokenizer.json", lambda c: c.update(normalizer={"type": "Lowercase"}), "Lowercase"),
+    (
+        "nllb",
+        "tokenizer_config.json",
+        lambda c: c.update(legacy_behaviour=True),
+        "legacy_behaviour",
+    ),
+    ("m2m", "tokenizer_config.json", lambda c: c.update(language_codes="x"), "m2m100 or wmt21"),
+    ("m2m", "vocab.json", lambda c: c.pop("<pad>"), "without gaps"),
+    ("m2m", "vocab.json", lambda c: c.update({"__de__": len(c)}), "vocab.json has __de__"),
+]
+
+
+@pytest.mark.parametrize(("form", "file", "change", "words"), TOKENIZERS)
+def test_an_odd_tokenizer_is_refused_by_name(
+    copied: Any, form: str, file: str, change: Callable[[Any], object], words: str
+) -> None:
+    folder = copied(form)
+    edit(folder / file, change)
+    with pytest.raises(DataError, match=words):
+        read_folder(folder, NONE)
+
+
+@pytest.mark.parametrize("name", ["nllb", "m2m"])
+def test_a_missing_tokenizer_is_named(copied: Any, name: str) -> None:
+    folder = copied(name)
+    missing = "tokenizer.json" if name == "nllb" else "sentencepiece.bpe.model"
+    (folder / missing).unlink()
+    with pytest.raises(DataError, match=f"{missing} is missing"):
+        read_folder(folder, NONE)
+
+
+def first_shard(folder: Path) -> Path:
+    return min(folder.glob("model-*.safetensors"))
+
+
+def point_outside(folder: Path) -> None:
+    first_shard(folder).rename(folder.parent / "outside.safetensors")
+    edit(
+        folder / "model.safetensors.index.json",
+        lambda c: c["weight_map"].update(dict.fromkeys(c["weight_map"], "../outside.safetensors")),
+    )
+
+
+def link_outside(folder: Path) -> None:
+    shard, outside = first_shard(folder), folder.parent / "linked.safetensors"
+    shard.rename(outside)
+    shard.symlink_to(outside)
+
+
+def swap_file(folder: Path) -> None:
+    files = sorted(folder.glob("model-*.safetensors"))
+    files[0].write_bytes(files[1].read_bytes())
+
+
+def forget_tensor(folder: Path) -> None:
+    edit(folder / "model.safetensors.index.json", lambda c: c["weight_map"].popitem())
+
+
+def spoil_index(folder: Path) -> None:
+    edit(folder / "model.safetensors.index.json", lambda c: c.update(weight_map={"a": 5}))
+
+
+SHARDS: list[tuple[Callable[[Path], object], str]] = [
+    (lambda folder: first_shard(folder).unlink(), "is missing"),
+    (point_outside, r"lists '../outside.safetensors': expected files in the same folder"),
+    (link_outside, "is a link to another folder"),
+    (swap_file, "disagree on which file has"),
+    (forget_tensor, "disagree on which file has"),
+    (spoil_index, "should hold the file of each tensor in a weight_map"),
+    (lambda folder: first_shard(folder).write_bytes(b"x" * 99), "is not a safetensors file"),
+]
+
+
+@pytest.mark.parametrize(("damage", "words"), SHARDS)
+def test_damaged_shards_are_refused_by_name(
+    copied: Any, damage: Callable[[Path], object], words: str
+) -> None:
+    folder = copied("shards")
+    damage(folder)
+    with pytest.raises(DataError, match=words):
+        read_folder(folder, NONE)
+
+
+def test_tables_of_positions_are_compared(copied: Any) -> None:
+    folder = copied("nllb")
+    expected = read_folder(folder, NONE).weights
+    rates = 10_000 ** (-torch.arange(16, dtype=torch.float64) / 15)
+    angles = torch.arange(130, dtype=torch.float64)[:, None] * rates
+    table = torch.cat((angles.sin(), angles.cos()), 1).float()
+    table[1] = 0
+    names = [f"model.{side}.embed_positions.weights" for side in ("encoder", "decoder")]
+    edit_tensors(folder, lambda tensors: tensors.update({n: table.clone() for n in names}))
+    found = read_folder(folder, NONE).weights
+    assert all(torch.equal(value, found[name]) for name, value in expected.items())
+    edit_tensors(folder, lambda tensors: tensors[names[1]].add_(0.01))
+    with pytest.raises(DataError, match=r"decoder\.embed_positions\.weights should be the usual"):
+        read_folder(folder, NONE)
+
+
+def test_weights_that_are_not_finite_or_not_used_are_refused(copied: Any) -> None:
+    folder = copied("m2m")
+    edit_tensors(folder, lambda tensors: tensors.update(extra=torch.zeros(2)))
+    with pytest.raises(DataError, match=r"1 tensor.s. are not used, such as extra"):
+        read_folder(folder, NONE)
+    edit_tensors(folder, lambda tensors: tensors.pop("extra"))
+    edit_tensors(folder, lambda tensors: tensors["model.shared.weight"][5].fill_(torch.inf))
+    with pytest.raises(DataError, match="values that are not finite"):
+        read_folder(folder, NONE)
+
+
+def test_default_languages_are_checked(copied: Any) -> None:
+    folder = copied("m2m")
+    data = read_folder(folder, ("deu", None)).config["data"]
+    assert data["source"] == "de" and data["target"] is None and len(data["languages"]) == 100
+    with pytest.raises(ConfigError, match="unknown target language 'tlh'"):
+        read_folder(folder, (None, "tlh"))
