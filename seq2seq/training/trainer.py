@@ -47,7 +47,7 @@ from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, TrainerOptions
 from seq2seq.training.config.packing import check_packed_device
 from seq2seq.training.config.plan import Plan
-from seq2seq.training.module import Sentence
+from seq2seq.training.module import ValidationSentence
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.sharpness import SharpestLayer
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
@@ -179,7 +179,7 @@ def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callbac
     ]
 
 
-def build_callbacks(plan: Plan, text: Mapping[int, Sentence]) -> list[L.Callback]:
+def build_callbacks(plan: Plan, text: Mapping[int, ValidationSentence]) -> list[L.Callback]:
     """All callbacks except the one for best.ckpt, in the order in which they act on an update.
 
     Args:
