@@ -61,7 +61,7 @@ def open_store(text: str, cut: Cutter, *, suffix: str) -> Contents:
     entries = [
         (unit, [read_form(number, source, suffix) for source in sources])
         for number, unit in enumerate(store.units)
-        if (sources := find_sources(unit, suffix))
+        if (sources := forms_of(unit, suffix))
     ]
 
     def write(translated: Sequence[str]) -> bytes:
@@ -112,7 +112,7 @@ def read_store(body: str, suffix: str) -> Any:
             store.dump_args = {**getattr(store, "dump_args", {}), **layout}
             tried = split_frame(bytes(store).decode())[1]
             written = written or tried
-            if normalize(tried, suffix) == normalize(body, suffix):
+            if canonical_form(tried, suffix) == canonical_form(body, suffix):
                 return store
     except DataError:
         raise
@@ -128,7 +128,7 @@ def read_store(body: str, suffix: str) -> Any:
     )
 
 
-def normalize(body: str, suffix: str) -> str:
+def canonical_form(body: str, suffix: str) -> str:
     """A file for comparison. In XML, empty elements and quotation marks do not count."""
     return canonicalize(body, with_comments=True) if suffix in ROOTS else body
 
@@ -160,7 +160,7 @@ def prepare_store(store: Any, body: str, suffix: str) -> None:
         store.settargetlanguage(*(languages.keys() - {source}))
 
 
-def find_sources(unit: Any, suffix: str) -> list[str]:
+def forms_of(unit: Any, suffix: str) -> list[str]:
     """The forms of a message that need a translation: one, or several of a plural."""
     if not unit.istranslatable() or unit.isheader() or unit.isobsolete():
         return []
