@@ -1,5 +1,6 @@
 """The XML files in an archive: finds the texts in each, and writes them with translations."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
@@ -24,7 +25,8 @@ class AttributeText(Passage):
     def __init__(self, text: str, begin: int, end: int, cut: Cutter):
         self.begin, self.end = begin, end
         self._written = text[begin:end]
-        self._plain = unescape(self._written)[0]
+        # A line end is white space, unless it is a reference.
+        self._plain = unescape(re.sub(r"[\t\r\n]", " ", self._written))[0]
         self.document = cut(self._plain)
 
     def write(self, translated: str, render: Render | None = None) -> str:

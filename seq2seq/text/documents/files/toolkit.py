@@ -52,11 +52,6 @@ def open_store(text: str, cut: Cutter, *, suffix: str) -> Contents:
     head, body, tail = split_frame(text)
     store = read_store(body, suffix)
     left = [ARRAYS] if suffix == ".xml" and "<string-array" in body else []
-    left += [
-        f"{unit.source[:60]!r} contains codes, and is not translated: translate it by hand"
-        for unit in store.units
-        if has_codes(unit, suffix)
-    ]
     problems = [*left]
     entries = [
         (unit, [read_form(number, source, suffix) for source in sources])
@@ -137,7 +132,7 @@ def prepare_store(store: Any, body: str, suffix: str) -> None:
     """Undo what the toolkit changes while it reads: numbers in .yaml become strings, and all
     entries of .resx keep their white space. Choose the languages of .tmx.
 
-    Raises: DataError if a .tmx file does not have two languages.
+    Raises: DataError if a .tmx file does not have two languages, or has codes.
     """
     if suffix in (".yaml", ".yml"):
         root = store._original
@@ -156,6 +151,8 @@ def prepare_store(store: Any, body: str, suffix: str) -> None:
         source = store.document.getroot().find("header").get("srclang")
         if source not in languages or len(languages) != 2:
             raise DataError("it should have texts in two languages, one of them its srclang")
+        if any(map(len, store.document.iter("seg"))):
+            raise DataError("it has codes such as <bpt>, which the toolkit drops: use .xliff")
         store.setsourcelanguage(source)
         store.settargetlanguage(*(languages.keys() - {source}))
 
@@ -166,18 +163,11 @@ def forms_of(unit: Any, suffix: str) -> list[str]:
         return []
     if suffix == ".resx" and (any(map(unit.xmlelement.get, DATA)) or unit.getid()[:2] == ">>"):
         return []
-    if has_codes(unit, suffix):
-        return []
     source, target = (getattr(each, "strings", [each]) for each in (unit.source, unit.target))
     if suffix in (".ts", ".tmx"):
         return [] if any(target) else [source[-1] for _ in target]
     forms = target if any(target) else source
     return forms if all(isinstance(each, str) and each for each in forms) else []
-
-
-def has_codes(unit: Any, suffix: str) -> bool:
-    """True if there are elements in the text of a message of .tmx, which the toolkit drops."""
-    return suffix == ".tmx" and any(len(each) for each in unit.xmlelement.iter("seg"))
 
 
 def read_form(number: int, source: str, suffix: str) -> Message:
