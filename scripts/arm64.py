@@ -21,6 +21,8 @@ PROGRAMS = {"debootstrap": "debootstrap", "qemu-aarch64-static": "qemu-user-stat
 REGISTERED = Path("/proc/sys/fs/binfmt_misc/qemu-aarch64")  # the kernel knows the emulator
 PACKAGES = "python3,python3-venv,ca-certificates"
 TORCH = "torch==2.8.0"  # of the registry's builds for ARM64, the last one without CUDA
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+KEPT = ["PIP_INDEX_URL", "PIP_DEFAULT_TIMEOUT", "https_proxy", "OMP_NUM_THREADS"]
 MOUNTS = 'for each in proc sys dev; do mount --rbind "/$each" "$0/$each"; done; '
 MOUNTS += 'mount --bind "$1" "$0/checkout"; shift; exec chroot "$0" "$@"'
 
@@ -70,7 +72,8 @@ def make(folder: Path, wheel: Path) -> None:
             )
         words = ["--arch=arm64", "--variant=minbase", f"--include={PACKAGES}", "bookworm"]
         subprocess.run(["debootstrap", *words, folder], check=True)
-        (folder / "checkout").mkdir()
+        if Path(CERTIFICATES).is_file():  # a network's own authority, for example
+            shutil.copy(CERTIFICATES, f"{folder}{CERTIFICATES}")
         check(folder, "python3 -m venv /env")
         check(folder, f"pip install --no-compile {TORCH} pytest hypothesis")
         (folder / "made").touch()
@@ -89,9 +92,10 @@ def run(folder: Path, words: list[str], cpu: str = "max") -> int:
     """Run a command in the machine, in its folder /work. Returns: its exit code."""
     for each in ("checkout", "work"):
         (folder / each).mkdir(exist_ok=True)
-    kept = {k: v for k, v in os.environ.items() if k.startswith(("PIP_", "OMP_", "SEQ2SEQ_"))}
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     own = {"PATH": "/env/bin:/usr/bin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
-    variables = [f"{name}={value}" for name, value in {**kept, **own, "QEMU_CPU": cpu}.items()]
+    own |= {"PIP_CERT": CERTIFICATES, "QEMU_CPU": cpu}
+    variables = [f"{name}={value}" for name, value in {**kept, **own}.items()]
     inside = ["env", "-i", "-C", "/work", *variables, *words]
     # What is mounted here disappears with the process.
     mounted = ["unshare", "--mount", "sh", "-ec", MOUNTS, str(folder), str(CHECKOUT), *inside]

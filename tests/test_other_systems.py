@@ -173,6 +173,17 @@ def test_bfloat16_is_not_chosen_where_the_processor_is_unknown(
     assert not is_fast and "does not say" in reason
 
 
+def test_an_emulated_processor_has_no_instructions_of_its_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose file an emulator of programs shows."""
+    monkeypatch.setattr(trainer, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    for text, is_fast in (("flags\t: sse avx512_bf16", False), ("Features\t: fp bf16", True)):
+        trainer.CPU_INFO.write_text(f"processor\t: 0\n{text}\n")
+        assert trainer.find_cpu_bfloat16(trainer.read_cpu_info())[0] is is_fast
+
+
 def test_only_linux_starts_processes_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translator, "sys", SimpleNamespace(platform="darwin"))
     monkeypatch.setattr(translator, "usable_cores", lambda: 2)

@@ -130,8 +130,11 @@ def prepare(
         for part, each in components.items()
     }
     train, word_links = corpora["train"], None
-    stages = find_stages(data.stages or [], train, data.temperature)
     train.shares = temper(train.shares, data.temperature)
+    stages = [
+        stage._replace(shares=temper(stage.shares, data.temperature))
+        for stage in find_stages(data.stages or [], train)
+    ]
     learnt = dict(tokenizer)
     about = f"tokenizer: {describe_sizes(tokenizers)}"
     if recipe is not None and (step := sample_step(distinct, memo)) > 1:
@@ -287,11 +290,8 @@ def learn_tokenizers(
 
 def repeat_lines(lines: Iterable[str], rate: float) -> Iterator[str]:
     """Each line 0, 1 or more times, so that the first n lines become n * rate, rounded up."""
-    done = 0
-    for number, line in enumerate(lines, start=1):
-        times = math.ceil(number * rate) - done
-        yield from repeat(line, times)
-        done += times
+    for done, line in enumerate(lines):
+        yield from repeat(line, math.ceil((done + 1) * rate) - math.ceil(done * rate))
 
 
 def select_text(lines: Iterable[str], max_length: int) -> Iterator[str]:

@@ -18,7 +18,7 @@ from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.training.compilation import choose_compile, compile_layers
 from seq2seq.training.config.options import InitOptions
 from seq2seq.training.config.plan import Plan
-from seq2seq.training.module import Sentence, TrainingModule
+from seq2seq.training.module import TrainingModule, ValidationSentence
 from seq2seq.training.packed import PackedTraining
 from seq2seq.training.resume import check_resumed, load_initial_weights
 from seq2seq.training.trainer import choose_precision
@@ -35,7 +35,7 @@ class Begun(NamedTuple):
 
     plan: Plan
     module: TrainingModule
-    text: Mapping[int, Sentence]
+    text: Mapping[int, ValidationSentence]
 
 
 def build_module(plan: Plan, prepared: Prepared) -> Begun:
@@ -54,7 +54,7 @@ def build_module(plan: Plan, prepared: Prepared) -> Begun:
     return Begun(plan, kind(model, target, plan, text, saved), text)
 
 
-def read_sentences(corpus: Corpus, count: int | None) -> dict[int, Sentence]:
+def read_sentences(corpus: Corpus, count: int | None) -> dict[int, ValidationSentence]:
     """The sentences to translate at a validation, by row: the first one of each component, then the
     second ones, and so on.
 
@@ -65,7 +65,7 @@ def read_sentences(corpus: Corpus, count: int | None) -> dict[int, Sentence]:
     turns = [(i, each) for each, (start, stop, _) in parts for i in range(stop - start)]
     order = sorted(range(len(turns)), key=lambda row: turns[row][0])[:count]
     texts = list(islice(corpus.texts(), max(order) + 1))
-    return {row: Sentence(*texts[row], turns[row][1].languages) for row in order}
+    return {row: ValidationSentence(*texts[row], turns[row][1].languages) for row in order}
 
 
 def restore(

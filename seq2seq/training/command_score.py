@@ -19,7 +19,7 @@ import torch.distributed as dist
 from seq2seq.base.errors import ConfigError, escape
 from seq2seq.training.callbacks import group_of_hosts
 from seq2seq.training.checkpointing import describe_resume
-from seq2seq.training.module import Sentence, TrainingModule
+from seq2seq.training.module import TrainingModule, ValidationSentence
 
 TRIED = 8  # number of references in the trial run of a command
 SHOWN = 300  # characters of a command's output that a message quotes
@@ -41,7 +41,7 @@ class CommandScore(L.Callback):
         minutes: longest wait of the other processes for the command.
     """
 
-    def __init__(self, command: str, text: Mapping[int, Sentence], minutes: float):
+    def __init__(self, command: str, text: Mapping[int, ValidationSentence], minutes: float):
         self.command, self.text, self.minutes = command, text, minutes
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -84,7 +84,7 @@ class CommandScore(L.Callback):
         raise SystemExit(2)  # the first process says why
 
 
-def trial_of(text: Mapping[int, Sentence]) -> Columns:
+def trial_of(text: Mapping[int, ValidationSentence]) -> Columns:
     """Input for a trial run: the first few references, which also serve as translations."""
     first = list(islice(text.values(), TRIED))
     sources, references = [each.source for each in first], [each.reference for each in first]

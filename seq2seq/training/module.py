@@ -85,7 +85,7 @@ class TokenMean(Metric):
         return (self.total / self.tokens).float()
 
 
-class Sentence(NamedTuple):
+class ValidationSentence(NamedTuple):
     """A sentence that is translated at a validation; `languages` as in `Component`."""
 
     source: str
@@ -119,7 +119,7 @@ class TrainingModule(L.LightningModule):
         model: Seq2Seq,
         target: Tokenizer,
         plan: Plan,
-        sentences: Mapping[int, Sentence],
+        sentences: Mapping[int, ValidationSentence],
         saved: dict[str, Any],
     ):
         super().__init__()

@@ -7,6 +7,7 @@ such instructions torch emulates bfloat16, and training takes many times longer.
 import logging
 import math
 import os
+import platform
 import sys
 import warnings
 from collections.abc import Mapping
@@ -46,7 +47,7 @@ from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, TrainerOptions
 from seq2seq.training.config.packing import check_packed_device
 from seq2seq.training.config.plan import Plan
-from seq2seq.training.module import Sentence
+from seq2seq.training.module import ValidationSentence
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.sharpness import SharpestLayer
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
@@ -178,7 +179,7 @@ def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callbac
     ]
 
 
-def build_callbacks(plan: Plan, text: Mapping[int, Sentence]) -> list[L.Callback]:
+def build_callbacks(plan: Plan, text: Mapping[int, ValidationSentence]) -> list[L.Callback]:
     """All callbacks except the one for best.ckpt, in the order in which they act on an update.
 
     Args:
@@ -266,7 +267,10 @@ def find_cpu_bfloat16(cpu_info: str) -> tuple[bool, str]:
 
 
 def read_cpu_info() -> str:
-    return CPU_INFO.read_text(encoding="utf-8", errors="replace") if CPU_INFO.is_file() else ""
+    """The text of /proc/cpuinfo; "" if there is none, or if it is of the host of an emulator."""
+    text = CPU_INFO.read_text(encoding="utf-8", errors="replace") if CPU_INFO.is_file() else ""
+    is_of_host = platform.machine() == "aarch64" and "Features" not in text
+    return "" if is_of_host else text
 
 
 def find_gpu_bfloat16() -> tuple[bool, str]:

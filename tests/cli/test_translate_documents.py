@@ -8,6 +8,7 @@ import pytest
 import torch
 from helpers.builders import answer_all
 from helpers.commands import SENTENCES, Command, refused
+from helpers.office_files import member, open_document
 
 from seq2seq.cli import documents
 from seq2seq.decoding import Engine, Hypothesis
@@ -42,11 +43,14 @@ def test_everything_but_the_sentences_is_kept(seq2seq: Command, run: Path, tmp_p
 
 
 def test_html_keeps_its_tags(seq2seq: Command, run: Path) -> None:
-    text = f'<p title="Ein Hund.">{SENTENCES[0]} &lt;\n</p><pre>Ein Hund.</pre>{SENTENCES[1]}'
+    text = f'<p lang="Ein Hund.">{SENTENCES[0]} &lt;\n</p><pre>Ein Hund.</pre>{SENTENCES[1]}'
     ended = seq2seq("translate", run, *GREEDY, "--document", "--html", stdin=text.encode())
     assert ended.out.decode() == translated(run, text, html=True)
-    assert ended.out.decode().startswith('<p title="Ein Hund.">')
+    assert ended.out.decode().startswith('<p lang="Ein Hund.">')
     assert "</p><pre>Ein Hund.</pre>" in ended.out.decode()
+    image = f'<img alt="{SENTENCES[0]}">'
+    ended = seq2seq("translate", run, *GREEDY, "--document", "--html", image)
+    assert SENTENCES[0] not in ended.out.decode() and ended.out.endswith(b'">\n')
 
 
 def test_placeholders_are_kept_if_the_search_can_do_so(seq2seq: Command, run: Path) -> None:
@@ -142,8 +146,8 @@ def test_a_file_that_cannot_be_read_leaves_the_output_unchanged(
 
 
 FOREIGN = [
-    *("odt", "pptx", "xlsx", "epub", "pdf", "json", "yaml", "csv", "tex", "rtf", "doc", "ods"),
-    *("ipynb", "resx", "xml", "tar.gz", "7z", "PDF"),
+    *("odg", "ppt", "xls", "mobi", "pdf", "jsonl", "toml", "csv", "tex", "rtf", "doc", "ods"),
+    *("ipynb", "ini", "svg", "tar.gz", "7z", "PDF"),
 ]
 
 
@@ -205,6 +209,7 @@ def test_folders_and_several_files_are_refused(
         (["-i", "a.srt"], "b.txt", "b.srt"),
         ([SENTENCES[0]], "b.docx", "b.txt"),
         ([SENTENCES[0]], "b.odt", "b.txt"),
+        (["a.md"], "b.json", "b.md"),
         (["--html", "<p>Ein Hund.</p>"], "b.md", "b.html"),
     ],
 )
@@ -224,7 +229,23 @@ def test_the_name_of_the_output_must_match_its_format(
     assert f"Type -o {better}" in refused(ended) and not Path(output).exists()
     ended = seq2seq("translate", run, *GREEDY, "--document", *given, "-o", better)
     assert ended.code == 0 and Path(better).read_text()
-    assert "Type -o b.txt" in refused(seq2seq("translate", run, SENTENCES[0], "-o", "b.docx"))
+    for name in ("b.docx", "b.epub"):
+        assert "Type -o b.txt" in refused(seq2seq("translate", run, SENTENCES[0], "-o", name))
+
+
+def test_a_translated_archive_may_be_written_again(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    source, output = tmp_path / "a.odt", tmp_path / "b.odt"
+    source.write_bytes(open_document(f"<text:p>{SENTENCES[0]}</text:p>"))
+    for _ in range(2):  # the second time, it replaces an archive
+        ended = seq2seq("translate", run, *GREEDY, "--document", source, "-o", output)
+        assert ended.code == 0 and SENTENCES[0] not in member(output.read_bytes(), "content.xml")
+
+
+def test_a_pdf_is_refused_with_advice(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(b"%PDF")
+    assert "pdftotext" in refused(seq2seq("translate", run, "--document", tmp_path / "a.pdf"))
 
 
 def test_the_input_option_takes_files_of_all_formats(

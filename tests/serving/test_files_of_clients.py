@@ -101,7 +101,7 @@ def test_glossaries_are_for_documents_too(client: TestClient) -> None:
     ("name", "data", "code", "message"),
     [
         ("a.docx", b"PK\x03\x04", 400, "cannot be read as .docx"),
-        ("a.pdf", b"%PDF", 400, "none of the formats"),
+        ("a.pdf", b"%PDF", 400, "pdftotext"),
         ("a.txt", b"\xff", 400, "not UTF-8"),
         ("", b"a", 400, ""),
         ("a.txt", b"a" * 2**23, 413, "at most 8,388,608"),

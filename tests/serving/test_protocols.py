@@ -18,7 +18,7 @@ from seq2seq.serving.glossaries import MAX_ENTRIES, first_groups
 from seq2seq.serving.routes import PATHS
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import GLOSSARIES, SUGGESTIONS, Storage
-from seq2seq.text.documents.files.formats import FORMATS
+from seq2seq.text.documents.files.formats import readable_suffixes
 
 TEXTS = demo_lines("test", "de", 4)
 TEXT = "Ein Mann und ein Hund laufen."
@@ -278,7 +278,7 @@ def test_suggestions_are_kept_with_the_languages_of_a_model(
         assert client.post("/suggest", json={**entry, **changed}).status_code == code
     settings = client.get("/frontend/settings").json()
     assert settings["suggestions"] and settings["filesTranslation"]
-    assert settings["supportedFilesFormat"] == list(FORMATS)
+    assert settings["supportedFilesFormat"] == readable_suffixes()
 
 
 def test_without_a_folder_nothing_is_kept_and_the_option_is_named(keyless: TestClient) -> None:

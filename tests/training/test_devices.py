@@ -30,7 +30,7 @@ from seq2seq.data.batches.batch import pair_batch
 from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import TrainerOptions
 from seq2seq.training.loss import batch_loss
-from seq2seq.training.module import Sentence
+from seq2seq.training.module import ValidationSentence
 from seq2seq.training.run import headline
 from seq2seq.training.stopping import explain_lost
 from seq2seq.training.sweep import check_processes, leave_process_group
@@ -132,7 +132,9 @@ def run_a_command(rank: int, folder: Path, seconds: float, minutes: float) -> No
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
     trainer: Any = SimpleNamespace(world_size=2, is_global_zero=rank == 0, callbacks=[])
     code = f"import time; time.sleep({seconds}); print(5)"
-    score = CommandScore(f"{sys.executable} -c '{code}'", {0: Sentence("a", "b")}, minutes)
+    score = CommandScore(
+        f"{sys.executable} -c '{code}'", {0: ValidationSentence("a", "b")}, minutes
+    )
     try:
         score.on_fit_start(trainer, None)  # type: ignore[arg-type]
         said = str(score._run(trainer, {"hypotheses": ["a"], "references": ["a"]}))

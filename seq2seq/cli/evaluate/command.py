@@ -8,19 +8,19 @@ Several PATHs are compared with the first one.
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from seq2seq.base.durable import replacing
 from seq2seq.base.errors import ConfigError, printable
-from seq2seq.cli.evaluate.directions import directions_lines, translate_directions
 from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
-from seq2seq.cli.evaluate.systems import System, check_systems, translate
+from seq2seq.cli.evaluate.systems import System, check_systems, translate, translate_with
 from seq2seq.cli.evaluate.testset import COMMAND, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.models import DecodingOptions
+from seq2seq.cli.models import DecodingOptions, open_engine
 from seq2seq.cli.options import argument, flag, value
+from seq2seq.data.corpus.mixture import find_components
 from seq2seq.text.languages import LANGUAGE_CODES, read_language
 
 HELP = "score translations of a test set"
@@ -87,8 +87,39 @@ def check_arguments(options: EvaluateOptions, paths: list[Path]) -> None:
 
 
 def run(options: EvaluateOptions) -> int:
-    if len(options.files) == 1:
-        return run_directions(options, options.files[0])
+    findings = evaluate_directions(options) if len(options.files) == 1 else evaluate_files(options)
+    if options.json:
+        print(json.dumps(findings_entry(findings), ensure_ascii=False))
+    else:
+        for line in findings_lines(findings, lengths=options.lengths):
+            print(printable(line))
+    return int(any(system.failed for system, _ in findings.systems))
+
+
+def evaluate_directions(options: EvaluateOptions) -> Findings:
+    """Evaluate a model of several languages, as one system for each direction of its test set.
+
+    Raises: ConfigError if the model does not have several languages and a test set.
+    """
+    path, found = options.files[0], list[Findings]()
+    check_arguments(options, [path])
+    opened = open_engine(path, options)
+    data = opened.translator.config["data"]
+    if not (data.get("languages") and data.get("test")) or options.output:
+        raise ConfigError(f"{path} alone needs several languages, data.test and no -o: {COMMAND}")
+    for component in find_components(data, "test"):
+        source, target = component.languages
+        mine = replace(options, source_language=source, target_language=target)
+        sources, references = map(list, zip(*component.text.pairs(), strict=True))
+        test_set = TestSet(component.text.files[0], sources, [references])
+        system = translate_with(opened, component.name, test_set, mine)
+        found.append(evaluate(mine, [system], test_set))
+    systems = [system for each in found for system in each.systems]
+    return found[0]._replace(languages=(None, None), systems=systems)
+
+
+def evaluate_files(options: EvaluateOptions) -> Findings:
+    """Evaluate systems on a test set in two files."""
     paths, files = split_files(list(options.files))
     check_arguments(options, paths)
     test_set = read_test_set(*files)
@@ -97,25 +128,7 @@ def run(options: EvaluateOptions) -> int:
     if options.output:
         with replacing(options.output) as file:
             file.write(systems[0].content)
-    findings = evaluate(options, systems, test_set)
-    if options.json:
-        print(json.dumps(findings_entry(findings), ensure_ascii=False))
-    else:
-        for line in findings_lines(findings, lengths=options.lengths):
-            print(printable(line))
-    return int(any(system.failed for system in systems))
-
-
-def run_directions(options: EvaluateOptions, path: Path) -> int:
-    """Evaluate a model of several languages in each direction of its own test set."""
-    check_arguments(options, [path])
-    translated = list(translate_directions(path, options))
-    findings = [evaluate(mine, [system], test_set) for mine, system, test_set in translated]
-    if options.json:
-        print(json.dumps([findings_entry(each) for each in findings], ensure_ascii=False))
-    else:
-        print(printable("\n".join(directions_lines(findings))))
-    return int(any(system.failed for _, system, _ in translated))
+    return evaluate(options, systems, test_set)
 
 
 def evaluate(options: EvaluateOptions, systems: list[System], test_set: TestSet) -> Findings:

@@ -66,7 +66,7 @@ def score_table(findings: Findings) -> Iterator[str]:
         cells = [score_cell(score, findings, index) for score in assessment.scores]
         rows.append([system.name, *cells])
     yield from pad_columns(rows)
-    for score in scores:
+    for score in {(s.name, s.signature): s for _, a in findings.systems for s in a.scores}.values():
         known = findings.paired[1][score.name] if findings.paired else score
         yield f"{score.name} {known.signature}"
     if findings.paired:

@@ -81,16 +81,18 @@ def translate(path: Path, test_set: TestSet, options: DecodingOptions) -> System
     if not is_model(path):
         lines = [one_line(line) for line in read_lines(path)]
         return System(str(path), lines, None, False, None)
-    system = translate_with(open_engine(path, options), test_set, options)
-    return system._replace(name=" + ".join(map(str, options.ensemble.paths(path))))
+    name = " + ".join(map(str, options.ensemble.paths(path)))
+    return translate_with(open_engine(path, options), name, test_set, options)
 
 
-def translate_with(opened: Opened, test_set: TestSet, options: DecodingOptions) -> System:
-    """The translations by an open model, in the languages that the options name; without a name."""
+def translate_with(
+    opened: Opened, name: str, test_set: TestSet, options: DecodingOptions
+) -> System:
+    """The translations by an open model, in the languages that the options name."""
     translator = opened.translator
     languages: Any = dict(zip(SIDES, options.languages, strict=True))
-    answers = translator.stream(test_set.source, opened.engine, rules=opened.rules, **languages)
-    results = list(answers)
+    texts, rules = test_set.source, opened.rules
+    results = list(translator.stream(texts, opened.engine, rules=rules, **languages))
     for result in results:
         put_best_first(result, options.requirements.mbr)
     if options.engine.stats:
@@ -101,7 +103,7 @@ def translate_with(opened: Opened, test_set: TestSet, options: DecodingOptions) 
     truncated = sum(best.truncated for best in bests if best)
     failed = any(result.failed for result in results)
     leaks = leaks_into(translator.config["data"], test_set)
-    return System("", lines, translator.config, failed, truncated, leaks)
+    return System(name, lines, translator.config, failed, truncated, leaks)
 
 
 def leaks_into(data: dict[str, Any], test_set: TestSet) -> Leaks | None:

@@ -145,15 +145,19 @@ class Share(NamedTuple):
     weight: float
 
     @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+    @property
     def drawn(self) -> int:
         """Number of rows drawn for the fraction of the weight; no share gets zero rows."""
-        count = round(self.weight % 1 * (self.stop - self.start))
+        count = round(self.weight % 1 * self.size)
         return max(1, count) if self.weight < 1 else count
 
     @property
     def samples(self) -> int:
         """Number of rows in a pass, repetitions counted."""
-        return int(self.weight) * (self.stop - self.start) + self.drawn
+        return int(self.weight) * self.size + self.drawn
 
 
 @dataclass(eq=False)

@@ -16,12 +16,7 @@ def temper(shares: Sequence[Share], temperature: float) -> list[Share]:
 
     Source: Arivazhagan et al. 2019, arXiv:1907.05019.
     """
-    if temperature == 1:
-        return list(shares)
-    sizes = [share.stop - share.start for share in shares]
-    parts = [each.weight * n ** (1 / temperature) for each, n in zip(shares, sizes, strict=True)]
-    rows = sum(each.weight * n for each, n in zip(shares, sizes, strict=True))
-    return [
-        each._replace(weight=rows * part / sum(parts) / n)
-        for each, part, n in zip(shares, parts, sizes, strict=True)
-    ]
+    power = 1 / temperature - 1
+    flat = [each._replace(weight=each.weight * each.size**power) for each in shares]
+    before, after = (sum(each.weight * each.size for each in some) for some in (shares, flat))
+    return [each._replace(weight=each.weight * (before / after)) for each in flat]

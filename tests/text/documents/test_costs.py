@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from helpers.document_files import read, translate, word
+from helpers.office_files import book, open_document, slides, workbook
 from helpers.xliff import file_1, unit_1
 
 from seq2seq.base.errors import DataError
@@ -27,6 +28,7 @@ seconds = time.process_time() - began
 contents.write([d.join([t.upper() for t in d.sentences]) for d in contents.documents])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, seconds)
 """
+BOOKMARK = "<text:bookmark-start text:name='x'/>a<text:bookmark-end text:name='x'/>"
 MESSAGE = b'#, c-format\nmsgid "Der <b>Hund</b> %s"\nmsgstr ""\n\n'
 UNIT = "<trans-unit><source>Ein <g id='1'>Hund</g>.</source></trans-unit>"
 PARAGRAPH = "<w:p><w:r><w:t>a</w:t></w:r></w:p>"
@@ -69,6 +71,17 @@ GROWING: dict[str, Callable[[int], bytes]] = {
     "a.docx": lambda count: word(PARAGRAPH * count),
     "b.docx": lambda count: word(f"<w:p>{PARAGRAPH[5:-6] * count}</w:p>"),
     "c.docx": lambda count: word(f"<w:p><w:r {' ' * 50 * count}>{PARAGRAPH[10:]}"),
+    "a.odt": lambda count: open_document("<text:p>A <text:span>b</text:span></text:p>" * count),
+    "b.odt": lambda count: open_document(f"<text:p>{BOOKMARK * count}</text:p>"),
+    "a.xlsx": lambda count: workbook("<si><t>Ein Hund</t></si>" * count),
+    "a.pptx": lambda count: slides(f"<a:p><a:r><a:t>{'a' + chr(9) * count}</a:t></a:r></a:p>"),
+    "a.epub": lambda count: book("<p>Ein <b>Hund</b> <img alt='x y'/></p>" * count),
+    "b.epub": lambda count: book(f"{'<b>' * count}x{'</b>' * count}"),
+    "c.html": lambda count: b"<img alt='Ein Hund'>" * count,
+    "a.json": lambda count: b'["Ein Hund"' + b',"a b"' * count + b"]",
+    "a.strings": lambda count: b"a" * 50 * count,
+    "b.strings": lambda count: b"/* " * count,
+    "a.properties": lambda count: b"a = Ein Hund \\\n" * count,
     "a.html": lambda count: b"<p>Ein <b>Hund</b> " * count,
     "b.html": lambda count: b"<!--" * 10 * count + b"<meta charset=" + b" " * 50 * count,
 }

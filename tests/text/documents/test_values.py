@@ -80,7 +80,7 @@ def test_any_json_keeps_its_keys_and_other_values(value: object, indent: int, as
         ("a.json", "[" * 100_000 + "]" * 100_000, "not valid JSON"),
         ("a.json", "", "not valid JSON"),
         ("a.strings", '"a" = "x y"\n"b" = "z";', "line 1: .* is not a name"),
-        ("a.strings", "/* open", "line 1"),
+        ("a.strings", '"a" = "b";\n/* open', "line 2"),
         ("a.strings", "<plist/>", "line 1"),
         ("a.properties", "a=b\n=c", "line 2"),
     ],
@@ -89,6 +89,13 @@ def test_other_text_is_refused(name: str, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message) as error:
         read(name, text.encode())
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.properties"])
+def test_half_a_pair_of_surrogates_is_no_reason_to_fail(name: str) -> None:
+    data = b'{"a": "x \\ud800 y z"}' if name == "a.json" else b"a = x \\ud800 y z\n"
+    assert translate(name, data, str) == data
+    assert "ONE" in translate(name, data, lambda _: "ONE").decode()
 
 
 def test_a_message_that_would_lose_its_placeholder_stays() -> None:

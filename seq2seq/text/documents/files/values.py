@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from seq2seq.text.documents.files.messages import (
 from seq2seq.text.documents.markup import check_count
 
 STRING = r'"(?:[^"\\]|\\.)*+"'
+SPACE = re.compile(r"\s*+")
 BLANK = r"[ \t\f]"
 # Escapes of .properties and .strings. All but the named ones stand for the character after `\`.
 ESCAPE = re.compile(r"\\(?:\r?\n[ \t\f]*|[uU]([0-9a-fA-F]{4})|(.))", re.S)
@@ -27,43 +28,42 @@ class Notation(NamedTuple):
     """A way to write names and values.
 
     Attributes:
-        pattern: comments, names and values; `value` is the group of a value. Nothing but white
-            space may stand between two matches.
-        decode: function that returns the text of a value as written. Raises: ValueError.
-        quotes: quotation marks around a value.
+        pattern: comments, names and values; `value` is the group of a value.
+        decode: function that returns the text of a value as written.
+        has_quotes: whether a value has quotation marks.
     """
 
     pattern: re.Pattern[str]
     decode: Callable[[str], str]
-    quotes: str
+    has_quotes: bool
 
 
-def unescape(value: str) -> str:
-    plain = ESCAPE.sub(
-        lambda match: (
-            chr(int(match[1], 16)) if match[1] else CONTROLS.get(match[2], match[2] or "")
-        ),
-        value,
-    )
-    return plain.encode("utf-16", "surrogatepass").decode("utf-16")  # joins pairs of surrogates
+def decode_value(value: str) -> str:
+    """The text of a value in .properties or .strings."""
+
+    def resolve(match: re.Match[str]) -> str:
+        code, character = match.groups()
+        return chr(int(code, 16)) if code else CONTROLS.get(character, character or "")
+
+    return ESCAPE.sub(resolve, value)
 
 
 NOTATIONS = {
-    ".json": Notation(re.compile(rf"{STRING}\s*+:|(?P<value>{STRING})|[^\"]++"), json.loads, '"'),
+    ".json": Notation(re.compile(rf"{STRING}\s*+:|(?P<value>{STRING})|[^\"]++"), json.loads, True),
     ".properties": Notation(
         re.compile(
-            rf"(?m)^{BLANK}*+(?:[#!].*|(?:[^\\\s=:]|\\.)++(?:{BLANK}*+[=:]{BLANK}*+|{BLANK}++|(?=[\r\n]|\Z))"
+            rf"(?:[#!].*|(?:[^\\\s=:]|\\.)++(?:{BLANK}*+[=:]{BLANK}*+|{BLANK}++|(?=[\r\n]|\Z))"
             r"(?P<value>(?:[^\\\r\n]|\\(?:\r\n|(?s:.)))*+))"
         ),
-        unescape,
-        "",
+        decode_value,
+        False,
     ),
     ".strings": Notation(
         re.compile(
             rf"(?s:/\*.*?\*/)|//.*|(?s:(?:{STRING}|[\w.-]++)\s*+=\s*+(?P<value>{STRING})\s*+;)"
         ),
-        lambda value: unescape(value[1:-1]),
-        '"',
+        lambda value: decode_value(value[1:-1]),
+        True,
     ),
 }
 
@@ -75,17 +75,15 @@ def open_values(text: str, cut: Cutter, *, suffix: str) -> Contents:
     if suffix == ".json":
         check_json(text)
     found: list[Message] = []
-    place = len(text) - len(text.removeprefix("\ufeff"))
-    for match in notation.pattern.finditer(text):
-        check_gap(text, place, match.start())
-        place = match.end()
+    for match in find_values(text, notation.pattern):
         if match["value"]:
             plain = notation.decode(match["value"])
+            # Joins pairs of surrogates; half a pair is no character.
+            plain = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             fill = partial(fill_value, notation, match.span("value"), plain, is_escaped)
             formats = find_formats(plain)
             found.append(Message(match.start(), plain, read_message(plain), plain, formats, fill))
             check_count(len(found), "values")
-    check_gap(text, place, len(text))
     return open_messages(text, found, cut)
 
 
@@ -97,11 +95,15 @@ def check_json(text: str) -> None:
         raise DataError(f"it is not valid JSON: {error}") from None
 
 
-def check_gap(text: str, begin: int, end: int) -> None:
-    """Raises: DataError if there is more than white space between two values."""
-    if rest := text[begin:end].strip():
-        line = text.count("\n", 0, text.index(rest, begin)) + 1
-        raise DataError(f"line {line}: {rest[:40]!r} is not a name with a value")
+def find_values(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """Comments, names and values in order. Raises: DataError at anything else."""
+    place = len(text) - len(text.removeprefix("\ufeff").lstrip())
+    while place < len(text):
+        if not (match := pattern.match(text, place)):
+            line, rest = text.count("\n", 0, place) + 1, text[place : place + 40].split("\n")[0]
+            raise DataError(f"line {line}: {rest!r} is not a name with a value")
+        yield match
+        place = next(SPACE.finditer(text, match.end())).end()
 
 
 def fill_value(
@@ -109,5 +111,5 @@ def fill_value(
 ) -> list[Change]:
     """The change that writes a translation, in ASCII if `is_escaped`."""
     written = json.dumps(new, ensure_ascii=is_escaped)
-    written = written if notation.quotes else written[1:-1].replace('\\"', '"')
+    written = written if notation.has_quotes else written[1:-1].replace('\\"', '"')
     return [(*span, written)] if new != plain else []
