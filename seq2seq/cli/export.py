@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 Rows = list[list[int]]  # sources as ids, without the end of sentence
 HELP = "write a model for another engine"
 
-TARGET_TAGS = 'Put the tag of the target language first: pieces = ["<tag fr>", *pieces]'
-BOTH_TAGS = """Put the tags of both languages first, as this model names them:
-    pieces = ["<tag de>", *pieces]; target_prefix = [["<tag fr>"]]  # also for translate_batch"""
+TAGS = {  # by data.language_tags
+    "target": 'the tag of the target language comes first: pieces = ["<tag fr>", *pieces]',
+    "both": 'tags come first: pieces = ["<tag de>", *pieces], target_prefix=[["<tag fr>"]]',
+}
 INSTRUCTIONS = """To translate with it from Python (pip install ctranslate2 tokenizers):
 
     import ctranslate2, tokenizers
@@ -86,8 +87,9 @@ def run(options: ExportOptions) -> int:
             print(printable(f"translate_batch(..., use_vmap=True) uses the shortlist in {output}"))
         print(printable(INSTRUCTIONS.format(folder=output)))
         if languages:
-            both = saved.config["data"].get("language_tags") == "both"
-            print(BOTH_TAGS if both else TARGET_TAGS)
+            print(
+                f"This model has several languages: {TAGS[saved.config['data']['language_tags']]}"
+            )
     return 0
 
 

@@ -200,3 +200,21 @@ class PackedLinear(nn.Module):
             return x.new_zeros(*x.shape[:-1], len(self.weight))
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return out
+
+
+def find_device(name: str) -> torch.device:
+    """The device with this name; `auto` is a GPU if there is one.
+
+    Raises: ConfigError if torch does not know the device or cannot use it here.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(
+            f"device {name!r} cannot be used here: {str(error).splitlines()[0]}. "
+            "Choose cpu, cuda or auto"
+        ) from error
+    return device

@@ -22,7 +22,7 @@ from seq2seq.interchange import huggingface, imported
 from seq2seq.interchange.files import Folder
 from seq2seq.interchange.imported import ImportedModel, SideVocabulary, read_integer, shorten
 from seq2seq.text.tokenization import piece_model
-from seq2seq.text.tokenization.directions import Directions, Languages
+from seq2seq.text.tokenization.directions import Codes, Directions
 from seq2seq.text.tokenization.piece_model import BPE, NORMAL, Piece, PieceModel
 from seq2seq.text.tokenization.tokenizer import TAG, Tokenizers
 
@@ -42,7 +42,7 @@ KINDS = {"BPE", "Metaspace", "Precompiled", "Replace", "Strip"}  # parts of toke
 
 
 def read_many_languages(
-    folder: Folder, configs: Mapping[str, Any], languages: Languages
+    folder: Folder, configs: Mapping[str, Any], languages: Codes
 ) -> ImportedModel:
     """Read the folder of a model of many languages.
 

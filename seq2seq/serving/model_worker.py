@@ -161,10 +161,9 @@ class ModelWorker:
 
     @property
     def described(self) -> str:
-        """Its name and languages, for messages."""
+        """Its languages, for messages."""
         several = ", ".join(self.languages[:SHOWN]) + ", ..." * (len(self.languages) > SHOWN)
-        pair = f"{self.source} to {self.target}"
-        return f"{f'any two of {several}' if several else pair} ({self.name})"
+        return f"any two of {several}" if several else f"{self.source} to {self.target}"
 
     def offers(self, source: str, target: str) -> "list[Offer]":
         """The model for each pair of languages that the codes may mean.

@@ -84,7 +84,8 @@ class Service:
             replaced, self.models = self.models, loaded
             for model in loaded.values():
                 model.thread.start()
-                log.info("ready: %s, %s", model.described, model.arithmetic)
+                pair = model.described.replace(" to ", "-")
+                log.info("ready: %s (%s), %s", model.name, pair, model.arithmetic)
         await asyncio.gather(*(model.close() for model in replaced.values()))
         # Let later collections skip the objects that stay: visiting them all takes a fifth of a
         # second, during which nobody is answered.
@@ -154,7 +155,7 @@ class Service:
         offers = (offer for model in named for offer in model.offers(source, target))
         matching = sorted(offers, key=fit, reverse=True)
         if not matching:
-            known = "; ".join(model.described for model in named or models)
+            known = ", ".join(f"{m.described} ({m.name})" for m in named or models)
             pair = f"{source[:20]!r} to {target[:20] or 'no language'!r}"
             what = pair if named else f"model {name[:50]!r}"
             raise HTTPError(400, f"{what} is not supported. Supported: {known}")

@@ -24,7 +24,7 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.decoding import Engine, Search
 from seq2seq.decoding.constraints.lexical import Vocabulary
 from seq2seq.decoding.constraints.request import Rules
-from seq2seq.decoding.precision import decoding_precision, is_native, with_precision
+from seq2seq.decoding.precision import decoding_precision, find_device, is_native, with_precision
 from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.shortlist.file import read_shortlist
@@ -34,7 +34,7 @@ from seq2seq.metrics.scoring import Pair, TranslationScore
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
 from seq2seq.text.languages import is_spaceless
-from seq2seq.text.tokenization.directions import ANY, Direction, Directions, Languages
+from seq2seq.text.tokenization.directions import ANY, Codes, Direction, Directions
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.codec import TextCodec
 from seq2seq.translation.problems import warn_of_problems
@@ -57,7 +57,7 @@ class Translator:
         device: str = "auto",
         tag: str | None = None,
         model: Seq2Seq | None = None,
-        languages: Languages = ANY,
+        languages: Codes = ANY,
     ):
         self.device = find_device(device)
         self.source, self.target = saved.source, saved.target
@@ -71,11 +71,7 @@ class Translator:
 
     @classmethod
     def load(
-        cls,
-        path: str | Path,
-        device: str = "auto",
-        tag: str | None = None,
-        languages: Languages = ANY,
+        cls, path: str | Path, device: str = "auto", tag: str | None = None, languages: Codes = ANY
     ) -> "Translator":
         """Open a checkpoint, or a run's folder (its best.ckpt).
 
@@ -100,7 +96,7 @@ class Translator:
         mean: Mean = "probabilities",
         device: str = "auto",
         tag: str | None = None,
-        languages: Languages = ANY,
+        languages: Codes = ANY,
     ) -> "Translator":
         """Open several models with the same pieces, to translate and score together.
 
@@ -455,24 +451,15 @@ class Translator:
                 "with a cross-attention that has weights, such as attn@cross_attn=mha"
             )
 
-    def _alignment(
-        self, pair: Pair, weights: Tensor, units: Units, direction: Direction
-    ) -> Alignment:
+    def _alignment(self, pair: Pair, weights: Tensor, units: Units, way: Direction) -> Alignment:
         """Convert weights between pieces into an alignment between the units of both texts."""
         spans = self.source.spans(pair.source), self.target.spans(pair.target)
-        source = self._units(pair.source, spans[0], direction.source, units)
-        target = self._units(pair.target, spans[1], direction.target, units)
-        of_text = weights[..., len(direction.start) :, len(direction.before) :]  # without the tags
+        source = units_of(pair.source, spans[0], way.source, units)
+        target = units_of(pair.target, spans[1], way.target, units)
+        of_text = weights[..., len(way.start) :, len(way.before) :]  # without the tags
         # Row t is the step that wrote piece t, row t + 1 the step that read it. The last is eos.
         readings = torch.stack([of_text.roll(-shift, -2) for shift in SHIFTS])
         return Alignment(source, target, word_weights(readings, spans, (source, target)))
-
-    def _units(
-        self, text: str, spans: list[Span], language: str | None, units: Units
-    ) -> list[Word]:
-        if units == "subwords" or is_spaceless(language):
-            return spans_to_words(text, spans)
-        return words(text) if units == "words" else words_and_marks(text)
 
     def by_piece(self, side: str, units: Units) -> bool:
         """True if this side, `source` or `target`, is aligned by pieces instead of words, in the
@@ -481,19 +468,14 @@ class Translator:
         return units == "subwords" or is_spaceless(self.config["data"][side])
 
 
-def find_device(name: str) -> torch.device:
-    """The device with this name; `auto` is a GPU if there is one.
+def units_of(text: str, spans: list[Span], language: str | None, units: Units) -> list[Word]:
+    """The units of a text to align.
 
-    Raises: ConfigError if torch does not know the device or cannot use it here.
+    Args:
+        spans: spans of its pieces.
+        language: language of the text; pieces are the units if it is written without spaces.
+        units: units as for `Translator.align`.
     """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.ones(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(
-            f"device {name!r} cannot be used here: {str(error).splitlines()[0]}. "
-            "Choose cpu, cuda or auto"
-        ) from error
-    return device
+    if units == "subwords" or is_spaceless(language):
+        return spans_to_words(text, spans)
+    return words(text) if units == "words" else words_and_marks(text)

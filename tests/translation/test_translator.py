@@ -20,6 +20,7 @@ from seq2seq.decoding import (
     build_search,
     workers,
 )
+from seq2seq.decoding.precision import find_device
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.metrics.scores import score_corpus
 from seq2seq.models import PassOptions
@@ -27,7 +28,7 @@ from seq2seq.text.tokenization.directions import Directions
 from seq2seq.text.tokenization.splitting import split_into_parts
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.request import Result, Translation, TranslationRequest
-from seq2seq.translation.translator import Translator, find_device
+from seq2seq.translation.translator import Translator
 
 SENTENCES = demo_lines("test", "de", 40)
 

@@ -8,8 +8,8 @@ from seq2seq.base.registry import did_you_mean
 from seq2seq.text.languages import matching_languages
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
-Languages = tuple[str | None, str | None]  # source and target; None = not given
-ANY: Languages = (None, None)
+Codes = tuple[str | None, str | None]  # source and target; None = not given
+ANY: Codes = (None, None)
 SIDES = ("source", "target")
 SHOWN = 12  # maximum number of languages that a message lists
 
@@ -59,7 +59,7 @@ class Directions:
         data: Mapping[str, Any],
         tokenizers: Tokenizers,
         tag: str | None = None,
-        languages: Languages = ANY,
+        languages: Codes = ANY,
     ):
         pair: list[Any] = [data.get(side) for side in SIDES]
         is_both = data.get("both_directions") and tag is None
