@@ -31,7 +31,7 @@ from seq2seq.text.documents.files.formats import (
     open_file,
     open_plain,
 )
-from seq2seq.text.documents.files.pages import open_page
+from seq2seq.text.documents.files.pages import open_html
 from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
 
 APART = (
@@ -145,7 +145,7 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
         with given.open("rb") as file:
             contents = open_file(str(file.name), file.read(LONGEST + 1), cut)
     else:
-        open_text, end = open_page if options.html else open_plain, b"\n" if given else b""
+        open_text, end = open_html if options.html else open_plain, b"\n" if given else b""
         contents = join_contents(
             [open_text(text, cut) for text in given or [read_input(options)]], end
         )

@@ -1,6 +1,6 @@
 """Turn a model that another program trained into a run.
 
-seq2seq import opus-mt-de-en -o RUN        the folder of a Marian model of Hugging Face
+seq2seq import opus-mt-de-en -o RUN        a folder of Hugging Face: a Marian model, NLLB or M2M-100
 seq2seq import model.npz --vocab vocab.spm -o RUN        a model of Marian
 seq2seq import model.deen.intgemm.alphas.bin --vocab vocab.deen.spm -o RUN        one of Firefox
 """

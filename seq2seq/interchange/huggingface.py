@@ -85,10 +85,8 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
 
         return read_many_languages(folder, configs, languages)
     if kind != "marian":
-        raise DataError(
-            f"{where}: model_type={shorten(kind)} should be 'marian' or 'm2m_100', which are the "
-            "dense models of OPUS-MT, M2M-100 and NLLB"
-        )
+        kinds = "'marian' (OPUS-MT) or 'm2m_100' (M2M-100, NLLB)"
+        raise DataError(f"{where}: model_type={shorten(kind)} should be {kinds}")
     for name in ABSENT:
         if config.get(name):
             raise DataError(f"{where}: {name}={shorten(config[name])} is not supported")
@@ -99,7 +97,7 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
     sides = [str(typed or found or "") for typed, found in zip(languages, given, strict=True)]
     longest = read_integer(config, "max_position_embeddings", where, 2, 2**20, default=512)
     return imported.assemble(
-        nodes | build_decode_nodes(configs, sides, longest, where),
+        nodes | imported.build_other_nodes(sides, longest, *read_beams(configs, where)),
         vocabularies,
         find_start_ids(vocabularies, configs, str(path)),
         imported.Tensors(str(path), without_positions(read_weights(folder), str(path))),
@@ -108,17 +106,11 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
     )
 
 
-def build_decode_nodes(
-    configs: Mapping[str, Mapping[str, Any]],
-    languages: Sequence[str | None],
-    longest: int,
-    where: str,
-) -> dict[str, Any]:
-    """The nodes `decode` and `data`, with the search that the configuration files describe."""
+def read_beams(configs: Mapping[str, Mapping[str, Any]], where: str) -> tuple[int, Any]:
+    """The number of beams and the length penalty in the configuration files."""
     search = configs.get("generation_config.json", configs["config.json"])
     beams = read_integer(search, "num_beams", where, 1, 1000, default=1)
-    penalty = search.get("length_penalty", 1.0)
-    return imported.build_other_nodes(languages, longest, beams, penalty)
+    return beams, search.get("length_penalty", 1.0)
 
 
 def read_vocabularies(folder: Folder) -> list[SideVocabulary]:
@@ -167,14 +159,10 @@ def read_weights(folder: Folder) -> dict[str, Tensor]:
     """All tensors of the model by name, with the output bias as a vector."""
     readers = {"model.safetensors": read_safetensors, "pytorch_model.bin": read_torch_tensors}
     for name, read in readers.items():
-        index = f"{name}.index.json"
-        if name in folder:
-            tensors = read(folder.find(name, WEIGHTS))
-        elif index in folder:
-            tensors = read_shards(folder, index, read)
-        else:
-            continue
-        return {n: x.flatten() if n == BIAS else x for n, x in tensors.items()}
+        if name in folder or f"{name}.index.json" in folder:
+            whole = name in folder
+            tensors = read(folder.find(name, WEIGHTS)) if whole else read_shards(folder, name, read)
+            return {n: x.flatten() if n == BIAS else x for n, x in tensors.items()}
     raise DataError(
         f"{folder.path} has neither model.safetensors nor pytorch_model.bin, nor the index of "
         "several such files"
@@ -187,22 +175,23 @@ def read_shards(
     """The tensors of weights that are split into several files.
 
     Args:
-        name: file that lists the file of each tensor.
+        name: name of the whole file; an index lists the file of each tensor.
         read: function that reads one of the files.
 
     Raises: DataError if a file is missing or outside the folder, or does not hold what is listed.
     """
-    listed, index = folder.json(name).get("weight_map"), folder.path / name
+    index = f"{name}.index.json"
+    listed, where = folder.json(index).get("weight_map"), folder.path / index
     if not isinstance(listed, dict) or not all(isinstance(file, str) for file in listed.values()):
-        raise DataError(f"{index} should hold the file of each tensor in a weight_map")
+        raise DataError(f"{where} should hold the file of each tensor in a weight_map")
     tensors: dict[str, Tensor] = {}
     for file in sorted(set(listed.values())):
         if file != Path(file).name:
-            raise DataError(f"{index} lists {shorten(file)}: expected files in the same folder")
+            raise DataError(f"{where} lists {shorten(file)}: expected files in the same folder")
         own = {tensor for tensor in listed if listed[tensor] == file}
         found = read(folder.find(file, WEIGHTS))
         if differing := sorted(own ^ {*found}):
-            raise DataError(f"{index} and {file} disagree on which file has {differing[0]:.80}")
+            raise DataError(f"{where} and {file} disagree on which file has {differing[0]:.80}")
         tensors |= found
     return tensors
 

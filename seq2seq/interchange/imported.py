@@ -53,7 +53,7 @@ class SideVocabulary(NamedTuple):
     data: bytes  # the file of the model
     ids: Mapping[str, int]  # the other program's id of each piece
     tags: Mapping[str, str] | None = None  # symbols that become tags; None = those like >>fr<<
-    merges: Sequence[tuple[str, str]] | None = None  # as for `build_tokenizer`
+    merges: sentencepiece.Merges = None  # as for `build_tokenizer`
     pad: int | None = None  # id for our `<pad>`; None = as for `<s>`
 
     def map_rows(self, start: int) -> VocabularyMap:

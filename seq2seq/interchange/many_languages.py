@@ -62,20 +62,22 @@ def read_many_languages(
     nodes = huggingface.convert_config(config, where)
     nodes["model"]["norm_order"], nodes["position"] = "pre", dict(POSITION)
     side, codes = read_m2m100(folder, described) if VOCAB in folder else read_nllb(folder)
+    if NAMES[PAD] not in side.ids or not codes:
+        raise DataError(f"{path}: the vocabulary should have {NAMES[PAD]} and symbols of languages")
     size = read_integer(config, "vocab_size", where, len(side.ids), 2**24)
     unnamed = {TAG.format(f"row {i}"): i for i in range(len(side.ids), size)}
-    tags = {**(side.tags or {}), **{name: name for name in unnamed}}
-    side = side._replace(ids={**side.ids, **unnamed}, tags=tags)
-    assert side.pad is not None
-    end = side.ids[NAMES[EOS]]
+    tags = {NAMES[BOS]: TAG.format(NAMES[BOS]), **dict(zip(unnamed, unnamed, strict=True))}
+    pad, end = (side.ids[NAMES[symbol]] for symbol in (PAD, EOS))
+    side = side._replace(ids={**side.ids, **unnamed}, tags={**(side.tags or {}), **tags}, pad=pad)
     starts = ("decoder_start_token_id", "eos_token_id", "forced_eos_token_id")
-    expected = [("pad_token_id", NAMES[PAD], side.pad), *((n, NAMES[EOS], end) for n in starts)]
+    expected = [("pad_token_id", NAMES[PAD], pad), *((name, NAMES[EOS], end) for name in starts)]
     huggingface.check_ids(configs, expected, path)
-    tensors = huggingface.without_positions(huggingface.read_weights(folder), path, side.pad)
+    tensors = huggingface.without_positions(huggingface.read_weights(folder), path, pad)
     tensors.setdefault(huggingface.BIAS, torch.zeros(size))
     longest = read_integer(config, "max_position_embeddings", where, 2, 2**20, default=1024)
     model = imported.assemble(
-        nodes | huggingface.build_decode_nodes(configs, languages, longest, where),
+        nodes
+        | imported.build_other_nodes(languages, longest, *huggingface.read_beams(configs, where)),
         [side, side],
         [end, end],
         imported.Tensors(path, tensors),
@@ -105,23 +107,7 @@ def read_m2m100(folder: Folder, described: Mapping[str, Any]) -> tuple[SideVocab
     if known := [name for name in tags if name in ids]:
         raise DataError(f"{where} has {known[0]}: the ids of languages should follow its pieces")
     ids |= {name: i for i, name in enumerate(tags, start=len(ids))}
-    model, data = piece_model.read_piece_model(path), path.read_bytes()
-    return build_shared_side(model, data, ids, tags, where), codes
-
-
-def build_shared_side(
-    model: PieceModel,
-    data: bytes,
-    ids: dict[str, int],
-    tags: dict[str, str],
-    where: str,
-    **more: Any,
-) -> SideVocabulary:
-    """A vocabulary that both sides share. Raises: DataError if it lacks `<pad>` or a language."""
-    if NAMES[PAD] not in ids or len(tags) < 2:
-        raise DataError(f"{where} should have {NAMES[PAD]} and symbols of languages: eng_Latn")
-    tags |= {NAMES[BOS]: TAG.format(NAMES[BOS])} if NAMES[BOS] in ids else {}
-    return SideVocabulary(model, data, ids, tags, pad=ids[NAMES[PAD]], **more)
+    return SideVocabulary(piece_model.read_piece_model(path), path.read_bytes(), ids, tags), codes
 
 
 def read_nllb(folder: Folder) -> tuple[SideVocabulary, list[str]]:
@@ -154,4 +140,4 @@ def read_nllb(folder: Folder) -> tuple[SideVocabulary, list[str]]:
     piece_model.check_symbols(found)
     codes = [name for name in symbols if LANGUAGE.fullmatch(name)]
     tags = {name: TAG.format(name) for name in symbols if name not in NAMES}
-    return build_shared_side(found, b"", ids, tags if codes else {}, where, merges=merges), codes
+    return SideVocabulary(found, b"", ids, tags, merges), codes

@@ -61,8 +61,8 @@ class CandidateRequest:
 
     Attributes:
         count: number of candidates per row, C; all tokens if there are fewer.
-        forced: (N,) token that each row must take, or `certain` of it, -1 = any; None = all rows are
-            free.
+        forced: (N,) token that each row must take, or `certain` of it; -1 = any; None = all rows
+            are free.
         no_eos: (N,) bool, True for rows that may not end yet; None = all rows may end.
         banned: (M, 2) pairs of a row and a token that it may not take.
         allowed: (M, 2) pairs of a row and a token that it may take; a row in such a pair may take

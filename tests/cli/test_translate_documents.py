@@ -43,11 +43,14 @@ def test_everything_but_the_sentences_is_kept(seq2seq: Command, run: Path, tmp_p
 
 
 def test_html_keeps_its_tags(seq2seq: Command, run: Path) -> None:
-    text = f'<p title="Ein Hund.">{SENTENCES[0]} &lt;\n</p><pre>Ein Hund.</pre>{SENTENCES[1]}'
+    text = f'<p lang="Ein Hund.">{SENTENCES[0]} &lt;\n</p><pre>Ein Hund.</pre>{SENTENCES[1]}'
     ended = seq2seq("translate", run, *GREEDY, "--document", "--html", stdin=text.encode())
     assert ended.out.decode() == translated(run, text, html=True)
-    assert ended.out.decode().startswith('<p title="Ein Hund.">')
+    assert ended.out.decode().startswith('<p lang="Ein Hund.">')
     assert "</p><pre>Ein Hund.</pre>" in ended.out.decode()
+    image = f'<img alt="{SENTENCES[0]}">'
+    ended = seq2seq("translate", run, *GREEDY, "--document", "--html", image)
+    assert SENTENCES[0] not in ended.out.decode() and ended.out.endswith(b'">\n')
 
 
 def test_placeholders_are_kept_if_the_search_can_do_so(seq2seq: Command, run: Path) -> None:

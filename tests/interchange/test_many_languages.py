@@ -1,6 +1,7 @@
 """NLLB and M2M-100, compared with transformers: the same pieces, logits and translations."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,9 @@ def theirs(model: Any, tokenizer: Any, languages: tuple[str, str], **search: Any
         **search,
     )
     texts = tokenizer.batch_decode(out.sequences, skip_special_tokens=True)
-    return [text.strip() for text in texts], getattr(out, "sequences_scores", None)
+    # The library does not know that these are special.
+    texts = [re.sub("__[a-z]+__", "", text).strip() for text in texts]
+    return texts, getattr(out, "sequences_scores", None)
 
 
 @torch.no_grad()
@@ -88,10 +91,13 @@ def test_pieces_states_and_logits_are_those_of_transformers(pair: Any) -> None:
     states = ours.encode(source).states
     torch.testing.assert_close(states[mask], out.encoder_last_hidden_state[mask], atol=2e-5, rtol=0)
     logits = ours.logits(ours(source, target).hidden)
+    missing = imported.maps[0].missing  # pieces of SentencePiece without an id
     others = torch.arange(len(ids)) != BOS
+    others[len(ids) - missing :] = False
     expected = out.logits[..., ids][..., others]
     torch.testing.assert_close(logits[..., others], expected, atol=1e-4, rtol=1e-4)
-    assert (logits[..., BOS] < -9000).all() and logits.shape[-1] == model.config.vocab_size + 1
+    assert (logits[..., ~others] < -9000).all()
+    assert len(ids) == model.config.vocab_size + 1 + missing
 
 
 @pytest.mark.parametrize("beams", [1, 5])
@@ -99,18 +105,17 @@ def test_a_hundred_texts_are_translated_as_by_transformers(pair: Any, beams: int
     folder, model, tokenizer, languages = pair
     search: dict[str, Any] = {"num_beams": beams}
     if beams > 1:
-        search |= {"early_stopping": True, "length_penalty": 0.8}
+        search |= {"early_stopping": True, "length_penalty": 2.0}
     expected, scores = theirs(model, tokenizer, languages, max_new_tokens=24, **search)
     translator = Translator.load(run_of(folder), "cpu", languages=languages)
-    limits = {"length_ratio": 0.0, "length_extra": 24}
+    limits: dict[str, Any] = {"length_ratio": 0.0, "length_extra": 24, "max_length": 24}
     found = translator.search("greedy", **limits)
     if beams > 1:
-        best = {"beam_size": beams, "length_penalty": 0.8, "stopping": "count", **limits}
-        # Translations that are cut off are ranked by their scores alone.
-        found = translator.search("beam", max_length=24, **best)
+        best = {"beam_size": beams, "length_penalty": 2.0, "stopping": "count", **limits}
+        found = translator.search("beam", **best)
     results = list(translator.stream(TEXTS, translator.engine(found, workers=1)))
     assert [result.translations[0].text for result in results] == expected
-    assert len({text for text in expected if text}) > 40
+    assert len({text for text in expected if text}) > 12
     ended = [not result.translations[0].truncated for result in results]
     assert 20 < sum(ended) < 100
     if scores is not None:
@@ -223,7 +228,7 @@ def copied(written: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 
 
 CHANGES: list[tuple[dict[str, Any], str]] = [
-    ({"model_type": "nllb-moe"}, "model_type='nllb-moe' should be 'marian' or 'm2m_100'"),
+    ({"model_type": "nllb-moe"}, "model_type='nllb-moe' should be 'marian' .OPUS-MT. or 'm2m_100'"),
     ({"vocab_size": 10}, "vocab_size=10 should be a whole number from "),
     ({"vocab_size": 300}, r"model\.shared\.weight is .*it should be \(300, 32\)"),
     ({"d_model": "32"}, "d_model='32' should be a whole number"),
@@ -264,7 +269,7 @@ TOKENIZERS: list[tuple[str, str, Callable[[Any], object], str]] = [
         "nllb",
         "tokenizer.json",
         drop_languages,
-        "tokenizer.json should have .* symbols of languages",
+        "should have <pad> and symbols of languages",
     ),
     ("nllb", "tokenizer.json", drop_merged_piece, "merges pieces that it lacks"),
     (
@@ -349,7 +354,7 @@ SHARDS: list[tuple[Callable[[Path], object], str]] = [
     (point_outside, r"lists '../outside.safetensors': expected files in the same folder"),
     (link_outside, "is a link to another folder"),
     (swap_file, "disagree on which file has"),
-    (forget_tensor, "disagree on which file has"),
+    (forget_tensor, "disagree on which file has|weights lack"),
     (spoil_index, "should hold the file of each tensor in a weight_map"),
     (lambda folder: first_shard(folder).write_bytes(b"x" * 99), "is not a safetensors file"),
 ]

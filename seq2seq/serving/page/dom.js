@@ -1,6 +1,7 @@
 // Elements of the page, and messages next to what they are about.
 export const find = (selector) => document.querySelector(selector);
 export const [source, target, model, others] = ["#source", "#target", "#model", "#others"].map(find);
+export const [from, into] = ["#from", "#into"].map(find); // the languages of a model of several
 
 // Anything from outside is only ever set as text.
 export function element(name, text, properties = {}) {

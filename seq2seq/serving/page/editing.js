@@ -7,7 +7,10 @@ import { change, chosen, isProposed, placed, remember, state, whole } from "./st
 
 const FINISHED = /[.!?…。！？؟।]["'”’»)\]]*\s*$/u; // the end of a sentence
 
-export const asked = (text) => ({ text, model: chosen().name, links: chosen().links });
+export function asked(text) {
+  const { name, links, languages, source, target } = chosen();
+  return { text, model: name, links, ...(languages && { source, target }) };
+}
 
 export function undo() {
   if (!state.history.length) return;

@@ -1,13 +1,13 @@
 // The page of the service: a text, its translation, and what the model knows about both. This module
 // has the event listeners; what they do is in the other modules.
-import { find, model, others, say, source, target } from "./dom.js";
+import { find, from, into, model, others, say, source, target } from "./dom.js";
 import { currentIndex, drawOthers, known, mark, sayLinks, showLinks } from "./drawing.js";
 import { accept, choose, dismiss, edit, leaveProposal, undo } from "./editing.js";
 import { openFile } from "./files.js";
 import { attempt, useKey } from "./service.js";
 import { isProposed, state, whole } from "./state.js";
 import { send, suggest } from "./suggestion.js";
-import { changeModel, changeSource, reverse, start } from "./translation.js";
+import { changeModel, changeSource, offerLanguages, start, swap } from "./translation.js";
 import { closeWays, moveInWays, openWays, placeWays, ways } from "./ways.js";
 
 const on = (selector, kind, action) => find(selector).addEventListener(kind, action);
@@ -91,11 +91,12 @@ document.addEventListener("selectionchange", () => {
 
 // --- the head -------------------------------------------------------------------------------------
 
-model.addEventListener("change", changeModel);
+model.addEventListener("change", offerLanguages);
+for (const select of [from, into]) select.addEventListener("change", changeModel);
 on("#swap", "click", () => {
   state.proposal = null;
-  [source.value, state.segments, model.selectedIndex] = [whole(), [], reverse()];
-  changeModel();
+  [source.value, state.segments] = [whole(), []];
+  swap();
 });
 on("#glossary", "input", () => changeSource());
 on("#key", "submit", (event) => {

@@ -1,5 +1,5 @@
 // The state of the page: the models, the sentences of the translation, and the history for undo.
-import { model, target } from "./dom.js";
+import { from, into, model, target } from "./dom.js";
 
 export const state = {
   models: [],
@@ -19,7 +19,14 @@ export const state = {
   pointed: null, // the word under the pointer: {side, index: the segment's, word}
 };
 
-export const chosen = () => state.models[model.selectedIndex];
+// The chosen model, with the chosen languages if it has several.
+export function chosen() {
+  const each = state.models[model.selectedIndex];
+  if (!each?.languages) return each;
+  const [source, target] = [from, into].map(({ selectedIndex }) => each.languages[Math.max(0, selectedIndex)]);
+  const names = { source_name: source.name, target_name: target.name };
+  return { ...each, source: source.language, target: target.language, ...names };
+}
 
 export const whole = () => placed().map(({ segment: { gap, text } }) => gap + text).join("") + state.tail;
 

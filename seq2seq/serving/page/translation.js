@@ -1,5 +1,5 @@
 // From the source to its translation.
-import { find, model, number, others, say, source, target } from "./dom.js";
+import { find, from, into, model, number, others, say, source, target } from "./dom.js";
 import { draw, drawSource } from "./drawing.js";
 import { asked } from "./editing.js";
 import { formats } from "./files.js";
@@ -10,18 +10,36 @@ import { countCharacters } from "./words.js";
 
 const pane = target.parentElement;
 
-export const reverse = () => state.models.findIndex((each) => each.source === chosen().target && each.target === chosen().source);
+const reverse = () => state.models.findIndex((each) => each.source === chosen().target && each.target === chosen().source);
 
 export async function start(signal) {
   const [{ models, limits }, settings] = await Promise.all(["v1/models", "frontend/settings"].map((path) => ask(signal, path)));
   Object.assign(state, { models, limits, settings, many: Math.min(state.many, limits.alternatives, limits.beam_size) });
-  const labels = models.map((each) => `${each.source_name} → ${each.target_name}`);
+  const labels = models.map((each) => (each.languages ? each.name : `${each.source_name} → ${each.target_name}`));
   const isUnique = (label) => labels.indexOf(label) === labels.lastIndexOf(label);
   model.replaceChildren(...labels.map((label, n) => new Option(isUnique(label) ? label : `${label} (${models[n].name})`)));
   find("#key").hidden = true;
   say("", { at: "header" });
   find("#file").accept = ["text/*", ...formats()].join();
   find("#formats").textContent = ["txt", ...formats().map((suffix) => suffix.slice(1)).filter((name) => name !== "txt")].join(", ");
+  offerLanguages();
+}
+
+// Offer the languages of a model of several: at first its own, or else the first two.
+export function offerLanguages() {
+  const { languages, ...own } = state.models[model.selectedIndex];
+  for (const [n, [select, side]] of [[from, "source"], [into, "target"]].entries()) {
+    select.hidden = !languages;
+    select.replaceChildren(...(languages ?? []).map((each) => new Option(each.name, each.language)));
+    if (languages) select.value = own[side] || languages[n].language;
+  }
+  changeModel();
+}
+
+// Exchange the languages; nothing if no model translates back.
+export function swap() {
+  if (chosen().languages) [from.selectedIndex, into.selectedIndex] = [into.selectedIndex, from.selectedIndex];
+  else if (reverse() >= 0) model.selectedIndex = reverse();
   changeModel();
 }
 
@@ -30,7 +48,7 @@ export function changeModel() {
     find(`label[for=${side}]`).textContent = chosen()[`${side}_name`];
     area.parentElement.lang = chosen()[side];
   }
-  find("#swap").hidden = reverse() < 0;
+  find("#swap").hidden = !chosen().languages && reverse() < 0;
   drawGlossary();
   state.segments = state.segments.map((segment) => ({ ...segment, edited: false }));
   changeSource(0);

@@ -5,7 +5,6 @@ import re
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +20,7 @@ from seq2seq.text.tokenization.recipe import PretrainedTokenizer
 from seq2seq.text.tokenization.tokenizer import Tokenizer
 from seq2seq.text.tokenization.unigram import BYTES, FOREIGN, LESS, MARK, WORDS
 
+Merges = Sequence[tuple[str, str]] | None  # pairs of pieces, in the order of merging
 SMALLEST = 1.1754943508222875e-38  # smallest score from which SentencePiece searches the largest
 
 
@@ -28,7 +28,7 @@ def build_tokenizer(
     model: PieceModel,
     vocabulary: Sequence[str] | None = None,
     tags: Mapping[str, str] | None = None,
-    merges: Sequence[tuple[str, str]] | None = None,
+    merges: Merges = None,
 ) -> Tokenizer:
     """Build a tokenizer that segments text as the model does.
 
@@ -52,12 +52,9 @@ def build_tokenizer(
     names = [*NAMES, *(tags.get(n) or known.get(n) or mark_absent(n) for n in listed)]
     symbols = [Piece(name, 0.0, piece_model.CONTROL) for name in NAMES]
     found = symbols + [of_model.get(n, Piece(n, 0.0, piece_model.UNUSED)) for n in listed]
-    if merges is not None:
-        merges = [(known[first], known[second]) for first, second in merges]
-    build_model = unigram_model
-    if model.algorithm == piece_model.BPE:
-        build_model = partial(bpe_model, merges=merges)
-    library = tokenizers.Tokenizer(build_model(names, found, model.has_bytes))
+    build_model = bpe_model if model.algorithm == piece_model.BPE else unigram_model
+    named = merges and [(known[first], known[second]) for first, second in merges]
+    library = tokenizers.Tokenizer(build_model(names, found, model.has_bytes, named))
     library.add_special_tokens([*NAMES, *tags.values()])
     lacking = [name for name in listed if name not in of_model and name not in tags]
     library.normalizer = normalizers.Sequence(normal_steps(model) + lookup_steps(model, lacking))
@@ -81,7 +78,7 @@ def build_tokenizer(
     return Tokenizer(library)
 
 
-def unigram_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
+def unigram_model(names: list[str], found: Sequence[Piece], has_bytes: bool, _: Merges) -> Any:
     scores = [piece.score for piece in found if piece.kind == NORMAL]
     best, worst = max([SMALLEST, *scores]), min([0.0, *scores])
 
@@ -96,20 +93,15 @@ def unigram_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> 
     return models.Unigram(scored, UNK, has_bytes)
 
 
-def bpe_model(
-    names: list[str],
-    found: Sequence[Piece],
-    has_bytes: bool,
-    merges: Sequence[tuple[str, str]] | None = None,
-) -> Any:
+def bpe_model(names: list[str], found: Sequence[Piece], has_bytes: bool, given: Merges) -> Any:
     """A BPE model whose merges are in the order of scores: the pair that makes the piece with the
     best score is merged first. Of the pairs that make the same piece, the one that begins with the
-    longer piece comes first. If merges are given, these are used instead.
+    longer piece comes first. Given merges are used instead, in their order.
     """
     ids = {name: i for i, name in enumerate(names)}
     usable = [(name, p) for name, p in zip(names, found, strict=True) if p.kind == NORMAL]
     whole = {name for name, _ in usable}
-    merges = merges or [
+    merges = given or [
         (name[:cut], name[cut:])
         for name, _ in sorted(usable, key=lambda entry: -entry[1].score)
         for cut in range(len(name) - 1, 0, -1)

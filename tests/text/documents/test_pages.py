@@ -30,6 +30,8 @@ def sentences_of(name: str, data: bytes) -> list[str]:
         ('<!-- <img alt="not this"> --><meta content="nor this">',) * 2,
         ('<img alt="Tom &amp; Jerry">', '<img alt="TOM &amp; JERRY">'),
         ('<img alt=""><img alt="12,5">',) * 2,
+        ('<img alt="a\n  dog">', '<img alt="A DOG">'),
+        ('<img alt="a&#10;dog">', '<img alt="A&#10;DOG">'),
     ],
 )  # fmt: skip
 def test_attributes_for_readers_are_translated(page: str, translated: str) -> None:

@@ -11,7 +11,7 @@ from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.encodings import HTML, PLAIN, XML, EncodedText, MarkupFormat
 from seq2seq.text.documents.files.office import PACKAGES, TYPES, open_package, open_text
-from seq2seq.text.documents.files.pages import open_book, open_page
+from seq2seq.text.documents.files.pages import open_book, open_html
 from seq2seq.text.documents.files.po import CATALOG, open_catalog
 from seq2seq.text.documents.files.subtitles import open_subtitles
 from seq2seq.text.documents.files.toolkit import KINDS, open_store
@@ -38,8 +38,8 @@ FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
     ".txt": (open_plain, PLAIN),
     ".md": (open_markdown, PLAIN),
     ".markdown": (open_markdown, PLAIN),
-    ".html": (open_page, HTML),
-    ".htm": (open_page, HTML),
+    ".html": (open_html, HTML),
+    ".htm": (open_html, HTML),
     **{suffix: (partial(open_package, suffix=suffix), None) for suffix in PACKAGES},
     **{suffix: (partial(open_text, suffix=suffix), None) for suffix in TYPES},
     ".epub": (open_book, None),
@@ -69,7 +69,7 @@ def readable_suffixes() -> list[str]:
 
 
 def advise(name: str) -> str:
-    """Why a file cannot be read, and what to do."""
+    """A message about a file of a format that cannot be read, with advice."""
     advice = CONVERSIONS.get(PurePath(name).suffix.lower(), "Convert it")
     known = ", ".join(suffix[1:] for suffix in readable_suffixes())
     return f"{name}: its format should be one of {known}. {advice}"

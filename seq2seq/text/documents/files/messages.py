@@ -85,7 +85,7 @@ def open_messages(file: str, messages: Sequence[Message], cut: Cutter) -> Conten
 
 
 def find_problem(entry: Sequence[tuple[Message, str]]) -> str:
-    """Why the translations of an entry cannot be used; empty if they can.
+    """A message about an entry whose translations cannot be used; empty if they can.
 
     Args:
         entry: messages, each with its translation as it would be written to the file.

@@ -4,8 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from seq2seq.text.documents.document import Document
 from seq2seq.text.documents.files.contents import Cutter, NumberedText
-from seq2seq.text.documents.files.vocabularies import Vocabulary
+from seq2seq.text.documents.files.dialects import Dialect
 from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.xml_markup import Node, escape_xml
 
@@ -16,18 +17,37 @@ ENDS: dict[str, Kind] = {"start": "open", "end": "close"}
 Render = Callable[[int, int], str]  # renders a span of the file
 
 
-class MixedText:
-    """A text with elements inside.
+class Passage:
+    """A span of a file that contains text to translate. Passages may be nested: the paragraphs of a
+    text box are inside the paragraph to which the box is anchored.
 
     Attributes:
-        begin, end: span of the text in the file.
-        document: sentences of the text.
+        begin, end: the span.
+        document: sentences of the passage.
+    """
+
+    __slots__ = ("begin", "document", "end")
+    begin: int
+    end: int
+    document: Document
+
+    def write(self, translated: str, render: Render) -> str:
+        """The translated passage.
+
+        Args:
+            render: function that writes a span of the file, including nested passages.
+        """
+        raise NotImplementedError
+
+
+class MixedText(Passage):
+    """A passage with elements inside.
 
     Args:
         tokens: text and tags of the span, in order. A text has its characters in `text`.
     """
 
-    __slots__ = ("_text", "begin", "document", "end")
+    __slots__ = ("_text",)
 
     def __init__(self, begin: int, end: int, tokens: Iterable[Token], cut: Cutter):
         self.begin, self.end = begin, end
@@ -40,11 +60,6 @@ class MixedText:
         self.document = self._text.cut(cut)
 
     def write(self, translated: str, render: Render) -> str:
-        """The text as XML.
-
-        Args:
-            render: function that writes a span of the file, including nested paragraphs.
-        """
         if translated == str(self._text):
             return render(self.begin, self.end)
         return "".join(
@@ -72,7 +87,7 @@ def find_marks(nodes: Sequence[Node]) -> dict[Node, tuple[Kind, str]]:
     }
 
 
-def read_mixed(nodes: Sequence[Node], kind: Vocabulary) -> Iterator[Token]:
+def read_mixed(nodes: Sequence[Node], kind: Dialect) -> Iterator[Token]:
     """The tokens of an element with mixed content."""
     marks = find_marks(nodes)
     for node in nodes:

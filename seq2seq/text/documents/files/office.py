@@ -10,16 +10,16 @@ from functools import partial
 from urllib.parse import unquote
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files import vocabularies
+from seq2seq.text.documents.files import dialects
 from seq2seq.text.documents.files.archives import check_type, read_archive
 from seq2seq.text.documents.files.contents import Contents, Cutter
+from seq2seq.text.documents.files.dialects import DRAWING, SHEET, TEXT, WORD, Dialect
 from seq2seq.text.documents.files.encodings import XML, EncodedText
-from seq2seq.text.documents.files.parts import find_pieces, open_parts
-from seq2seq.text.documents.files.vocabularies import DRAWING, SHEET, TEXT, WORD, Vocabulary
+from seq2seq.text.documents.files.parts import find_passages, open_parts
 from seq2seq.text.documents.xml_markup import parse_xml
 
 RELATIONSHIPS = re.compile("http://schemas.openxmlformats.org/package/2006/relationships")
-Kinds = dict[str, Vocabulary]  # of parts, by the end of the type of their relationship
+Kinds = dict[str, Dialect]  # of parts, by the end of the type of their relationship
 DIAGRAMS: Kinds = dict.fromkeys(("chart", "diagramData", "diagramDrawing"), DRAWING)
 NOTES: Kinds = dict.fromkeys(("header", "footer", "footnotes", "endnotes"), WORD)
 # For each suffix, the usual name of the main part, and the parts that may contain text.
@@ -27,12 +27,12 @@ PACKAGES: dict[str, tuple[str, Kinds]] = {
     ".docx": ("word/document.xml", {"officeDocument": WORD} | NOTES | DIAGRAMS),
     ".pptx": (
         "ppt/presentation.xml",
-        {"officeDocument": vocabularies.PRESENTATION, "slide": DRAWING, "notesSlide": DRAWING}
+        {"officeDocument": dialects.PRESENTATION, "slide": DRAWING, "notesSlide": DRAWING}
         | DIAGRAMS,
     ),
     ".xlsx": (
         "xl/workbook.xml",
-        {"officeDocument": vocabularies.WORKBOOK, "sharedStrings": SHEET, "worksheet": SHEET},
+        {"officeDocument": dialects.WORKBOOK, "sharedStrings": SHEET, "worksheet": SHEET},
     ),
 }
 # Tables and pivot tables of a workbook, whose columns have the names of cells.
@@ -51,8 +51,8 @@ def open_package(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
     if main not in archive:
         raise DataError(f"it is not a {suffix} file: it contains no {main}")
     columns = frozenset(find_columns(archive))
-    parts = find_parts(archive, main, kinds)
-    found = {name: (partial(find_pieces, parts[name], columns), XML) for name in parts}
+    parts = locate_parts(archive, main, kinds)
+    found = {name: (partial(find_passages, parts[name], columns), XML) for name in parts}
     return open_parts(data, archive, found, cut)
 
 
@@ -64,12 +64,12 @@ def open_text(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
         raise DataError(f"it is not an {suffix} file: it contains no content.xml")
     if b"encryption-data" in archive.get("META-INF/manifest.xml", b""):
         raise DataError("it is encrypted: save it without a password")
-    find = partial(find_pieces, TEXT, frozenset())
+    find = partial(find_passages, TEXT, frozenset())
     names = [name for name in ("content.xml", "styles.xml") if name in archive]
     return open_parts(data, archive, dict.fromkeys(names, (find, XML)), cut)
 
 
-def find_parts(archive: Mapping[str, bytes], main: str, kinds: Kinds) -> Kinds:
+def locate_parts(archive: Mapping[str, bytes], main: str, kinds: Kinds) -> Kinds:
     """The parts with text, found by relationships from the main one, or by their names if there are
     none. Sheets can be huge, and have texts only if a program does not share these.
     """

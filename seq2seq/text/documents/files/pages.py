@@ -10,10 +10,15 @@ from urllib.parse import unquote
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.archives import check_type, read_archive
 from seq2seq.text.documents.files.contents import Contents, Cutter, splice
+from seq2seq.text.documents.files.dialects import CONTENTS
 from seq2seq.text.documents.files.encodings import XML, XML_DECLARATION, EncodedText, MarkupFormat
-from seq2seq.text.documents.files.mixed import MixedText
-from seq2seq.text.documents.files.parts import AttributeText, Find, Piece, find_pieces, open_parts
-from seq2seq.text.documents.files.vocabularies import CONTENTS
+from seq2seq.text.documents.files.mixed import MixedText, Passage
+from seq2seq.text.documents.files.parts import (
+    AttributeText,
+    Find,
+    find_passages,
+    open_parts,
+)
 from seq2seq.text.documents.html_markup import HTMLReader, part_neighbours
 from seq2seq.text.documents.markup import unescape
 from seq2seq.text.documents.xml_markup import Node, check_well_formed, parse_xml
@@ -28,7 +33,7 @@ LISTS = re.compile(
 )
 
 
-def open_page(text: str, cut: Cutter) -> Contents:
+def open_html(text: str, cut: Cutter) -> Contents:
     """The contents of an HTML page: its text, and the attributes that are shown to readers.
 
     Tags may change their order in a translation, so attributes with the same value, which get the
@@ -52,14 +57,14 @@ def open_page(text: str, cut: Cutter) -> Contents:
     return Contents([page, *(each.document for each in attributes)], write)
 
 
-def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Piece]:
-    """The pieces of an XHTML page: texts between blocks, and attributes. Their tags stay nested.
+def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
+    """The passages of an XHTML page: texts between blocks, and attributes. Their tags stay nested.
 
     Raises: DataError if the page is not well-formed.
     """
     XHTML.check(text)
     reader = HTMLReader(text, is_xml=True)
-    pieces: list[Piece] = [AttributeText(text, *span, cut) for span in reader.attributes]
+    passages: list[Passage] = [AttributeText(text, *span, cut) for span in reader.attributes]
     tokens = part_neighbours(text, reader.tokens)
     for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
         run = list(group)
@@ -70,14 +75,14 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Piece]:
                 else token
                 for token in run
             ]
-            pieces.append(MixedText(run[0].begin, run[-1].end, plain, cut))
-    return sorted(pieces, key=lambda piece: piece.begin)
+            passages.append(MixedText(run[0].begin, run[-1].end, plain, cut))
+    return sorted(passages, key=lambda passage: passage.begin)
 
 
 # For each type of file, how it is read.
 KINDS: dict[str, tuple[Find, MarkupFormat]] = {
     "application/xhtml+xml": (find_runs, XHTML),
-    "application/x-dtbncx+xml": (partial(find_pieces, CONTENTS, frozenset()), XML),
+    "application/x-dtbncx+xml": (partial(find_passages, CONTENTS, frozenset()), XML),
 }
 
 

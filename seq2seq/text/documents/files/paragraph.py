@@ -13,8 +13,8 @@ from statistics import mode
 
 from seq2seq.text.documents.document import sentences_of
 from seq2seq.text.documents.files.contents import Cutter, NumberedText
-from seq2seq.text.documents.files.mixed import Render, find_marks, split_cells
-from seq2seq.text.documents.files.vocabularies import Vocabulary
+from seq2seq.text.documents.files.dialects import Dialect
+from seq2seq.text.documents.files.mixed import Passage, Render, find_marks, split_cells
 from seq2seq.text.documents.html_markup import ATTRIBUTE
 from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.placeholders import is_language
@@ -38,23 +38,16 @@ UNFORMATTED = {"", "w:lang", "w:noProof", "lang", "altLang", "noProof", "dirty",
 SESSIONS = re.compile(r"""\s[^\s="']*\brsid\w*+\s*+=\s*+(?:"[^"]*"|'[^']*')""")
 
 
-class Paragraph:
+class Paragraph(Passage):
     """A paragraph of an Open XML file.
-
-    Attributes:
-        begin, end: span of the paragraph in the file.
-        document: sentences of the paragraph.
 
     Args:
         lost: list to which texts that cannot be translated are added.
     """
 
-    __slots__ = (
-        *("_formats", "_items", "_kind", "_lost", "_most", "_node", "_runs", "_text"),
-        *("begin", "document", "end"),
-    )
+    __slots__ = ("_formats", "_items", "_kind", "_lost", "_most", "_node", "_runs", "_text")
 
-    def __init__(self, node: Node, kind: Vocabulary, cut: Cutter, lost: list[str]):
+    def __init__(self, node: Node, kind: Dialect, cut: Cutter, lost: list[str]):
         self._node, self._kind = node, kind
         self.begin, self.end = node.begin, node.end
         self._lost = lost
@@ -172,11 +165,6 @@ class Paragraph:
         return text
 
     def write(self, translated: str, render: Render) -> str:
-        """The paragraph as XML.
-
-        Args:
-            render: function that writes a span of the file, including nested paragraphs.
-        """
         node = self._node
         if translated == str(self._text):
             return node.opening + render(node.inner, node.stop) + node.closing

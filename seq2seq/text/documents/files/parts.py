@@ -1,18 +1,17 @@
 """The XML files in an archive: finds the texts in each, and writes them with translations."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from typing import Protocol
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.document import Document
 from seq2seq.text.documents.files.archives import replace_entries
 from seq2seq.text.documents.files.contents import Contents, Cutter
+from seq2seq.text.documents.files.dialects import DESCRIBED, DESCRIPTIONS, Dialect
 from seq2seq.text.documents.files.encodings import XML, EncodedText, MarkupFormat
-from seq2seq.text.documents.files.mixed import MixedText, Render, read_mixed
+from seq2seq.text.documents.files.mixed import MixedText, Passage, Render, read_mixed
 from seq2seq.text.documents.files.paragraph import Paragraph
-from seq2seq.text.documents.files.vocabularies import DESCRIBED, DESCRIPTIONS, Vocabulary
 from seq2seq.text.documents.html_markup import ATTRIBUTE
 from seq2seq.text.documents.markup import check_count, unescape
 from seq2seq.text.documents.xml_markup import escape_xml, parse_xml
@@ -20,30 +19,14 @@ from seq2seq.text.documents.xml_markup import escape_xml, parse_xml
 LONGEST = 2**24  # total bytes of XML to read
 
 
-class Piece(Protocol):
-    """A span of a file that contains text to translate. Pieces may be nested: the paragraphs of a
-    text box are inside the paragraph to which the box is anchored.
-
-    Attributes:
-        begin, end: the span.
-        document: sentences of the piece.
-    """
-
-    begin: int
-    end: int
-    document: Document
-
-    def write(self, translated: str, render: Render) -> str:
-        """The translated piece; `render` writes a span of the file that it contains."""
-
-
-class AttributeText:
+class AttributeText(Passage):
     """The value of an attribute, such as the description of a picture."""
 
     def __init__(self, text: str, begin: int, end: int, cut: Cutter):
         self.begin, self.end = begin, end
         self._written = text[begin:end]
-        self._plain = unescape(self._written)[0]
+        # A line end is white space, unless it is a reference.
+        self._plain = unescape(re.sub(r"[\t\r\n]", " ", self._written))[0]
         self.document = cut(self._plain)
 
     def write(self, translated: str, render: Render | None = None) -> str:
@@ -53,15 +36,15 @@ class AttributeText:
         return quoted.replace("\n", "&#10;")
 
 
-# Finds the pieces of a text in order. Arguments: the text, a cutter, and a list to which texts that
-# cannot be translated are added.
-Find = Callable[[str, Cutter, list[str]], Iterable[Piece]]
+# Finds the passages of a text in order. Arguments: the text, a cutter, and a list to which texts
+# that cannot be translated are added.
+Find = Callable[[str, Cutter, list[str]], Iterable[Passage]]
 
 
-def find_pieces(
-    kind: Vocabulary, kept: Set[str], text: str, cut: Cutter, lost: list[str]
-) -> Iterator[Piece]:
-    """The pieces of an XML file with paragraphs.
+def find_passages(
+    kind: Dialect, kept: Set[str], text: str, cut: Cutter, lost: list[str]
+) -> Iterator[Passage]:
+    """The passages of an XML file with paragraphs.
 
     Args:
         kept: texts of paragraphs that are not translated.
@@ -95,10 +78,10 @@ def find_pieces(
 
 
 class Part:
-    """A file with pieces.
+    """A file with passages.
 
     Attributes:
-        pieces: pieces that contain sentences.
+        passages: passages that contain sentences.
         lost: texts that cannot be translated.
 
     Raises: DataError if the file cannot be read.
@@ -108,25 +91,25 @@ class Part:
         self._file = EncodedText.read(data, format)
         self.lost: list[str] = []
         found = find(self._file.text, cut, self.lost)
-        self.pieces = [each for each in found if each.document.sentences]
-        self._begins = [each.begin for each in self.pieces]
+        self.passages = [each for each in found if each.document.sentences]
+        self._begins = [each.begin for each in self.passages]
 
     def write(self, translated: Sequence[str]) -> bytes:
-        """The file with translated pieces."""
+        """The file with translated passages."""
         return self._file.encode(self._render(translated, 0, 0, len(self._file.text)))
 
     def _render(self, translated: Sequence[str], first: int, begin: int, end: int) -> str:
-        """A span of the file, in which the pieces that begin there are translated, from number
+        """A span of the file, in which the passages that begin there are translated, from number
         `first` on.
         """
         text, parts, place = self._file.text, [], begin
         first = max(first, bisect_left(self._begins, begin))
         for k in range(first, bisect_left(self._begins, end)):
-            piece = self.pieces[k]
-            if piece.begin >= place:  # else it is inside the previous one
-                parts += [text[place : piece.begin]]
-                parts += [piece.write(translated[k], partial(self._render, translated, k + 1))]
-                place = piece.end
+            passage = self.passages[k]
+            if passage.begin >= place:  # else it is inside the previous one
+                parts += [text[place : passage.begin]]
+                parts += [passage.write(translated[k], partial(self._render, translated, k + 1))]
+                place = passage.end
         return "".join([*parts, text[place:end]])
 
 
@@ -155,7 +138,7 @@ def open_parts(
             parts[name] = Part(archive[name], cut, find, format)
         except DataError as error:
             raise DataError(f"in {name}: {error}") from None
-    documents = [each.document for part in parts.values() for each in part.pieces]
+    documents = [each.document for part in parts.values() for each in part.passages]
     problems = [
         f"in {name}: {text[:60]!r} is not translated: translate it by hand"
         for name, part in parts.items()
@@ -165,7 +148,7 @@ def open_parts(
     def write(translated: Sequence[str]) -> bytes:
         texts, changes = iter(translated), {}
         for name, part in parts.items():
-            changes[name] = part.write([next(texts) for _ in part.pieces])
+            changes[name] = part.write([next(texts) for _ in part.passages])
         return replace_entries(data, changes)
 
     return Contents(documents, write, problems)

@@ -52,16 +52,11 @@ def open_store(text: str, cut: Cutter, *, suffix: str) -> Contents:
     head, body, tail = split_frame(text)
     store = read_store(body, suffix)
     left = [ARRAYS] if suffix == ".xml" and "<string-array" in body else []
-    left += [
-        f"{unit.source[:60]!r} contains codes, and is not translated: translate it by hand"
-        for unit in store.units
-        if has_codes(unit, suffix)
-    ]
     problems = [*left]
     entries = [
         (unit, [read_form(number, source, suffix) for source in sources])
         for number, unit in enumerate(store.units)
-        if (sources := find_sources(unit, suffix))
+        if (sources := forms_of(unit, suffix))
     ]
 
     def write(translated: Sequence[str]) -> bytes:
@@ -112,7 +107,7 @@ def read_store(body: str, suffix: str) -> Any:
             store.dump_args = {**getattr(store, "dump_args", {}), **layout}
             tried = split_frame(bytes(store).decode())[1]
             written = written or tried
-            if normalize(tried, suffix) == normalize(body, suffix):
+            if canonical_form(tried, suffix) == canonical_form(body, suffix):
                 return store
     except DataError:
         raise
@@ -128,7 +123,7 @@ def read_store(body: str, suffix: str) -> Any:
     )
 
 
-def normalize(body: str, suffix: str) -> str:
+def canonical_form(body: str, suffix: str) -> str:
     """A file for comparison. In XML, empty elements and quotation marks do not count."""
     return canonicalize(body, with_comments=True) if suffix in ROOTS else body
 
@@ -137,7 +132,7 @@ def prepare_store(store: Any, body: str, suffix: str) -> None:
     """Undo what the toolkit changes while it reads: numbers in .yaml become strings, and all
     entries of .resx keep their white space. Choose the languages of .tmx.
 
-    Raises: DataError if a .tmx file does not have two languages.
+    Raises: DataError if a .tmx file does not have two languages, or has codes.
     """
     if suffix in (".yaml", ".yml"):
         root = store._original
@@ -156,28 +151,23 @@ def prepare_store(store: Any, body: str, suffix: str) -> None:
         source = store.document.getroot().find("header").get("srclang")
         if source not in languages or len(languages) != 2:
             raise DataError("it should have texts in two languages, one of them its srclang")
+        if any(map(len, store.document.iter("seg"))):
+            raise DataError("it has codes such as <bpt>, which the toolkit drops: use .xliff")
         store.setsourcelanguage(source)
         store.settargetlanguage(*(languages.keys() - {source}))
 
 
-def find_sources(unit: Any, suffix: str) -> list[str]:
+def forms_of(unit: Any, suffix: str) -> list[str]:
     """The forms of a message that need a translation: one, or several of a plural."""
     if not unit.istranslatable() or unit.isheader() or unit.isobsolete():
         return []
     if suffix == ".resx" and (any(map(unit.xmlelement.get, DATA)) or unit.getid()[:2] == ">>"):
-        return []
-    if has_codes(unit, suffix):
         return []
     source, target = (getattr(each, "strings", [each]) for each in (unit.source, unit.target))
     if suffix in (".ts", ".tmx"):
         return [] if any(target) else [source[-1] for _ in target]
     forms = target if any(target) else source
     return forms if all(isinstance(each, str) and each for each in forms) else []
-
-
-def has_codes(unit: Any, suffix: str) -> bool:
-    """True if there are elements in the text of a message of .tmx, which the toolkit drops."""
-    return suffix == ".tmx" and any(len(each) for each in unit.xmlelement.iter("seg"))
 
 
 def read_form(number: int, source: str, suffix: str) -> Message:

@@ -38,7 +38,7 @@ class Notation(NamedTuple):
     has_quotes: bool
 
 
-def unescape(value: str) -> str:
+def decode_value(value: str) -> str:
     """The text of a value in .properties or .strings."""
 
     def resolve(match: re.Match[str]) -> str:
@@ -55,14 +55,14 @@ NOTATIONS = {
             rf"(?:[#!].*|(?:[^\\\s=:]|\\.)++(?:{BLANK}*+[=:]{BLANK}*+|{BLANK}++|(?=[\r\n]|\Z))"
             r"(?P<value>(?:[^\\\r\n]|\\(?:\r\n|(?s:.)))*+))"
         ),
-        unescape,
+        decode_value,
         False,
     ),
     ".strings": Notation(
         re.compile(
             rf"(?s:/\*.*?\*/)|//.*|(?s:(?:{STRING}|[\w.-]++)\s*+=\s*+(?P<value>{STRING})\s*+;)"
         ),
-        lambda value: unescape(value[1:-1]),
+        lambda value: decode_value(value[1:-1]),
         True,
     ),
 }

@@ -11,7 +11,7 @@ DESCRIBED = re.compile(r"\S+ (?:docPr|cNvPr)|w:tbl(?:Caption|Description)")
 DESCRIPTIONS = {"descr", "title", "val"}
 
 
-class Vocabulary(NamedTuple):
+class Dialect(NamedTuple):
     """An XML format with paragraphs. In patterns, the names of its own elements begin with `w:`;
     those of others have their namespace and a space before the name.
 
@@ -41,23 +41,23 @@ class Vocabulary(NamedTuple):
 
 
 # Files as programs save them by default, and strict Open XML.
-WORD = Vocabulary(
+WORD = Dialect(
     re.compile(rf"{OFFICE}wordprocessingml/(?:2006/)?main"), re.compile("w:p"), re.compile("w:.*")
 )
 # Text in shapes, diagrams and charts: of slides, and of other files.
-DRAWING = Vocabulary(re.compile(rf"{OFFICE}drawingml/(?:2006/)?main"), re.compile("w:p"), space="")
-SHEET = Vocabulary(
+DRAWING = Dialect(re.compile(rf"{OFFICE}drawingml/(?:2006/)?main"), re.compile("w:p"), space="")
+SHEET = Dialect(
     re.compile(rf"{OFFICE}spreadsheetml/(?:2006/)?main"),
     re.compile("w:si|w:is"),
     re.compile("w:(?:sst|worksheet)"),
     cells=re.compile(r"([\t\r\n]+)"),
 )
 # Main parts, which contain no text.
-WORKBOOK = Vocabulary(SHEET.namespace, NEVER, re.compile("w:workbook"))
-PRESENTATION = Vocabulary(
+WORKBOOK = Dialect(SHEET.namespace, NEVER, re.compile("w:workbook"))
+PRESENTATION = Dialect(
     re.compile(rf"{OFFICE}presentationml/(?:2006/)?main"), NEVER, re.compile("w:presentation")
 )
-TEXT = Vocabulary(
+TEXT = Dialect(
     re.compile(f"{OPEN_DOCUMENT}text:1.0"),
     re.compile(
         "w:(?:p|h|index-title-template)|"
@@ -73,7 +73,7 @@ TEXT = Vocabulary(
     ending=re.compile("w:tab"),
 )
 # The table of contents of a book.
-CONTENTS = Vocabulary(
+CONTENTS = Dialect(
     re.compile("http://www.daisy.org/z3986/2005/ncx/"),
     re.compile("w:text"),
     has_runs=False,
