@@ -22,7 +22,7 @@ REGISTERED = Path("/proc/sys/fs/binfmt_misc/qemu-aarch64")  # the kernel knows t
 PACKAGES = "python3,python3-venv,ca-certificates"
 TORCH = "torch==2.8.0"  # of the registry's builds for ARM64, the last one without CUDA
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-KEPT = ["PIP_INDEX_URL", "PIP_DEFAULT_TIMEOUT", "https_proxy", "OMP_NUM_THREADS"]
+KEPT = ["PIP_INDEX_URL", "PIP_DEFAULT_TIMEOUT", "https_proxy", "OMP_NUM_THREADS", "OMP_WAIT_POLICY"]
 MOUNTS = 'for each in proc sys dev; do mount --rbind "/$each" "$0/$each"; done; '
 MOUNTS += 'mount --bind "$1" "$0/checkout"; shift; exec chroot "$0" "$@"'
 
@@ -34,6 +34,8 @@ def main() -> None:
     parser.add_argument("verb", choices=["make", "run"])
     parser.add_argument("words", nargs=argparse.REMAINDER, help="the wheel, or a command")
     given = parser.parse_args()
+    if not given.words:
+        parser.error(f"{given.verb} needs {'a wheel' if given.verb == 'make' else 'a command'}")
     check_host()
     if given.verb == "make":
         make(given.folder.resolve(), Path(*given.words).resolve())

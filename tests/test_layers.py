@@ -90,9 +90,9 @@ LIBRARIES = {
 BUDGETS = {
     "decoding": 5048,
     "text": 4034,
-    "cli": 3591,
-    "training": 3031,
-    "data": 2844,
+    "cli": 3610,
+    "training": 3028,
+    "data": 2863,
     "serving": 2776,
     "attention": 2196,
     "functional": 2059,

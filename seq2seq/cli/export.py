@@ -145,14 +145,15 @@ def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[Rows, 
 
 def find_validation_source(saved: "Saved") -> Path | None:
     """The file of validation sources; None if it is gone, or not a file of lines."""
-    from seq2seq.data.text.formats import TwoFiles, find_format
+    from seq2seq.data.corpus.mixture import find_components
+    from seq2seq.data.text.formats import TwoFiles
 
     data = saved.config["data"]
     spec = data.get("valid")
     if not isinstance(spec, str | list):
         return None
     try:
-        form = find_format(spec, str(data["source"]), str(data["target"]), "data.valid")
+        form = find_components(data, "valid")[0].text
     except DataError:
         return None
     return form.source if isinstance(form, TwoFiles) else None

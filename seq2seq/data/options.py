@@ -69,7 +69,7 @@ class DataOptions:
         languages = self.languages or []
         for side in ("source", "target"):
             value = getattr(self, side)
-            suffix = None if value is None and languages else str(value or "")
+            suffix = None if value is None and self.languages is not None else str(value or "")
             object.__setattr__(self, side, suffix)
             if suffix is not None and (not suffix or suffix.startswith(".")):
                 raise ConfigError(

@@ -115,7 +115,7 @@ def prepare(
     check_texts(components, memo)
     used = [tag for each in components["train"] for tag in (each.tag, each.target_tag)]
     tags = sorted({tag for tag in used if tag is not None})
-    check_tags(components, tags)
+    check_tags(components, tags, data.languages or ())
     links_of_parts = find_links(link_files, components, memo)
     distinct = [component for component in components["train"] if not component.is_reversed]
     if recipe is None:
@@ -205,14 +205,19 @@ def check_texts(components: Mapping[str, list[Component]], memo: FileMemo) -> No
             component.text.check(memo)
 
 
-def check_tags(components: Mapping[str, list[Component]], known: list[str]) -> None:
-    """Check that all tags occur in training. Raises: ConfigError for one that does not."""
+def check_tags(
+    components: Mapping[str, list[Component]], known: list[str], languages: Sequence[str]
+) -> None:
+    """Check that all tags and languages occur in training. Raises: ConfigError otherwise."""
+    seen = {language for component in components["train"] for language in component.languages}
+    if unseen := [each for each in languages if each not in seen]:
+        raise ConfigError(f"data.languages: no corpus of data.train has {', '.join(unseen)}")
     for part, of_part in components.items():
         for component in of_part:
             if component.tag is not None and component.tag not in known:
                 raise ConfigError(
                     f"data.{part}.{component.name}.tag={component.tag}: no training corpus has "
-                    f"that tag. Theirs: {', '.join(known) or 'none'}"
+                    f"that tag or target. Theirs: {', '.join(known) or 'none'}"
                 )
 
 

@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -86,7 +85,7 @@ class CommandScore(L.Callback):
 
 def trial_of(text: Mapping[int, ValidationSentence]) -> Columns:
     """Input for a trial run: the first few references, which also serve as translations."""
-    first = list(islice(text.values(), TRIED))
+    first = list(text.values())[:TRIED]
     sources, references = [each.source for each in first], [each.reference for each in first]
     return {"hypotheses": references, "references": references, "sources": sources}
 

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import timedelta
-from itertools import islice
 from pathlib import Path
 
 import lightning as L
@@ -189,8 +188,7 @@ def build_callbacks(plan: Plan, text: Mapping[int, ValidationSentence]) -> list[
     every, ema = plan.trainer.log_every_n_steps, plan.checkpoint.ema
     metric, mode = plan.checkpoint.metric, plan.checkpoint.direction
     patience, command = plan.checkpoint.patience, plan.checkpoint.command
-    shown = islice(text.items(), plan.validation.samples)
-    sources = {row: sentence.source for row, sentence in shown}
+    sources = {row: text[row].source for row in list(text)[: plan.validation.samples]}
     has_bar = sys.stdout.isatty()
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
     callbacks = [

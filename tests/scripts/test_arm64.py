@@ -19,8 +19,9 @@ pytestmark = pytest.mark.arm64
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("ARM64", "/var/tmp/seq2seq-arm64"))
 PROCESSORS = {"max": "armv8.2-a-dotprod", "cortex-a53": "armv8-a"}
-QUICK = "model.dim=64 model.ffn_dim=128 trainer.max_steps=400 trainer.val_check_interval=400 "
-QUICK += "data.max_tokens=512 model.dropout=0 optimizer.lr=3e-3 schedule.warmup=50"
+SMALL = "model.dim=64 model.ffn_dim=128"
+QUICK = f"{SMALL} trainer.max_steps=400 trainer.val_check_interval=400 data.max_tokens=512 "
+QUICK += "model.dropout=0 optimizer.lr=3e-3 schedule.warmup=50"
 # Writes the products of random matrices, of inputs in 8 bits that reach the limits.
 PRODUCTS = """
 import sys, torch
@@ -100,9 +101,9 @@ def test_products_of_bytes_are_those_of_this_machine_to_the_bit(cpu: str) -> Non
 
 def test_a_model_is_trained_translates_and_aligns() -> None:
     run = "runs/arm64"
-    train = f"train hydra.run.dir={run} trainer.max_steps=20 trainer.val_check_interval=20"
+    train = f"train hydra.run.dir={run} trainer.max_steps=20 trainer.val_check_interval=20 {SMALL}"
     emulate("seq2seq", "demo", "--corpus")
-    emulate("seq2seq", *train.split(), "validation.sentences=20")
+    emulate("seq2seq", *train.split(), "validation.sentences=20", "data.max_tokens=256")
     text = "Drei Wochen denkt das Kind nach."
     assert emulate("seq2seq", "translate", run, text, "--precision", "int8").strip()
     emulate("seq2seq", "align", run, text, "The child thinks.", "-o", "map.png")

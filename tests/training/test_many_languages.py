@@ -104,6 +104,9 @@ def test_a_target_that_is_never_trained_is_refused(base: Path, text: Path, tmp_p
     corpora = f"x: {{path: {text}/train, languages: [fr, de, en], both_directions: false}}"
     with pytest.raises(ConfigError, match=r"tag=fr: no training corpus has that tag"):
         train_again(tmp_path, *tiny_overrides(base), *options(text, corpora))
+    corpora = f"x: {{path: {text}/train, languages: [de, en]}}"
+    with pytest.raises(ConfigError, match=r"data.languages: no corpus of data.train has fr"):
+        train_again(tmp_path, *tiny_overrides(base), *options(text, corpora))
 
 
 def test_two_vocabularies_and_links_are_refused(base: Path, text: Path, tmp_path: Path) -> None:
