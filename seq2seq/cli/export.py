@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Rows = list[list[int]]  # sources as ids, without the end of sentence
 HELP = "write a model for another engine"
 
+TARGET_TAGS = 'Put the tag of the target language first: pieces = ["<tag fr>", *pieces]'
+BOTH_TAGS = """Put the tags of both languages first, as this model names them:
+    pieces = ["<tag de>", *pieces]; target_prefix = [["<tag fr>"]]  # also for translate_batch"""
 INSTRUCTIONS = """To translate with it from Python (pip install ctranslate2 tokenizers):
 
     import ctranslate2, tokenizers
@@ -59,6 +62,12 @@ def run(options: ExportOptions) -> int:
     from seq2seq import checkpoint  # only here: torch takes a second
 
     saved = checkpoint.read(options.path)
+    languages = saved.config["data"].get("languages")
+    if languages and options.format in ("argos", "firefox"):
+        raise ConfigError(
+            f"--format {options.format} is for one direction, and this model has {len(languages)} "
+            "languages: type --format ctranslate2"
+        )
     rows, whence = read_sources(saved, options.check, options.sentences)
     lists = find_lists(saved, options.path)
     agreements = write(options.format, saved, output, rows, lists)
@@ -76,6 +85,9 @@ def run(options: ExportOptions) -> int:
         if lists is not None:
             print(printable(f"translate_batch(..., use_vmap=True) uses the shortlist in {output}"))
         print(printable(INSTRUCTIONS.format(folder=output)))
+        if languages:
+            both = saved.config["data"].get("language_tags") == "both"
+            print(BOTH_TAGS if both else TARGET_TAGS)
     return 0
 
 

@@ -86,9 +86,15 @@ def compare_pieces(imported: "ImportedModel") -> list[str]:
 def finetune_command(imported: "ImportedModel", folder: Path) -> str:
     """The command that fine-tunes the model, with all options that describe it."""
     typed = [f"init={folder}", "tokenizer=checkpoint"]
-    typed += [f"data.{side}={imported.config['data'][side]}" for side in ("source", "target")]
-    typed += ["data=files", "data.train=PREFIX", "data.valid=PREFIX"]
     config: dict[str, Any] = imported.config
+    pair = [config["data"][side] for side in ("source", "target")]
+    several = config["data"].get("languages")
+    if several:
+        named = ",".join(pair if all(pair) else several[:2])
+        typed += ["data=languages", f"data.languages=[{named}]", "data.language_tags=both"]
+    else:
+        typed += ["data=files", f"data.source={pair[0]}", f"data.target={pair[1]}"]
+    typed += ["data.train=PREFIX", "data.valid=PREFIX"]
     typed += overrides("model", config["model"], ("name", "project_scores"))
     typed += [f"position={config['position']['name']}"]
     typed += overrides("position", config["position"], ("name",))

@@ -1,7 +1,7 @@
 """The options of a run's data."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.options import REQUIRED, option
@@ -46,6 +46,11 @@ class DataOptions:
     )
     languages: list[str] | None = option(
         None, "[en,de,fr]: one model for several languages; suffixes, columns or keys"
+    )
+    language_tags: Literal["target", "both"] = option(
+        "target",
+        "target: a tag before each source names the target language; "
+        "both: each side begins with the tag of its language",
     )
     temperature: float = option(
         1.0, "corpora are sampled by size to the power 1/temperature; 1: by size", minimum=1

@@ -113,7 +113,8 @@ def prepare(
     memo = FileMemo(cache)
     components = find_parts(data)
     check_texts(components, memo)
-    tags = sorted({component.tag for component in components["train"] if component.tag is not None})
+    used = [tag for each in components["train"] for tag in (each.tag, each.target_tag)]
+    tags = sorted({tag for tag in used if tag is not None})
     check_tags(components, tags, data.languages or ())
     links_of_parts = find_links(link_files, components, memo)
     distinct = [component for component in components["train"] if not component.is_reversed]

@@ -107,6 +107,8 @@ def encode_component(
     if component.tag is not None:
         source = tokenizers.source.with_tag(component.tag)
         tokenizers = tokenizers._replace(source=source)
+    if component.target_tag is not None:
+        tokenizers = tokenizers._replace(target=tokenizers.target.with_tag(component.target_tag))
     if pairs <= BLOCK_PAIRS:
         yield from (encode_block(text, tokenizers, max_length) for text in texts)
         return

@@ -256,7 +256,8 @@ def encode_corpus(
     settings = [FORMAT, library.__version__, str(max_length)]
     settings += [tokenizer.to_json() for tokenizer in tokenizers]
     for component in components:
-        settings += [*component.text.fingerprint(memo), repr(component.tag)]
+        tags = [repr(tag) for tag in (component.tag, component.target_tag) if tag is not None]
+        settings += [*component.text.fingerprint(memo), *(tags or [repr(None)])]
     key = digest(settings)
     # Blocks of interrupted or ongoing encodings; machines that encode at the same time share them.
     finished = cache_dir / f"corpus-{key}.blocks"

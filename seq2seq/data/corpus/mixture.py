@@ -18,7 +18,7 @@ class Component:
         name: name in messages; empty for the only corpus in the only direction.
         text: pairs of the corpus.
         weight: how often an epoch samples each pair, on average.
-        tag: symbol put before each source, if any.
+        tag, target_tag: symbols put before each source and each target, if any.
         augment: probabilities of changes to its pairs in training, see `AugmentOptions`.
         is_reversed: True if these are the pairs of another component, source and target swapped.
         corpus: name of the corpus in the option, which all its directions share.
@@ -29,6 +29,7 @@ class Component:
     text: TextFormat
     weight: float = 1.0
     tag: str | None = None
+    target_tag: str | None = None
     augment: Mapping[str, float] = field(default_factory=dict)
     is_reversed: bool = False
     corpus: str = ""
@@ -48,7 +49,8 @@ class Component:
 def find_components(data: Mapping[str, Any], part: str) -> list[Component]:
     """The components of a part: each corpus in each of its directions, reversed ones last.
 
-    Several directions are told apart by a tag, the target language.
+    Several directions are told apart by tags: the target language before the source; or, with
+    `language_tags=both`, each language before its own text.
 
     Args:
         data: the options of a run's data, see `DataOptions`; older checkpoints lack some.
@@ -60,6 +62,7 @@ def find_components(data: Mapping[str, Any], part: str) -> list[Component]:
     # A run in both directions is validated and tested in its own direction.
     both = bool(languages) or (data.get("both_directions", False) and part == "train")
     is_tagged = bool(languages or data.get("both_directions"))
+    on_both_sides = bool(languages) and data.get("language_tags") == "both"
     found = []
     corpora = spec if isinstance(spec, dict) else {"": {"path": spec}}
     for name, options in corpora.items():
@@ -74,7 +77,8 @@ def find_components(data: Mapping[str, Any], part: str) -> list[Component]:
                 f"{name} {mine[i]}-{mine[j]}".strip() if both else name,
                 find_format(path, mine[i], mine[j], f"{what}.{name}.path" if name else what),
                 float(options.get("weight", 1)),
-                mine[j] if is_tagged else options.get("tag"),
+                mine[i if on_both_sides else j] if is_tagged else options.get("tag"),
+                mine[j] if on_both_sides else None,
                 options.get("augment", {}),
                 is_reversed=i > j,
                 corpus=name,

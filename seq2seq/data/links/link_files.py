@@ -87,6 +87,8 @@ def find_links(
 def check_file(component: Component, file: Path, memo: FileMemo) -> None:
     """Check a file of links against the text, unless it was checked before. Raises: DataError."""
     check_rereadable(file)
+    if component.target_tag is not None:
+        raise DataError(f"{file}: links do not work with data.language_tags=both: leave them out")
     if not file.is_file():
         raise MissingFileError(f"the links {file} do not exist. {similar_names(file)}")
     lines = memo.recall(file, "lines", count_lines)

@@ -38,7 +38,7 @@ def test_a_language_may_have_any_usual_code(code: str) -> None:
 
 
 def test_languages_that_are_not_given_have_defaults() -> None:
-    data = {"source": "deu_Latn", "target": "eng_Latn", "languages": LANGUAGES}
+    data: Any = {"source": "deu_Latn", "target": "eng_Latn", "languages": LANGUAGES}
     known = directions(**data, language_tags="both")
     assert known.find() == known.find("de", "en")
     assert known.find(target_language="fr") == known.find("de", "fr")

@@ -403,3 +403,54 @@ def test_default_languages_are_checked(copied: Any) -> None:
     assert data["source"] == "de" and data["target"] is None and len(data["languages"]) == 100
     with pytest.raises(ConfigError, match="unknown target language 'tlh'"):
         read_folder(folder, (None, "tlh"))
+
+
+@pytest.mark.parametrize("name", ["nllb", "m2m"])
+def test_training_goes_on_in_the_same_form(copied: Any, name: str, tmp_path: Path) -> None:
+    """The printed command fine-tunes; before the first update, the loss is that of transformers."""
+    import shlex
+
+    from helpers.tiny_runs import metrics, train_again
+
+    from seq2seq.cli.importing import finetune_command
+
+    folder, languages = copied(name), ("deu_Latn", "eng_Latn") if name == "nllb" else ("de", "en")
+    imported = read_folder(folder, languages)
+    imported.write(tmp_path / "init")
+    for part, first in (("train", 0), ("valid", 60)):
+        for language, shift in zip(languages, (0, 30), strict=True):
+            text = "".join(f"{line}\n" for line in TEXTS[first + shift : first + shift + 10])
+            (tmp_path / f"{part}.{language}").write_text(text, encoding="utf-8")
+    command = shlex.split(finetune_command(imported, tmp_path / "init"))[2:]
+    given = [word for word in command if not word.endswith("=PREFIX")]
+    more = [f"data.train={tmp_path / 'train'}", f"data.valid={tmp_path / 'valid'}"]
+    more += [f"data.cache={tmp_path / 'cache'}", "trainer=cpu", "trainer.max_steps=2"]
+    more += ["trainer.val_check_interval=1", "optimizer.lr=1e-9", "loss.label_smoothing=0"]
+    more += ["trainer.precision=32-true", "model.dropout=0", "schedule.warmup=0"]
+    run = tmp_path / "run"
+    train_again(run, *given, *more, "data.max_tokens=2048", "run_name=tiny")
+    data = Translator.load(run, "cpu").config["data"]
+    assert data["languages"] == [*languages] and data["language_tags"] == "both"
+    there, back = languages, languages[::-1]
+    lines = {each: (tmp_path / f"valid.{each}").read_text().splitlines() for each in languages}
+    total = pieces = 0.0
+    before = Translator.load(tmp_path / "init", "cpu")
+    for source, target in (there, back):
+        named = {"source_language": source, "target_language": target}
+        direction = before.directions.find(**named)
+        rows = before.source.encode_batch(lines[source])
+        targets = before.target.encode_batch(lines[target])
+        for row, ids in zip(rows, targets, strict=True):
+            asked = torch.tensor([[*direction.before, *row, EOS]])
+            whole = torch.tensor([[BOS, *direction.start, *ids, EOS]])
+            with torch.no_grad():
+                logits = before.model.logits(before.model(asked, whole[:, :-1]).hidden)
+            logp = logits.log_softmax(-1)[0].gather(1, whole[0, 1:, None])
+            total, pieces = total - float(logp.sum()), pieces + len(ids) + 2
+    assert metrics(run, "valid/loss")[0] == pytest.approx(total / pieces, rel=1e-3)
+    search: Any = {"beam_size": 2, "length_penalty": 1.0, "length_ratio": 1.0, "length_extra": 5}
+    found = [
+        Translator.load(path, "cpu", languages=languages).translate(TEXTS[:5], **search)
+        for path in (tmp_path / "init", run)
+    ]
+    assert found[0] == found[1]
