@@ -107,7 +107,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     if plan.data.both_directions:
         order["both_directions"] = True
     if plan.data.languages:
-        order["directions"] = [each.direction for each in prepared.train.components]
+        order["directions"] = [f"{each.direction} {each.tag}" for each in prepared.train.components]
     if plan.data.stages is not None:
         order["stages"] = plan.data.stages
     if prepared.train.is_augmented:
