@@ -88,9 +88,9 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "decoding": 5048,
+    "decoding": 5060,
     "text": 4034,
-    "cli": 3610,
+    "cli": 3612,
     "training": 3028,
     "data": 2863,
     "serving": 2776,
@@ -100,7 +100,7 @@ BUDGETS = {
     "interchange": 1686,
     "comparison": 1323,
     "models": 1062,
-    "translation": 791,
+    "translation": 771,
     "base": 677,
     "pages": 590,
     "testing": 585,
