@@ -11,7 +11,7 @@ from seq2seq.text.documents.markup import Kind, Token
 from seq2seq.text.documents.xml_markup import Node, escape_xml
 
 # Marks of the ends of a span, for example of bookmarks; both have the same id or name.
-PAIRS = re.compile(r"(w:[\w-]+?)-?([Ss]tart|[Ee]nd)")
+PAIRS = re.compile(r"(w:[\w-]+?)-?(start|Start|end|End)")
 KEYS = ("id", "name", "change-id")
 ENDS: dict[str, Kind] = {"start": "open", "end": "close"}
 Render = Callable[[int, int], str]  # renders a span of the file
