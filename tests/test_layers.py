@@ -97,7 +97,7 @@ BUDGETS = {
     "attention": 2196,
     "functional": 2059,
     "C": 1952,
-    "interchange": 1686,
+    "interchange": 1696,
     "comparison": 1323,
     "models": 1062,
     "translation": 771,

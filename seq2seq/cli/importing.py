@@ -39,7 +39,7 @@ def run(options: ImportOptions) -> int:
     check_written(None, *inputs_of(options))
     check_new_folder(folder)
     from seq2seq.decoding.shortlist.file import NAME, write_shortlist
-    from seq2seq.interchange import huggingface, marian  # only here: torch takes a second
+    from seq2seq.interchange import huggingface_folder, marian  # only here: torch takes a second
     from seq2seq.interchange.marian_shortlist import read_marian_shortlist
     from seq2seq.text.tokenization.tokenizer import Tokenizers
 
@@ -51,7 +51,7 @@ def run(options: ImportOptions) -> int:
     elif options.vocab is not None or options.shortlist is not None:
         raise ConfigError("--vocab and --shortlist are for a .npz or .bin of Marian: omit them")
     else:
-        imported = huggingface.read_folder(options.path, languages)
+        imported = huggingface_folder.read_folder(options.path, languages)
     shortlist = options.shortlist
     lists = read_marian_shortlist(shortlist, imported.maps) if shortlist else None
     model = imported.write(folder)

@@ -1,4 +1,4 @@
-"""Import Marian folders of Hugging Face; also their names for our parameters."""
+"""Import Marian models from folders of Hugging Face; also its names for our parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -68,25 +68,19 @@ def list_huggingface_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
     return [{"source": own["encoder"], "target": own["decoder"], "output": "lm_head.weight"}[part]]
 
 
-def read_folder(path: Path, languages: tuple[str | None, str | None]) -> ImportedModel:
+def read_marian(
+    folder: Folder, configs: Mapping[str, Any], languages: tuple[str | None, str | None]
+) -> ImportedModel:
     """Read the folder of a Marian model.
 
     Args:
+        configs: contents of the configuration files, by name.
         languages: source and target language; None = as in the folder.
 
     Raises: DataError naming the file and what is wrong with it.
     """
-    folder, where = Folder(path), f"{path}/config.json"
-    names = ["config.json", "generation_config.json", "tokenizer_config.json"]
-    configs = {name: folder.json(name) for name in names if name in folder or name == names[0]}
-    config = configs["config.json"]
-    if (kind := config.get("model_type")) == "m2m_100":
-        from seq2seq.interchange.many_languages import read_many_languages  # imports this module
-
-        return read_many_languages(folder, configs, languages)
-    if kind != "marian":
-        kinds = "'marian' (OPUS-MT) or 'm2m_100' (M2M-100, NLLB)"
-        raise DataError(f"{where}: model_type={shorten(kind)} should be {kinds}")
+    path, config = str(folder.path), configs["config.json"]
+    where = f"{path}/config.json"
     for name in ABSENT:
         if config.get(name):
             raise DataError(f"{where}: {name}={shorten(config[name])} is not supported")
@@ -99,8 +93,8 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
     return imported.assemble(
         nodes | imported.build_other_nodes(sides, longest, *read_beams(configs, where)),
         vocabularies,
-        find_start_ids(vocabularies, configs, str(path)),
-        imported.Tensors(str(path), without_positions(read_weights(folder), str(path))),
+        find_start_ids(vocabularies, configs, path),
+        imported.Tensors(path, without_positions(read_weights(folder), path)),
         partial(list_huggingface_names, nodes),
         folder.read,
     )

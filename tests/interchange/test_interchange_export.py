@@ -21,8 +21,8 @@ from seq2seq.decoding import build_search
 from seq2seq.interchange.agreement import compare_translations, random_rows
 from seq2seq.interchange.argos import export as export_argos
 from seq2seq.interchange.coverage import check_exportable
-from seq2seq.interchange.huggingface import read_folder
 from seq2seq.interchange.huggingface_export import HuggingFace, export, list_marian_gaps
+from seq2seq.interchange.huggingface_folder import read_folder
 from seq2seq.models import build_model
 from seq2seq.text.tokenization import piece_model, sentencepiece
 from seq2seq.text.tokenization.tokenizer import Tokenizer

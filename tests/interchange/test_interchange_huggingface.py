@@ -16,7 +16,8 @@ from seq2seq.data.batches.padding import pad_rows
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange.agreement import search_as_theirs
 from seq2seq.interchange.files import Folder
-from seq2seq.interchange.huggingface import read_folder, read_vocabularies
+from seq2seq.interchange.huggingface import read_vocabularies
+from seq2seq.interchange.huggingface_folder import read_folder
 from seq2seq.interchange.imported import ImportedModel, build_side_tokenizer
 
 pytest.importorskip("transformers", reason="pip install transformers")

@@ -13,7 +13,7 @@ from helpers.interchange_models import texts_of
 from seq2seq.base.errors import ConfigError, DataError
 from seq2seq.base.symbols import BOS, EOS, PAD
 from seq2seq.data.batches.padding import pad_rows
-from seq2seq.interchange.huggingface import read_folder
+from seq2seq.interchange.huggingface_folder import read_folder
 from seq2seq.interchange.imported import ImportedModel
 from seq2seq.translation.translator import Translator
 
