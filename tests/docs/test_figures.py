@@ -9,7 +9,7 @@ import re
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -127,28 +127,49 @@ def test_rounding_is_that_of_school() -> None:
     assert is_rounded("40.9", fmean([41.4, 40.8, 40.4])) and not is_rounded("40.8", 40.87)
 
 
+def cells_of_strings() -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The cells of the tables of strings, one for each seed, by task and row."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for name in ("zoo.jsonl", "zoo_seeds.jsonl"):
+        for line in (DOCS / "results" / name).read_text(encoding="utf-8").splitlines():
+            cell = json.loads(line)
+            if cell["task"] in ("copy", "reverse") and cell["row"] != "scaled_dot":
+                found.setdefault((cell["task"], cell["row"]), []).append(cell)
+    return found
+
+
+@pytest.mark.parametrize("task", ["copy", "reverse"])
+def test_the_tables_of_strings_are_means_over_three_seeds(task: str) -> None:
+    (table,) = [t for t in TABLES if t.page.name == "zoo.md" and t.rows[0][0] == f"{task}: row"]
+    cells = cells_of_strings()
+    columns = [("exact", "within"), ("exact", "beyond"), ("symbols", "beyond")]
+    for name, _, *printed in table.rows[1:]:
+        seeds = cells.pop((task, name.strip("`")))
+        assert [cell["seed"] for cell in seeds] == [1, 2, 3]
+        for (kind, part), text in zip(columns, printed, strict=False):
+            values = [cell[kind][part] for cell in seeds]
+            mean, deviation = text.split(" ± ")
+            assert is_rounded(mean, fmean(values)) and is_rounded(deviation, stdev(values)), name
+    assert not any(each == task for each, _ in cells), "rows without a line in the table"
+
+
 @pytest.mark.parametrize("task, place", [("copy", 0), ("reverse", 1)])
 def test_the_spread_of_the_zoo_is_that_of_its_seeds(task: str, place: int) -> None:
-    files = [DOCS / "results" / name for name in ("zoo.jsonl", "zoo_seeds.jsonl")]
-    first, second = (
-        {
-            cell["row"]: cell
-            for cell in map(json.loads, file.read_text(encoding="utf-8").splitlines())
-            if cell["task"] == task and cell["seed"] == seed
-        }
-        for seed, file in enumerate(files, start=1)
-    )
     said = (DOCS / "results" / "zoo.md").read_text(encoding="utf-8")
-    said = " ".join(said[said.index("**One seed says") :].split("\n\n")[0].split())
-    for kind, part in (("symbols", "beyond"), ("exact", "within")):
-        changes = {
-            row: abs(cell[kind][part] - first[row][kind][part]) for row, cell in second.items()
+    said = " ".join(said[said.index("**What a seed changes") :].split("\n\n")[0].split())
+    for kind, part, sentence in (
+        ("exact", "within", said.split(". Beyond")[0]),
+        ("symbols", "beyond", said.split(". Beyond")[1]),
+    ):
+        spread = {
+            row: stdev(cell[kind][part] for cell in seeds)
+            for (each, row), seeds in cells_of_strings().items()
+            if each == task
         }
-        row = max(changes, key=lambda row: changes[row])
-        mean = [f"{fmean(changes.values()):.1f}", f"{max(changes.values()):.1f}"]
-        sentence = said.split(". Within" if kind == "symbols" else "chance. ")[kind == "exact"]
-        numbers = [number for number in NUMBER.findall(sentence) if "." in number]
-        assert [numbers[place], numbers[2 + place]] == mean and f"`{row}`" in sentence
+        row = max(spread, key=lambda row: spread[row])
+        printed = [number for number in NUMBER.findall(sentence) if "." in number]
+        assert is_rounded(printed[place], fmean(spread.values()))
+        assert is_rounded(printed[2 + place], spread[row]) and f"`{row}`" in sentence
 
 
 def test_the_table_of_spelling_to_sound_is_that_of_its_file() -> None:
