@@ -57,7 +57,6 @@ INT8_FORMAT = 2  # the newest format that this version reads
 ENTRY = "seq2seq"
 PREFIX = "model."  # of the names of the weights in the Lightning module's state
 SIDES = ("source", "target")
-SEVERAL = ("languages", "language_tags", "both_directions")
 # Types of the entry's parts: first those in every format, then those that this version relies on.
 PARTS = {"format": int, "version": str, "config": dict, "tokenizer": dict}
 NAMED = {"name": str}
@@ -265,15 +264,14 @@ def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
     if not paths:
         raise ConfigError("there should be at least one model")
     first, *others = saved = [read(path) for path in paths]
-    languages, several = [
-        [first.config["data"].get(name) for name in names] for names in (SIDES, SEVERAL)
-    ]
+    languages = [first.config["data"][side] for side in SIDES]
+    several = describe_languages(first.config["data"])
     for path, other in zip(paths[1:], others, strict=True):
         its_languages = [other.config["data"][side] for side in SIDES]
         reason = None
         if its_languages != languages and its_languages == languages[::-1]:
             reason = "it translates in the other direction"
-        if [other.config["data"].get(name) for name in SEVERAL] != several:
+        if describe_languages(other.config["data"]) != several:
             reason = "it knows other languages"
         for side in SIDES:
             change = describe_change(getattr(first, side), getattr(other, side))
@@ -285,6 +283,13 @@ def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
                 "with the same options of data and tokenizer"
             )
     return saved
+
+
+def describe_languages(data: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The languages of a model of several, and how it is told them. Older models lack options."""
+    languages = data.get("languages") or ()
+    tags = data.get("language_tags") if languages else None
+    return tuple(languages), tags, bool(data.get("both_directions"))
 
 
 def describe_change(one: Tokenizer, other: Tokenizer) -> str | None:

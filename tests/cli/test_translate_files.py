@@ -251,8 +251,9 @@ def test_an_empty_file_is_compressed_to_a_valid_file(
 
 
 def test_any_name_of_an_input_works(seq2seq: Command, run: Path, texts: Path) -> None:
-    names = ("options.json", "sha256.json", "a.txt.unfinished", "more/options.json")
+    names = ("options.json/sha256", "sha256.json/options", "a.txt.unfinished", "more/options")
     for name in names:
+        (texts / name).parent.mkdir(exist_ok=True)
         (texts / name).write_text("Ja.\nNein.\n")
     for _ in range(2):
         assert seq2seq(*typed(run, texts, *FAST)).code == 0

@@ -293,7 +293,8 @@ class InlineReader:
             kind = "open" if side == "open" else "close"
             is_reference = token.type == "link_close" and source in ("]", "][]")
             # A reference keeps the label of its definition even if its text changes.
-            label = "".join(self._label[1:])
-            markup = f"][{label}]" if is_reference else token.markup or source
+            markup = token.markup or source
+            if is_reference:
+                markup = f"][{''.join(self._label[1:])}]"
             self._label = [] if token.type == "link_open" else self._label
         self.text.add_tag(Token(kind, name=name, text=text, markup=markup))
