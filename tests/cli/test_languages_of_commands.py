@@ -66,8 +66,8 @@ def test_each_line_of_json_may_name_its_languages(seq2seq: Command, model: Path)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "source language is missing: --source-language CODE: deu_Latn, eng_Latn"),
-        (FRENCH[:2], "target language is missing: --target-language CODE"),
+        ((), "source language is missing: give --source-language, one of deu_Latn, eng_Latn"),
+        (FRENCH[:2], "target language is missing: give --target-language, one of"),
         ((*FRENCH[:3], "german"), "unknown target language 'german'"),
         ((*FRENCH[:3], "de"), "source and target language are both deu_Latn"),
         (("--tag", "fra_Latn"), "--target-language fra_Latn"),

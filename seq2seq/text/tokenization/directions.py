@@ -100,7 +100,7 @@ class Directions:
         if code is None:
             if default is None and self.languages and (side == "target" or self._has_source_tags):
                 raise ConfigError(
-                    f"the {side} language is missing: --{side}-language CODE: {shown}"
+                    f"the {side} language is missing: give --{side}-language, one of {shown}"
                 )
             return default
         found = matching_languages(str(code), known)

@@ -48,8 +48,14 @@ def test_languages_that_are_not_given_have_defaults() -> None:
 @pytest.mark.parametrize(
     ("pair", "words"),
     [
-        ((None, None), "source language is missing: --source-language CODE: deu_Latn, eng_Latn"),
-        (("de", None), "target language is missing: --target-language CODE: deu_Latn, eng_Latn"),
+        (
+            (None, None),
+            "source language is missing: give --source-language, one of deu_Latn, eng_Latn",
+        ),
+        (
+            ("de", None),
+            "target language is missing: give --target-language, one of deu_Latn, eng_Latn",
+        ),
         (("de", "fre_Latm"), "unknown target language 'fre_Latm'; did you mean 'fra_Latn'"),
         (("xx", "en"), r"unknown source language 'xx'.* This model knows: deu_Latn, eng_Latn"),
         (("zh-Hant", "en"), "unknown source language 'zh-Hant'"),
