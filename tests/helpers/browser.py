@@ -87,10 +87,12 @@ class Browser:
         return answer["result"].get("value")
 
     def hover(self, selector: str) -> tuple[float, float]:
-        """Move the mouse to the middle of an element. Returns: where that is."""
+        """Move the mouse to the middle of an element, or of its first line if the element goes over
+        several, as a word of Chinese may. Returns: where that is.
+        """
         x, y = self.run(
             f"(e => {{ e.scrollIntoView({{block: 'center', inline: 'center'}}); "
-            "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; "
+            "const b = e.getClientRects()[0]; return [b.x + b.width / 2, b.y + b.height / 2]; "
             f"}})(document.querySelector({json.dumps(selector)}))"
         )
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
