@@ -89,7 +89,7 @@ LIBRARIES = {
 # raises one says why.
 BUDGETS = {
     "decoding": 5060,
-    "text": 4034,
+    "text": 4035,
     "cli": 3612,
     "training": 3028,
     "data": 2863,
@@ -104,7 +104,7 @@ BUDGETS = {
     "base": 677,
     "pages": 590,
     "testing": 585,
-    "checkpoint": 541,
+    "checkpoint": 543,
     "metrics": 486,
     "alignment": 429,
     "modules on the top level": 39,

@@ -68,7 +68,7 @@ def list_huggingface_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
     return [{"source": own["encoder"], "target": own["decoder"], "output": "lm_head.weight"}[part]]
 
 
-def read_marian(
+def read_opus_mt(
     folder: Folder, configs: Mapping[str, Any], languages: tuple[str | None, str | None]
 ) -> ImportedModel:
     """Read the folder of a Marian model.

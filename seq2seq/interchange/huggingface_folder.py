@@ -4,11 +4,11 @@ from pathlib import Path
 
 from seq2seq.base.errors import DataError
 from seq2seq.interchange.files import Folder
-from seq2seq.interchange.huggingface import read_marian
+from seq2seq.interchange.huggingface import read_opus_mt
 from seq2seq.interchange.imported import ImportedModel, shorten
 from seq2seq.interchange.many_languages import read_many_languages
 
-KINDS = {"marian": read_marian, "m2m_100": read_many_languages}
+KINDS = {"marian": read_opus_mt, "m2m_100": read_many_languages}
 
 
 def read_folder(path: Path, languages: tuple[str | None, str | None]) -> ImportedModel:

@@ -86,8 +86,19 @@ def test_a_file_in_place_of_the_folder_is_one_message(
     assert ended.value.code == 2 and str(taken) in line and "hydra.run.dir=FOLDER" in line
 
 
-PLACES = ["", "new/folder", "empty", "used"]
-REFUSED = [("model.dim=3", ""), ("data=files", ""), *(("experiment=scan", at) for at in PLACES)]
+REFUSED = [
+    ("model.dim=3", ""),
+    ("experiment=scan", "used"),
+    *(
+        pytest.param(typed, place, marks=pytest.mark.slow)
+        for typed, place in (
+            ("data=files", ""),
+            ("experiment=scan", ""),
+            ("experiment=scan", "new/folder"),
+            ("experiment=scan", "empty"),
+        )
+    ),
+]
 
 
 @pytest.mark.parametrize(("typed", "place"), REFUSED)
