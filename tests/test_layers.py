@@ -89,10 +89,10 @@ LIBRARIES = {
 # raises one says why.
 BUDGETS = {
     "decoding": 5060,
-    "text": 4035,
-    "cli": 3612,
+    "text": 4038,
+    "cli": 3615,
     "training": 3028,
-    "data": 2863,
+    "data": 2867,
     "serving": 2776,
     "attention": 2196,
     "functional": 2059,

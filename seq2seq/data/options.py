@@ -69,15 +69,18 @@ class DataOptions:
         languages = self.languages or []
         for side in ("source", "target"):
             value = getattr(self, side)
-            suffix = None if value is None and self.languages is not None else str(value or "")
+            if value is None and self.languages is not None:
+                continue  # texts have to name their languages
+            suffix = "" if value is None else str(value)
             object.__setattr__(self, side, suffix)
-            if suffix is not None and (not suffix or suffix.startswith(".")):
+            if not suffix or suffix.startswith("."):
                 raise ConfigError(
                     f"data.{side}={suffix!r} should be the suffix of one language's files, "
                     f"without the dot, or a column: data.{side}=de"
                 )
-            if languages and suffix not in (None, *languages):
-                raise ConfigError(f"data.{side}={suffix} should be of data.languages, or null")
+            if languages and suffix not in languages:
+                known = f"data.languages={','.join(languages)}"
+                raise ConfigError(f"data.{side}={suffix} should be one of {known}, or null")
         specs = {f"data.{part}": getattr(self, part) for part in ("train", "valid", "test")}
         for what, spec in specs.items():
             check_spec(spec, what, languages)

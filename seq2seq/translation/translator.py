@@ -186,7 +186,7 @@ class Translator:
                 `paged` or `static`; `rows`, `pages`, `page_size`, `memory`: see `Engine`;
                 `precision`: `auto`, `float32`, `bfloat16` or `int8`; `workers`: maximum number of
                 processes, with one thread each. With `auto` there is one per CPU core, but no extra
-                process for a few sentences, nor on other systems than Linux. No process is
+                process for a few sentences, nor on systems other than Linux. No process is
                 started if `workers` is 1, or on a GPU.
 
         Raises: ConfigError for invalid values; DataError if the shortlist is for another model.

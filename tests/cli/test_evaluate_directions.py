@@ -68,7 +68,14 @@ def test_one_direction_is_the_row_of_the_table(
 
 
 def test_a_model_of_one_direction_alone_is_refused(seq2seq: Command, run: Path) -> None:
-    assert "needs several languages, data.test" in refused(seq2seq("evaluate", run))
+    assert "has no test set of several languages" in refused(seq2seq("evaluate", run))
+
+
+def test_translations_of_all_directions_are_not_written_to_one_file(
+    seq2seq: Command, several: Path, tmp_path: Path
+) -> None:
+    ended = seq2seq("evaluate", several, "-o", tmp_path / "out")
+    assert "one direction" in refused(ended) and not (tmp_path / "out").exists()
 
 
 def test_a_report_shows_the_direction_that_is_asked_for(

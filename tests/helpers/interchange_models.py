@@ -14,6 +14,16 @@ from seq2seq.base.symbols import BOS, EOS, PAD, UNK
 from seq2seq.interchange.ctranslate2 import NEVER
 
 LETTERS = "abcdefghijklmnop"
+# Of small models of transformers.
+SIZES = {
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+}
 
 
 def pieces_of(seed: int, count: int) -> dict[str, float]:
@@ -62,13 +72,7 @@ def marian_folder(folder: Path, separate: bool = False, seed: int = 0, **changes
     options = {
         "vocab_size": sizes[0],
         "decoder_vocab_size": sizes[-1],
-        "d_model": 32,
-        "encoder_layers": 2,
-        "decoder_layers": 1,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-        "encoder_ffn_dim": 48,
-        "decoder_ffn_dim": 48,
+        **SIZES,
         "activation_function": "swish",
         "scale_embedding": True,
         "max_position_embeddings": 128,

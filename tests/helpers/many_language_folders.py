@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from helpers.interchange_models import texts_of
+from helpers.interchange_models import SIZES, texts_of
 
 LANGUAGES = ["eng_Latn", "deu_Latn", "zho_Hans", "fra_Latn"]
 
@@ -75,13 +75,7 @@ def write_model(folder: Path, named: int, spare: int = 3, seed: int = 0, **chang
     dtype = changes.pop("dtype", torch.float32)
     options = {
         "vocab_size": named + spare,
-        "d_model": 32,
-        "encoder_layers": 2,
-        "decoder_layers": 1,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-        "encoder_ffn_dim": 48,
-        "decoder_ffn_dim": 48,
+        **SIZES,
         "max_position_embeddings": 128,
         **changes,
     }

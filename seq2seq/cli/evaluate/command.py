@@ -105,8 +105,11 @@ def evaluate_directions(options: EvaluateOptions) -> Findings:
     check_arguments(options, [path])
     opened = open_engine(path, options)
     data = opened.translator.config["data"]
-    if not (data.get("languages") and data.get("test")) or options.output:
-        raise ConfigError(f"{path} alone needs several languages, data.test and no -o: {COMMAND}")
+    if not (data.get("languages") and data.get("test")):
+        raise ConfigError(f"{path} has no test set of several languages, so add one: {COMMAND}")
+    if options.output:
+        one = f"{COMMAND} --source-language CODE --target-language CODE"
+        raise ConfigError(f"-o takes the translations of one direction: {one}")
     for component in find_components(data, "test"):
         source, target = component.languages
         mine = replace(options, source_language=source, target_language=target)

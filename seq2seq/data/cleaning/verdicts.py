@@ -25,7 +25,7 @@ from seq2seq.data.text.formats import (
     hash_pair,
     json_object,
 )
-from seq2seq.data.text.leaks import shares_side, side_keys
+from seq2seq.data.text.leaks import pair_keys, shares_side, side_keys
 from seq2seq.data.text.lines import read_lines
 
 KEPT, HELD_OUT, DUPLICATE, WORST = "kept", "held_out", "duplicates", "best"
@@ -64,7 +64,7 @@ def judge(
     """
     codes, hashes = bytearray(), array("Q")
     by_target = duplicates == "target"
-    keys = side_keys(held_out)
+    keys = side_keys([pair_keys(pair) for pair in held_out])
     for source, target in pairs:
         broken = first_broken(TextPair((source, target), languages), limits)
         if not broken and held_out and shares_side((source, target), keys):

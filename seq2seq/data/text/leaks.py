@@ -54,8 +54,8 @@ class Leaks(NamedTuple):
 
 def count_leaks(held_out: Sequence[Pair], train: Iterable[Pair]) -> Leaks:
     """Count the held-out pairs that leak. Reads the training pairs once, at about 23 µs each."""
-    keys = [[copy_keys(text) for text in pair] for pair in held_out]
-    wanted = [{key for pair in keys for key in pair[side]} for side in (0, 1)]
+    keys = [pair_keys(pair) for pair in held_out]
+    wanted = side_keys(keys)
     found: list[set[int]] = [set(), set()]
     for pair in train:
         for text, some, known in zip(pair, wanted, found, strict=True):
@@ -66,12 +66,16 @@ def count_leaks(held_out: Sequence[Pair], train: Iterable[Pair]) -> Leaks:
     return Leaks(copies, either - copies)
 
 
-def side_keys(pairs: Sequence[Pair]) -> tuple[set[int], set[int]]:
-    """The keys of all sources, and those of all targets."""
-    first, second = ({key for pair in pairs for key in copy_keys(pair[side])} for side in (0, 1))
-    return first, second
+def pair_keys(pair: Pair) -> list[list[int]]:
+    """The keys of a source, and those of its target."""
+    return [copy_keys(text) for text in pair]
 
 
-def shares_side(pair: Pair, keys: tuple[set[int], set[int]]) -> bool:
-    """True if a side of a pair is a copy or near-copy of a text whose keys are in `side_keys`."""
-    return any(not known.isdisjoint(copy_keys(t)) for t, known in zip(pair, keys, strict=True))
+def side_keys(pairs: Sequence[list[list[int]]]) -> list[set[int]]:
+    """The keys of all sources, and those of all targets, from the keys of each pair."""
+    return [{key for pair in pairs for key in pair[side]} for side in (0, 1)]
+
+
+def shares_side(pair: Pair, known: Sequence[set[int]]) -> bool:
+    """True if a side of a pair is a copy or near-copy of a text whose keys are known."""
+    return any(not keys.isdisjoint(own) for own, keys in zip(pair_keys(pair), known, strict=True))

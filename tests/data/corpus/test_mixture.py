@@ -77,7 +77,7 @@ def test_a_corpus_may_have_some_languages_and_one_direction(folder: Path) -> Non
         ("x", {"languages": ["de"]}, "data.languages=de needs two different languages"),
         ("x", {"languages": ["de", "en", "de"]}, "needs two different languages: de, en, de"),
         ("x", {"languages": ["de", "e n"]}, "'e n' is not a word"),
-        ("x", {"target": "es"}, "data.target=es should be of data.languages"),
+        ("x", {"target": "es"}, "data.target=es should be one of data.languages=en,de,fr"),
         ("x", {"both_directions": True, "source": "de", "target": "en"}, "leave it out"),
         ({"a": {"path": "x", "tag": "b"}}, {}, "Leave data.train.a.tag out"),
         ({"a": {"path": "x", "languages": ["de", "es"]}}, {}, "data.train.a.languages=de,es"),
@@ -94,3 +94,12 @@ def test_languages_that_do_not_fit_are_refused(train: Any, more: Any, message: s
 def test_a_run_of_one_direction_has_no_languages(option: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=rf"data.train.a.{next(iter(option))} needs"):
         options({"a": {"path": "x", **option}}, languages=None, source="de", target="en")
+
+
+def test_a_column_may_be_called_zero_and_a_missing_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"0": "hund", "1": "dog"}\n', encoding="utf-8")
+    train, alone = str(tmp_path / "a.jsonl"), {"languages": None}
+    (component,) = find_components(vars(options(train, source=0, target=1, **alone)), "train")
+    assert list(component.text.pairs()) == [("hund", "dog")]
+    with pytest.raises(ConfigError, match=r"data.source='' should be the suffix"):
+        options(train, source=None, target=1, **alone)

@@ -295,6 +295,10 @@ def test_other_formats_are_refused_with_advice(name: str, advice: str) -> None:
         read(name, b"%PDF")
 
 
+def test_the_suffixes_of_archives_are_those_of_the_formats_without_an_encoding() -> None:
+    assert {suffix for suffix, (_, text) in FORMATS.items() if text is None} == archives.SUFFIXES
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_files_are_refused_in_a_sentence(case: str) -> None:

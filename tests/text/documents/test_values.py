@@ -1,6 +1,7 @@
 """Files of names and values: only the values change, byte for byte."""
 
 import json
+import re
 
 import pytest
 from helpers.document_files import read, translate
@@ -96,6 +97,16 @@ def test_half_a_pair_of_surrogates_is_no_reason_to_fail(name: str) -> None:
     data = b'{"a": "x \\ud800 y z"}' if name == "a.json" else b"a = x \\ud800 y z\n"
     assert translate(name, data, str) == data
     assert "ONE" in translate(name, data, lambda _: "ONE").decode()
+
+
+@pytest.mark.parametrize("before", ["key=", "key : ", "key "])
+@pytest.mark.parametrize("new", [" a", "=a", ": a", "a = b", "#a", "\\ a"])
+def test_the_first_character_of_a_value_is_not_taken_for_a_separator(before: str, new: str) -> None:
+    """The values of .properties as Java reads them, after white space and one separator."""
+    written = translate("a.properties", f"{before}\\ x\n".encode(), lambda _: new).decode()
+    value = re.fullmatch(r"key[ \t]*[=:]?[ \t]*(.*)\n", written)
+    # A text keeps the white space around it, here one space.
+    assert value and re.sub(r"\\(.)", r"\1", value[1]) == f" {new.strip()}"
 
 
 def test_a_message_that_would_lose_its_placeholder_stays() -> None:

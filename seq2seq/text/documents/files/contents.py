@@ -39,7 +39,8 @@ def join_contents(parts: Sequence[Contents], end: bytes) -> Contents:
         texts = iter(translated)
         return b"".join(each.write([next(texts) for _ in each.documents]) + end for each in parts)
 
-    return Contents([document for each in parts for document in each.documents], write)
+    documents = [document for each in parts for document in each.documents]
+    return Contents(documents, write, [problem for each in parts for problem in each.problems])
 
 
 @dataclass(frozen=True)

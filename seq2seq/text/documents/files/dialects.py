@@ -20,7 +20,7 @@ class Dialect(NamedTuple):
         paragraphs: elements that contain text. They may be nested: a footnote is inside the
             paragraph that it belongs to.
         root: first element of a file.
-        has_runs: whether text is in runs, as in Word; if not, text and elements are mixed.
+        has_runs: True if text is in runs, as in Word; otherwise, text and elements are mixed.
         omitted: elements whose paragraphs are not translated: comments and deleted text.
         cells: characters of a text that end a sentence.
         space: attribute of a text by which its white space is kept.

@@ -21,6 +21,7 @@ SPACE = re.compile(r"\s*+")
 BLANK = r"[ \t\f]"
 # Escapes of .properties and .strings. All but the named ones stand for the character after `\`.
 ESCAPE = re.compile(r"\\(?:\r?\n[ \t\f]*|[uU]([0-9a-fA-F]{4})|(.))", re.S)
+FIRST = re.compile(r"\A[ =:]")
 CONTROLS = dict(zip("ntrf", "\n\t\r\f", strict=True))
 
 
@@ -111,5 +112,6 @@ def fill_value(
 ) -> list[Change]:
     """The change that writes a translation, in ASCII if `is_escaped`."""
     written = json.dumps(new, ensure_ascii=is_escaped)
-    written = written if notation.has_quotes else written[1:-1].replace('\\"', '"')
+    if not notation.has_quotes:  # a first space or sign would belong to what separates the value
+        written = FIRST.sub(r"\\\g<0>", written[1:-1].replace('\\"', '"'))
     return [(*span, written)] if new != plain else []
