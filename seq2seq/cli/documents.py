@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from seq2seq.base.durable import replacing
 from seq2seq.base.environment import delay_interrupts
@@ -153,7 +153,8 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
     copies = opened.rules is not None and opened.rules.placeholders.pattern is not None
     checked = options.requirements.keep in (None, "placeholders")
-    each_of = (requests_of(each, copies=copies, checked=checked) for each in contents.documents)
+    wishes: Any = {"copies": copies, "context": translator.context, "checked": checked}
+    each_of = (requests_of(each, **wishes) for each in contents.documents)
     requests = [*chain.from_iterable(each_of)]
     for number, request in enumerate(requests, start=1):
         request.place = f"sentence {number}"

@@ -157,9 +157,11 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     from seq2seq.metrics.sentence_quality import SentenceQuality, sentence_quality
     from seq2seq.metrics.text_checks import cautions, usual_metrics
     from seq2seq.pages.report import Tested
+    from seq2seq.translation.documents import request_lines
 
     sources, references = (list(side) for side in zip(*test.pairs, strict=True))
-    results = translator.stream(sources, translator.engine())
+    requests = request_lines(sources, translator.context)
+    results = translator.stream(requests, translator.engine())
     translations = [result.translations for result in results]
     hypotheses = [nbest[0].text if nbest else "" for nbest in translations]
     confidences = [nbest[0].confidence if nbest else None for nbest in translations]

@@ -55,6 +55,9 @@ class DataOptions:
     temperature: float = option(
         1.0, "corpora are sampled by size to the power 1/temperature; 1: by size", minimum=1
     )
+    context: int = option(
+        0, "each source begins with up to so many sentences before it in its document", minimum=0
+    )
     both_directions: bool = option(
         False, "true: train on each pair reversed as well; tags tell the directions apart"
     )

@@ -33,7 +33,7 @@ from seq2seq.data.text.lines import MissingFileError
 from seq2seq.text.languages import read_language
 from seq2seq.text.tokenization.recipe import Recipe
 from seq2seq.text.tokenization.registry import build_recipe
-from seq2seq.text.tokenization.tokenizer import Tokenizer, Tokenizers
+from seq2seq.text.tokenization.tokenizer import SEPARATOR, Tokenizer, Tokenizers
 
 MAX_PAIRS = 5_000_000  # more would take minutes, and change few pieces
 # Far above the average length of a piece: a line with more characters per allowed piece is not
@@ -116,6 +116,7 @@ def prepare(
     used = [tag for each in components["train"] for tag in (each.tag, each.target_tag)]
     tags = sorted({tag for tag in used if tag is not None})
     check_tags(components, tags, data.languages or ())
+    tags += [SEPARATOR] * bool(data.context)
     links_of_parts = find_links(link_files, components, memo)
     distinct = [component for component in components["train"] if not component.is_reversed]
     if recipe is None:
@@ -126,7 +127,9 @@ def prepare(
     for tag in tags:
         tokenizers.source.tag_id(tag)  # `given` may lack it
     corpora = {
-        part: encode_corpus(each, tokenizers, max_length=data.max_length, cache_dir=cache)
+        part: encode_corpus(
+            each, tokenizers, max_length=data.max_length, cache_dir=cache, context=data.context
+        )
         for part, each in components.items()
     }
     train, word_links = corpora["train"], None

@@ -99,7 +99,8 @@ class ClientDocument:
                 raise foreign_text(name, detected, models)
             self.offer = matching[0]
         whole = self.offer.model.choice is not None
-        facts, _ = await self.handle.ask("open", language=self.offer.source, whole=whole)
+        wishes = {"whole": whole, "context": self.offer.model.context}
+        facts, _ = await self.handle.ask("open", language=self.offer.source, **wishes)
         characters, longest = int(facts["characters"]), facts["longest"]
         if characters > CHARACTERS:
             raise HTTPError(413, f"{name} has {characters:,} characters, more than {CHARACTERS:,}")

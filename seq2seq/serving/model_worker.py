@@ -104,6 +104,7 @@ class ModelWorker:
         tags = [read_language(code).tag for code in codes]
         # Two variants may have one tag.
         self.languages = list(codes) if len({*tags}) < len(tags) else tags
+        self.context = self.translator.context
         self.source, self.target = (read_language(data[side]).tag for side in ("source", "target"))
         self.search = self.translator.search(**(search or {}))
         self._searches = {self.search.beams: self.search}  # by number of beams

@@ -143,7 +143,7 @@ def split_now(
             offer = (matching or models)[0]
         whole = offer.model.choice is not None
         document = Document.of(text, offer.source, read=read, split=split, whole=whole)
-        sentences = requests_of(document, **wishes, **offer.wishes)
+        sentences = requests_of(document, context=offer.model.context, **wishes, **offer.wishes)
         if terms:
             require_phrases(sentences, glossary(offer.source))
         client_texts.append(ClientText(offer, document, sentences, detected))

@@ -106,6 +106,8 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     }
     if plan.data.both_directions:
         order["both_directions"] = True
+    if plan.data.context:
+        order["context"] = plan.data.context
     if plan.data.languages:
         order["directions"] = [f"{each.direction} {each.tag}" for each in prepared.train.components]
     if plan.data.stages is not None:

@@ -35,7 +35,7 @@ OF_VOCABULARY, OF_SOURCE = "embeddings.", "embeddings.source."  # weights with a
 Sources = list[list[int]]  # for each new piece, the old pieces whose mean it starts as
 # Command-line nodes of the options that a checkpoint records under `order` or `update` instead.
 NODES = {
-    "data": ("max_tokens", "max_length", "both_directions"),
+    "data": ("max_tokens", "max_length", "both_directions", "context"),
     "loss": ("label_smoothing", "r_drop", "simcut", "simcut_p"),
     "trainer": ("precision", "accumulate_grad_batches", "gradient_clip_val"),
     "checkpoint": ("ema",),

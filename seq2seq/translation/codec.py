@@ -17,7 +17,7 @@ from seq2seq.models.candidates import certain
 from seq2seq.text.languages import is_spaceless, space_between
 from seq2seq.text.tokenization.directions import PLAIN, Direction, Directions
 from seq2seq.text.tokenization.splitting import split_into_parts
-from seq2seq.text.tokenization.tokenizer import Tokenizers
+from seq2seq.text.tokenization.tokenizer import SEPARATOR, Tokenizers
 from seq2seq.translation.request import Translation, TranslationRequest
 
 LONGEST_WORD = 200  # pieces; decoding a longer word takes long and yields nothing useful
@@ -37,6 +37,7 @@ class TextCodec:
         vocabulary: vocabulary of the target.
         rules: rules that all translations must obey; None = no rules.
         shortlist: True if translations use only the pieces of a shortlist.
+        context: maximum number of texts before each that the model reads.
     """
 
     tokenizers: Tokenizers
@@ -46,10 +47,31 @@ class TextCodec:
     vocabulary: Vocabulary
     rules: Rules | None = None
     shortlist: bool = False
+    context: int = 0
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of each text, without the tag."""
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
+
+    def direction_of(self, request: TranslationRequest, length: int) -> Direction:
+        """The direction of a text, with as much of its context before it as fits.
+
+        Args:
+            length: number of pieces of the text.
+
+        Raises: ConfigError as `Directions.find`.
+        """
+        direction = self.directions.find(request.source_language, request.target_language)
+        if not self.context:
+            return direction
+        before, room = direction.before, self.limit - length - 1
+        for ids in reversed(self.encode(request.context[-self.context :])):
+            earlier = (*direction.before, *ids, self.tokenizers.source.tag_id(SEPARATOR))
+            room -= len(earlier)
+            if room < 0:
+                break
+            before = earlier + before
+        return direction._replace(before=before)
 
     def endless_words(
         self, text: str, ids: Sequence[int], language: str | None = None

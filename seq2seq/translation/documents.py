@@ -1,7 +1,8 @@
 """Translate documents: requests for their sentences, and documents from the translations."""
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -13,7 +14,7 @@ from seq2seq.translation.request import Translation, TranslationRequest
 
 
 def requests_of(
-    document: Document, *, links: int = 1, copies: bool = True, **wishes: Any
+    document: Document, *, links: int = 1, copies: bool = True, context: int = 0, **wishes: Any
 ) -> list[TranslationRequest]:
     """The requests for the sentences of a document.
 
@@ -21,12 +22,38 @@ def requests_of(
         links: number of translations of each sentence whose words are linked to the source, if the
             sentence has tags inside.
         copies: True if the search can force copied texts into translations.
+        context: number of sentences before each that the model reads as well.
         wishes: other fields of every request; `checked` is True by default.
     """
     return [
-        request_sentence(sentence, document.copies(number), links, copies, **wishes)
+        request_sentence(
+            sentence,
+            document.copies(number),
+            links,
+            copies,
+            context=document.preceding(number, context),
+            **wishes,
+        )
         for number, sentence in enumerate(document.sentences)
     ]
+
+
+def request_lines(
+    lines: Iterable[str], context: int, **wishes: Any
+) -> Iterator[TranslationRequest]:
+    """The requests for lines that are sentences of documents, which blank lines end.
+
+    Args:
+        context: number of lines before each that the model reads as well.
+        wishes: other fields of every request.
+    """
+    earlier: deque[str] = deque(maxlen=context)
+    for number, line in enumerate(lines, start=1):
+        yield TranslationRequest(line, context=[*earlier], place=f"line {number}", **wishes)
+        if line.strip():
+            earlier.append(line)
+        else:
+            earlier.clear()
 
 
 def request_sentence(

@@ -128,6 +128,8 @@ class TranslationRequest(Request):
         owner: as in `SentenceRequest`.
         source_language, target_language: languages, as for `Directions.find`; None = the default of
             the model.
+        context: texts before this one in its document; models trained without `data.context`
+            ignore them.
         inserted: texts of tags, which are in the document even if the translation lacks them.
         checked: True to report a problem if the best translation lacks a placeholder of the text.
         place: name of the text in messages, such as `line 7`.
@@ -156,6 +158,7 @@ class TranslationRequest(Request):
     owner: Any = None
     source_language: str | None = None
     target_language: str | None = None
+    context: Sequence[str] = ()
     inserted: Sequence[str] = ()
     checked: bool = False
     place: str = "the text"

@@ -68,8 +68,7 @@ class TextEngine(RequestEngine[TranslationRequest]):
 
         Raises: ConfigError or DataError if the text can never be translated.
         """
-        find = self.codec.directions.find
-        request.direction = find(request.source_language, request.target_language)
+        request.direction = self.codec.direction_of(request, len(ids))
         if endless := self.codec.endless_words(request.text, ids, request.direction.source):
             message = f"has a word of {max(endless.values()):,} pieces: copied, not translated"
             request.endless = endless

@@ -65,6 +65,7 @@ class Translator:
         self.directions = Directions(data, tokenizers, tag, languages)
         self.config = {**saved.config, "data": {**data, **self.directions.defaults}}
         self.model = (saved.build() if model is None else model).to(self.device)
+        self.context: int = data.get("context", 0)
         self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
         self._max_source = self.model.max_source
         self._converted: dict[str, Seq2Seq] = {}  # by precision
@@ -247,6 +248,7 @@ class Translator:
             self.vocabulary,
             rules,
             engine.shortlist is not None,
+            self.context,
         )
         return TextEngine(engine, codec)
 

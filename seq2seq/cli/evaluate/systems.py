@@ -89,10 +89,12 @@ def translate_with(
     opened: Opened, name: str, test_set: TestSet, options: DecodingOptions
 ) -> System:
     """The translations by an open model, in the languages that the options name."""
+    from seq2seq.translation.documents import request_lines
+
     translator = opened.translator
     languages: Any = dict(zip(SIDES, options.languages, strict=True))
-    texts, rules = test_set.source, opened.rules
-    results = list(translator.stream(texts, opened.engine, rules=rules, **languages))
+    requests = request_lines(test_set.source, translator.context, **languages)
+    results = list(translator.stream(requests, opened.engine, rules=opened.rules))
     for result in results:
         put_best_first(result, options.requirements.mbr)
     if options.engine.stats:

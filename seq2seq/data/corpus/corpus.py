@@ -27,11 +27,12 @@ from seq2seq.data.corpus.blocks import (
     smallest_type,
 )
 from seq2seq.data.corpus.cache import FileMemo, compute_once, digest
+from seq2seq.data.corpus.context import ContextArray, count_preceding
 from seq2seq.data.corpus.mixture import Component
 from seq2seq.data.corpus.ragged_array import RaggedArray, RaggedWriter, map_array, release_memory
 from seq2seq.data.links.piece_links import PieceLinks
 from seq2seq.data.text.formats import Pair
-from seq2seq.text.tokenization.tokenizer import Tokenizers
+from seq2seq.text.tokenization.tokenizer import SEPARATOR, Tokenizers
 
 # Part of every cache's name: raise it when the format of a corpus's files changes.
 FORMAT = "5"
@@ -166,20 +167,20 @@ class Corpus:
 
     Attributes:
         components: the texts that were encoded.
-        sides: the ids of sources and of targets.
+        sides: the ids of sources, with their context, and of targets.
         all_stats: statistics of each component: pairs kept, and left out for each reason.
         hashes: (rows,) uint64, hashes of the text of all rows, ascending.
         outcomes: (pairs,) uint8, outcome of each pair of the files; kept pairs are rows.
         duplicates: number of pairs whose text is also in an earlier row.
         key: a hash of everything that the rows depend on.
         links: links between the pieces of each row, if the corpus has links.
-        source_lengths: (rows,) int32, pieces of each source, EOS not counted.
+        source_lengths: (rows,) int32, pieces of each source, with its context, EOS not counted.
         target_lengths: (rows,) int32, pieces of each target.
         shares: the rows of each component and its weight.
     """
 
     components: Sequence[Component]
-    sides: tuple[RaggedArray, RaggedArray]
+    sides: tuple[RaggedArray | ContextArray, RaggedArray]
     all_stats: Sequence[EncodingStats]
     hashes: np.ndarray
     outcomes: np.ndarray
@@ -236,7 +237,12 @@ class Corpus:
 
 
 def encode_corpus(
-    components: Sequence[Component], tokenizers: Tokenizers, *, max_length: int, cache_dir: Path
+    components: Sequence[Component],
+    tokenizers: Tokenizers,
+    *,
+    max_length: int,
+    cache_dir: Path,
+    context: int = 0,
 ) -> Corpus:
     """Encode parallel text, or reuse an earlier encoding.
 
@@ -249,6 +255,7 @@ def encode_corpus(
         max_length: maximum pieces of a sentence, EOS included.
         cache_dir: folder of encoded corpora. The name in it is a hash of everything the result
             depends on, so a change of a file or of a tokenizer is never overlooked.
+        context: maximum number of sentences of the same document before each source.
 
     Raises: DataError if the files cannot be read or do not match, or if no pair of a text is left.
     """
@@ -282,13 +289,20 @@ def encode_corpus(
     folder = compute_once(cache_dir, f"corpus-{key}", write)
     shutil.rmtree(finished, ignore_errors=True)
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    source: RaggedArray | ContextArray
     source, target = map(partial(RaggedArray, folder), SIDES, note["types"])
+    all_stats = [EncodingStats.from_plain(each) for each in note["stats"]]
+    outcomes = map_array(folder / "outcomes", "u1")
+    if context:
+        preceding = count_preceding(outcomes, [stats.read for stats in all_stats])
+        separator = tokenizers.source.tag_id(SEPARATOR)
+        source = ContextArray(source, preceding, context, separator, max_length - 1)
     return Corpus(
         components,
         (source, target),
-        [EncodingStats.from_plain(each) for each in note["stats"]],
+        all_stats,
         hashes=map_array(folder / "hashes", "<u8"),
-        outcomes=map_array(folder / "outcomes", "u1"),
+        outcomes=outcomes,
         duplicates=note["duplicates"],
         key=key,
     )

@@ -11,6 +11,7 @@ from seq2seq.base.symbols import BOS, EOS, NAMES, PAD, UNK
 # The symbol for a tag. No kind of tokenizer has pieces with a plain space, so no piece has the name
 # of a tag.
 TAG = "<tag {}>"
+SEPARATOR = "next sentence"  # the tag after a sentence of context; other tags have no spaces
 # A private character. A tokenizer that encodes it can encode any unknown character.
 UNSEEN = "\U0010fffd"
 

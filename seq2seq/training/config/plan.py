@@ -134,6 +134,7 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
         lambda: engine_options(config["decode"]),
         lambda: check_length(config["position"], data().max_length),
         lambda: check_tokenizer(config),
+        lambda: check_context(data(), config),
         lambda: check_names(config, roles()),
         *plain.values(),
         run,
@@ -226,6 +227,25 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
         raise ConfigError(
             "model.tie=all shares one matrix between languages, which needs one vocabulary: type "
             "tokenizer.joint=true, or model.tie=target"
+        )
+
+
+def check_context(data: DataOptions, config: Mapping[str, Any]) -> None:
+    """Check that nothing changes or links single sentences if sources have context.
+
+    Raises: ConfigError otherwise.
+    """
+    corpora = data.train.values() if isinstance(data.train, dict) else ()
+    rates = [data.augment, *(each.get("augment", {}) for each in corpora)]
+    used = {
+        "data.augment": any(any(each.values()) for each in rates),
+        "tokenizer.dropout": config["tokenizer"].get("dropout"),
+        "guided.links": config["guided"].get("links"),
+    }
+    for option in (name for name, value in used.items() if data.context and value):
+        raise ConfigError(
+            f"{option} is for sources of one sentence, and data.context={data.context} puts others "
+            f"before it: leave one of them out"
         )
 
 
