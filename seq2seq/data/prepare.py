@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from seq2seq.base.progress import show_progress
 from seq2seq.data.batches.stages import Stage, find_stages
 from seq2seq.data.corpus.cache import FileMemo, compute_once, digest
 from seq2seq.data.corpus.corpus import Corpus, Share, encode_corpus
-from seq2seq.data.corpus.ledger import add_samples, links_entry, make_ledger, summarize
+from seq2seq.data.corpus.ledger import make_ledger, summarize
 from seq2seq.data.corpus.mixture import Component, find_components
 from seq2seq.data.corpus.ragged_array import RaggedArray
 from seq2seq.data.corpus.temperature import temper
@@ -106,24 +105,22 @@ def prepare(
 
     Raises: ConfigError for an invalid option; DataError for a faulty file, with its name and line.
     """
-    recipe = None if given else build_recipe(tokenizer)
+    recipe = given or build_recipe(tokenizer)
     if data.both_directions or data.languages:
-        check_joint(recipe, given)
+        check_joint(recipe)
     cache = Path(data.cache).expanduser()
     memo = FileMemo(cache)
     components = find_parts(data)
     check_texts(components, memo)
-    used = [tag for each in components["train"] for tag in (each.tag, each.target_tag)]
-    tags = sorted({tag for tag in used if tag is not None})
-    check_tags(components, tags, data.languages or ())
-    tags += [SEPARATOR] * bool(data.context)
-    links_of_parts = find_links(link_files, components, memo)
-    distinct = [component for component in components["train"] if not component.is_reversed]
-    if recipe is None:
-        assert given is not None
-        tokenizers = given
+    tags = find_tags(components, data.languages or ())
+    tags += [SEPARATOR] if data.context else []
+    links = find_links(link_files, components, memo)
+    learnt = dict(tokenizer)
+    if isinstance(recipe, Tokenizers):
+        tokenizers = recipe
     else:
-        tokenizers = learn_tokenizers(recipe, distinct, tags, data)
+        tokenizers, step = learn_tokenizers(recipe, components["train"], tags, data)
+        learnt |= {"learnt_from_every": step} if step > 1 else {}
     for tag in tags:
         tokenizers.source.tag_id(tag)  # `given` may lack it
     corpora = {
@@ -132,51 +129,45 @@ def prepare(
         )
         for part, each in components.items()
     }
-    train, word_links = corpora["train"], None
+    train = corpora["train"]
     train.shares = temper(train.shares, data.temperature)
-    stages = [
-        stage._replace(shares=temper(stage.shares, data.temperature))
-        for stage in find_stages(data.stages or [], train)
-    ]
-    learnt = dict(tokenizer)
-    about = f"tokenizer: {describe_sizes(tokenizers)}"
-    if recipe is not None and (step := sample_step(distinct, memo)) > 1:
-        learnt["learnt_from_every"] = step
-        about += f", learnt from one of every {step} pairs"
-    ledger = make_ledger(corpora, tokenizers, learnt, cache)
-    if not stages:
-        add_samples(ledger, train.shares)
-    report = summarize(ledger, corpora)
-    for target in data.languages or [str(data.target)]:
-        if not read_language(target).is_known:
-            option = "data.languages" if data.languages else "data.target"
-            unknown = f"{option}={target} is the code of no language"
-            report.append(f"{unknown}: BLEU takes what is between spaces for words")
-    report.append(about)
-    for part, files in links_of_parts.items():
-        corpus = corpora[part]
-        links = read_piece_links(
-            corpus, files, tokenizers, to_end=link_files.to_end, cache_dir=cache
+    for part, files in links.items():
+        corpora[part].links = read_piece_links(
+            corpora[part], files, tokenizers, to_end=link_files.to_end, cache_dir=cache
         )
-        assert links.linked is not None
-        corpus.links = links
-        report.append(
-            f"{part}: links for {np.count_nonzero(links.linked):,} of {len(corpus):,} pairs"
-        )
-        ledger.setdefault("links", {})[part] = links_entry(corpus, files, memo)
-    if train.links is not None and train.is_augmented:
-        word_links = read_word_links(train, links_of_parts["train"], cache)
-    if data.stages is not None:
-        ledger["stages"] = data.stages
+    needs_words = train.links is not None and train.is_augmented
+    ledger = make_ledger(corpora, tokenizers, learnt, links, data.stages, cache)
     return Prepared(
         train,
         corpora["valid"],
         tokenizers,
-        tuple(report),
-        ledger,
-        stages=tuple(stages),
-        word_links=word_links,
+        report=tuple(write_report(ledger, corpora, data, tokenizers)),
+        ledger=ledger,
+        stages=tuple(find_stages(data.stages or [], train, data.temperature)),
+        word_links=read_word_links(train, links["train"], cache) if needs_words else None,
     )
+
+
+def write_report(
+    ledger: Mapping[str, Any],
+    corpora: Mapping[str, Corpus],
+    data: DataOptions,
+    tokenizers: Tokenizers,
+) -> Iterator[str]:
+    """A few sentences about the data, shown before training."""
+    yield from summarize(ledger, corpora)
+    for target in data.languages or [str(data.target)]:
+        if not read_language(target).is_known:
+            option = "data.languages" if data.languages else "data.target"
+            unknown = f"{option}={target} is the code of no language"
+            yield f"{unknown}: BLEU takes what is between spaces for words"
+    step = ledger["tokenizer"].get("learnt_from_every")
+    sampled = f", learnt from one of every {step} pairs" if step else ""
+    yield f"tokenizer: {describe_sizes(tokenizers)}{sampled}"
+    for part, corpus in corpora.items():
+        if corpus.links is not None and corpus.links.linked is not None:
+            linked = np.count_nonzero(corpus.links.linked)
+            yield f"{part}: links for {linked:,} of {len(corpus):,} pairs"
 
 
 def find_parts(data: DataOptions) -> dict[str, list[Component]]:
@@ -186,13 +177,7 @@ def find_parts(data: DataOptions) -> dict[str, list[Component]]:
     """
     options = vars(data)
     try:
-        parts = {
-            part: find_components(options, part) for part in PARTS if options[part] is not None
-        }
-        parts["train"] = [
-            replace(each, augment={**data.augment, **each.augment}) for each in parts["train"]
-        ]
-        return parts
+        return {part: find_components(options, part) for part in PARTS if options[part] is not None}
     except MissingFileError as error:
         languages = data.languages or (str(data.source), str(data.target))
         where = WHERE_TO_GET.get(data.name, "").format(" ".join(languages))
@@ -208,10 +193,13 @@ def check_texts(components: Mapping[str, list[Component]], memo: FileMemo) -> No
             component.text.check(memo)
 
 
-def check_tags(
-    components: Mapping[str, list[Component]], known: list[str], languages: Sequence[str]
-) -> None:
-    """Check that all tags and languages occur in training. Raises: ConfigError otherwise."""
+def find_tags(components: Mapping[str, list[Component]], languages: Sequence[str]) -> list[str]:
+    """The tags of the training corpora.
+
+    Raises: ConfigError if a language, or a tag of another part, does not occur in training.
+    """
+    used = [tag for each in components["train"] for tag in (each.tag, each.target_tag)]
+    known = sorted({tag for tag in used if tag is not None})
     seen = {language for component in components["train"] for language in component.languages}
     if unseen := [each for each in languages if each not in seen]:
         raise ConfigError(f"data.languages: no corpus of data.train has {', '.join(unseen)}")
@@ -222,17 +210,18 @@ def check_tags(
                     f"data.{part}.{component.name}.tag={component.tag}: no training corpus has "
                     f"that tag or target. Theirs: {', '.join(known) or 'none'}"
                 )
+    return known
 
 
-def check_joint(recipe: Recipe | None, given: Tokenizers | None) -> None:
+def check_joint(recipe: Recipe | Tokenizers) -> None:
     """Check that there is one vocabulary, as needed if each side has text of both languages.
 
     Raises: ConfigError if there are two.
     """
-    if given is not None:
-        is_joint = given.source.to_json() == given.target.to_json()
+    if isinstance(recipe, Tokenizers):
+        is_joint = recipe.source.to_json() == recipe.target.to_json()
     else:
-        is_joint = recipe is not None and recipe.joint
+        is_joint = recipe.joint
     if not is_joint:
         raise ConfigError(
             "with data.both_directions=true or data.languages, each language is a source and a "
@@ -246,24 +235,19 @@ def describe_sizes(tokenizers: Tokenizers) -> str:
     return f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
 
 
-def sample_step(components: Sequence[Component], memo: FileMemo) -> int:
-    """The number n such that learning tokenizers from every n-th pair of each corpus takes at most
-    about `MAX_PAIRS` pairs in all.
-    """
-    return -(-sum(component.text.check(memo) for component in components) // MAX_PAIRS)
-
-
 def learn_tokenizers(
     recipe: Recipe, components: list[Component], tags: list[str], data: DataOptions
-) -> Tokenizers:
+) -> tuple[Tokenizers, int]:
     """Learn one tokenizer from all text, or one from each side, or reuse cached ones. The source
     tokenizer gets a symbol for each tag.
 
-    Lines that are too long are skipped, see `select_text`; very large corpora are sampled, see
-    `sample_step`. Each corpus is read as often as training with this temperature visits it, its own
-    weight apart.
+    Lines that are too long are skipped, see `select_text`. Each corpus is read as often as training
+    with this temperature visits it, its own weight apart.
+
+    Returns: the tokenizers, and the number n such that they are learnt from every n-th pair of each
+        corpus: from about `MAX_PAIRS` pairs in all, at most.
     """
-    texts = [component.text for component in components]
+    texts = [component.text for component in components if not component.is_reversed]
     sides = {"joint": (0, 1)} if recipe.joint else {"source": (0,), "target": (1,)}
 
     def write(folder: Path) -> None:
@@ -281,8 +265,8 @@ def learn_tokenizers(
 
     cache = Path(data.cache).expanduser()
     memo = FileMemo(cache)
-    step = sample_step(components, memo)
     sizes = [text.check(memo) for text in texts]
+    step = -(-sum(sizes) // MAX_PAIRS)
     rates = [each.weight for each in temper([Share(0, n, 1) for n in sizes], data.temperature)]
     settings = [library.__version__, repr(recipe), str(data.max_length)]
     settings += [f"every {step}"] if step > 1 else []
@@ -293,7 +277,7 @@ def learn_tokenizers(
     learnt = [Tokenizer.from_json(file.read_text(encoding="utf-8")) for file in files]
     if tags:
         learnt[0] = learnt[0].with_tags(tags)
-    return Tokenizers(learnt[0], learnt[-1])
+    return Tokenizers(learnt[0], learnt[-1]), step
 
 
 def repeat_lines(lines: Iterable[str], rate: float) -> Iterator[str]:

@@ -8,6 +8,7 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_options, check_range
 from seq2seq.data.corpus.component_options import check_weight
 from seq2seq.data.corpus.corpus import Corpus, Share
+from seq2seq.data.corpus.temperature import temper
 
 EXAMPLE = "data.stages=[{until: 5000, weights: {web: 1, clean: 1}}, {weights: {clean: 1}}]"
 
@@ -82,7 +83,9 @@ def check_corpora(weights: Mapping[str, Any], train: Mapping[str, Any], where: s
         check_weight(weight, f"{where}.{name}", "it")
 
 
-def find_stages(stages: Sequence[Mapping[str, Any]], corpus: Corpus) -> list[Stage]:
+def find_stages(
+    stages: Sequence[Mapping[str, Any]], corpus: Corpus, temperature: float
+) -> list[Stage]:
     """The stages of a training on a corpus; all directions of a corpus have its weight."""
     found = []
     for options in stages:
@@ -92,5 +95,5 @@ def find_stages(stages: Sequence[Mapping[str, Any]], corpus: Corpus) -> list[Sta
             for component, share in zip(corpus.components, corpus.shares, strict=True)
             if component.corpus in weights
         ]
-        found.append(Stage(options.get("until"), of_stage))
+        found.append(Stage(options.get("until"), temper(of_stage, temperature)))
     return found

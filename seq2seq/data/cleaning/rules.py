@@ -15,7 +15,6 @@ from seq2seq.data.text.formats import Pair
 from seq2seq.text.documents.placeholders import PLACEHOLDER, SIGN, find_placeholders
 from seq2seq.text.languages import language_code, letters_outside, scripts_of, word_length
 
-DUPLICATES = ("pair", "target", "off")  # see `seq2seq.data.cleaning.verdicts.judge`
 # Limits by names of rules; rules that are off are absent.
 Limits = Mapping[str, Any]
 

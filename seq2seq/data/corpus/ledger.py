@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq.base.durable import write_text
 from seq2seq.base.errors import escape
 from seq2seq.data.corpus.cache import FileMemo, compute_once, digest, file_entry
 from seq2seq.data.corpus.corpus import Corpus, EncodingStats, PieceStats, Share
 from seq2seq.data.corpus.mixture import Component
 from seq2seq.data.text.leaks import Leaks, count_leaks
-from seq2seq.data.text.provenance import find_provenance
+from seq2seq.data.text.provenance import find_provenance, write_provenance
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 
 
@@ -22,6 +21,8 @@ def make_ledger(
     corpora: Mapping[str, Corpus],
     tokenizers: Tokenizers,
     recipe: Mapping[str, Any],
+    links: Mapping[str, Sequence[Path | None]],
+    stages: Sequence[Any] | None,
     cache: Path,
 ) -> dict[str, Any]:
     """Describe a run's data in plain values, see docs/data.md.
@@ -30,29 +31,35 @@ def make_ledger(
         corpora: the encoded parts: train, valid, and optionally test.
         tokenizers: tokenizers of both sides.
         recipe: `name` and options with which the tokenizers were learnt.
+        links: file of links of each corpus, by part.
+        stages: the value of `data.stages`.
         cache: folder of results computed from files.
     """
+    memo = FileMemo(cache)
     parts: dict[str, Any] = {}
     for part, corpus in corpora.items():
         pairs = zip(corpus.components, corpus.all_stats, strict=True)
         parts[part] = {
-            "corpora": [
-                corpus_entry(component, stats, FileMemo(cache)) for component, stats in pairs
-            ],
+            "corpora": [corpus_entry(component, stats, memo) for component, stats in pairs],
             "duplicates": corpus.duplicates,
         }
         if part != "train":
             train = corpora["train"]
             parts[part]["in_train"] = count_common(corpus.hashes, train.hashes)
             parts[part]["leaks"] = find_leaks(corpus.components, train.components, cache)._asdict()
+        elif stages is None:
+            add_samples(parts["train"]["corpora"], corpus.shares)
     sizes = {"source_size": tokenizers.source.size, "target_size": tokenizers.target.size}
-    return {"tokenizer": {**recipe, **sizes}, "parts": parts}
+    ledger = {"tokenizer": {**recipe, **sizes}, "parts": parts}
+    if links:
+        ledger["links"] = {part: links_entry(corpora[part], links[part], memo) for part in links}
+    return ledger if stages is None else {**ledger, "stages": stages}
 
 
-def add_samples(ledger: Mapping[str, Any], shares: Sequence[Share]) -> None:
+def add_samples(entries: Sequence[dict[str, Any]], shares: Sequence[Share]) -> None:
     """Add the rows of a pass that each training corpus has, and their share of all rows."""
     total = sum(share.samples for share in shares)
-    for entry, share in zip(ledger["parts"]["train"]["corpora"], shares, strict=True):
+    for entry, share in zip(entries, shares, strict=True):
         entry |= {"rows": share.samples, "share": share.samples / total}
 
 
@@ -148,5 +155,4 @@ def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[
 def write_ledger(ledger: Mapping[str, Any], folder: Path) -> None:
     """Write `data.json` into the folder of a run."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(ledger, indent=1, ensure_ascii=False)
-    write_text(folder / "data.json", text + "\n")
+    write_provenance(folder / "data.json", ledger)

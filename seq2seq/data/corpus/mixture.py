@@ -63,6 +63,7 @@ def find_components(data: Mapping[str, Any], part: str) -> list[Component]:
     both = bool(languages) or (data.get("both_directions", False) and part == "train")
     is_tagged = bool(languages or data.get("both_directions"))
     on_both_sides = bool(languages) and data.get("language_tags") == "both"
+    augment = data.get("augment", {}) if part == "train" else {}
     found = []
     corpora = spec if isinstance(spec, dict) else {"": {"path": spec}}
     for name, options in corpora.items():
@@ -79,7 +80,7 @@ def find_components(data: Mapping[str, Any], part: str) -> list[Component]:
                 float(options.get("weight", 1)),
                 mine[i if on_both_sides else j] if is_tagged else options.get("tag"),
                 mine[j] if on_both_sides else None,
-                options.get("augment", {}),
+                {**augment, **options.get("augment", {})},
                 is_reversed=i > j,
                 corpus=name,
                 languages=(mine[i], mine[j]) if languages else (),
