@@ -65,7 +65,7 @@ class DocumentReader:
         documents = open_file(self.name, self.data, Cutter(None)).documents[:100]
         return {"sample": " ".join(" ".join(each.sentences) for each in documents)[:SAMPLE]}, b""
 
-    def open(self, language: str, whole: bool, context: int) -> Message:
+    def open(self, language: str, whole: bool, context: int = 0) -> Message:
         """Read the file; arguments as for `Cutter` and `portions_of`.
 
         Raises: DataError if the file cannot be read.

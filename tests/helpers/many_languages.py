@@ -9,6 +9,7 @@ from helpers.tiny_runs import TINY_MODEL, plan_of, tokenizer
 from seq2seq import checkpoint
 from seq2seq.base.symbols import EOS
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.text.tokenization.tokenizer import SEPARATOR
 
 LANGUAGES = ("deu_Latn", "eng_Latn", "zho_Hans", "fra_Latn")
 
@@ -21,7 +22,7 @@ def save_languages(path: Path, tags: str = "both", **data: Any) -> Seq2Seq:
         data: other options of the data, such as `source`, the default.
     """
     torch.manual_seed(2)
-    pieces = tokenizer().with_tags(LANGUAGES)
+    pieces = tokenizer().with_tags([*LANGUAGES, *([SEPARATOR] if data.get("context") else [])])
     config = plan_of(path, "run_name=tiny", *TINY_MODEL).model
     model = build_model(config, pieces.size, pieces.size).eval()
     with torch.no_grad():
