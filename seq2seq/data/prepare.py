@@ -141,14 +141,14 @@ def prepare(
         train,
         corpora["valid"],
         tokenizers,
-        report=tuple(write_report(ledger, corpora, data, tokenizers)),
+        report=tuple(describe_data(ledger, corpora, data, tokenizers)),
         ledger=ledger,
         stages=tuple(find_stages(data.stages or [], train, data.temperature)),
         word_links=read_word_links(train, links["train"], cache) if needs_words else None,
     )
 
 
-def write_report(
+def describe_data(
     ledger: Mapping[str, Any],
     corpora: Mapping[str, Corpus],
     data: DataOptions,
