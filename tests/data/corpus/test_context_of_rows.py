@@ -13,6 +13,7 @@ from seq2seq.data.corpus.context import ContextArray, count_preceding
 from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.prepare import Prepared
 from seq2seq.text.tokenization.tokenizer import SEPARATOR, Tokenizer
+from seq2seq.translation.translator import Translator
 
 LONG = " ".join(["Haus"] * 200)
 
@@ -125,3 +126,5 @@ def test_a_run_with_context_is_resumed_with_it(base: Path, prefix: Path) -> None
     plain = train_tiny(base, *data)
     with pytest.raises(ConfigError, match="learnt without data.context"):
         train_tiny(base, *data, "data.context=1", f"init={plain}", "tokenizer=checkpoint")
+    again = train_tiny(base, *data, "data.context=1", f"init={plain}", "init.vocabulary=mapped")
+    assert Translator.load(again).context == 1
