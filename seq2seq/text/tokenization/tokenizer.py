@@ -136,7 +136,7 @@ class Tokenizer:
         tag = self._library.token_to_id(TAG.format(name))
         if tag is None:
             raise ConfigError(
-                "the tokenizers were learnt without data.context: init.vocabulary=mapped learns new ones"
+                "these tokenizers lack data.context: init.vocabulary=mapped learns others"
                 if name == SEPARATOR
                 else f"there is no tag {name!r} in the training corpora"
             )
