@@ -8,19 +8,13 @@ from itertools import groupby
 from urllib.parse import unquote
 
 from seq2seq.base.errors import DataError
+from seq2seq.text.documents.files import parts
 from seq2seq.text.documents.files.archives import check_type, read_archive
 from seq2seq.text.documents.files.contents import Contents, Cutter, splice
 from seq2seq.text.documents.files.dialects import CONTENTS
 from seq2seq.text.documents.files.encodings import XML
 from seq2seq.text.documents.files.mixed import MixedText, Passage
-from seq2seq.text.documents.files.parts import (
-    AttributeText,
-    Find,
-    find_nodes,
-    find_passages,
-    open_parts,
-    path_of,
-)
+from seq2seq.text.documents.files.parts import AttributeText, find_nodes
 from seq2seq.text.documents.html_markup import HTMLReader, part_neighbours
 from seq2seq.text.documents.markup import unescape
 
@@ -78,9 +72,9 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
 
 
 # For each type of file, how its passages are found.
-FINDERS: dict[str, Find] = {
+FINDERS: dict[str, parts.Find] = {
     "application/xhtml+xml": find_runs,
-    "application/x-dtbncx+xml": partial(find_passages, CONTENTS, frozenset()),
+    "application/x-dtbncx+xml": partial(parts.find_passages, CONTENTS, frozenset()),
 }
 
 
@@ -100,7 +94,7 @@ def open_book(data: bytes, cut: Cutter) -> Contents:
     }
     if hidden & finders.keys():
         raise DataError("it is encrypted (DRM): only an unprotected book can be translated")
-    return open_parts(data, archive, finders, cut)
+    return parts.open_parts(data, archive, finders, cut)
 
 
 def find_pages(archive: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
@@ -111,6 +105,6 @@ def find_pages(archive: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
         items = {each.attribute("id"): each for each in listed if each.name == "w:item"}
         order = [each.attribute("idref") for each in listed if each.name == "w:itemref"]
         for key in dict.fromkeys([*filter(items.__contains__, order), *items]):
-            path = path_of(posixpath.dirname(package), items[key].attribute("href"))
+            path = parts.path_of(posixpath.dirname(package), items[key].attribute("href"))
             if path in archive:
                 yield path, items[key].attribute("media-type")
