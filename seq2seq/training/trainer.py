@@ -185,7 +185,7 @@ def build_callbacks(plan: Plan, text: Mapping[int, ValidationSentence]) -> list[
         plan: checked options of the run.
         text: the sentence of each row that is translated in a validation.
     """
-    every, ema = plan.trainer.log_every_n_steps, plan.checkpoint.ema
+    ema = plan.checkpoint.ema
     metric, mode = plan.checkpoint.metric, plan.checkpoint.direction
     patience, command = plan.checkpoint.patience, plan.checkpoint.command
     sources = {row: text[row].source for row in list(text)[: plan.validation.samples]}
@@ -195,7 +195,7 @@ def build_callbacks(plan: Plan, text: Mapping[int, ValidationSentence]) -> list[
         RandomState(plan.run.seed),
         NextEpoch(),
         FinalValidation(),
-        StopOnDivergence(plan.folder, plan.optimizer.lr, every),
+        StopOnDivergence(plan.folder, plan.optimizer.lr),
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
