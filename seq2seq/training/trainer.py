@@ -75,7 +75,7 @@ def build_trainer(
     arguments = asdict(options)
     for name in ("max_time", "gradient_clip_val", "compile", "packed", "timeout"):
         del arguments[name]
-    arguments["val_check_interval"] = validation_interval(options)
+    arguments["val_check_interval"] *= options.accumulate_grad_batches  # in micro-batches
     if options.precision == INT8_AWARE:
         arguments["precision"] = "32-true"
     if has_several_processes(options):
@@ -138,11 +138,6 @@ def silence_advice() -> None:
     )
     for message in advice:
         warnings.filterwarnings("ignore", message=f".*{message}.*")
-
-
-def validation_interval(options: TrainerOptions) -> int:
-    """Micro-batches between two validations."""
-    return options.val_check_interval * options.accumulate_grad_batches
 
 
 def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint:
