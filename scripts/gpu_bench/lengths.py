@@ -80,10 +80,9 @@ def compare_with_bare_loop(size: ModelSize, device: torch.device, updates: int) 
         names, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
         speeds = [row[names.index("train/tokens_per_second")] for row in rows]
         real = [float(value) for value in speeds if value][-1]
-        begun = build_module(plan, prepared)
-        module = begun.module.to(device).train()
+        module = build_module(plan, prepared).to(device).train()
         loop = updater(module.model, lambda b: module.loss_of(b).smoothed / b.total, "default")
-        loader = train_loader(begun.plan, prepared, device=device)
+        loader = train_loader(module.plan, prepared, device=device)
         make_all(loop, loader)
         tokens = [0]
 

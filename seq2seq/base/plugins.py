@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.base.registry import Table
+from seq2seq.base.registry import Table, matches
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -176,10 +176,9 @@ def explain_missing(kind: str, name: str, record: Any) -> str:
     Args:
         record: result of `record_plugins` from the model's file; not trusted, any value is allowed.
     """
-    source = record.get(kind) if isinstance(record, Mapping) else None
-    source = source.get(name) if isinstance(source, Mapping) else None
+    source = record[kind][name] if matches(record, {kind: {name: str}}) else ""
     needs = f"the model needs the {kind} {name!r}, which"
-    if not isinstance(source, str) or not is_release(source):
+    if not is_release(source):
         return (
             f"{needs} is neither part of this version of seq2seq nor of an installed plug-in: "
             "pip install the package that declares it, or install a newer seq2seq"

@@ -146,9 +146,8 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
             contents = open_file(str(file.name), file.read(LONGEST + 1), cut)
     else:
         open_text, end = open_html if options.html else open_plain, b"\n" if given else b""
-        contents = join_contents(
-            [open_text(text, cut) for text in given or [read_input(options)]], end
-        )
+        parts = [open_text(text, cut) for text in given or [read_input(options)]]
+        contents = join_contents(parts, lambda written: b"".join(each + end for each in written))
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
     copies = opened.rules is not None and opened.rules.placeholders.pattern is not None

@@ -1,9 +1,8 @@
 """The beginning of a run: its module, and the weights of an earlier run."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import lightning as L
 
@@ -24,22 +23,10 @@ from seq2seq.training.resume import check_resumed, load_initial_weights
 from seq2seq.training.trainer import choose_precision
 
 
-class Begun(NamedTuple):
-    """A run before its first update.
-
-    Attributes:
-        plan: options of the run, with values in place of `auto`.
-        module: module with new weights.
-        text: the sentence of each row that is translated at a validation.
+def build_module(plan: Plan, prepared: Prepared) -> TrainingModule:
+    """Build the module of a run before its first update. The seed of the plan decides its weights;
+    the module's plan has values in place of `auto`.
     """
-
-    plan: Plan
-    module: TrainingModule
-    text: Mapping[int, ValidationSentence]
-
-
-def build_module(plan: Plan, prepared: Prepared) -> Begun:
-    """Build the module of a run; the seed of the plan decides its weights."""
     plan = replace(plan, trainer=choose_compile(choose_precision(plan.trainer, plan.resume)))
     L.seed_everything(plan.run.seed, verbose=False)
     source, target = prepared.tokenizers
@@ -49,9 +36,9 @@ def build_module(plan: Plan, prepared: Prepared) -> Begun:
     if plan.trainer.compile and not plan.trainer.packed:
         compile_layers(model)
     saved = describe_run(plan, prepared)
-    text = read_sentences(prepared.valid, plan.validation.sentences)
+    sentences = read_sentences(prepared.valid, plan.validation.sentences)
     kind = PackedTraining if plan.trainer.packed else TrainingModule
-    return Begun(plan, kind(model, target, plan, text, saved), text)
+    return kind(model, target, plan, sentences, saved)
 
 
 def read_sentences(corpus: Corpus, count: int | None) -> dict[int, ValidationSentence]:

@@ -3,7 +3,7 @@ losses, and rounding of weights and inputs to 8 bits.
 """
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import lightning as L
 import numpy as np
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from seq2seq.checkpoint.weights import is_rounded
 from seq2seq.functional.int8 import quantize_matrix, quantize_rows
+
+T = TypeVar("T")
 
 
 def group_of_hosts(trainer: L.Trainer, minutes: float) -> Any:
@@ -76,9 +78,7 @@ class NextEpoch(L.Callback):
 class FinalValidation(L.Callback):
     """Validates a run at its last update too, so that its last updates compete for best.ckpt."""
 
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         last_epoch = trainer.current_epoch + 1 == trainer.max_epochs and trainer.is_last_batch
         if trainer.global_step == trainer.max_steps or last_epoch:
             # Lightning validates when this divides the number of micro-batches.
@@ -92,25 +92,24 @@ def seed_of_process(seed: int, rank: int) -> int:
     return seed if rank == 0 else int(np.random.SeedSequence((seed, rank)).generate_state(1)[0])
 
 
-def gather_from_all(state: Tensor) -> list[Tensor]:
-    """The tensors of all processes, by rank, on the CPU."""
+def gather_from_all(value: T) -> list[T]:
+    """The values of all processes, by rank. Tensors should be on the CPU."""
     if not (dist.is_initialized() and dist.get_world_size() > 1):
-        return [state]
-    state = state.cuda() if dist.get_backend() == "nccl" else state
-    states = [torch.empty_like(state) for _ in range(dist.get_world_size())]
-    dist.all_gather(states, state)
-    return [s.cpu() for s in states]
+        return [value]
+    values: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
 
 
-def ends_update(trainer: L.Trainer, index: int) -> bool:
-    """True if micro-batch `index` of the epoch completes an update."""
-    return (index + 1) % trainer.accumulate_grad_batches == 0
+def ends_update(trainer: L.Trainer) -> bool:
+    """True if the current micro-batch completes an update."""
+    return (trainer.fit_loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
 
 
-def is_line_due(trainer: L.Trainer, index: int) -> bool:
-    """True if a line of metrics.csv is written after micro-batch `index` of the epoch."""
+def is_line_due(trainer: L.Trainer) -> bool:
+    """True if a line of metrics.csv is written after the current micro-batch."""
     every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
-    return ends_update(trainer, index) and trainer.global_step % every == 0
+    return ends_update(trainer) and trainer.global_step % every == 0
 
 
 class MovingAverage(WeightAveraging):
@@ -139,9 +138,7 @@ class MovingAverage(WeightAveraging):
         self._average_model.n_averaged = self._average_model.n_averaged.cpu()
 
     @torch.no_grad()
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: nn.Module, *_: Any) -> None:
         if trainer.global_step <= self._latest_update_step:
             return
         self._latest_update_step = trainer.global_step
@@ -200,12 +197,12 @@ class MeanLoss(L.Callback):
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
 
     def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         self.sums += outputs["sums"]
         self.counts[0] += batch.tokens
         self.counts[1] += batch.links.linked if batch.links is not None else 0
-        if not is_line_due(trainer, index):
+        if not is_line_due(trainer):
             return
         for name, (total, tokens) in zip(NAMES, self._of_all_devices().tolist(), strict=True):
             if tokens:  # 0 for the alignment loss if no batch had links
@@ -216,7 +213,7 @@ class MeanLoss(L.Callback):
     def _of_all_devices(self) -> Tensor:
         """The sums and token counts of all devices, (2 losses, 2)."""
         both = torch.stack((self.sums, self.sums.new_tensor(self.counts)), 1)
-        return torch.stack(gather_from_all(both)).sum(0)
+        return torch.stack(gather_from_all(both.cpu())).sum(0)
 
 
 class Int8Passes(L.Callback):

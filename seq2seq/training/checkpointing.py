@@ -47,10 +47,8 @@ class LastCheckpoint(Checkpoint):
         self.file, self.every = folder / LAST, every
         self.wanted = False  # write at the next complete step
 
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
-    ) -> None:
-        if not ends_update(trainer, index):
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        if not ends_update(trainer):
             return
         if trainer.global_step % self.every == 0:
             self.wanted = True

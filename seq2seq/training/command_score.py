@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import lightning as L
 import torch.distributed as dist
 
 from seq2seq.base.errors import ConfigError, escape
-from seq2seq.training.callbacks import group_of_hosts
+from seq2seq.training.callbacks import gather_from_all, group_of_hosts
 from seq2seq.training.checkpointing import describe_resume
 from seq2seq.training.module import TrainingModule, ValidationSentence
 
@@ -26,7 +25,6 @@ SHOWN = 300  # characters of a command's output that a message quotes
 PROCESS_GROUP = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 Columns = Mapping[str, Sequence[str]]  # "hypotheses", "references", "sources" -> lines of text
-Pair = tuple[str, str]  # translation, reference
 
 
 class CommandScore(L.Callback):
@@ -50,7 +48,8 @@ class CommandScore(L.Callback):
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         assert isinstance(pl_module, TrainingModule)
-        pairs, started_at = gather_rows(pl_module.translations), time.perf_counter()
+        parts, started_at = gather_from_all(pl_module.translations), time.perf_counter()
+        pairs = {row: pair for part in parts for row, pair in part.items()}
         rows = sorted(pairs)
         columns = {
             "hypotheses": [pairs[row][0] for row in rows],
@@ -88,15 +87,6 @@ def trial_of(text: Mapping[int, ValidationSentence]) -> Columns:
     first = list(text.values())[:TRIED]
     sources, references = [each.source for each in first], [each.reference for each in first]
     return {"hypotheses": references, "references": references, "sources": sources}
-
-
-def gather_rows(mine: dict[int, Pair]) -> dict[int, Pair]:
-    """The translations of all processes, by row of the corpus."""
-    if not (dist.is_initialized() and dist.get_world_size() > 1):
-        return mine
-    parts: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(parts, mine)
-    return {row: pair for part in parts for row, pair in part.items()}
 
 
 def run_score_command(command: str, columns: Columns) -> float:

@@ -50,10 +50,11 @@ def dry_run(plan: Plan, prepared: Prepared) -> None:
         raise ConfigError(
             f"dry_run=true tries one device, so start it without torchrun: {training_command()} ..."
         )
-    plan, module, text = build_module(plan, prepared)
+    module = build_module(plan, prepared)
+    plan = module.plan
     restore(plan.resume, plan.init, module, prepared.tokenizers)
     if plan.checkpoint.command is not None:
-        run_score_command(plan.checkpoint.command, trial_of(text))
+        run_score_command(plan.checkpoint.command, trial_of(module.sentences))
     world = build_trainer(plan.trainer, [], [], static=False).world_size
     steps = plan.trainer.accumulate_grad_batches
     loader = train_loader(plan, prepared, world=world)

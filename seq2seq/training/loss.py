@@ -44,28 +44,23 @@ def batch_loss(
     layers: Layers = False if guide is None or batch.links is None else (guide.layer,)
     copies = 2 if alpha else 1
     source, given = (side.repeat(copies, 1) for side in (batch.source, batch.target[:, :-1]))
-    cuts = None if batch.cuts is None or not alpha else cut_second(*batch.cuts)
-    hidden, weights = model(source, given, PassOptions(layers, *cuts or ()))
+    # None in the first copy, the given ones in the second.
+    cuts = [torch.cat((torch.zeros_like(x), x)) for x in batch.cuts or ()] if alpha else []
+    hidden, weights = model(source, given, PassOptions(layers, *cuts))
     # Not a mask, whose number of True a GPU would have to report.
     places = torch.cat([batch.places + n * (given.numel() // copies) for n in range(copies)])
     rows, output = hidden.flatten(0, 1).index_select(0, places), model.embeddings.output
     if alpha:
-        compare = r_drop if cuts is None else simcut
+        compare = simcut if cuts else r_drop
         loss = compare(rows, output, batch.labels, alpha=alpha, smoothing=smoothing)
     else:
         loss = cross_entropy(rows, output, batch.labels, smoothing=smoothing)
     if guide is not None and batch.links is not None:
         passes = weights[0, :, guide.head].chunk(copies)
-        learning = passes if cuts is None else passes[:1]
+        learning = passes[:1] if cuts else passes
         align = torch.stack([align_loss(each, batch.links) for each in learning])
         loss = loss._replace(align=align.mean())
     return loss
-
-
-def cut_second(source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The cuts for two copies of a batch: none in the first copy, the given ones in the second."""
-    of_source, of_target = (torch.cat((torch.zeros_like(x), x)) for x in (source, target))
-    return of_source, of_target
 
 
 def cross_entropy(

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -21,14 +22,9 @@ def build_optimizer(
     model: Seq2Seq, options: OptimizerOptions, fused: bool
 ) -> torch.optim.Optimizer:
     """Build Adam or AdamW from its options; `fused` updates all parameters in one pass."""
-    return OPTIMIZERS[options.name](
-        learning_rate_groups(model, options.lr),
-        lr=options.lr,
-        betas=options.betas,
-        eps=options.eps,
-        weight_decay=options.weight_decay,
-        fused=fused,
-    )
+    arguments = asdict(options)
+    optimizer = OPTIMIZERS[arguments.pop("name")]
+    return optimizer(learning_rate_groups(model, options.lr), **arguments, fused=fused)
 
 
 def learning_rate_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:

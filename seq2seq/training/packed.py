@@ -122,9 +122,9 @@ class PackedTraining(TrainingModule):
     def on_train_start(self) -> None:
         self.update = PackedUpdate(self.model, self.trainer.optimizers[0], self.plan)
 
-    def training_step(self, batch: Batch, index: int) -> dict[str, Tensor]:
+    def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
         with torch.compiler.set_stance("default" if self.plan.trainer.compile else "force_eager"):
-            results = self.update(batch, ends_update(self.trainer, index))
+            results = self.update(batch, ends_update(self.trainer))
         return {"loss": results[0], "sums": results[1:]}
 
     def backward(self, *_: Any) -> None:

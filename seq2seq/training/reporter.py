@@ -64,18 +64,13 @@ class Reporter(L.Callback):
             self.print_line(f"resumed after step {self.first_step:,}{of}")
 
     def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Batch,
-        index: int,
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *_: Any
     ) -> None:
         self.tokens += batch.total / trainer.accumulate_grad_batches
         now = time.perf_counter()
         self.seconds += now - self.last_batch_at
         self.last_batch_at = now
-        if self.seconds and is_line_due(trainer, index):
+        if self.seconds and is_line_due(trainer):
             pl_module.log("train/tokens_per_second", self.tokens / self.seconds)
         if self.is_silent(trainer):
             step, left = self.describe_step(trainer), self.describe_time_left(trainer)

@@ -27,10 +27,7 @@ from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loaders import train_loader
 from seq2seq.training.loggers import set_aside
-from seq2seq.training.resume import (
-    agree_on_path,
-    read_tokenizers,
-)
+from seq2seq.training.resume import agree_on_path, read_tokenizers
 from seq2seq.training.run_folder import lock_run, write_record
 from seq2seq.training.stopping import explain_lost
 from seq2seq.training.trainer import (
@@ -99,13 +96,14 @@ def train(
 
     Returns: the best value of the monitored metric, or None if there was no validation.
     """
-    plan, module, text = build_module(plan, prepared)
+    module = build_module(plan, prepared)
+    plan = module.plan
     timer = Timer(plan.trainer.max_time)  # last.ckpt saves its time for a resumed run
     best = best_checkpoint(plan.folder, plan.checkpoint)
     trainer = build_trainer(
         plan.trainer,
         plan.logger(plan.folder, plan.run.run_name),
-        [timer, best, *build_callbacks(plan, text)],
+        [timer, best, *build_callbacks(plan, module.sentences)],
         # Links are of some batches only; torch fails with both a static graph and accumulation.
         static=plan.guide is None and plan.trainer.accumulate_grad_batches == 1,
     )

@@ -53,6 +53,6 @@ class SharpestLayer(L.Callback):
         self.sums += (layer_entropies(weights) * (target != PAD)).sum((1, 2))
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: Any) -> None:
-        sums = torch.stack(gather_from_all(self.sums)).sum(0)
+        sums = torch.stack(gather_from_all(self.sums.cpu())).sum(0)
         self.layer = int(sums.argmin()) + 1 if sums.any() else None
         pl_module.saved["config"][SHARPEST] = self.layer

@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import EarlyStopping
 
 from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.checkpoint.folder import BEST, LAST
-from seq2seq.training.callbacks import ends_update, group_of_hosts
+from seq2seq.training.callbacks import ends_update, group_of_hosts, is_line_due
 from seq2seq.training.checkpointing import LastCheckpoint, describe_resume
 
 # Signals within this many seconds count as one: on Ctrl-C, a terminal and torchrun each send one.
@@ -65,10 +65,8 @@ class StopOnSignal(L.Callback):
         elif time.monotonic() - self.told_at > TOGETHER:
             raise SystemExit(128 + signum)
 
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
-    ) -> None:
-        if ends_update(trainer, index):
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        if ends_update(trainer):
             self.stopping = self._agree(self.received or 0)
             self.last.wanted |= self.stopping > 0
 
@@ -135,16 +133,13 @@ class StopOnDivergence(L.Callback):
     Args:
         folder: folder of the run, whose checkpoints are not changed.
         lr: learning rate of the run, for the message.
-        every: number of updates between two lines of metrics.
     """
 
-    def __init__(self, folder: Path, lr: float, every: int):
-        self.folder, self.lr, self.every = folder, lr, every
+    def __init__(self, folder: Path, lr: float):
+        self.folder, self.lr = folder, lr
 
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
-    ) -> None:
-        if ends_update(trainer, index) and trainer.global_step % self.every == 0:
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *_: Any) -> None:
+        if is_line_due(trainer):
             self.on_validation_start(trainer, pl_module)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

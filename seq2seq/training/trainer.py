@@ -75,7 +75,7 @@ def build_trainer(
     arguments = asdict(options)
     for name in ("max_time", "gradient_clip_val", "compile", "packed", "timeout"):
         del arguments[name]
-    arguments["val_check_interval"] = validation_interval(options)
+    arguments["val_check_interval"] *= options.accumulate_grad_batches  # in micro-batches
     if options.precision == INT8_AWARE:
         arguments["precision"] = "32-true"
     if has_several_processes(options):
@@ -140,11 +140,6 @@ def silence_advice() -> None:
         warnings.filterwarnings("ignore", message=f".*{message}.*")
 
 
-def validation_interval(options: TrainerOptions) -> int:
-    """Micro-batches between two validations."""
-    return options.val_check_interval * options.accumulate_grad_batches
-
-
 def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint:
     return BestCheckpoint(
         dirpath=folder,
@@ -185,7 +180,7 @@ def build_callbacks(plan: Plan, text: Mapping[int, ValidationSentence]) -> list[
         plan: checked options of the run.
         text: the sentence of each row that is translated in a validation.
     """
-    every, ema = plan.trainer.log_every_n_steps, plan.checkpoint.ema
+    ema = plan.checkpoint.ema
     metric, mode = plan.checkpoint.metric, plan.checkpoint.direction
     patience, command = plan.checkpoint.patience, plan.checkpoint.command
     sources = {row: text[row].source for row in list(text)[: plan.validation.samples]}
@@ -195,7 +190,7 @@ def build_callbacks(plan: Plan, text: Mapping[int, ValidationSentence]) -> list[
         RandomState(plan.run.seed),
         NextEpoch(),
         FinalValidation(),
-        StopOnDivergence(plan.folder, plan.optimizer.lr, every),
+        StopOnDivergence(plan.folder, plan.optimizer.lr),
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,

@@ -49,21 +49,25 @@ class Running:
 
     def __init__(self) -> None:
         self.trainer: Any = SimpleNamespace(
-            accumulate_grad_batches=2, log_every_n_steps=2, global_step=0, global_rank=0
+            accumulate_grad_batches=2,
+            log_every_n_steps=2,
+            global_step=0,
+            global_rank=0,
+            fit_loop=SimpleNamespace(batch_idx=-1),
         )
         self.logged: list[tuple[str, float]] = []
         self.module: Any = SimpleNamespace(
             device="cpu", log=lambda name, value, **_: self.logged.append((name, value))
         )
-        self.batches = 0
 
     def add(self, callback: MeanLoss, *sums: tuple[float, int]) -> None:
-        self.batches += 1
-        self.trainer.global_step = self.batches // 2
+        self.trainer.fit_loop.batch_idx += 1
+        self.trainer.global_step = (self.trainer.fit_loop.batch_idx + 1) // 2
         totals, (tokens, linked) = zip(*sums, strict=True)
         outputs = {"sums": torch.tensor(totals, dtype=torch.float64)}
         batch: Any = SimpleNamespace(tokens=tokens, links=SimpleNamespace(linked=linked))
-        callback.on_train_batch_end(self.trainer, self.module, outputs, batch, self.batches - 1)
+        index = self.trainer.fit_loop.batch_idx
+        callback.on_train_batch_end(self.trainer, self.module, outputs, batch, index)
 
 
 def test_a_line_is_the_mean_over_the_tokens_since_the_last() -> None:

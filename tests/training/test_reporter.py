@@ -54,6 +54,7 @@ def test_speed_counts_the_target_tokens_of_all_devices_once(tmp_path: Path) -> N
     running: Any = SimpleNamespace(accumulate_grad_batches=2, log_every_n_steps=1, global_step=1)
     batch: Any = SimpleNamespace(total=600)
     for index in (1, 3, 5):
+        running.fit_loop = SimpleNamespace(batch_idx=index)
         report.on_train_batch_end(running, module, None, batch, index)
     assert report.tokens == 900
     assert logged["train/tokens_per_second"] == pytest.approx(900 / report.seconds)

@@ -104,11 +104,8 @@ def encode_component(
     Raises: DataError for a faulty file, and if a process was killed.
     """
     texts = windows(component.text.pairs(), BLOCK_PAIRS, count_bytes, BLOCK_BYTES)
-    if component.tag is not None:
-        source = tokenizers.source.with_tag(component.tag)
-        tokenizers = tokenizers._replace(source=source)
-    if component.target_tag is not None:
-        tokenizers = tokenizers._replace(target=tokenizers.target.with_tag(component.target_tag))
+    tags = zip(tokenizers, (component.tag, component.target_tag), strict=True)
+    tokenizers = Tokenizers(*(each if tag is None else each.with_tag(tag) for each, tag in tags))
     if pairs <= BLOCK_PAIRS:
         yield from (encode_block(text, tokenizers, max_length) for text in texts)
         return

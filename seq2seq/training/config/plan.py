@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import torch
 
@@ -50,21 +50,28 @@ REFERRED = ("root", "steps", "vocab_size")
 
 # The top level of conf/train.yaml: single options and nodes. A role may also have its own node.
 ALONE = tuple(options_of(RunOptions))
-PLAIN_NODES: dict[str, Callable[..., Any]] = {  # name -> dataclass that holds its options
-    "init": InitOptions,
-    "loss": LossOptions,
-    "guided": GuidedOptions,
-    "validation": ValidationOptions,
-    "checkpoint": CheckpointOptions,
-    "trainer": TrainerOptions,
-    "optimizer": OptimizerOptions,
-}
 NAMED_NODES = ("attn", "position", "tokenizer", "schedule", "model", "data", "decode", "logger")
+
+
+@dataclass(frozen=True)
+class PlainNodes:
+    """The nodes that hold the options of one dataclass each."""
+
+    init: InitOptions
+    loss: LossOptions
+    guided: GuidedOptions
+    validation: ValidationOptions
+    checkpoint: CheckpointOptions
+    trainer: TrainerOptions
+    optimizer: OptimizerOptions
+
+
+PLAIN_NODES = get_type_hints(PlainNodes)
 NODES = (*ALONE, *PLAIN_NODES, *NAMED_NODES)
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(PlainNodes):
     """A checked configuration: all that `run.train` needs, and nothing that belongs to Hydra."""
 
     folder: Path  # folder for the results
@@ -73,14 +80,7 @@ class Plan:
     decode: dict[str, Any]
     data: DataOptions
     tokenizer: dict[str, Any]
-    init: InitOptions
-    loss: LossOptions
-    guided: GuidedOptions
     guide: GuidedHead | None  # the head to train on links
-    validation: ValidationOptions
-    checkpoint: CheckpointOptions
-    trainer: TrainerOptions
-    optimizer: OptimizerOptions
     schedule: Schedule
     logger: LoggerBuilder
     attention: str  # the mechanism of each role, in words

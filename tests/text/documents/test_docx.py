@@ -11,7 +11,7 @@ import pytest
 from helpers.document_files import MAIN, main_xml, read, run, translate, word, zip_of
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.parts import Part
+from seq2seq.text.documents.files.paragraph import Paragraph
 from seq2seq.text.documents.markup import MAX_ELEMENTS
 
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
@@ -140,7 +140,7 @@ def test_relationships_to_the_outside_name_no_part() -> None:
 
 def test_a_file_that_would_be_damaged_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     contents = read("a.docx", word(f"<w:p>{run('text')}</w:p>"))
-    monkeypatch.setattr(Part, "_render", lambda *arguments: "<w:p>not XML")
+    monkeypatch.setattr(Paragraph, "write", lambda *arguments: "<w:p>not XML")
     with pytest.raises(
         DataError, match=r"a\.docx cannot be written.*would damage.*not well-formed"
     ):

@@ -314,6 +314,11 @@ def test_a_line_with_much_space_takes_linear_time() -> None:
     assert time.process_time() - begun < 10  # a quadratic step would take 80 s for each
 
 
+def test_many_comments_that_never_end_are_read() -> None:
+    text = "a dog {/* " * 20_000  # in quadratic time it would be refused after 8 s
+    assert len(read(text).documents) == 1
+
+
 @pytest.mark.parametrize("unit", UNITS)
 def test_time_grows_with_the_page(unit: str) -> None:
     def cost(size: int) -> float:

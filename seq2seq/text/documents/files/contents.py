@@ -32,12 +32,12 @@ class Contents:
     problems: list[str] = field(default_factory=list)
 
 
-def join_contents(parts: Sequence[Contents], end: bytes) -> Contents:
-    """The contents of several texts, which are written one after the other, each with `end`."""
+def join_contents(parts: Sequence[Contents], join: Callable[[list[bytes]], bytes]) -> Contents:
+    """The contents of several texts, which are written one after the other and then joined."""
 
     def write(translated: Sequence[str]) -> bytes:
         texts = iter(translated)
-        return b"".join(each.write([next(texts) for _ in each.documents]) + end for each in parts)
+        return join([each.write([next(texts) for _ in each.documents]) for each in parts])
 
     documents = [document for each in parts for document in each.documents]
     return Contents(documents, write, [problem for each in parts for problem in each.problems])

@@ -21,6 +21,8 @@ HTML_DECLARATION = re.compile(
     r"""(?is)<!--.*?(?:-->|\Z)|(?:<meta\s[^<>]*?\bcharset|\A\s*<\?xml\s[^<>]*?\bencoding)"""
     r"""\s*+=\s*+["']?\s*+([\w.:-]+)"""
 )
+# Entities that XHTML declares in its document type, which is not read.
+ENTITY = re.compile("&(?!(?:amp|lt|gt|quot|apos);)[A-Za-z][A-Za-z0-9]*;")
 # Codecs that browsers use for some declared encodings: https://encoding.spec.whatwg.org
 BROWSER_CODECS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254"}
 BROWSER_CODECS |= {"shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030"}
@@ -43,7 +45,7 @@ class MarkupFormat(NamedTuple):
 
 PLAIN = MarkupFormat(re.compile(r"(?!)()"), str)  # without declarations; any text is valid
 HTML = MarkupFormat(HTML_DECLARATION, read_html)
-XML = MarkupFormat(XML_DECLARATION, check_well_formed)
+XML = MarkupFormat(XML_DECLARATION, lambda text: check_well_formed(ENTITY.sub(" ", text)))
 
 
 class EncodedText(NamedTuple):

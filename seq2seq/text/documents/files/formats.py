@@ -15,7 +15,7 @@ from seq2seq.text.documents.files.pages import open_book, open_html
 from seq2seq.text.documents.files.po import CATALOG, open_catalog
 from seq2seq.text.documents.files.subtitles import open_subtitles
 from seq2seq.text.documents.files.toolkit import KINDS, open_store
-from seq2seq.text.documents.files.values import NOTATIONS, open_values
+from seq2seq.text.documents.files.values import PATTERNS, open_values
 from seq2seq.text.documents.files.xliff import open_xliff
 
 LONGEST = 2**24  # bytes; files are kept in memory
@@ -48,7 +48,7 @@ FORMATS: dict[str, tuple[Callable[..., Contents], MarkupFormat | None]] = {
     ".po": (open_catalog, CATALOG),
     ".xliff": (open_xliff, XML),
     ".xlf": (open_xliff, XML),
-    **{suffix: (partial(open_values, suffix=suffix), PLAIN) for suffix in NOTATIONS},
+    **{suffix: (partial(open_values, suffix=suffix), PLAIN) for suffix in PATTERNS},
     **{suffix: (partial(open_store, suffix=suffix), kind) for suffix, kind in KINDS.items()},
 }
 

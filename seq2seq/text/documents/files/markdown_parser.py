@@ -29,10 +29,13 @@ MARK = r"\{(?:\{[<%]|%)-?\s*+"
 CODE = rf"{MARK}(?P<code>highlight|code(?:-?block)?+|mermaid|math)(?![\w-])[^{{}}]*+\}}"
 CODE_END = rf"{MARK}(?:/|end)\s*+(?P=code)\b[^{{}}]*+\}}++"
 CODE_BLOCK = re.compile(rf"{CODE}(?s:.)*?{CODE_END}")
+# A part of a comment of MDX without marks of comments. A comment has few marks that begin another,
+# so that each of many comments that never end is not searched to the end of the text.
+COMMENT = r"(?:[^*{]|\*(?!/\})|\{(?!/\*))*+"
 # Copied inside a line: templates, comments, attributes, wiki links, kinds of callouts, emoji, keys
 # and exponents.
 VERBATIM = re.compile(
-    rf"{CODE_BLOCK.pattern}|{TEMPLATE}|\{{/\*(?:[^*]|\*(?!/\}}))*+\*/\}}|\{{\s*+(?:[#.:]|\w+=)[^{{}}]*+\}}"
+    rf"{CODE_BLOCK.pattern}|{TEMPLATE}|\{{/\*(?:{COMMENT}\{{/\*){{0,9}}{COMMENT}\*/\}}|\{{\s*+(?:[#.:]|\w+=)[^{{}}]*+\}}"
     r"|\[\[[^\[\]\n]++\]\](?![(\[])|\[![\w-]++\][+-]?(?![(\[])|(?<![\w:]):[a-zA-Z+-][\w+-]*+:(?![\w:])"
     r"|(?<![\w+])\+\+\w[\w-]*+(?:\+\w[\w-]*+)*+\+\+(?!\+)|(?<=[^\W_])(?P<raised>[~^])[\w+-]{1,20}+(?P=raised)(?![~^])"
 )
@@ -81,9 +84,8 @@ class MarkdownParser:
         alternatives = ["paragraph", "reference", "blockquote", "list"]
         markdown.block.ruler.before("table", "directive", read_directive, {"alt": alternatives})
         markdown.block.ruler.before("front_matter", "limits", self._check)
-        markdown.inline.ruler.after("text", "verbatim", read_verbatim)
+        markdown.inline.ruler.after("text", "marks", read_marks)
         markdown.inline.ruler.before("text", "limits", self._check)
-        markdown.inline.ruler.after("verbatim", "pair", read_pair)
         markdown.inline.ruler2.disable("fragments_join")
         rules: Any = SimpleNamespace(**{**vars(helpers), "parseLinkDestination": read_address})
         markdown.helpers = rules
@@ -180,23 +182,15 @@ def read_directive(state: StateBlock, line: int, end: int, silent: bool) -> bool
     return True
 
 
-def read_verbatim(state: StateInline, silent: bool) -> bool:
-    """The rule for VERBATIM."""
-    match = VERBATIM.match(state.src, state.pos, state.posMax)
+def read_marks(state: StateInline, silent: bool) -> bool:
+    """The rule for VERBATIM and PAIR."""
+    verbatim = VERBATIM.match(state.src, state.pos, state.posMax)
+    match = verbatim or PAIR.match(state.src, state.pos, state.posMax)
     if not match:
         return False
-    if not silent:
+    if verbatim and not silent:
         state.push("verbatim", "", 0).content = match[0]
-    state.pos = match.end()
-    return True
-
-
-def read_pair(state: StateInline, silent: bool) -> bool:
-    """The rule for PAIR."""
-    match = PAIR.match(state.src, state.pos, state.posMax)
-    if not match:
-        return False
-    if not silent:
+    elif not silent:
         end = state.posMax
         state.push("pair_open", "", 1).markup = match[1]
         state.pos, state.posMax = match.span(2)

@@ -122,11 +122,6 @@ def find_faults(message: Message, new: str) -> list[str]:
     return changed
 
 
-def find_formats(source: str) -> Set[str]:
-    """Flags for the placeholders of a message from a file that has no flags."""
-    return {"c-format"} if any("%" in each for each in find_placeholders(source)) else set()
-
-
 def find_directives(text: str) -> list[str]:
     """The directives of printf in a text: sorted if all have a number or name, else in order."""
     found = [match for match in DIRECTIVE.finditer(text) if match[0] != "%%"]
@@ -171,8 +166,18 @@ def add_message(text: NumberedText, message: str, has_tags: bool, has_lines: boo
                 text.add_text(ENTITY.sub(lambda match: html.unescape(match[0]), piece))
 
 
-def read_message(message: str) -> NumberedText:
-    """Read a message and its tags. Sentences end at line ends, except in HTML."""
-    text, has_tags = NumberedText(), HAS_TAGS.search(message) is not None
-    add_message(text, message, has_tags, not has_tags)
-    return text
+def plain_message(
+    entry: int, source: str, fill: Callable[[str], list[Change]], formats: Set[str] | None = None
+) -> Message:
+    """A message whose text is written as it is. Sentences end at line ends, except in HTML.
+
+    Args:
+        entry, source, fill: as in `Message`.
+        formats: as in `Message`; None for a file that has no flags.
+    """
+    text, has_tags = NumberedText(), HAS_TAGS.search(source) is not None
+    add_message(text, source, has_tags, not has_tags)
+    if formats is None:
+        has_percent = any("%" in each for each in find_placeholders(source))
+        formats = {"c-format"} if has_percent else set()
+    return Message(entry, source, text, source, formats, fill)

@@ -7,16 +7,13 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
-from urllib.parse import unquote
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files import dialects
 from seq2seq.text.documents.files.archives import check_type, read_archive
 from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.dialects import DRAWING, SHEET, TEXT, WORD, Dialect
-from seq2seq.text.documents.files.encodings import XML, EncodedText
-from seq2seq.text.documents.files.parts import find_passages, open_parts
-from seq2seq.text.documents.xml_markup import parse_xml
+from seq2seq.text.documents.files.parts import find_nodes, find_passages, open_parts, path_of
 
 RELATIONSHIPS = re.compile("http://schemas.openxmlformats.org/package/2006/relationships")
 Kinds = dict[str, Dialect]  # of parts, by the end of the type of their relationship
@@ -52,8 +49,8 @@ def open_package(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
         raise DataError(f"it is not a {suffix} file: it contains no {main}")
     columns = frozenset(find_columns(archive))
     parts = locate_parts(archive, main, kinds)
-    found = {name: (partial(find_passages, parts[name], columns), XML) for name in parts}
-    return open_parts(data, archive, found, cut)
+    finders = {name: partial(find_passages, kind, columns) for name, kind in parts.items()}
+    return open_parts(data, archive, finders, cut)
 
 
 def open_text(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
@@ -66,7 +63,7 @@ def open_text(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
         raise DataError("it is encrypted: save it without a password")
     find = partial(find_passages, TEXT, frozenset())
     names = [name for name in ("content.xml", "styles.xml") if name in archive]
-    return open_parts(data, archive, dict.fromkeys(names, (find, XML)), cut)
+    return open_parts(data, archive, dict.fromkeys(names, find), cut)
 
 
 def locate_parts(archive: Mapping[str, bytes], main: str, kinds: Kinds) -> Kinds:
@@ -97,12 +94,11 @@ def find_related(
     refers to.
     """
     folder, name = posixpath.split(part)
-    file = archive.get(posixpath.join(folder, "_rels", f"{name}.rels"), b"<none/>")
-    for node in parse_xml(EncodedText.read(file, XML).text, RELATIONSHIPS).walk():
-        kind = node.attribute("Type").rpartition("/")[2] if node.name else ""
+    file = posixpath.join(folder, "_rels", f"{name}.rels")
+    for node in find_nodes(archive, file, RELATIONSHIPS, {"w:Relationship"}):
+        kind = node.attribute("Type").rpartition("/")[2]
         if kind in kinds and node.attribute("TargetMode") != "External":
-            path = posixpath.join("/", folder, unquote(node.attribute("Target")))
-            yield posixpath.normpath(path).lstrip("/"), kind
+            yield path_of(folder, node.attribute("Target")), kind
 
 
 def find_columns(archive: Mapping[str, bytes]) -> Iterator[str]:
@@ -110,7 +106,5 @@ def find_columns(archive: Mapping[str, bytes]) -> Iterator[str]:
     other cells in the first row of a table for damage.
     """
     for name in filter(TABLES.fullmatch, archive):
-        text = EncodedText.read(archive[name], XML).text
-        for node in parse_xml(text, SHEET.namespace, "w:").walk():
-            if node.name in COLUMNS:
-                yield re.sub("_x000[aA]_", "\n", node.attribute("name"))
+        for node in find_nodes(archive, name, SHEET.namespace, COLUMNS):
+            yield re.sub("_x000[aA]_", "\n", node.attribute("name"))

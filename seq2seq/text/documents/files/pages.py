@@ -8,24 +8,16 @@ from itertools import groupby
 from urllib.parse import unquote
 
 from seq2seq.base.errors import DataError
+from seq2seq.text.documents.files import parts
 from seq2seq.text.documents.files.archives import check_type, read_archive
 from seq2seq.text.documents.files.contents import Contents, Cutter, splice
 from seq2seq.text.documents.files.dialects import CONTENTS
-from seq2seq.text.documents.files.encodings import XML, XML_DECLARATION, EncodedText, MarkupFormat
+from seq2seq.text.documents.files.encodings import XML
 from seq2seq.text.documents.files.mixed import MixedText, Passage
-from seq2seq.text.documents.files.parts import (
-    AttributeText,
-    Find,
-    find_passages,
-    open_parts,
-)
+from seq2seq.text.documents.files.parts import AttributeText, find_nodes
 from seq2seq.text.documents.html_markup import HTMLReader, part_neighbours
 from seq2seq.text.documents.markup import unescape
-from seq2seq.text.documents.xml_markup import Node, check_well_formed, parse_xml
 
-# Entities that XHTML declares in its document type, which is not read.
-ENTITY = re.compile("&(?!(?:amp|lt|gt|quot|apos);)[A-Za-z][A-Za-z0-9]*;")
-XHTML = MarkupFormat(XML_DECLARATION, lambda text: check_well_formed(ENTITY.sub(" ", text)))
 # The namespaces of the files that list the files of a book.
 LISTS = re.compile(
     "urn:oasis:names:tc:opendocument:xmlns:container|http://www.idpf.org/2007/opf|"
@@ -62,7 +54,7 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
 
     Raises: DataError if the page is not well-formed.
     """
-    XHTML.check(text)
+    XML.check(text)
     reader = HTMLReader(text, is_xml=True)
     passages: list[Passage] = [AttributeText(text, *span, cut) for span in reader.attributes]
     tokens = part_neighbours(text, reader.tokens)
@@ -79,10 +71,10 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
     return sorted(passages, key=lambda passage: passage.begin)
 
 
-# For each type of file, how it is read.
-KINDS: dict[str, tuple[Find, MarkupFormat]] = {
-    "application/xhtml+xml": (find_runs, XHTML),
-    "application/x-dtbncx+xml": (partial(find_passages, CONTENTS, frozenset()), XML),
+# For each type of file, how its passages are found.
+FINDERS: dict[str, parts.Find] = {
+    "application/xhtml+xml": find_runs,
+    "application/x-dtbncx+xml": partial(parts.find_passages, CONTENTS, frozenset()),
 }
 
 
@@ -93,31 +85,26 @@ def open_book(data: bytes, cut: Cutter) -> Contents:
     """
     archive = read_archive(data)
     check_type(archive, "application/epub+zip")
-    kinds = {name: KINDS[kind] for name, kind in find_pages(archive) if kind in KINDS}
-    if not kinds:
+    finders = {name: FINDERS[kind] for name, kind in find_pages(archive) if kind in FINDERS}
+    if not finders:
         raise DataError("it is not an .epub file: its META-INF/container.xml names no pages")
     hidden = {
         unquote(each.attribute("URI"))
-        for each in find_nodes(archive, "META-INF/encryption.xml", "CipherReference")
+        for each in find_nodes(archive, "META-INF/encryption.xml", LISTS, {"w:CipherReference"})
     }
-    if hidden & kinds.keys():
+    if hidden & finders.keys():
         raise DataError("it is encrypted (DRM): only an unprotected book can be translated")
-    return open_parts(data, archive, kinds, cut)
+    return parts.open_parts(data, archive, finders, cut)
 
 
 def find_pages(archive: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
     """Names and types of the files of a book, those of the reading order first."""
-    for root in find_nodes(archive, "META-INF/container.xml", "rootfile"):
+    for root in find_nodes(archive, "META-INF/container.xml", LISTS, {"w:rootfile"}):
         package = root.attribute("full-path")
-        items = {item.attribute("id"): item for item in find_nodes(archive, package, "item")}
-        order = [each.attribute("idref") for each in find_nodes(archive, package, "itemref")]
+        listed = [*find_nodes(archive, package, LISTS, {"w:item", "w:itemref"})]
+        items = {each.attribute("id"): each for each in listed if each.name == "w:item"}
+        order = [each.attribute("idref") for each in listed if each.name == "w:itemref"]
         for key in dict.fromkeys([*filter(items.__contains__, order), *items]):
-            path = posixpath.join(posixpath.dirname(package), unquote(items[key].attribute("href")))
-            if posixpath.normpath(path) in archive:
-                yield posixpath.normpath(path), items[key].attribute("media-type")
-
-
-def find_nodes(archive: Mapping[str, bytes], name: str, kind: str) -> Iterator[Node]:
-    """The elements of one kind in a file of an archive; none if there is no such file."""
-    text = EncodedText.read(archive.get(name, b"<none/>"), XML).text
-    return (each for each in parse_xml(text, LISTS, "w:").walk() if each.name == f"w:{kind}")
+            path = parts.path_of(posixpath.dirname(package), items[key].attribute("href"))
+            if path in archive:
+                yield path, items[key].attribute("media-type")

@@ -1,20 +1,22 @@
 """The XML files in an archive: finds the texts in each, and writes them with translations."""
 
+import posixpath
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
+from urllib.parse import unquote
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.archives import replace_entries
-from seq2seq.text.documents.files.contents import Contents, Cutter
+from seq2seq.text.documents.files.contents import Contents, Cutter, join_contents
 from seq2seq.text.documents.files.dialects import DESCRIBED, DESCRIPTIONS, Dialect
-from seq2seq.text.documents.files.encodings import XML, EncodedText, MarkupFormat
+from seq2seq.text.documents.files.encodings import XML, EncodedText
 from seq2seq.text.documents.files.mixed import MixedText, Passage, Render, read_mixed
 from seq2seq.text.documents.files.paragraph import Paragraph
 from seq2seq.text.documents.html_markup import ATTRIBUTE
 from seq2seq.text.documents.markup import check_count, unescape
-from seq2seq.text.documents.xml_markup import escape_xml, parse_xml
+from seq2seq.text.documents.xml_markup import Node, escape_xml, parse_xml
 
 LONGEST = 2**24  # total bytes of XML to read
 
@@ -77,78 +79,70 @@ def find_passages(
                     yield AttributeText(text, match.start(2) + 1, match.end(2) - 1, cut)
 
 
-class Part:
-    """A file with passages.
+def read_part(name: str, data: bytes, find: Find, cut: Cutter) -> Contents:
+    """The contents of a file with passages. Raises: DataError if the file cannot be read."""
+    lost: list[str] = []
+    try:
+        file = EncodedText.read(data, XML)
+        passages = [each for each in find(file.text, cut, lost) if each.document.sentences]
+    except DataError as error:
+        raise DataError(f"in {name}: {error}") from None
+    begins = [each.begin for each in passages]
 
-    Attributes:
-        passages: passages that contain sentences.
-        lost: texts that cannot be translated.
-
-    Raises: DataError if the file cannot be read.
-    """
-
-    def __init__(self, data: bytes, cut: Cutter, find: Find, format: MarkupFormat = XML):
-        self._file = EncodedText.read(data, format)
-        self.lost: list[str] = []
-        found = find(self._file.text, cut, self.lost)
-        self.passages = [each for each in found if each.document.sentences]
-        self._begins = [each.begin for each in self.passages]
-
-    def write(self, translated: Sequence[str]) -> bytes:
-        """The file with translated passages."""
-        return self._file.encode(self._render(translated, 0, 0, len(self._file.text)))
-
-    def _render(self, translated: Sequence[str], first: int, begin: int, end: int) -> str:
+    def render(translated: Sequence[str], first: int, begin: int, end: int) -> str:
         """A span of the file, in which the passages that begin there are translated, from number
         `first` on.
         """
-        text, parts, place = self._file.text, [], begin
-        first = max(first, bisect_left(self._begins, begin))
-        for k in range(first, bisect_left(self._begins, end)):
-            passage = self.passages[k]
-            if passage.begin >= place:  # else it is inside the previous one
-                parts += [text[place : passage.begin]]
-                parts += [passage.write(translated[k], partial(self._render, translated, k + 1))]
-                place = passage.end
-        return "".join([*parts, text[place:end]])
+        written, place = [], begin
+        for k in range(max(first, bisect_left(begins, begin)), bisect_left(begins, end)):
+            if begins[k] >= place:  # else it is inside the previous one
+                new = passages[k].write(translated[k], partial(render, translated, k + 1))
+                written += [file.text[place : begins[k]], new]
+                place = passages[k].end
+        return "".join([*written, file.text[place:end]])
+
+    def write(translated: Sequence[str]) -> bytes:
+        return file.encode(render(translated, 0, 0, len(file.text)))
+
+    advice = "is not translated: translate it by hand"
+    problems = [f"in {name}: {text[:60]!r} {advice}" for text in lost]
+    return Contents([each.document for each in passages], write, problems)
 
 
 def open_parts(
-    data: bytes,
-    archive: Mapping[str, bytes],
-    kinds: Mapping[str, tuple[Find, MarkupFormat]],
-    cut: Cutter,
+    data: bytes, archive: Mapping[str, bytes], finders: Mapping[str, Find], cut: Cutter
 ) -> Contents:
     """The contents of an archive.
 
     Args:
         data: the archive.
         archive: its files by name.
-        kinds: how to read the files that are translated, in order.
+        finders: functions that find the passages of the files that are translated, in order.
 
     Raises: DataError if a file cannot be read, or there is too much XML.
     """
-    files = [archive[name] for name in kinds]
+    files = [archive[name] for name in finders]
     if sum(map(len, files)) > LONGEST:
         raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it into several files")
     check_count(sum(file.count(b"<") - file.count(b"</") for file in files))
-    parts: dict[str, Part] = {}
-    for name, (find, format) in kinds.items():
-        try:
-            parts[name] = Part(archive[name], cut, find, format)
-        except DataError as error:
-            raise DataError(f"in {name}: {error}") from None
-    documents = [each.document for part in parts.values() for each in part.passages]
-    problems = [
-        f"in {name}: {text[:60]!r} is not translated: translate it by hand"
-        for name, part in parts.items()
-        for text in part.lost
-    ]
+    parts = [read_part(name, archive[name], find, cut) for name, find in finders.items()]
+    return join_contents(
+        parts, lambda written: replace_entries(data, dict(zip(finders, written, strict=True)))
+    )
 
-    def write(translated: Sequence[str]) -> bytes:
-        texts, changes = iter(translated), {}
-        for name, part in parts.items():
-            changes[name] = part.write([next(texts) for _ in part.passages])
-        return replace_entries(data, changes)
 
-    return Contents(documents, write, problems)
+def find_nodes(
+    archive: Mapping[str, bytes], name: str, vocabulary: re.Pattern[str], kinds: Set[str]
+) -> Iterator[Node]:
+    """The elements of some kinds in a file of an archive; none if there is no such file.
+
+    Args:
+        vocabulary: namespaces of the elements, whose names begin with `w:` in the result.
+    """
+    text = EncodedText.read(archive.get(name, b"<none/>"), XML).text
+    return (node for node in parse_xml(text, vocabulary, "w:").walk() if node.name in kinds)
+
+
+def path_of(folder: str, address: str) -> str:
+    """The path in an archive of a file to which a file in `folder` refers."""
+    return posixpath.normpath(posixpath.join("/", folder, unquote(address))).lstrip("/")

@@ -7,7 +7,7 @@ from typing import NoReturn
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.contents import Change, Contents, Cutter
 from seq2seq.text.documents.files.encodings import MarkupFormat
-from seq2seq.text.documents.files.messages import KEPT, Message, open_messages, read_message
+from seq2seq.text.documents.files.messages import KEPT, Message, open_messages, plain_message
 from seq2seq.text.documents.markup import check_count
 
 # The declaration of the encoding, in the header.
@@ -68,8 +68,7 @@ def find_messages(text: str, is_fuzzy: bool = False) -> list[Message]:
             source = strings["msgid"] if number == 0 and len(forms) > 1 else plural
             if not read_string(form[2]):
                 fill = partial(fill_form, marks, form.span(2), end_of_line)
-                numbered, first = read_message(source), forms[0].start(2)
-                messages.append(Message(first, source, numbered, source, formats, fill))
+                messages.append(plain_message(forms[0].start(2), source, fill, formats))
                 marks = []
     return messages
 

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import canonicalize
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files import messages
-from seq2seq.text.documents.files.contents import Contents, Cutter, NumberedText
+from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.encodings import PLAIN, XML
 from seq2seq.text.documents.files.messages import Message
 from seq2seq.text.documents.markup import check_count
@@ -172,10 +172,7 @@ def forms_of(unit: Any, suffix: str) -> list[str]:
 
 def read_form(number: int, source: str, suffix: str) -> Message:
     """A form of a message. Android's texts with tags are XML."""
-    has_tags = messages.HAS_TAGS.search(source) is not None
-    text = NumberedText()
-    messages.add_message(text, source, has_tags, not has_tags)
-    if has_tags and suffix == ".xml":
-        text.encode = lambda part: escape_xml(html.unescape(part))
-    formats = messages.find_formats(source)
-    return Message(number, source, text, source, formats, lambda new: [])
+    message = messages.plain_message(number, source, lambda new: [])
+    if suffix == ".xml" and messages.HAS_TAGS.search(source):
+        message.text.encode = lambda part: escape_xml(html.unescape(part))
+    return message
