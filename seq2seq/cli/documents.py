@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
-from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -153,8 +152,7 @@ def translate_documents(options: TranslateOptions, opened: Opened, given: Path |
     copies = opened.rules is not None and opened.rules.placeholders.pattern is not None
     checked = options.requirements.keep in (None, "placeholders")
     wishes: Any = {"copies": copies, "context": translator.context, "checked": checked}
-    each_of = (requests_of(each, **wishes) for each in contents.documents)
-    requests = [*chain.from_iterable(each_of)]
+    requests = [*requests_of(contents.documents, **wishes)]
     for number, request in enumerate(requests, start=1):
         request.place = f"sentence {number}"
     tally = Tally("translated", "sentences", len(requests))

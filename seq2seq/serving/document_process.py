@@ -65,13 +65,10 @@ class DocumentReader:
         documents = open_file(self.name, self.data, Cutter(None)).documents[:100]
         return {"sample": " ".join(" ".join(each.sentences) for each in documents)[:SAMPLE]}, b""
 
-    def open(self, language: str, whole: bool, context: int = 0) -> Message:
-        """Read the file; arguments as for `Cutter` and `portions_of`.
-
-        Raises: DataError if the file cannot be read.
-        """
+    def open(self, language: str, whole: bool) -> Message:
+        """Read the file; arguments as for `Cutter`. Raises: DataError if it cannot be read."""
         self.contents = open_file(self.name, self.data, Cutter(language, whole))
-        self._portions = portions_of(self.contents.documents, context)
+        self._portions = portions_of(self.contents.documents)
         lengths = [len(each) for document in self.contents.documents for each in document.sentences]
         return {"characters": sum(lengths), "longest": max(lengths, default=0)}, b""
 
@@ -98,10 +95,8 @@ class DocumentReader:
         return {"problems": self.contents.problems}, data
 
 
-def portions_of(documents: list[Document], context: int) -> Iterator[list[dict[str, Any]]]:
-    """The sentences of documents, each with the texts to copy from it (None for one without tags)
-    and with up to `context` sentences before it.
-    """
+def portions_of(documents: list[Document]) -> Iterator[list[dict[str, Any]]]:
+    """The sentences of documents, with the texts to copy from each (None for one without tags)."""
     portion: list[dict[str, Any]] = []
     characters = 0
     for document in documents:
@@ -111,8 +106,7 @@ def portions_of(documents: list[Document], context: int) -> Iterator[list[dict[s
                 yield portion
                 portion, characters = [], len(text)
             copied = document.copies(number) if document.elements[number] else None
-            preceding = document.preceding(number, context)
-            portion.append({"sentence": text, "copied": copied, "context": preceding})
+            portion.append({"sentence": text, "copied": copied})
     if portion:
         yield portion
 

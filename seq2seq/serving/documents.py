@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
@@ -99,8 +100,7 @@ class ClientDocument:
                 raise foreign_text(name, detected, models)
             self.offer = matching[0]
         whole = self.offer.model.choice is not None
-        wishes = {"whole": whole, "context": self.offer.model.context}
-        facts, _ = await self.handle.ask("open", language=self.offer.source, **wishes)
+        facts, _ = await self.handle.ask("open", language=self.offer.source, whole=whole)
         characters, longest = int(facts["characters"]), facts["longest"]
         if characters > CHARACTERS:
             raise HTTPError(413, f"{name} has {characters:,} characters, more than {CHARACTERS:,}")
@@ -150,10 +150,14 @@ class ClientDocument:
     async def translate_portions(self) -> None:
         """Translate the sentences in portions, each as soon as there is room for it."""
         model, answers, numbers = self.offer.model, list[Any](), count(1)
-        named = self.offer.wishes
+        named, earlier = self.offer.wishes, deque[str](maxlen=model.context)
         while sentences := (await self.handle.ask("next", translations=answers))[0]["sentences"]:
             places = (f"sentence {number:,}" for number in numbers)
-            requests = [request_sentence(**each, place=next(places), **named) for each in sentences]
+            requests = []
+            for each in sentences:
+                wishes = {"context": [*earlier], "place": next(places), **named}
+                requests.append(request_sentence(**each, **wishes))
+                earlier.append(each["sentence"])
             size = sum(len(each.text) for each in requests)
             await run_off_loop(size, require_phrases, requests, self.glossary)
             portion = ClientRequest(self.client)

@@ -143,7 +143,8 @@ def split_now(
             offer = (matching or models)[0]
         whole = offer.model.choice is not None
         document = Document.of(text, offer.source, read=read, split=split, whole=whole)
-        sentences = requests_of(document, context=offer.model.context, **wishes, **offer.wishes)
+        named = {**offer.wishes, "context": offer.model.context}
+        sentences = [*requests_of([document], **wishes, **named)]
         if terms:
             require_phrases(sentences, glossary(offer.source))
         client_texts.append(ClientText(offer, document, sentences, detected))

@@ -14,9 +14,14 @@ from seq2seq.translation.request import Translation, TranslationRequest
 
 
 def requests_of(
-    document: Document, *, links: int = 1, copies: bool = True, context: int = 0, **wishes: Any
-) -> list[TranslationRequest]:
-    """The requests for the sentences of a document.
+    documents: Iterable[Document],
+    *,
+    links: int = 1,
+    copies: bool = True,
+    context: int = 0,
+    **wishes: Any,
+) -> Iterator[TranslationRequest]:
+    """The requests for the sentences of documents, which may be parts of one file.
 
     Args:
         links: number of translations of each sentence whose words are linked to the source, if the
@@ -25,17 +30,13 @@ def requests_of(
         context: number of sentences before each that the model reads as well.
         wishes: other fields of every request; `checked` is True by default.
     """
-    return [
-        request_sentence(
-            sentence,
-            document.copies(number),
-            links,
-            copies,
-            context=document.preceding(number, context),
-            **wishes,
-        )
-        for number, sentence in enumerate(document.sentences)
-    ]
+    earlier: deque[str] = deque(maxlen=context)
+    for document in documents:
+        for number, sentence in enumerate(document.sentences):
+            yield request_sentence(
+                sentence, document.copies(number), links, copies, context=[*earlier], **wishes
+            )
+            earlier.append(sentence)
 
 
 def request_lines(

@@ -1,5 +1,6 @@
 """A service gives a model that was trained with context the sentences before each."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ pytest.importorskip("httpx", reason="pip install httpx")
 
 from helpers.services import demo_service, loaded_client
 
-from seq2seq.serving.document_process import PORTION, portions_of
-from seq2seq.text.documents.document import Document
+from seq2seq.serving.document_process import PORTION
+from seq2seq.serving.storage import Storage
 from seq2seq.translation.documents import request_lines
 from seq2seq.translation.translator import Translator
 
@@ -29,8 +30,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(model: Path) -> Iterator[Any]:
-    with loaded_client(demo_service(model)) as client:
+def client(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    storage = Storage(tmp_path_factory.mktemp("storage"))
+    with loaded_client(demo_service(model, storage=storage)) as client:
         yield client
 
 
@@ -52,11 +54,18 @@ def test_texts_of_a_request_are_apart(client: Any, right: list[str]) -> None:
     assert translated == [" ".join(right[:2]), right[0]]
 
 
-def test_portions_of_a_file_go_on_after_one_another() -> None:
-    sentences = [f"Satz {number}." for number in range(PORTION + 3)]
-    documents = [Document.of(" ".join(sentences), "de"), Document.of("Ende. Aus.", "de")]
-    sent = [each for portion in portions_of(documents, 2) for each in portion]
-    assert [each["sentence"] for each in sent] == [*sentences, "Ende.", "Aus."]
-    for number, each in enumerate(sent[: len(sentences)]):
-        assert each["context"] == sentences[max(0, number - 2) : number]
-    assert [each["context"] for each in sent[-2:]] == [[], ["Ende."]]
+def test_sentences_of_a_file_have_those_before_them(client: Any, model: Path) -> None:
+    """Each is a paragraph, and there are more than the service translates together."""
+    lines = [*LINES * PORTION, *LINES[1:]][: PORTION + 2]
+    translator = Translator.load(model, "cpu", languages=("de", "fr"))
+    results = translator.stream(request_lines(lines, 1), translator.engine())
+    right = [result.translations[0].text for result in results]
+    languages = {"source_lang": "DE", "target_lang": "FR"}
+    file = {"file": ("a.txt", "\n\n".join(lines).encode())}
+    sent = client.post("/v2/document", data=languages, files=file).json()
+    keys, path = {"document_key": sent["document_key"]}, f"/v2/document/{sent['document_id']}"
+    for _ in range(600):
+        if client.post(path, json=keys).json()["status"] == "done":
+            break
+        time.sleep(0.05)
+    assert client.post(f"{path}/result", json=keys).text == "\n\n".join(right)

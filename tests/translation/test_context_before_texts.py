@@ -102,9 +102,9 @@ def test_only_a_model_trained_with_context_reads_it(tmp_path: Path) -> None:
     assert plain.context == 0 and submitted(plain, request) == alone
 
 
-def test_sentences_of_a_document_have_those_before_them() -> None:
-    document = Document.of("Eins. Zwei.\n\nDrei. Vier.", "de")
-    assert document.sentences == ["Eins.", "Zwei.", "Drei.", "Vier."]
-    found = [request.context for request in requests_of(document, context=2)]
-    assert found == [[], ["Eins."], ["Eins.", "Zwei."], ["Zwei.", "Drei."]]
-    assert [list(request.context) for request in requests_of(document)] == [[]] * 4
+def test_sentences_of_a_file_have_those_before_them() -> None:
+    documents = [Document.of(text, "de") for text in ("Eins. Zwei.\n\nDrei.", "Vier. Fünf.")]
+    found = [(request.text, request.context) for request in requests_of(documents, context=2)]
+    sentences = ["Eins.", "Zwei.", "Drei.", "Vier.", "Fünf."]
+    assert found == [(each, sentences[max(0, i - 2) : i]) for i, each in enumerate(sentences)]
+    assert [request.context for request in requests_of(documents)] == [[]] * 5

@@ -27,7 +27,7 @@ def test_a_request_is_flawed_if_the_document_has_lost_an_address(
     """The translation contains the address some number of times."""
     contents = open_file(f"a{suffix}", text.encode(), Cutter("de"))
     (document,) = contents.documents
-    (request,) = requests_of(document, copies=copies)
+    (request,) = requests_of([document], copies=copies)
     told = f"The {f'{ADDRESS} and ' * count}dog reads."
     unsatisfied = [group[0] for group in request.must if group[0] not in told]
     request.finish([Translation(told, 0.0, unsatisfied=tuple(unsatisfied))])

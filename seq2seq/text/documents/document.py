@@ -114,10 +114,6 @@ class Document:
         elements = self.elements[sentence]
         return list(list_copies(elements)) if elements else None
 
-    def preceding(self, sentence: int, count: int) -> list[str]:
-        """The `count` sentences before a sentence, or as many as there are."""
-        return self.sentences[max(sentence - count, 0) : sentence]
-
     def join(
         self,
         translations: Sequence[str],

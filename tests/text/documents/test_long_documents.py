@@ -48,7 +48,7 @@ def read_and_join(kind: str, length: int) -> tuple[float, int, int]:
     text = f"<d>{text}</d>" if kind == "XML" else text
     before, began = used_memory(), time.process_time()
     document = Document.of(text, "de", read=read)
-    requests = requests_of(document)
+    requests = list(requests_of([document]))
     document.join([f"{request.text} x" for request in requests])
     seconds = time.process_time() - began
     return seconds, used_memory() - before, len(text.encode())
