@@ -33,7 +33,7 @@ from seq2seq.base.durable import write_text
 from seq2seq.base.environment import limit_kernel_cache
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
-from seq2seq.cli.options import argument, flag, value
+from seq2seq.cli.options import argument, check_absent, flag, value
 
 if TYPE_CHECKING:
     from seq2seq.comparison.splits import Files
@@ -108,10 +108,8 @@ def run(options: CompareOptions) -> int:
             )
         train_and_compare((paths[0], paths[1]), overrides, options, folder)
         return 0
-    given = options.valid, options.roles, options.learning_rates
-    for typed_value, name in zip(given, ("--valid", "--roles", "--learning-rates"), strict=True):
-        if typed_value:
-            raise ConfigError(f"{name} is only for training, not for trained runs: leave it out")
+    reason = "is only for training, not for trained runs: leave it out"
+    check_absent(options, ("--valid", "--roles", "--learning-rates"), reason)
     lead = "Runs that were trained before."
     compare_runs(paths, options, folder, files_of(options.test), lead)
     return 0

@@ -21,8 +21,6 @@ from seq2seq.serving.validation import AUTO, Limits
 from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
 from seq2seq.text.languages import likeness, read_language
 
-GRACE = 8  # seconds: `docker stop` allows 10
-
 # Handlers by method and path. A handler gets the service, the request and, if the description names
 # any, the fields of the request. It returns a response, or a value to be sent as JSON.
 Routes = dict[str, Callable[..., Awaitable[Any]]]
@@ -40,7 +38,6 @@ class Service:
         keys: Keys, one of which every client must send; None = no key is needed.
         keys_file: File from which every load but the first reads the keys again.
         storage: Records that are kept for clients; None = nothing is kept.
-        grace: Seconds that documents have to finish when the server drains.
 
     Attributes:
         models: Models in the order of the builders; empty until they are loaded.
@@ -56,7 +53,6 @@ class Service:
     keys: Sequence[bytes] | None = None
     keys_file: Path | None = None
     storage: Storage | None = None
-    grace: float = GRACE
 
     def __post_init__(self) -> None:
         self.models: dict[str, ModelWorker] = {}
@@ -109,13 +105,13 @@ class Service:
 
     async def drain(self) -> None:
         """Answer what was accepted, and refuse new requests. Documents that are not finished within
-        `grace` seconds end with an error.
+        `limits.grace` seconds end with an error.
         """
-        self.draining = True
+        self.draining, grace = True, self.limits.grace
         count, rest = len(self.documents.tasks), "accepted texts are answered, new ones are refused"
-        what = f"{format_count(count, 'document')} in progress, which may take {self.grace:g} s"
+        what = f"{format_count(count, 'document')} in progress, which may take {grace:g} s"
         log.info("draining: %s (--grace); %s", what, rest)
-        if late := await self.documents.finish(self.grace):
+        if late := await self.documents.finish(grace):
             log.warning("%s not finished: ended with an error", format_count(late, "document"))
         await asyncio.gather(*(model.close() for model in self.models.values()))
 
