@@ -27,16 +27,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from seq2seq.base.durable import write_text
 from seq2seq.base.environment import limit_kernel_cache
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
 from seq2seq.cli.options import argument, check_absent, flag, value
-
-if TYPE_CHECKING:
-    from seq2seq.comparison.splits import Files
+from seq2seq.comparison.splits import Files, language_of, write_parts
 
 HELP = "compare attention mechanisms on your text"
 EXAMPLE = "seq2seq compare my.de my.en attn=mha,additive,gqa"
@@ -115,7 +112,7 @@ def run(options: CompareOptions) -> int:
     return 0
 
 
-def files_of(files: Sequence[Path] | None) -> "Files | None":
+def files_of(files: Sequence[Path] | None) -> Files | None:
     return (files[0], files[1]) if files else None
 
 
@@ -124,7 +121,7 @@ def is_path(text: str) -> bool:
 
 
 def train_and_compare(
-    text: "Files", overrides: Sequence[str], options: CompareOptions, folder: Path
+    text: Files, overrides: Sequence[str], options: CompareOptions, folder: Path
 ) -> None:
     """Check all options and files, train the missing runs, and compare all runs.
 
@@ -132,7 +129,6 @@ def train_and_compare(
     """
     from seq2seq.comparison.maps import find_sentence
     from seq2seq.comparison.results import read_test
-    from seq2seq.comparison.splits import language_of, write_parts
     from seq2seq.comparison.training import Grid, describe_budget, plan_jobs, train_all
 
     typed = dict(option.partition("=")[::2] for option in overrides)
@@ -166,7 +162,7 @@ def compare_runs(
     folders: Sequence[Path],
     options: CompareOptions,
     output: Path,
-    files: "Files | None",
+    files: Files | None,
     lead: str,
     notes: Sequence[str] = (),
 ) -> None:

@@ -23,7 +23,7 @@ from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import Offer, hold_open
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record
-from seq2seq.serving.texts import foreign_text
+from seq2seq.serving.texts import choose_offer, foreign_text
 from seq2seq.serving.validation import AUTO, Entry, UploadedFile
 from seq2seq.translation.documents import links_of, request_sentence
 from seq2seq.translation.request import Translation, TranslationRequest
@@ -92,12 +92,10 @@ class ClientDocument:
             sample, _ = await self.handle.ask("sample")
             sources = [each.source for each in models]
             detected = await asyncio.to_thread(detect, sample["sample"], sources)
-            matching = [
-                each for each in models if each.source == detected.language and not each.is_copy
-            ]
-            if not matching:
+            chosen = choose_offer(models, detected)
+            if not chosen:
                 raise foreign_text(name, detected, models)
-            self.offer = matching[0]
+            self.offer = chosen
         whole = self.offer.model.choice is not None
         facts, _ = await self.handle.ask("open", language=self.offer.source, whole=whole)
         characters, longest = int(facts["characters"]), facts["longest"]
