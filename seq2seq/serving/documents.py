@@ -1,7 +1,6 @@
 """Clients' files, translated a few sentences at a time and kept until they expire."""
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
@@ -16,7 +15,7 @@ from starlette.responses import Response
 from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.serving.client_request import ClientRequest, wait_for_answer
 from seq2seq.serving.document_handle import DocumentHandle
-from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.errors import HTTPError, log
 from seq2seq.serving.event_loop import Value, run_off_loop
 from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import detect
@@ -27,8 +26,6 @@ from seq2seq.serving.texts import choose_offer, foreign_text
 from seq2seq.serving.validation import AUTO, Entry, UploadedFile
 from seq2seq.translation.documents import links_of, request_sentence
 from seq2seq.translation.request import Translation, TranslationRequest
-
-log = logging.getLogger("seq2seq.serving")
 
 OPENING = 300  # seconds until a file must have been read, including the wait for its turn
 SECONDS = 3600  # until a document must be translated

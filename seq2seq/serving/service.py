@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,7 +11,7 @@ from typing import Any
 from seq2seq.base.errors import ConfigError, format_count
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.document_turns import DocumentTurns
-from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.errors import HTTPError, log
 from seq2seq.serving.event_loop import Lag
 from seq2seq.serving.languages import check_detector
 from seq2seq.serving.model_worker import ModelWorker, Offer
@@ -24,8 +23,6 @@ from seq2seq.text.languages import likeness, read_language
 # Handlers by method and path. A handler gets the service, the request and, if the description names
 # any, the fields of the request. It returns a response, or a value to be sent as JSON.
 Routes = dict[str, Callable[..., Awaitable[Any]]]
-
-log = logging.getLogger("seq2seq.serving")
 
 
 @dataclass(eq=False)
