@@ -17,22 +17,20 @@ from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, fields, make_dataclass
 from itertools import chain, starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.base.options import DECLARED
 from seq2seq.base.progress import Tally, show_tally
 from seq2seq.cli.files import InputPath, check_name, check_written, inputs_of
 from seq2seq.cli.options import argument, flag, group, numeric, option_name, repeated, value
+from seq2seq.data.cleaning import verdicts
 from seq2seq.data.cleaning.rules import RULES, Rule
 from seq2seq.data.corpus.cache import file_state
 from seq2seq.data.text.formats import Pair, TextFormat, find_format
 from seq2seq.data.text.lines import check_parallel
 from seq2seq.data.text.provenance import check_ledger, describe_provenance, write_provenance
 from seq2seq.text.languages import LANGUAGE_CODES, language_code, read_language
-
-if TYPE_CHECKING:
-    from seq2seq.data.cleaning.verdicts import Examples, Verdicts
 
 HELP = "leave out pairs of parallel text that break a rule"
 CORPUS = "in a format of data.train: my/train, my/train.tsv, my/train.jsonl, [a.txt,b.txt]"
@@ -110,13 +108,11 @@ def run(options: CleanOptions) -> int:
     held_out = find_corpora(options, options.held_out, "--held-out")
     read = [file for text in (*corpora, *held_out) for file in text.files]
     outputs, ledger = find_outputs(options, output, read)
-    from seq2seq.data.cleaning.verdicts import count_outcomes, write_kept
-
-    judged = {path: file_state(path) for path in read}
+    states = {path: file_state(path) for path in read}
     languages = find_languages(options)
-    verdicts = judge_corpora(options, corpora, languages, [*pairs_of(held_out)])
-    examples = write_kept(outputs, options.columns, pairs_of(corpora), verdicts, judged)
-    left_out = count_outcomes(verdicts)
+    judged = judge_corpora(options, corpora, languages, [*pairs_of(held_out)])
+    examples = verdicts.write_kept(outputs, options.columns, pairs_of(corpora), judged, states)
+    left_out = verdicts.count_outcomes(judged)
     entry = describe_provenance(
         "clean",
         [*read, *options.scores],
@@ -126,8 +122,8 @@ def run(options: CleanOptions) -> int:
         columns=list(options.columns),
         languages=languages,
         rules=asdict(options.rules),
-        read=len(verdicts),
-        kept=len(verdicts) - sum(each["count"] for each in left_out.values()),
+        read=len(judged),
+        kept=len(judged) - sum(each["count"] for each in left_out.values()),
         left_out=left_out,
     )
     write_provenance(ledger, entry)
@@ -159,7 +155,7 @@ def check_required_options(options: CleanOptions) -> Path:
     return options.output or Path()
 
 
-def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None:
+def warn_of_large_shares(entry: Mapping[str, Any], examples: verdicts.Examples) -> None:
     """Warn of each rule that left out more than half of the pairs, and show three of these."""
     for name, found in entry["left_out"].items():
         if 2 * found["count"] > entry["read"] and name != "best":
@@ -173,10 +169,8 @@ def warn_of_large_shares(entry: Mapping[str, Any], examples: "Examples") -> None
 
 def find_outputs(options: CleanOptions, output: Path, read: list[Path]) -> tuple[list[Path], Path]:
     """The files to write, and the ledger. Raises: ConfigError if one of them cannot be written."""
-    from seq2seq.data.cleaning.verdicts import output_paths
-
     check_name(output)
-    outputs = output_paths(output, options.columns)
+    outputs = verdicts.output_paths(output, options.columns)
     stem = output.with_suffix("") if len(outputs) == 1 else output
     ledger = Path(f"{stem}.json")
     written = [*outputs, ledger, *filter(None, [options.page])]
@@ -231,22 +225,20 @@ def find_languages(options: CleanOptions) -> Pair:
 
 def judge_corpora(
     options: CleanOptions, corpora: list[TextFormat], languages: Pair, held_out: Sequence[Pair]
-) -> "Verdicts":
+) -> verdicts.Verdicts:
     """The verdicts on all pairs. Raises: ConfigError if the languages cannot be detected; DataError
     for a faulty file.
     """
-    from seq2seq.data.cleaning.verdicts import judge, read_scores
-
     rules = options.rules
     limits = {name: limit for name in RULES if (limit := getattr(rules, name)) != "off"}
     if "language" in limits:
         limits["language"] = identifier(languages)
     best = 1.0 if rules.best == "off" else float(rules.best)
-    scores = read_scores(options.scores) if options.scores else None
+    scores = verdicts.read_scores(options.scores) if options.scores else None
     tally = Tally("cleaning", "pairs")
     with show_tally(tally, sys.stderr) if sys.stderr else nullcontext():
         pairs = tally.count(pairs_of(corpora))
-        return judge(pairs, languages, limits, rules.duplicates, scores, best, held_out)
+        return verdicts.judge(pairs, languages, limits, rules.duplicates, scores, best, held_out)
 
 
 def identifier(languages: Pair) -> Callable[[str, str], str]:

@@ -27,16 +27,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from seq2seq.base.durable import write_text
 from seq2seq.base.environment import limit_kernel_cache
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
-from seq2seq.cli.options import argument, flag, value
-
-if TYPE_CHECKING:
-    from seq2seq.comparison.splits import Files
+from seq2seq.cli.options import argument, check_absent, flag, value
+from seq2seq.comparison.splits import Files, language_of, write_parts
 
 HELP = "compare attention mechanisms on your text"
 EXAMPLE = "seq2seq compare my.de my.en attn=mha,additive,gqa"
@@ -108,16 +105,14 @@ def run(options: CompareOptions) -> int:
             )
         train_and_compare((paths[0], paths[1]), overrides, options, folder)
         return 0
-    given = options.valid, options.roles, options.learning_rates
-    for typed_value, name in zip(given, ("--valid", "--roles", "--learning-rates"), strict=True):
-        if typed_value:
-            raise ConfigError(f"{name} is only for training, not for trained runs: leave it out")
+    reason = "is only for training, not for trained runs: leave it out"
+    check_absent(options, ("--valid", "--roles", "--learning-rates"), reason)
     lead = "Runs that were trained before."
     compare_runs(paths, options, folder, files_of(options.test), lead)
     return 0
 
 
-def files_of(files: Sequence[Path] | None) -> "Files | None":
+def files_of(files: Sequence[Path] | None) -> Files | None:
     return (files[0], files[1]) if files else None
 
 
@@ -126,7 +121,7 @@ def is_path(text: str) -> bool:
 
 
 def train_and_compare(
-    text: "Files", overrides: Sequence[str], options: CompareOptions, folder: Path
+    text: Files, overrides: Sequence[str], options: CompareOptions, folder: Path
 ) -> None:
     """Check all options and files, train the missing runs, and compare all runs.
 
@@ -134,7 +129,6 @@ def train_and_compare(
     """
     from seq2seq.comparison.maps import find_sentence
     from seq2seq.comparison.results import read_test
-    from seq2seq.comparison.splits import language_of, write_parts
     from seq2seq.comparison.training import Grid, describe_budget, plan_jobs, train_all
 
     typed = dict(option.partition("=")[::2] for option in overrides)
@@ -168,7 +162,7 @@ def compare_runs(
     folders: Sequence[Path],
     options: CompareOptions,
     output: Path,
-    files: "Files | None",
+    files: Files | None,
     lead: str,
     notes: Sequence[str] = (),
 ) -> None:

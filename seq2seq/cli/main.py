@@ -12,6 +12,7 @@ import sys
 import warnings
 from argparse import Action, ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from inspect import get_annotations
 from itertools import chain
 from pathlib import Path
@@ -21,46 +22,28 @@ from seq2seq import __version__
 from seq2seq.base.environment import keep_memory, limit_thread_spinning, quiet_interrupt, use_utf8
 from seq2seq.base.errors import ConfigError, Seq2SeqError, fail, printable
 from seq2seq.base.plugins import preset_folders
-from seq2seq.cli import (
-    average,
-    clean,
-    compare,
-    demo,
-    export,
-    importing,
-    native,
-    quantize,
-    report,
-    score,
-    serve,
-    shortlist,
-    suggestions,
-    translate,
-    translate_files,
-)
-from seq2seq.cli.align import command as align
-from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import add_options, fill
 
-# Each has a function `run`; the fields of its argument are the options of the command.
+# The modules of the commands in seq2seq.cli. Each has a function `run`; the fields of its argument
+# are the options of the command.
 COMMANDS = {
-    "demo": demo,
-    "translate": translate,
-    "translate-files": translate_files,
-    "evaluate": evaluate,
-    "compare": compare,
-    "align": align,
-    "score": score,
-    "shortlist": shortlist,
-    "clean": clean,
-    "average": average,
-    "quantize": quantize,
-    "export": export,
-    "import": importing,
-    "report": report,
-    "native": native,
-    "serve": serve,
-    "suggestions": suggestions,
+    "demo": "demo",
+    "translate": "translate",
+    "translate-files": "translate_files",
+    "evaluate": "evaluate.command",
+    "compare": "compare",
+    "align": "align.command",
+    "score": "score",
+    "shortlist": "shortlist",
+    "clean": "clean",
+    "average": "average",
+    "quantize": "quantize",
+    "export": "export",
+    "import": "importing",
+    "report": "report",
+    "native": "native",
+    "serve": "serve",
+    "suggestions": "suggestions",
 }
 ROLES = ("encoder", "decoder", "cross")
 SHELLS = ("bash", "zsh", "tcsh")
@@ -89,7 +72,7 @@ def run_command() -> int:
     try:
         words = use_new_spelling(sys.argv[1:])
         options = parse_arguments(words)
-        code: int = COMMANDS[words[0]].run(options)
+        code: int = module_of(words[0]).run(options)
         sys.stdout.flush()  # here a BrokenPipeError is caught
     except Seq2SeqError as error:
         return fail(str(error))
@@ -170,14 +153,19 @@ def parse_arguments(words: list[str]) -> Any:
         sys.exit(2)
     # argparse can intermix options and texts only in a parser without subcommands.
     name, parser = words[0], command_parser(words[0])
-    if prefix := getattr(COMMANDS[name], "VARIABLES", None):
+    if prefix := getattr(module_of(name), "VARIABLES", None):
         words = [name, *read_variables(parser, prefix, os.environ), *words[1:]]
     return fill(options_class(name), parser.parse_intermixed_args(words[1:]))
 
 
+def module_of(name: str) -> Any:
+    """The module of a command. The others are not imported, so that the command starts sooner."""
+    return import_module(f"seq2seq.cli.{COMMANDS[name]}")
+
+
 def options_class(name: str) -> Any:
     """The dataclass of the options of a command."""
-    return get_annotations(COMMANDS[name].run)["options"]
+    return get_annotations(module_of(name).run)["options"]
 
 
 def read_variables(parser: ArgumentParser, prefix: str, env: Mapping[str, str]) -> Iterator[str]:
@@ -219,13 +207,13 @@ def whole_parser() -> ArgumentParser:
     root.add_argument("--completion", action=PrintCompletion, choices=SHELLS, help=complete)
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a model; `seq2seq train --help` shows its options")
-    for name, module in COMMANDS.items():
-        add_options(commands.add_parser(name, help=module.HELP), options_class(name))
+    for name in COMMANDS:
+        add_options(commands.add_parser(name, help=module_of(name).HELP), options_class(name))
     return root
 
 
 def command_parser(name: str) -> ArgumentParser:
-    module = COMMANDS[name]
+    module = module_of(name)
     parser = Parser(
         prog=f"seq2seq {name}",
         usage=getattr(module, "USAGE", None),

@@ -201,13 +201,13 @@ class Opened(NamedTuple):
     def text_engine(self, max_source: int | None) -> "TextEngine":
         return self.translator.text_engine(self.engine, max_source, self.rules)
 
-    def print_stats(self) -> None:
-        """Print statistics of the engine, and what computes its steps."""
+    def print_stats(self, options: EngineFlags) -> None:
+        """Print statistics of the engine, and what computes its steps, if --stats is given."""
         from seq2seq.decoding.precision import describe_backend
 
-        print(self.engine.stats, file=sys.stderr)
-        backend = describe_backend(self.engine.model)
-        print(f"decoding steps computed by: {backend}", file=sys.stderr)
+        if options.stats:
+            backend = describe_backend(self.engine.model)
+            print(f"{self.engine.stats}\ndecoding steps computed by: {backend}", file=sys.stderr)
 
 
 def open_models(path: Path, options: DeviceOptions, ensemble: EnsembleOptions) -> "Translator":

@@ -188,6 +188,12 @@ def collect_given(options: Any, kind: Any = None) -> dict[str, Any]:
     return given
 
 
+def check_absent(options: Any, names: Collection[str], reason: str) -> None:
+    """Raises: ConfigError, with this reason, if one of these options is given."""
+    if given := [name for name in collect_given(options) if name in names]:
+        raise ConfigError(f"{given[0]} {reason}")
+
+
 def option_name(name: str) -> str:
     """The name of an option as it is typed."""
     return f"--{name.replace('_', '-')}"

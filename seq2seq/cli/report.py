@@ -67,7 +67,6 @@ def run(options: ReportOptions) -> int:
                 f"{options.reference}: a report takes one reference per sentence: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
-    from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.pages.charts import read_rows
     from seq2seq.pages.report import ledger_table, write_report
     from seq2seq.translation.translator import Translator
@@ -86,7 +85,7 @@ def run(options: ReportOptions) -> int:
         found = f"without scores, since {test}"
     else:
         tested = score_test_set(translator, test)
-        alignments = attempt(align_samples, translator, tested, find_checkpoint(options.path))
+        alignments = attempt(align_samples, translator, tested, options.path)
         total = format_count(test.total, "sentence")
         found = f"on the first {len(tested.judged):,} of {total} of {test.name}"
     ledger = read_run_file(folder / "data.json", lambda p: ledger_table(json.loads(p.read_bytes())))
@@ -179,10 +178,8 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
 
 
 def align_samples(translator: "Translator", tested: "Tested", path: Path) -> dict[str, Any]:
-    """Alignments of some sentences, spread over the test set, with the model's translations.
-
-    Args:
-        path: checkpoint; the choice that `align --choose` saved beside it is used.
+    """Alignments of some sentences, spread over the test set, with the model's translations, by the
+    choice that `align --choose` saved beside the checkpoint.
     """
     from seq2seq.cli.align.choice import select_choice
     from seq2seq.cli.align.options import ChoiceOptions
@@ -194,7 +191,7 @@ def align_samples(translator: "Translator", tested: "Tested", path: Path) -> dic
     alignments = [each for each in translator.alignments(pairs) if each is not None]
     if not alignments:
         raise DataError("no sentence could be aligned with its translation")
-    reading = select_choice(ChoiceOptions(), path, translator.config, translator.shape)
+    reading = select_choice(ChoiceOptions(), path, translator)
     return alignment_data(alignments, reading.choice)
 
 

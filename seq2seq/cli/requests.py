@@ -12,7 +12,7 @@ from seq2seq.base.text_stream import without_marks
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE, as_utf8
 from seq2seq.cli.models import SAMPLES, DecodingOptions, ModelOptions
-from seq2seq.cli.options import argument, flag, option_name, value
+from seq2seq.cli.options import argument, check_absent, flag, value
 from seq2seq.text.documents.placeholders import is_language
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ JSON_INPUT = 'read JSON lines: "text"; "prefix", "must" and "must_not" of its tr
 COPY_NUMBERS = "copy lines without words: numbers, dates, codes, addresses, placeholders"
 TOO_LONG = f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: cut it into sentences"
 
-OF_SENTENCES = ("nbest", "json", "prefix", "json_input")
+OF_SENTENCES = ("--nbest", "--json", "--prefix", "--json-input")
 
 prefix = partial(as_utf8, where="--prefix")
 
@@ -56,10 +56,8 @@ class TranslateOptions(LineOptions):
         super().__post_init__()
         if self.html and not self.document:
             raise ConfigError("--html is for whole texts: add --document")
-        given = [name for name in OF_SENTENCES if getattr(self, name)]
-        if self.document and given:
-            name = option_name(given[0])
-            raise ConfigError(f"{name} is for single sentences: leave it or --document out")
+        if self.document:
+            check_absent(self, OF_SENTENCES, "is for single sentences: leave it or --document out")
 
 
 def request_of(line: str | None, place: str, options: LineOptions) -> "TranslationRequest":

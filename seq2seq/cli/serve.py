@@ -102,7 +102,7 @@ def run(options: ServeOptions) -> int:
 def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
     from seq2seq.serving.auth import read_keys
 
-    given, limits = options.access, options.limits
+    given = options.access
     if not (given.keys or given.no_auth or is_loopback(given.host)):
         raise ConfigError(f"others can reach {given.host}: add --keys FILE, or --no-auth")
     keys = read_keys(given.keys) if given.keys else None
@@ -123,9 +123,8 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
         name: partial(ModelWorker, name, path, options.device, options.search, engine)
         for name, path in models.items()
     }
-    most = Limits(limits.queue, limits.deadline, limits.characters, connections=limits.connections)
     storage = Storage(options.keep_in) if options.keep_in else None
-    service = Service(builders, most, keys, given.keys, storage, limits.grace)
+    service = Service(builders, Limits(**vars(options.limits)), keys, given.keys, storage)
     listening = open_socket(given.host, given.port)
     serve(build_server(service, access, (given.tls_cert, given.tls_key)), listening)
 

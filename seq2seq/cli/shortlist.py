@@ -98,12 +98,10 @@ def run(options: ShortlistOptions) -> int:
 def align_pairs(texts: TextFiles, model: Path, translator: "Translator") -> "Iterator[LinkedPair]":
     """The pairs that the model can align, with its links."""
     from seq2seq.alignment.links import Links
-    from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.cli.align.choice import select_choice
     from seq2seq.decoding.shortlist.build import LinkedPair
 
-    path, is_empty = find_checkpoint(model), True
-    reading = select_choice(ChoiceOptions(), path, translator.config, translator.shape)
+    is_empty, reading = True, select_choice(ChoiceOptions(), model, translator)
     print(printable(f"aligned by {reading.describe()}"))
     for pair, alignment in zip(texts.pairs(), translator.alignments(texts.pairs()), strict=True):
         if alignment is not None:

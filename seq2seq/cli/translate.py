@@ -45,8 +45,7 @@ def run(options: TranslateOptions) -> int:
         code = translate_documents(options, opened, document or texts)
     else:
         code = translate_lines(options, opened, texts)
-    if options.engine.stats:
-        opened.print_stats()
+    opened.print_stats(options.engine)
     return code
 
 

@@ -114,8 +114,7 @@ def run(options: TranslateFilesOptions) -> int:
     bar = None if options.quiet or sys.stderr is None else files
     wanted = missing_shards(options, files)
     code = finish(options, files, translate_shards(wanted, options, opened, bar))
-    if options.engine.stats:
-        opened.print_stats()
+    opened.print_stats(options.engine)
     return code
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from seq2seq.alignment.choice import best_known_choice, describe_choice
 from seq2seq.base.errors import DataError, Seq2SeqError
+from seq2seq.pages.charts import draw_label
 from seq2seq.pages.labels import begins_at_the_right, to_label
 from seq2seq.pages.report import to_html
 from seq2seq.translation.translator import Translator
@@ -90,10 +91,7 @@ def draw_weights(weights: Tensor, source: Sequence[str], target: Sequence[str]) 
         )
     for j, word in enumerate(rows):
         y = above + CELL * j
-        drawn.append(
-            f'<text class="word end" x="{left - 6:.1f}" y="{y + CELL / 2 + 4:.1f}">'
-            f"{escape(word)}</text>"
-        )
+        drawn.append(draw_label(left - 6, y + CELL / 2 + 4, word, "word end"))
         for place, i in enumerate(order):
             weight = min(max(float(weights[j, i]), 0.0), 1.0)
             title = escape(f"{word} looked at {columns[i]}: {weight:.0%}")

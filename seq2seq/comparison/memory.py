@@ -10,7 +10,6 @@ from seq2seq.base.symbols import BOS, EOS
 from seq2seq.comparison.live_memory import live_memory
 from seq2seq.data.batches.batch import pair_batch
 from seq2seq.models import Seq2Seq
-from seq2seq.models.state import DecodeState
 from seq2seq.training.loss import batch_loss
 
 LENGTHS = (64, 128, 256, 512, 1024)  # tokens of either side
@@ -40,26 +39,24 @@ def measure_memory(model: Seq2Seq, trained: int) -> tuple[Remembered, Remembered
         return growth(model, trained)
 
 
-@torch.no_grad()
 def growth(model: Seq2Seq, longest: int) -> tuple[Remembered, Remembered]:
     lengths = longest // 2, longest
-    states = [decode_state(model, length) for length in lengths]
-    sizes_of_past = [sum(memory.nbytes for memory in state.past) for state in states]
-    sizes_of_source = [sum(memory.nbytes for memory in state.source) for state in states]
-    return line(lengths, sizes_of_past), line(lengths, sizes_of_source)
+    target, source = zip(*(held_bytes(model, length) for length in lengths), strict=True)
+    return line(lengths, target), line(lengths, source)
 
 
-def decode_state(model: Seq2Seq, length: int) -> DecodeState:
-    """The decode state after `length` tokens on either side."""
+@torch.no_grad()
+def held_bytes(model: Seq2Seq, length: int) -> tuple[int, int]:
+    """The bytes remembered of the target and of the source after `length` tokens on either side."""
     device = next(model.parameters()).device
     source = torch.full((1, length), BOS, device=device)
     source[:, -1] = EOS
     state = model.start(model.encode(source))
     model.step(torch.full((1, length), BOS, device=device), state)
-    return state
+    return sum(each.nbytes for each in state.past), sum(each.nbytes for each in state.source)
 
 
-def line(lengths: tuple[int, int], sizes: list[int]) -> Remembered:
+def line(lengths: tuple[int, int], sizes: tuple[int, ...]) -> Remembered:
     each = (sizes[1] - sizes[0]) / (lengths[1] - lengths[0])
     return Remembered(each, sizes[1] - each * lengths[1])
 
@@ -68,13 +65,7 @@ def decoding_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
     """Pairs (length, bytes): the memory of one hypothesis and its source while decoding, with that
     many tokens on either side; up to the maximum length of the model.
     """
-
-    @torch.no_grad()
-    def hold(length: int) -> int:
-        state = decode_state(model, length)
-        return sum(memory.nbytes for memory in (*state.past, *state.source))
-
-    return by_length(hold)
+    return by_length(lambda length: sum(held_bytes(model, length)))
 
 
 def training_by_length(model: Seq2Seq) -> list[tuple[float, float]]:

@@ -14,7 +14,7 @@ from seq2seq.comparison.memory import decoding_by_length, training_by_length
 from seq2seq.comparison.rows import LABELS, SPREAD, Column, Row, digits_of, title_of
 from seq2seq.comparison.runs import Group
 from seq2seq.pages.charts import Point, Series, line_chart, series_class
-from seq2seq.pages.page import build_page, read_part, write_file
+from seq2seq.pages.page import read_part, write_html
 from seq2seq.pages.report import html_table, to_html
 from seq2seq.translation.translator import Translator
 
@@ -58,8 +58,7 @@ def write_comparison(
         memory="".join(draw_memory(groups)),
         notes="".join(f'<p class="note">{to_html(note)}</p>' for note in notes),
     )
-    html = build_page("Comparison of attention", body, {}, STYLES, ())
-    write_file(path, html.encode(), "page")
+    write_html(path, "Comparison of attention", body, {}, *STYLES)
 
 
 def table_of(rows: Sequence[Row], columns: Sequence[Column]) -> str:
@@ -89,7 +88,7 @@ def draw_curves(groups: Sequence[Group]) -> Iterator[str]:
     for axis, unit in (("step", "update"), ("seconds", "seconds of training")):
         for column, title in titles.items():
             curves = {group.name: mean_curve(group, axis, f"valid/{column}") for group in groups}
-            # Earlier versions did not record seconds.
+            # The runs of a mechanism may share no validation.
             if all(curves.values()):
                 yield chart(curves, unit, f"{title}, validation")
 
@@ -101,9 +100,7 @@ def mean_curve(group: Group, axis: str, column: str) -> list[Point]:
         axis: column of the x values: `step` or `seconds`.
         column: column of the metric.
     """
-    runs = [
-        {int(row["step"]): row for row in run.validations if row.get(axis)} for run in group.runs
-    ]
+    runs = [{int(row["step"]): row for row in run.validations} for run in group.runs]
     shared = sorted(set.intersection(*(set(rows) for rows in runs)))
     # Updates count from 1, steps from 0.
     first = 1 if axis == "step" else 0

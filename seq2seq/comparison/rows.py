@@ -11,7 +11,7 @@ from seq2seq.base.errors import format_count
 from seq2seq.comparison.memory import Remembered, measure_memory
 from seq2seq.comparison.runs import Group
 from seq2seq.comparison.significance import LEVEL, MeanDifference
-from seq2seq.comparison.speed import Speeds, count_parameters
+from seq2seq.comparison.speed import Speeds
 
 LABELS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exact", "ser": "SER"}
 UNITS = {"exact": "points of exact match"}
@@ -97,7 +97,7 @@ def build_row(
         seconds=Mean.of([each.seconds for each in group.runs]),
         rate=run.saved.config["update"]["optimizer"]["lr"],
         tests=tests,
-        parameters=count_parameters(model),
+        parameters=sum(each.numel() for each in model.parameters()),
         past=past,
         source=source,
         speeds=speeds,
@@ -167,16 +167,15 @@ def score_columns(rows: Sequence[Row]) -> list[Column]:
 
 def validation_columns(rows: Sequence[Row]) -> list[Column]:
     """The columns of the table of validation scores."""
-    first = rows[0]
-    columns = [
-        Column("attn", title_of),
-        Column(f"{first.metric}, valid", lambda row: row.valid.text(1)),
-    ]
-    if first.within:
-        title = f"{first.metric}, valid, within {first.limit:,.0f} s"
-        columns += [Column(title, lambda row: row.within.text(1) if row.within else "-")]
+    title = f"{rows[0].metric}, valid"
+    within = Column(
+        f"{title}, within {rows[0].limit:,.0f} s",
+        lambda row: row.within.text(1) if row.within else "-",
+    )
     return [
-        *columns,
+        Column("attn", title_of),
+        Column(title, lambda row: row.valid.text(1)),
+        *([within] if rows[0].within else []),
         Column("loss, valid", lambda row: row.loss.text(3)),
         Column("best update", lambda row: f"{row.update.value:,.0f}"),
         Column("learning rate", lambda row: f"{row.rate:g}"),
@@ -203,18 +202,12 @@ def test_columns(label: str) -> list[Column]:
 
 def cost_columns(rows: Sequence[Row]) -> list[Column]:
     """The columns of the table of costs. Ratios are relative to the first row."""
-    columns = [
+    base, times = rows[0].speeds, {"training": "tokens/s", "decoding": "sentences/s"}
+    return [
         Column("attn", lambda row: row.name),
         Column("parameters", lambda row: f"{row.parameters:,}"),
         Column("training, s", lambda row: f"{row.seconds.value:,.0f}"),
-    ]
-    if base := rows[0].speeds:
-        columns += [
-            time_column("training", "tokens/s", base),
-            time_column("decoding", "sentences/s", base),
-        ]
-    return [
-        *columns,
+        *(time_column(part, unit, base) for part, unit in times.items() if base),
         Column("bytes a target token", lambda row: size(row.past)),
         Column("bytes a source token", lambda row: size(row.source)),
     ]

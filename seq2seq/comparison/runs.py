@@ -24,6 +24,8 @@ JUDGING = ("validation.sentences", "checkpoint.monitor")
 IN_ROLE = "with "  # in the name of a group with another mechanism in one role
 MAY_DIFFER = ("order.seed", "data.cache")
 
+Rows = Sequence[Mapping[str, str]]  # lines of metrics.csv
+
 
 class TrainedRun(NamedTuple):
     """A finished run."""
@@ -35,7 +37,7 @@ class TrainedRun(NamedTuple):
     steps: int
     monitor: str  # metric that chose best.ckpt
     best: Mapping[str, str]  # line of metrics.csv of the validation that chose it
-    validations: Sequence[Mapping[str, str]]  # lines of metrics.csv of all validations
+    validations: Rows  # of all validations
 
     @property
     def metric(self) -> str:
@@ -48,8 +50,8 @@ class TrainedRun(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The seconds of training; 0 if metrics.csv has none, as in earlier versions."""
-        return float(self.validations[-1].get("seconds") or 0)
+        """The seconds of training."""
+        return float(self.validations[-1]["seconds"])
 
     @property
     def is_rising(self) -> bool:
@@ -60,7 +62,7 @@ class TrainedRun(NamedTuple):
     def score_within(self, seconds: float) -> float | None:
         """The score of the weights that were best after so many seconds; None if there are none."""
         column = f"valid/{self.monitor}"
-        rows = [row for row in self.validations if 0 < float(row.get("seconds") or 0) <= seconds]
+        rows = [row for row in self.validations if float(row["seconds"]) <= seconds]
         if not rows:
             return None
         best = (max if self.is_rising else min)(rows, key=lambda row: float(row[column]))
@@ -141,6 +143,9 @@ def job_index(folder: Path) -> int:
 def read_run(folder: Path) -> TrainedRun:
     result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
     preset, typed = read_command_line(folder)
+    rows = validations(folder, result["monitor"])
+    if not rows or result["value"] is None:
+        raise DataError(f"{folder} has no validation in metrics.csv: train it without logger=none")
     return TrainedRun(
         folder=folder,
         preset=preset,
@@ -148,36 +153,29 @@ def read_run(folder: Path) -> TrainedRun:
         saved=checkpoint.read(folder / "best.ckpt"),
         steps=result["steps"],
         monitor=result["monitor"],
-        best=best_validation(folder, result),
-        validations=[row for row in validations(folder) if row.get(f"valid/{result['monitor']}")],
+        best=best_validation(rows, result),
+        validations=rows,
     )
 
 
-def best_validation(folder: Path, result: Mapping[str, Any]) -> dict[str, str]:
+def best_validation(rows: Rows, result: Mapping[str, Any]) -> Mapping[str, str]:
     """The line of metrics.csv for the validation that wrote best.ckpt.
 
     It is the first line with the best value, which the run's result contains. For a metric computed
     by a user's command, only the run knew whether the best value is the largest or the smallest.
-
-    Raises: DataError if metrics.csv has no validation.
     """
     column = f"valid/{result['monitor']}"
-    rows = [row for row in validations(folder) if row.get(column)]
-    if not rows or result["value"] is None:
-        raise DataError(f"{folder} has no validation in metrics.csv: train it without logger=none")
     return min(rows, key=lambda row: abs(float(row[column]) - result["value"]))
 
 
-def validations(folder: Path) -> list[dict[str, str]]:
-    """The lines of a run's metrics that belong to a validation."""
-    return [row for row in metric_lines(folder) if row.get("valid/loss")]
-
-
-def metric_lines(folder: Path) -> list[dict[str, str]]:
-    """The lines of a run's metrics.csv, including those from before it was resumed."""
+def validations(folder: Path, metric: str) -> Rows:
+    """The lines of a run's metrics that belong to a validation with this metric, including those
+    from before the run was resumed.
+    """
     rows = read_rows(folder) if (folder / "metrics.csv").is_file() else []
     # If the run was killed after its last update, the part that resumed it wrote no lines.
-    return rows or [row for file in sorted(folder.glob("metrics-*.csv")) for row in read_csv(file)]
+    rows = rows or [row for file in sorted(folder.glob("metrics-*.csv")) for row in read_csv(file)]
+    return [row for row in rows if row.get("valid/loss") and row.get(f"valid/{metric}")]
 
 
 def read_command_line(folder: Path) -> tuple[str | None, list[str]]:
@@ -219,18 +217,14 @@ def in_order(groups: Sequence[Group], reference: str) -> list[Group]:
     Args:
         reference: name of the reference group, or of its preset.
     """
-    sign = -1 if runs_rise(groups) else 1
+    run = groups[0].runs[0]
+    # BLEU, which is shown in place of the loss, rises.
+    sign = -1 if run.metric != run.monitor or run.is_rising else 1
     ranked = sorted(groups, key=lambda g: sign * sum(run.score for run in g.runs) / len(g.runs))
     named = [g for g in ranked if g.name == reference]
     whole = [g for g in ranked if IN_ROLE not in g.name]  # with one mechanism in all roles
     first = named or [g for g in groups if g.runs[0].preset == reference] or whole
     return [*first[:1], *(g for g in ranked if g not in first[:1])]
-
-
-def runs_rise(groups: Sequence[Group]) -> bool:
-    """True if more is better in the score that is shown."""
-    run = groups[0].runs[0]
-    return run.metric != run.monitor or run.is_rising
 
 
 def list_differing_options(runs: Sequence[TrainedRun], tuned: Sequence[str] = ()) -> list[str]:
@@ -249,17 +243,12 @@ def list_differing_options(runs: Sequence[TrainedRun], tuned: Sequence[str] = ()
             unlike.setdefault("steps", (first.steps, run.steps, run))
         if run.saved.target.to_json() != first.saved.target.to_json():
             unlike.setdefault("the target's tokenizer", ("one", "another", run))
+        typed = [dict(text.partition("=")[::2] for text in each.typed) for each in (first, run)]
         for name in JUDGING:  # checkpoints do not store these
-            one, other = (find_option(name, each.typed) for each in (first, run))
+            one, other = (options.get(name, "its default") for options in typed)
             if one != other:
                 unlike.setdefault(name, (one, other, run))
     return [
         f"not comparable: {name} is {one} in {first.folder}, {other} in {run.folder}"
         for name, (one, other, run) in unlike.items()
     ]
-
-
-def find_option(name: str, typed: Sequence[str]) -> str:
-    """The last value that was typed for an option."""
-    values = [text.removeprefix(f"{name}=") for text in typed if text.startswith(f"{name}=")]
-    return values[-1] if values else "its default"

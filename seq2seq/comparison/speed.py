@@ -15,7 +15,6 @@ from seq2seq.data.batches.batch_loader import BatchLoader, EvalBatches
 from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.decoding import build_search, decode
-from seq2seq.models import Seq2Seq
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.training.config.options import FROM_CHECKPOINT
 from seq2seq.training.loss import batch_loss
@@ -89,10 +88,6 @@ def time_models(runs: Mapping[str, Saved], material: Material, rounds: int) -> d
         name: Speeds(tokens / min(training[name]), sentences / min(decoding[name]))
         for name in candidates
     }
-
-
-def count_parameters(model: Seq2Seq) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def measure_speeds(

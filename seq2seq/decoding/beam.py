@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -17,27 +17,31 @@ from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
 MIN_COVERAGE = float(np.finfo(np.float32).eps)
 
 
-class Continuations(NamedTuple):
+Numbers = TypeVar("Numbers", Array, Tensor)
+
+
+class Continuations(NamedTuple, Generic[Numbers]):
     """R candidate continuations of each sentence: the 2K best in order, then greedy search's."""
 
-    values: Array  # (B, R) log-probabilities, -inf for the continuation of a dead beam
-    beams: Array  # (B, R) the beam that is continued
-    tokens: Array  # (B, R)
-    gains: Array  # (B, R) log-probabilities of the tokens
-    greedy: Array  # (B, R) bool: True if it is the output of greedy search
-    ended: Array  # (B, R) bool: True if it ends a hypothesis
+    values: Numbers  # (B, R) log-probabilities, -inf for the continuation of a dead beam
+    beams: Numbers  # (B, R) the beam that is continued
+    tokens: Numbers  # (B, R)
+    gains: Numbers  # (B, R) log-probabilities of the tokens
+    greedy: Numbers  # (B, R) bool: True if it is the output of greedy search
+    ended: Numbers  # (B, R) bool: True if it ends a hypothesis
 
-    def best_open(self, K: int) -> "Continuations":
-        """The K best open continuations, (B, K). If the output of greedy search is not among them,
-        it replaces the last one.
-        """
-        # A stable sort puts open continuations first, in order.
-        places = self.ended[:, :-1].argsort(axis=1, kind="stable")[:, :K]
-        is_open = self.greedy & ~self.ended
-        rows = np.arange(len(places))[:, None]
-        lost = is_open[:, -1] & ~is_open[rows, places].any(1)
-        places[lost, -1] = is_open.shape[1] - 1
-        return Continuations(*(x[rows, places] for x in self))
+
+def best_open(selected: Continuations[Array], K: int) -> Continuations[Array]:
+    """The K best open continuations, (B, K). If the output of greedy search is not among them, it
+    replaces the last one.
+    """
+    # A stable sort puts open continuations first, in order.
+    places = selected.ended[:, :-1].argsort(axis=1, kind="stable")[:, :K]
+    is_open = selected.greedy & ~selected.ended
+    rows = np.arange(len(places))[:, None]
+    lost = is_open[:, -1] & ~is_open[rows, places].any(1)
+    places[lost, -1] = is_open.shape[1] - 1
+    return Continuations(*(x[rows, places] for x in selected))
 
 
 def top_places(x: Array, count: int) -> Array:
@@ -82,7 +86,7 @@ def select_continuations(
     greedy: Array,
     guides: Guides | None = None,
     bias: Array | None = None,
-) -> Continuations:
+) -> Continuations[Array]:
     """The continuations of each sentence that a beam search considers.
 
     Args:
@@ -156,7 +160,7 @@ class BeamState(SearchState):
         gains = logp.cpu().numpy().astype(np.float64).reshape(B, K, -1)
         selected = self._select(gains, ids.cpu().numpy().reshape(B, K, -1))
         self._finish_ended(selected)
-        parents, tokens = self._continue(selected.best_open(K))
+        parents, tokens = self._continue(best_open(selected, K))
         decided = self._find_decided()
         at_limit = ~decided & (self.length >= self.limits)
         if np.count_nonzero(at_limit):
@@ -165,11 +169,11 @@ class BeamState(SearchState):
             self._finish(at_limit[:, None] & (self.total != -np.inf), beams, self.total)
         return StepChoice(parents, self.to_tensor(tokens.ravel()), decided | at_limit)
 
-    def _select(self, gains: Array, ids: Array) -> Continuations:
+    def _select(self, gains: Array, ids: Array) -> Continuations[Array]:
         """Select continuations from candidates, (B, K, C)."""
         return select_continuations(self.total, gains, ids, self.greedy, self.guides)
 
-    def _finish_ended(self, selected: Continuations) -> None:
+    def _finish_ended(self, selected: Continuations[Array]) -> None:
         """Finish continuations that end here: the first K, and the output of greedy search."""
         if not np.count_nonzero(selected.ended):
             return
@@ -180,7 +184,7 @@ class BeamState(SearchState):
         self._finish(finished, selected.beams, selected.values, selected.gains)
         self.count = self.count + finished.sum(1)
 
-    def _continue(self, selected: Continuations) -> tuple[Tensor | None, Array]:
+    def _continue(self, selected: Continuations[Array]) -> tuple[Tensor | None, Array]:
         """Continue K open hypotheses. Returns: parent rows (N,), None = each row itself, and tokens
         (B, K).
         """

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.decoding.beam import Beam, BeamState, Continuations, select_continuations
+from seq2seq.decoding.beam import Beam, BeamState, Continuations, best_open, select_continuations
 from seq2seq.decoding.options import DiverseOptions
 from seq2seq.decoding.search import (
     FREE,
@@ -52,7 +52,7 @@ class DiverseState(BeamState):
         done = np.logical_and.reduce(choice.done.reshape(-1, self.search.groups), axis=1)
         return choice._replace(done=done)
 
-    def _select(self, gains: Array, ids: Array) -> Continuations:
+    def _select(self, gains: Array, ids: Array) -> Continuations[Array]:
         G, K = self.search.groups, self.search.beams
         earlier = ids[::G, 0, :0]  # the tokens of the beams of earlier groups
         by_group = []
@@ -70,7 +70,7 @@ class DiverseState(BeamState):
                 guides,
                 -penalty * among.numpy(),
             )
-            best = selected.best_open(K)
+            best = best_open(selected, K)
             tokens = np.where(best.values == -np.inf, FREE, best.tokens)
             earlier = np.concatenate((earlier, tokens), axis=1)
             by_group.append(selected)

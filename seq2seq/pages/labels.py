@@ -3,6 +3,7 @@
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -92,11 +93,8 @@ def list_new_fonts() -> None:
     known = {Path(entry.fname) for entry in fontManager.ttflist}
     for file in sorted(findSystemFonts()):
         if Path(file) not in known:
-            try:
+            with suppress(RuntimeError, OSError):  # FreeType cannot read the file
                 fontManager.addfont(file)
-            # FreeType cannot read the file: skip it.
-            except (RuntimeError, OSError):
-                continue
 
 
 def drawable_characters(file: str, characters: set[str]) -> set[str]:

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from importlib import resources
 from itertools import product
 from pathlib import Path
 from string import Template
@@ -42,8 +42,7 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
     body += "the left) when it wrote each word of the translation. Blue: a link. Grey: the rest of "
     body += f"its attention.</p>\n{read_part('alignment.html')}"
     data = {"alignments": alignment_data(alignments, choice)}
-    styles, scripts = ("theme.css", "alignment.css"), ("alignment.js",)
-    write_file(path, build_page("Alignment", body, data, styles, scripts).encode(), "page")
+    write_html(path, "Alignment", body, data, "theme.css", "alignment.css", "alignment.js")
 
 
 def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str, Any]:
@@ -55,18 +54,20 @@ def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str,
     }
 
 
-def build_page(
-    title: str, body: str, data: Mapping[str, Any], styles: Sequence[str], scripts: Sequence[str]
-) -> str:
-    """A whole HTML document.
+def write_html(path: Path, title: str, body: str, data: Mapping[str, Any], *files: str) -> None:
+    """Write a whole HTML document.
 
     Args:
         title, body: HTML whose texts are already escaped.
         data: Values for the scripts, which find them in the element `data`.
-        styles, scripts: Files of `pages/`.
+        files: Style sheets and scripts of `pages/`.
+
+    Raises: ConfigError if the file cannot be written.
     """
-    style = "\n".join(read_part(name) for name in styles)
-    script = "\n".join(read_part(name) for name in scripts)
+    style, script = (
+        "\n".join(read_part(name) for name in files if name.endswith(kind))
+        for kind in (".css", ".js")
+    )
     policy = (
         f"default-src 'none'; img-src data:; style-src '{policy_hash(style)}'; "
         f"script-src '{policy_hash(script)}'"
@@ -76,12 +77,13 @@ def build_page(
     plain = json.dumps(data, separators=(",", ":"))
     for character in "<>&":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
-    return Template(read_part("page.html")).substitute(parts, data=plain)
+    html = Template(read_part("page.html")).substitute(parts, data=plain)
+    write_file(path, html.encode(), "page")
 
 
 def read_part(name: str) -> str:
     """A file of `pages/`."""
-    return files("seq2seq.pages").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("seq2seq.pages").joinpath(name).read_text(encoding="utf-8")
 
 
 def write_file(path: Path, content: bytes, what: str) -> None:

@@ -14,7 +14,7 @@ from seq2seq.metrics.assessment import Assessment
 from seq2seq.metrics.sentence_quality import SentenceQuality, extremes
 from seq2seq.pages.charts import learning_curves
 from seq2seq.pages.labels import to_label
-from seq2seq.pages.page import build_page, read_part, write_file
+from seq2seq.pages.page import read_part, write_html
 
 SHOWN = 8  # number of best sentences, and of worst sentences
 LONGEST = 1500  # longest sentence in characters
@@ -76,11 +76,8 @@ def write_report(
         section("Data", ledger, str),
     ]
     data = {"alignments": None if isinstance(alignments, Seq2SeqError) else alignments}
-    styles = ("theme.css", "report.css", "alignment.css")
-    html = build_page(
-        escape(to_label(title, 200)), "\n".join(body), data, styles, ("alignment.js",)
-    )
-    write_file(path, html.encode(), "page")
+    files = "theme.css", "report.css", "alignment.css", "alignment.js"
+    write_html(path, escape(to_label(title, 200)), "\n".join(body), data, *files)
 
 
 def to_html(raw: str) -> str:
@@ -252,5 +249,4 @@ def write_cleaning_page(
         items = "".join(list_item(f"pair {n:,}", texts) for n, texts in named)
         if items:
             body.append(section(name, f'<ul class="sentences">{items}</ul>', str))
-    html = build_page(escape(title), "\n".join(body), {}, ("theme.css", "report.css"), ())
-    write_file(path, html.encode(), "page")
+    write_html(path, escape(title), "\n".join(body), {}, "theme.css", "report.css")

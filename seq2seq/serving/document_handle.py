@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import sys
@@ -10,9 +9,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from typing import Any, Self
 
 from seq2seq.serving.document_process import PARSING, WRITING, Message, pack_message
-from seq2seq.serving.errors import HTTPError
-
-log = logging.getLogger("seq2seq.serving")
+from seq2seq.serving.errors import HTTPError, log
 
 
 class DocumentHandle:

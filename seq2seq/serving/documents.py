@@ -1,7 +1,6 @@
 """Clients' files, translated a few sentences at a time and kept until they expire."""
 
 import asyncio
-import logging
 import secrets
 from collections import deque
 from collections.abc import Coroutine, Sequence
@@ -17,19 +16,17 @@ from starlette.responses import Response
 from seq2seq.base.errors import ConfigError, Seq2SeqError
 from seq2seq.serving.client_request import ClientRequest, wait_for_answer
 from seq2seq.serving.document_handle import DocumentHandle
-from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.errors import HTTPError, log
 from seq2seq.serving.event_loop import Value, run_off_loop
 from seq2seq.serving.glossaries import Terms, build_glossary, require_phrases
 from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import Offer, hold_open
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import DOCUMENTS, Record
-from seq2seq.serving.texts import foreign_text
+from seq2seq.serving.texts import choose_offer, foreign_text
 from seq2seq.serving.validation import AUTO, Entry, UploadedFile
 from seq2seq.translation.documents import links_of, request_sentence
 from seq2seq.translation.request import Translation, TranslationRequest
-
-log = logging.getLogger("seq2seq.serving")
 
 OPENING = 300  # seconds until a file must have been read, including the wait for its turn
 SECONDS = 3600  # until a document must be translated
@@ -93,12 +90,10 @@ class ClientDocument:
             sample, _ = await self.handle.ask("sample")
             sources = [each.source for each in models]
             detected = await asyncio.to_thread(detect, sample["sample"], sources)
-            matching = [
-                each for each in models if each.source == detected.language and not each.is_copy
-            ]
-            if not matching:
+            chosen = choose_offer(models, detected)
+            if not chosen:
                 raise foreign_text(name, detected, models)
-            self.offer = matching[0]
+            self.offer = chosen
         whole = self.offer.model.choice is not None
         facts, _ = await self.handle.ask("open", language=self.offer.source, whole=whole)
         characters, longest = int(facts["characters"]), facts["longest"]

@@ -1,7 +1,6 @@
 """The thread that runs an engine, while the front of the service talks to clients."""
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -10,11 +9,9 @@ from typing import Any
 
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.serving.client_request import ClientRequest
-from seq2seq.serving.errors import HTTPError, log_traceback
+from seq2seq.serving.errors import HTTPError, log, log_traceback
 from seq2seq.translation.request import TranslationRequest
 from seq2seq.translation.text_engine import TextEngine
-
-log = logging.getLogger("seq2seq.serving")
 
 
 class EngineThread:

@@ -1,7 +1,6 @@
 """A model in service; the sentences of all clients share its batches."""
 
 import asyncio
-import logging
 import math
 import re
 import time
@@ -24,7 +23,7 @@ from seq2seq.decoding.search import Search
 from seq2seq.decoding.shortlist.file import find_shortlist
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
-from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.errors import HTTPError, log
 from seq2seq.serving.queue import Backlog, QueuedEngine
 from seq2seq.serving.validation import AUTO
 from seq2seq.text.documents.placeholders import PLACEHOLDERS
@@ -33,8 +32,6 @@ from seq2seq.text.tokenization.directions import SHOWN
 from seq2seq.translation.documents import add_alignments
 from seq2seq.translation.request import TranslationRequest
 from seq2seq.translation.translator import Translator
-
-log = logging.getLogger("seq2seq.serving")
 
 BEAMS = 5  # if a translation must contain something and the configured search is greedy
 MAX_PADDED = 128  # pieces, with padding, of the pairs aligned between two steps; or a single pair

@@ -17,13 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.serving.auth import Access
+from seq2seq.serving.errors import log
 from seq2seq.serving.event_loop import count_waiting_calls
 from seq2seq.serving.metrics import REQUESTS, SECONDS
 from seq2seq.serving.routes import SERVED, build_app
 from seq2seq.serving.service import Service
 from seq2seq.serving.storage import client_digest
 
-log = logging.getLogger("seq2seq.serving")
 access_log = logging.getLogger("seq2seq.access")
 
 PATIENCE = 10  # seconds within which the headers of a request must arrive

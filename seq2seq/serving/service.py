@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,7 +11,7 @@ from typing import Any
 from seq2seq.base.errors import ConfigError, format_count
 from seq2seq.serving.auth import read_keys
 from seq2seq.serving.document_turns import DocumentTurns
-from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.errors import HTTPError, log
 from seq2seq.serving.event_loop import Lag
 from seq2seq.serving.languages import check_detector
 from seq2seq.serving.model_worker import ModelWorker, Offer
@@ -21,13 +20,9 @@ from seq2seq.serving.validation import AUTO, Limits
 from seq2seq.text.documents.sentences import LIBRARY_ADVICE, lacks_library
 from seq2seq.text.languages import likeness, read_language
 
-GRACE = 8  # seconds: `docker stop` allows 10
-
 # Handlers by method and path. A handler gets the service, the request and, if the description names
 # any, the fields of the request. It returns a response, or a value to be sent as JSON.
 Routes = dict[str, Callable[..., Awaitable[Any]]]
-
-log = logging.getLogger("seq2seq.serving")
 
 
 @dataclass(eq=False)
@@ -40,7 +35,6 @@ class Service:
         keys: Keys, one of which every client must send; None = no key is needed.
         keys_file: File from which every load but the first reads the keys again.
         storage: Records that are kept for clients; None = nothing is kept.
-        grace: Seconds that documents have to finish when the server drains.
 
     Attributes:
         models: Models in the order of the builders; empty until they are loaded.
@@ -56,7 +50,6 @@ class Service:
     keys: Sequence[bytes] | None = None
     keys_file: Path | None = None
     storage: Storage | None = None
-    grace: float = GRACE
 
     def __post_init__(self) -> None:
         self.models: dict[str, ModelWorker] = {}
@@ -109,13 +102,13 @@ class Service:
 
     async def drain(self) -> None:
         """Answer what was accepted, and refuse new requests. Documents that are not finished within
-        `grace` seconds end with an error.
+        `limits.grace` seconds end with an error.
         """
-        self.draining = True
+        self.draining, grace = True, self.limits.grace
         count, rest = len(self.documents.tasks), "accepted texts are answered, new ones are refused"
-        what = f"{format_count(count, 'document')} in progress, which may take {self.grace:g} s"
+        what = f"{format_count(count, 'document')} in progress, which may take {grace:g} s"
         log.info("draining: %s (--grace); %s", what, rest)
-        if late := await self.documents.finish(self.grace):
+        if late := await self.documents.finish(grace):
             log.warning("%s not finished: ended with an error", format_count(late, "document"))
         await asyncio.gather(*(model.close() for model in self.models.values()))
 

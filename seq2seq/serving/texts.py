@@ -132,15 +132,13 @@ def split_now(
         if source == AUTO:
             sources = [each.source for each in models]
             detected = detect(text, sources, html=read is not None)
-            matching = [
-                each for each in models if each.source == detected.language and not each.is_copy
-            ]
-            if not matching and (offer.model.languages or not name):
+            chosen = choose_offer(models, detected)
+            if not chosen and (offer.model.languages or not name):
                 refusal = foreign_text(f"text {text_no}", detected, models)
                 untouched = Document([], [], [], [text], False)
                 client_texts.append(ClientText(offer, untouched, [], detected, refusal))
                 continue
-            offer = (matching or models)[0]
+            offer = chosen or offer
         whole = offer.model.choice is not None
         document = Document.of(text, offer.source, read=read, split=split, whole=whole)
         named = {**offer.wishes, "context": offer.model.context}
@@ -152,6 +150,12 @@ def split_now(
     if refusals and len(refusals) == len(texts):
         raise refusals[0]
     return client_texts
+
+
+def choose_offer(models: Sequence[Offer], detected: DetectedLanguage) -> Offer | None:
+    """The first model that translates a detected language; None if there is none."""
+    named = (each for each in models if each.source == detected.language)
+    return next((each for each in named if not each.is_copy), None)
 
 
 def foreign_text(what: str, detected: DetectedLanguage, models: Sequence[Offer]) -> HTTPError:

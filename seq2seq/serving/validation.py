@@ -30,7 +30,7 @@ Fields = dict[str, list[str]]  # values of a form's fields by name
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on the requests of clients.
+    """Limits on the requests of clients, and on waiting for them.
 
     Attributes:
         queue: Pieces that a model may have accepted and not yet answered. One client may have half
@@ -42,6 +42,7 @@ class Limits:
         file: Bytes of a body that contains a file.
         patience: Seconds within which a body must arrive.
         connections: Open connections, and requests answered at the same time.
+        grace: Seconds that documents have to finish when the server drains.
     """
 
     queue: int = 40_960
@@ -51,6 +52,7 @@ class Limits:
     file: int = 2**23
     patience: float = 10.0
     connections: int = 512
+    grace: float = 8.0  # `docker stop` allows 10
 
     @property
     def text(self) -> int:

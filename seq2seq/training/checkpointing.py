@@ -50,8 +50,7 @@ class LastCheckpoint(Checkpoint):
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         if not ends_update(trainer):
             return
-        if trainer.global_step % self.every == 0:
-            self.wanted = True
+        self.wanted |= trainer.global_step % self.every == 0
         interval = int(trainer.val_check_batch or 1) // trainer.accumulate_grad_batches
         if self.wanted and trainer.global_step % interval:
             self._save(trainer)

@@ -51,8 +51,9 @@ def batch_loss(
     places = torch.cat([batch.places + n * (given.numel() // copies) for n in range(copies)])
     rows, output = hidden.flatten(0, 1).index_select(0, places), model.embeddings.output
     if alpha:
-        compare = simcut if cuts else r_drop
-        loss = compare(rows, output, batch.labels, alpha=alpha, smoothing=smoothing)
+        loss = two_pass_loss(
+            rows, output, batch.labels, alpha=alpha, smoothing=smoothing, is_cut=bool(cuts)
+        )
     else:
         loss = cross_entropy(rows, output, batch.labels, smoothing=smoothing)
     if guide is not None and batch.links is not None:
@@ -189,7 +190,7 @@ def subtract_target(
     of_bias -= all_words * (ones.sum() if padded else len(target))
 
 
-def r_drop(
+def two_pass_loss(
     hidden: Tensor,
     output: nn.Linear,
     target: Tensor,
@@ -197,30 +198,44 @@ def r_drop(
     alpha: float,
     smoothing: float = 0.0,
     chunk: int | None = None,
+    is_cut: bool = False,
 ) -> Loss:
-    """The loss of R-Drop. With p and q the predictions for a token under two dropout masks, and CE
-    the smoothed cross-entropy, it is the sum over tokens of
+    """The loss of two passes over the same tokens, which make the predictions p and q: of R-Drop
+    if they differ in their dropout masks, of SimCut if inputs are cut in the second.
+
+    With CE the smoothed cross-entropy, R-Drop is the sum over tokens of
 
         1/2 (CE(p) + CE(q)) + alpha / 4 (KL(p || q) + KL(q || p)).
 
     This is half of the paper's loss, with the same meaning of alpha; if p equals q, it is the
-    cross-entropy.
+    cross-entropy. SimCut is the sum of
 
-    As in `cross_entropy`, scores and gradients are computed for a chunk of tokens at a time.
+        CE(p) + alpha KL(p || q)
+
+    with gradients through both p and q. As in `cross_entropy`, scores and gradients are computed
+    for a chunk of tokens at a time.
 
     Args:
-        hidden: (2 R, E), one row for each real target token, then the same tokens under the other
-            mask.
+        hidden: (2 R, E), one row for each real target token in the first pass, then the same tokens
+            in the second.
         output: the vocabulary layer, V x E.
         target: (R,) ids.
-        alpha: weight of the divergence, 0 or more; the paper uses 5 for translation.
+        alpha: weight of the divergence, 0 or more; the papers use 5 (R-Drop, translation) and 3
+            (SimCut, small corpora).
         smoothing: 0 <= smoothing < 1.
         chunk: tokens at a time, as in `cross_entropy`.
+        is_cut: True for SimCut.
 
-    Returns: the loss, and as `nll` the mean of both negative log-likelihoods.
-    Source: Liang et al. 2021, arXiv:2106.14448.
+    Returns: the loss, and as `nll` the mean of both negative log-likelihoods (R-Drop), or that of
+        the first pass (SimCut).
+    Sources: Liang et al. 2021, arXiv:2106.14448 (R-Drop); Gao et al. 2022, arXiv:2206.02368
+        (SimCut).
     """
     both = hidden.view(2, len(target), hidden.shape[1])
+    if is_cut:
+        add = partial(add_simcut, alpha=alpha, smoothing=smoothing)
+        finish = partial(subtract_target, smoothing=smoothing)
+        return apply_in_chunks(both, output, target, chunk, add, finish)
     add = partial(add_r_drop, alpha=alpha, smoothing=smoothing)
     twice = apply_in_chunks(both, output, target, chunk, add, None)
     return Loss(twice.smoothed / 2, twice.nll / 2)
@@ -253,37 +268,6 @@ def add_r_drop(chunk: LossChunk, alpha: float, smoothing: float) -> None:
         of_hidden[:] = low @ weight
         of_weight += low.flatten(0, 1).t() @ hidden.flatten(0, 1)
         of_bias += slope.sum((0, 1))
-
-
-def simcut(
-    hidden: Tensor,
-    output: nn.Linear,
-    target: Tensor,
-    *,
-    alpha: float,
-    smoothing: float = 0.0,
-    chunk: int | None = None,
-) -> Loss:
-    """The loss of SimCut. With p the prediction for a token from the uncut batch, q the prediction
-    from the cut batch, and CE the smoothed cross-entropy, it is the sum over tokens of
-
-        CE(p) + alpha KL(p || q)
-
-    with gradients through both p and q.
-
-    Args:
-        hidden: (2 R, E), one row for each real target token of the uncut batch, then the same
-            tokens of the cut batch.
-        alpha: weight of the divergence, 0 or more; the paper uses 3 for small corpora.
-        output, target, smoothing, chunk: as in `r_drop`.
-
-    Returns: the loss, and as `nll` the negative log-likelihood of the uncut batch.
-    Source: Gao et al. 2022, arXiv:2206.02368.
-    """
-    both = hidden.view(2, len(target), hidden.shape[1])
-    add = partial(add_simcut, alpha=alpha, smoothing=smoothing)
-    finish = partial(subtract_target, smoothing=smoothing)
-    return apply_in_chunks(both, output, target, chunk, add, finish)
 
 
 def add_simcut(chunk: LossChunk, alpha: float, smoothing: float) -> None:

@@ -66,17 +66,13 @@ class StopOnSignal(L.Callback):
             raise SystemExit(128 + signum)
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        if ends_update(trainer):
-            self.stopping = self._agree(self.received or 0)
-            self.last.wanted |= self.stopping > 0
-
-    def _agree(self, signum: int) -> int:
-        """The highest signal that a process has received."""
-        if self.group is None:
-            return signum
-        received = torch.tensor(signum)
-        dist.all_reduce(received, dist.ReduceOp.MAX, self.group)
-        return int(received)
+        if not ends_update(trainer):
+            return
+        highest = torch.tensor(self.received or 0)  # of the signals that processes have received
+        if self.group is not None:
+            dist.all_reduce(highest, dist.ReduceOp.MAX, self.group)
+        self.stopping = int(highest)
+        self.last.wanted |= self.stopping > 0
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
         """Exit if it is time to stop. By now the previous step is complete: its metrics are

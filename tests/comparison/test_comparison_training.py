@@ -188,16 +188,17 @@ def test_the_best_validation_is_found_whether_more_or_less_is_better(
         + "".join(f"{n},0.{n},{value}\n" for n, value in enumerate(values))
     )
     best = mode(values)  # type: ignore[operator]
-    row = best_validation(tmp_path, {"monitor": "command", "value": best})
+    rows = validations(tmp_path, "command")
+    row = best_validation(rows, {"monitor": "command", "value": best})
     assert float(row["valid/command"]) == best
 
 
 def test_a_run_that_was_killed_after_its_last_update_keeps_its_curve(tmp_path: Path) -> None:
     rows = "step,valid/loss\n0,2.0\n1,1.0\n"
     (tmp_path / "metrics-1.csv").write_text(rows)  # set aside; the part that resumed it wrote none
-    assert [row["step"] for row in validations(tmp_path)] == ["0", "1"]
+    assert [row["step"] for row in validations(tmp_path, "loss")] == ["0", "1"]
     (tmp_path / "metrics.csv").write_text("step,valid/loss\n2,0.5\n")
-    assert [row["step"] for row in validations(tmp_path)] == ["0", "1", "2"]
+    assert [row["step"] for row in validations(tmp_path, "loss")] == ["0", "1", "2"]
 
 
 def test_memory_is_measured_up_to_the_longest_text_of_a_model(

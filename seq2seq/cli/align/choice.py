@@ -1,6 +1,6 @@
 """Choose the layer, heads and shift that `seq2seq align` reads, and say why."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +9,9 @@ from seq2seq.alignment.candidates import Candidate, CandidateCounts
 from seq2seq.alignment.choice import Alignment, Choice, choice_options, describe_choice
 from seq2seq.alignment.links import Links
 from seq2seq.base.errors import ConfigError
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align.options import ChoiceOptions
+from seq2seq.translation.translator import Translator
 
 GUESS = (
     "a guess; links of a validation set choose better: seq2seq "
@@ -36,18 +38,17 @@ class ExplainedChoice(NamedTuple):
         return {**choice_options(self.choice), "why": self.why or "as given"}
 
 
-def select_choice(
-    options: ChoiceOptions, checkpoint: Path, config: Mapping[str, Any], shape: Shape
-) -> ExplainedChoice:
+def select_choice(options: ChoiceOptions, model: Path, translator: Translator) -> ExplainedChoice:
     """The choice that the options make; else the one chosen or trained for the model; else a guess.
 
     If the options name another layer, the heads and shift chosen for the model are ignored too.
 
     Args:
-        checkpoint, config, shape: checkpoint, configuration and `Translator.shape` of the model.
+        model: checkpoint, or folder of a run; a saved choice is in a file beside it.
 
     Raises: ConfigError for a layer or head that the model does not have.
     """
+    checkpoint, config, shape = find_checkpoint(model), translator.config, translator.shape
     is_open = None in (options.layer, options.heads, options.shift)
     choice, why = choices.load_choice(checkpoint) if is_open else None, ""
     if choice:

@@ -16,11 +16,10 @@ line of the output, and sets the exit code to 1.
 from pathlib import Path
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.cli.align.options import AlignOptions, Sentence, TextFiles
+from seq2seq.cli.align.options import LINKS, PAGE, AlignOptions, Sentence, TextFiles
 from seq2seq.cli.files import check_written, inputs_of, warn_of_files
-from seq2seq.cli.options import collect_given
+from seq2seq.cli.options import check_absent, collect_given
 
-LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
 HELP = "align words of sentences and translations, as a picture or as links"
 
 
@@ -41,12 +40,10 @@ def run(options: AlignOptions) -> int:
     from seq2seq.cli.align import files, views
 
     assert given is not None  # see `check_one_input`
-    if output is not None and output.suffix == PAGE:
-        return views.draw_page(options, options.path, given, output)
-    if isinstance(given, TextFiles):
+    if isinstance(given, TextFiles) and (output is None or output.suffix != PAGE):
         return files.align_files(options, options.path, given)
     assert output is not None
-    return views.draw_sentence(options, options.path, given, output)
+    return views.draw(options, options.path, given, output)
 
 
 def check_one_input(options: AlignOptions) -> None:
@@ -74,8 +71,7 @@ def check_output(options: AlignOptions, output: Path | None) -> None:
     """Raises: ConfigError unless the options ask for one kind of output."""
     if output is not None and output.suffix == PAGE:
         of_links = ("--gold", "--choose", "--reverse", "--links", "--json")
-        if given := [name for name in collect_given(options) if name in of_links]:
-            raise ConfigError(f"{given[0]} is for links: leave it out, or write to -o FILE{LINKS}")
+        check_absent(options, of_links, f"is for links: leave it out, or write to -o FILE{LINKS}")
     elif options.source is None:
         check_link_options(options)
     to_links = output.suffix == LINKS if output is not None else options.source is None

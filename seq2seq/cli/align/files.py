@@ -158,9 +158,7 @@ def read_direction(
     direction: ModelDirection, alignments: choice.Alignments
 ) -> tuple[choice.ExplainedChoice, Iterator[set[Link] | None]]:
     """The choice for a direction, and an iterator over the links of all pairs, source first."""
-    model = direction.translator
-    options = direction.options, direction.checkpoint, model.config, model.shape
-    reading = choice.select_choice(*options)
+    reading = choice.select_choice(direction.options, direction.checkpoint, direction.translator)
 
     def links_of(alignment: Alignment | None) -> set[Link] | None:
         if alignment is None:

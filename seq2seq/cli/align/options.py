@@ -13,6 +13,7 @@ from seq2seq.cli.options import argument, flag, group, positive, value
 from seq2seq.data.text.formats import TwoFiles
 from seq2seq.data.text.lines import check_parallel
 
+LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
 OUTPUT = "file to write: a picture (.png, .svg, .pdf), links (.align) or a page (.html)"
 UNITS = "what to align: words between spaces, or the tokenizer's pieces (%(default)s)"
 CHOOSE = "try all on --gold, and save the one with the lowest error rate beside the checkpoint"

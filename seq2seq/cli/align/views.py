@@ -7,9 +7,8 @@ from seq2seq.alignment.choice import Alignment, Units
 from seq2seq.alignment.links import format_links
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import DataError, printable
-from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align.choice import select_choice
-from seq2seq.cli.align.options import AlignOptions, Sentence, TextFiles
+from seq2seq.cli.align.options import LINKS, PAGE, AlignOptions, Sentence, TextFiles
 from seq2seq.pages.page import write_page
 from seq2seq.pages.plots import picture_format, plot_alignment
 from seq2seq.translation.translator import Translator
@@ -18,33 +17,15 @@ from seq2seq.translation.translator import Translator
 MAX_PAIRS, MAX_WEIGHTS = 100, 20_000_000
 
 
-def draw_sentence(options: AlignOptions, model: Path, sentence: Sentence, output: Path) -> int:
-    """Write a picture of a sentence pair, or its links. Returns: 0."""
-    if output.suffix != ".align":
-        picture_format(output, ".align", ".html")
-    path = find_checkpoint(model)
-    translator = Translator.load(path, options.device, options.tag, options.languages)
-    alignment = translator.align(*sentence, units=options.units)
-    reading = select_choice(options.choice, path, translator.config, translator.shape)
-    apart = options.choice.heads == "all"
-    if output.suffix == ".align":
-        links = format_links(alignment.links(reading.choice))
-        write_text(output, f"{links}\n")
-    else:
-        weights = alignment.map(reading.choice)
-        if apart:
-            weights = alignment.weights[reading.choice.shift, reading.choice.layer]
-        words = [w.text for w in alignment.source], [w.text for w in alignment.target]
-        plot_alignment(weights[..., :-1], *words, path=output)
-    print(printable(f"{output}: {reading.describe(apart=apart)}"))
-    return 0
+def draw(options: AlignOptions, model: Path, given: Sentence | TextFiles, output: Path) -> int:
+    """Write a page of pairs; or a picture of a sentence pair, or its links.
 
-
-def draw_page(options: AlignOptions, model: Path, given: Sentence | TextFiles, output: Path) -> int:
-    """Write a page that shows pairs. Returns: 1 if a pair could not be aligned, else 0."""
+    Returns: 1 if a pair could not be aligned, else 0.
+    """
+    if output.suffix not in (LINKS, PAGE):
+        picture_format(output, LINKS, PAGE)
     count = given.count_pairs() if isinstance(given, TextFiles) else 1
-    path = find_checkpoint(model)
-    translator = Translator.load(path, options.device, options.tag, options.languages)
+    translator = Translator.load(model, options.device, options.tag, options.languages)
     if isinstance(given, TextFiles):
         read = first_pairs(translator, given, options.units)
     else:
@@ -52,10 +33,20 @@ def draw_page(options: AlignOptions, model: Path, given: Sentence | TextFiles, o
     known = [alignment for alignment in read if alignment is not None]
     if not known:
         raise DataError("there is nothing to show: none of these pairs can be aligned")
-    reading = select_choice(options.choice, path, translator.config, translator.shape)
-    write_page(output, known, reading.choice)
+    reading = select_choice(options.choice, model, translator)
+    apart = options.choice.heads == "all" and output.suffix != PAGE
+    if output.suffix == PAGE:
+        write_page(output, known, reading.choice)
+    elif output.suffix == LINKS:
+        write_text(output, f"{format_links(known[0].links(reading.choice))}\n")
+    else:
+        chosen, weights = reading.choice, known[0].map(reading.choice)
+        if apart:
+            weights = known[0].weights[chosen.shift, chosen.layer]
+        words = [[word.text for word in side] for side in (known[0].source, known[0].target)]
+        plot_alignment(weights[..., :-1], *words, path=output)
     limit = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
-    print(printable(f"{output}: {reading.describe()}{limit}"))
+    print(printable(f"{output}: {reading.describe(apart=apart)}{limit}"))
     return int(len(known) < len(read))
 
 

@@ -97,8 +97,7 @@ def translate_with(
     results = list(translator.stream(requests, opened.engine, rules=opened.rules))
     for result in results:
         put_best_first(result, options.requirements.mbr)
-    if options.engine.stats:
-        opened.print_stats()
+    opened.print_stats(options.engine)
     bests = [result.translations[0] if result.translations else None for result in results]
     # The same lines as in a file, so that both have the same score.
     lines = [one_line(best.text) if best else "" for best in bests]

@@ -67,9 +67,8 @@ class PieceStats:
 
     def count(self, ids: np.ndarray, lengths: np.ndarray) -> None:
         """Count more rows, given as concatenated ids and their lengths."""
-        more = np.bincount(lengths, minlength=len(self.lengths)) if len(lengths) else ()
-        pairs = zip_longest(self.lengths, map(int, more), fillvalue=0)
-        self.lengths = [known + new for known, new in pairs]
+        more = np.bincount(lengths, minlength=len(self.lengths)).tolist()
+        self.lengths = [known + new for known, new in zip_longest(self.lengths, more, fillvalue=0)]
         self.unknown += int(np.count_nonzero(ids == UNK))
 
     @property

@@ -3,14 +3,13 @@ tensor code of constant sizes.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from seq2seq.base.symbols import EOS, PAD
-from seq2seq.decoding.beam import Beam, BeamState
+from seq2seq.decoding.beam import Beam, BeamState, Continuations
 from seq2seq.decoding.device.buffers import Buffers, Size, Spec
 from seq2seq.decoding.device.search import SlotSearch
 from seq2seq.decoding.diverse import DiverseBeam, DiverseState, count_among
@@ -18,34 +17,19 @@ from seq2seq.decoding.search import FREE, Array, SearchState
 from seq2seq.models.candidates import Candidates
 
 
-class SlotContinuations(NamedTuple):
-    """`seq2seq.decoding.beam.Continuations` as tensors: U units, R candidate continuations each."""
-
-    values: Tensor  # (U, R)
-    beams: Tensor
-    tokens: Tensor
-    gains: Tensor
-    greedy: Tensor
-    ended: Tensor
-
-    def at(self, places: Tensor) -> "SlotContinuations":
-        """The continuations at these places, (U, R')."""
-        return SlotContinuations(*(x.gather(1, places) for x in self))
-
-    def best_open(self, K: int) -> "SlotContinuations":
-        """The K best open continuations, (U, K). If the output of greedy search is not among them,
-        it replaces the last one.
-        """
-        places = self.ended[:, :-1].byte().sort(dim=1, stable=True).indices[:, :K]
-        is_open = self.greedy & ~self.ended
-        lost = is_open[:, -1] & ~is_open.gather(1, places).any(1)
-        last = torch.where(lost, is_open.shape[1] - 1, places[:, -1])
-        return self.at(torch.cat((places[:, :-1], last[:, None]), 1))
+def best_open_in_slots(selected: Continuations[Tensor], K: int) -> Continuations[Tensor]:
+    """`seq2seq.decoding.beam.best_open` of U units: (U, R) -> (U, K)."""
+    places = selected.ended[:, :-1].byte().sort(dim=1, stable=True).indices[:, :K]
+    is_open = selected.greedy & ~selected.ended
+    lost = is_open[:, -1] & ~is_open.gather(1, places).any(1)
+    last = torch.where(lost, is_open.shape[1] - 1, places[:, -1])
+    places = torch.cat((places[:, :-1], last[:, None]), 1)
+    return Continuations(*(x.gather(1, places) for x in selected))
 
 
 def select_in_slots(
     total: Tensor, gains: Tensor, ids: Tensor, greedy: Tensor, bias: Tensor | None = None
-) -> SlotContinuations:
+) -> Continuations[Tensor]:
     """`seq2seq.decoding.beam.select_continuations` without guides: (U, K), (U, K, C) twice, (U,)
     and (U, K, C) or None -> (U, R).
     """
@@ -63,7 +47,7 @@ def select_in_slots(
     is_greedy = (index == first[:, None]) & (greedy >= 0)[:, None] & values.isfinite()
     ended = (tokens == EOS) & (values != -torch.inf)
     gains = gains.flatten(1).gather(1, index)
-    return SlotContinuations(values, index // C, tokens, gains, is_greedy, ended)
+    return Continuations(values, index // C, tokens, gains, is_greedy, ended)
 
 
 def descending(x: Tensor) -> Tensor:
@@ -142,7 +126,7 @@ class SlotBeamSearch(SlotSearch):
         K, over = self.width, self.units("over")
         logp, ids = (x.unflatten(0, (-1, K)) for x in candidates)  # (B G, K, C)
         selected = self.select(logp.double(), ids)
-        ending, going = self.finish_ended(selected), selected.best_open(K)
+        ending, going = self.finish_ended(selected), best_open_in_slots(selected, K)
         first = torch.arange(0, len(over) * K, K, device=over.device)[:, None]
         parents = (first + going.beams).flatten()
         is_greedy = going.greedy & ~going.ended
@@ -158,7 +142,7 @@ class SlotBeamSearch(SlotSearch):
         self.buffers["tokens"].copy_(tokens.view(-1, self.beams))
         return parents
 
-    def select(self, gains: Tensor, ids: Tensor) -> SlotContinuations:
+    def select(self, gains: Tensor, ids: Tensor) -> Continuations[Tensor]:
         """Select continuations from candidates, (B G, K / G, C)."""
         G = self.groups
         over = self.units("over")[:, None]
@@ -172,14 +156,14 @@ class SlotBeamSearch(SlotSearch):
             penalty = self.buffers["diversity_penalty"][:, g, None, None]
             bias = -penalty * count_among(ids[g::G], earlier)
             selected = select_in_slots(total[g::G], gains[g::G], ids[g::G], greedy[g::G], bias)
-            best = selected.best_open(self.width)
+            best = best_open_in_slots(selected, self.width)
             tokens = torch.where(best.values == -torch.inf, FREE, best.tokens)
             earlier = torch.cat((earlier, tokens), 1)
             by_group.append(selected)
         groups = (torch.stack(x, 1).flatten(0, 1) for x in zip(*by_group, strict=True))
-        return SlotContinuations(*groups)
+        return Continuations(*groups)
 
-    def finish_ended(self, selected: SlotContinuations) -> SlotContinuations:
+    def finish_ended(self, selected: Continuations[Tensor]) -> Continuations[Tensor]:
         """Finish continuations that end here: of the first K, and the output of greedy search.
 
         Returns: these K + 1 continuations, with FREE as the token of those that do not.
@@ -188,7 +172,7 @@ class SlotBeamSearch(SlotSearch):
         finished = selected.ended & selected.values.isfinite() & ~over[:, None]
         is_new = selected.greedy[:, -1:] & ~selected.greedy[:, :K].any(1, keepdim=True)
         finished = torch.cat((finished[:, :K], finished[:, -1:] & is_new), 1)
-        ending = SlotContinuations(*(torch.cat((x[:, :K], x[:, -1:]), 1) for x in selected))
+        ending = Continuations(*(torch.cat((x[:, :K], x[:, -1:]), 1) for x in selected))
         scores = ending.values / self.penalty(self.units("length") + 1)[:, None]
         best = torch.where(finished, scores, -torch.inf).amax(1)
         count = self.units("count") + finished.sum(1)

@@ -119,13 +119,25 @@ void quantize_rows(const Linear *map, const float *x, int64_t rows, int8_t *inte
     }
 }
 
+enum { FLOATS, INTEGERS, SIGNED_INTEGERS };
+
 /* The micro-kernel: to the sums of a tile, (rows, NC), add those of some units of x (rows, stride)
- * times those of the panel; with the first units they begin. Inlined for constant `rows` and
- * unrolled, so that the sums stay in registers. */
+ * times those of the panel; with the first units they begin. Integers are laid out as
+ * `quantize_rows` says. Inlined for constant `kind` and `rows` and unrolled, so that the sums stay in
+ * registers. */
 static inline __attribute__((always_inline)) void
-tile_of_floats(int rows, const float *x, int64_t stride, int64_t depth, int is_first,
-               const float *panel, float *sums) {
-    vec sum[MR_MAX * NR_VECTORS] = {{0}};
+tile(int kind, int rows, const void *x, int64_t stride, int64_t depth, int is_first,
+     const float *panel, float *sums) {
+    const float *floats = x;
+    const int32_t *integers = x;
+    const int has_signs = kind == SIGNED_INTEGERS;
+    const int64_t to_signs = has_signs ? (stride - LANES / 4) / 2 : 0;
+    vec sum[MR_MAX * NR_VECTORS] = {{0}}; /* of floats, or */
+    ivec total[MR_MAX * NR_VECTORS] = {{0}};
+    if (has_signs && is_first)
+#pragma GCC unroll 24
+        for (int i = 0; i < rows * NR_VECTORS; i++)
+            total[i] = broadcast_int(integers[(i / NR_VECTORS + 1) * stride - 1]);
     for (int64_t u = 0; u < depth; u++, panel += NR) {
         vec column[NR_VECTORS];
         for (int c = 0; c < NR_VECTORS; c++) {
@@ -133,58 +145,28 @@ tile_of_floats(int rows, const float *x, int64_t stride, int64_t depth, int is_f
             __builtin_prefetch(panel + PREFETCH * NR + c * LANES);
         }
 #pragma GCC unroll 24
-        for (int i = 0; i < rows * NR_VECTORS; i++)
-            sum[i] += x[i / NR_VECTORS * stride + u] * column[i % NR_VECTORS];
+        for (int i = 0; i < rows * NR_VECTORS; i++) {
+            const int64_t at = i / NR_VECTORS * stride + u;
+            const vec weight = column[i % NR_VECTORS];
+            if (kind == FLOATS) {
+                sum[i] += floats[at] * weight;
+            } else {
+                const ivec signs = broadcast_int(has_signs ? integers[at + to_signs] : 0);
+                total[i] = dot4(total[i], broadcast_int(integers[at]), signs, (ivec)weight);
+            }
+        }
     }
     if (!is_first)
-#pragma GCC unroll 24
-        for (int i = 0; i < rows * NR_VECTORS; i++)
-            sum[i] += load(sums + i / NR_VECTORS * NC + i % NR_VECTORS * LANES);
-#pragma GCC unroll 24
-    for (int i = 0; i < rows * NR_VECTORS; i++)
-        store(sums + i / NR_VECTORS * NC + i % NR_VECTORS * LANES, sum[i]);
-}
-
-/* The same in integers, laid out as `quantize_rows` says; signs are read if there are any. */
-static inline __attribute__((always_inline)) void
-tile_of_integers(int rows, int has_signs, const int32_t *x, int64_t stride, int64_t depth,
-                 int is_first, const float *panel, float *sums) {
-    const int64_t to_signs = has_signs ? (stride - LANES / 4) / 2 : 0;
-    ivec sum[MR_MAX * NR_VECTORS] = {{0}};
-    if (has_signs && is_first)
-#pragma GCC unroll 24
-        for (int i = 0; i < rows * NR_VECTORS; i++)
-            sum[i] = broadcast_int(x[(i / NR_VECTORS + 1) * stride - 1]);
-    for (int64_t u = 0; u < depth; u++, panel += NR) {
-        ivec column[NR_VECTORS];
-        for (int c = 0; c < NR_VECTORS; c++) {
-            column[c] = load_int(panel + c * LANES);
-            __builtin_prefetch(panel + PREFETCH * NR + c * LANES);
-        }
 #pragma GCC unroll 24
         for (int i = 0; i < rows * NR_VECTORS; i++) {
-            const int32_t *input = x + i / NR_VECTORS * stride + u;
-            const ivec signs = has_signs ? broadcast_int(input[to_signs]) : broadcast_int(0);
-            sum[i] = dot4(sum[i], broadcast_int(*input), signs, column[i % NR_VECTORS]);
+            const vec before = load(sums + i / NR_VECTORS * NC + i % NR_VECTORS * LANES);
+            sum[i] += before, total[i] += (ivec)before;
         }
+#pragma GCC unroll 24
+    for (int i = 0; i < rows * NR_VECTORS; i++) {
+        const vec result = kind == FLOATS ? sum[i] : (vec)total[i];
+        store(sums + i / NR_VECTORS * NC + i % NR_VECTORS * LANES, result);
     }
-    if (!is_first)
-#pragma GCC unroll 24
-        for (int i = 0; i < rows * NR_VECTORS; i++)
-            sum[i] += load_int(sums + i / NR_VECTORS * NC + i % NR_VECTORS * LANES);
-#pragma GCC unroll 24
-    for (int i = 0; i < rows * NR_VECTORS; i++)
-        store(sums + i / NR_VECTORS * NC + i % NR_VECTORS * LANES, (vec)sum[i]);
-}
-
-enum { FLOATS, INTEGERS, SIGNED_INTEGERS };
-
-static inline __attribute__((always_inline)) void
-tile(int kind, int rows, const void *x, int64_t stride, int64_t depth, int is_first,
-     const float *panel, float *sums) {
-    const int has_signs = kind == SIGNED_INTEGERS;
-    if (kind == FLOATS) tile_of_floats(rows, x, stride, depth, is_first, panel, sums);
-    else tile_of_integers(rows, has_signs, x, stride, depth, is_first, panel, sums);
 }
 
 /* A tile of 1 to MR rows. */

@@ -35,12 +35,6 @@ static inline vec load(const float *p) {
     return v;
 }
 
-static inline ivec load_int(const float *p) {
-    ivec v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
 static inline void store(float *p, vec v) { memcpy(p, &v, sizeof v); }
 
 static inline vec broadcast(float x) { return x - (vec){0}; }
