@@ -40,8 +40,7 @@ class NativeSearch:
         count = min(state.search.candidates, model.head.outputs)
         self.logp = torch.empty(B * K, count)
         self.ids = torch.empty(B * K, count, dtype=torch.long)
-        self.listed = state.token_lists()  # keeps the arrays that `topk` points to
-        self.topk = model.topk_struct(self.logp, self.ids, *self.listed)
+        self.topk = model.topk_struct(self.logp, self.ids, state.token_lists)
         self.head = model.head.struct
         self._describe()
 
