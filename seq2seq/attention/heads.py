@@ -27,9 +27,8 @@ class HeadedAttention(Attention[M]):
     scheme, or if the dropout is out of range.
     """
 
-    size: ClassVar[float] = (
-        1.0  # factor of the initial queries and keys, and of their learning rate
-    )
+    # Factor of the initial queries and keys, and of their learning rate.
+    size: ClassVar[float] = 1.0
 
     def __init__(self, place: Place, *, num_heads: int, bias: bool = False, dropout: float = 0.0):
         super().__init__(place)

@@ -257,10 +257,8 @@ class MultiHead(TokenAttention):
         writes = need_weights or self._writes_weights(dropout, q, k)
         few = self.kernel == "auto" and dropout == 0 and use_decode_attention(q)
         if causal and (writes or few or positions.dim() > 1):
-            mask, causal = (
-                intersect_masks(mask, past_mask(positions, q.shape[2], k.shape[2])),
-                False,
-            )
+            mask = intersect_masks(mask, past_mask(positions, q.shape[2], k.shape[2]))
+            causal = False
         if writes:
             out, weights = explicit_attention(
                 self.score(q, k), v, mask=mask, bias=bias, dropout=dropout

@@ -27,11 +27,19 @@ class Widths(NamedTuple):
     projected: bool = True  # whether linear maps come before the score
 
 
+class Maps(NamedTuple):
+    """The linear maps of each head that come before a comparison; None = no such map."""
+
+    queries: Tensor | None = None  # (H, A, width of a query)
+    keys: Tensor | None = None  # (H, A, width of a key)
+    bias: Tensor | None = None  # (H, A), added to mapped keys
+
+
 class Score(nn.Module):
     """A score e_ij = f(q_i, k_j) with its parameters, computed in two steps.
 
-    First, `keys` transforms keys, once, for the memory, and `queries` transforms queries. Then
-    `forward` compares the two. Positions may rotate both in between, if `is_dot`.
+    First, `keys` maps keys, once, for the memory, and `queries` maps queries. Then `forward`
+    compares the two. Positions may rotate both in between, if `is_dot`.
     """
 
     # Whether `as_dot_product` works. Only then can queries and keys be rotated.
@@ -42,13 +50,21 @@ class Score(nn.Module):
     size: float = 1.0  # factor of the projections before it, see `Attention.lr_multipliers`
     u: nn.Parameter  # vector of an additive score, (heads, width)
 
+    def maps(self) -> Maps:
+        """The maps that `keys` and `queries` apply."""
+        return Maps()
+
     def keys(self, k: Tensor) -> Tensor:
-        """Transform keys for the memory: (N, S, G, D) -> (N, S, heads, width)."""
-        return k
+        """Map keys for the memory: (N, S, G, D) -> (N, S, heads, width)."""
+        _, weight, bias = self.maps()
+        if weight is None:
+            return k
+        return formulas.project_per_head(k.transpose(1, 2), weight, bias).transpose(1, 2)
 
     def queries(self, q: Tensor) -> Tensor:
-        """Transform queries for `forward`: (N, H, T, D) -> (N, H, T, width)."""
-        return q
+        """Map queries for `forward`: (N, H, T, D) -> (N, H, T, width)."""
+        weight = self.maps().queries
+        return q if weight is None else formulas.project_per_head(q, weight)
 
     def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
         """Express `forward` as a dot product with the remembered keys."""
@@ -118,8 +134,8 @@ class General(Score):
         else:
             self.weight = xavier(H, D, A)
 
-    def queries(self, q: Tensor) -> Tensor:
-        return formulas.project_per_head(q, self.weight.transpose(1, 2))
+    def maps(self) -> Maps:
+        return Maps(self.weight.transpose(1, 2))
 
     def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
         return Dotted(q)
@@ -142,11 +158,8 @@ class Additive(Score):
         # Zero, as in the paper: attention starts uniform, and can learn from the first step.
         self.u = nn.Parameter(torch.zeros(H, D))
 
-    def keys(self, k: Tensor) -> Tensor:
-        return formulas.project_per_head(k.transpose(1, 2), self.wk, self.b).transpose(1, 2)
-
-    def queries(self, q: Tensor) -> Tensor:
-        return formulas.project_per_head(q, self.wq)
+    def maps(self) -> Maps:
+        return Maps(self.wq, self.wk, self.b)
 
 
 class Concatenated(Score):
@@ -158,15 +171,9 @@ class Concatenated(Score):
         super().__init__()
         self.parts = [widths.query, widths.key]
 
-    def _halves(self) -> tuple[Tensor, ...]:
+    def maps(self) -> Maps:
         matrices = self.weight.view(len(self.weight), -1, sum(self.parts))
-        return torch.split(matrices, self.parts, dim=-1)
-
-    def keys(self, k: Tensor) -> Tensor:
-        return formulas.project_per_head(k.transpose(1, 2), self._halves()[1]).transpose(1, 2)
-
-    def queries(self, q: Tensor) -> Tensor:
-        return formulas.project_per_head(q, self._halves()[0])
+        return Maps(*torch.split(matrices, self.parts, dim=-1))
 
 
 class Concat(Concatenated):

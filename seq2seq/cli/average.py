@@ -26,7 +26,7 @@ class AverageOptions:
     output: Path | None = value("default: RUN/average.ckpt", "FILE", "-o")
 
 
-def run(options: AverageOptions) -> int:
+def run(options: AverageOptions) -> None:
     first = options.paths[0]
     count = options.best or options.last
     if count and (len(options.paths) > 1 or first.is_file()):
@@ -44,4 +44,3 @@ def run(options: AverageOptions) -> int:
     check_written(output, *inputs_of(options), *files, model=True)
     average.average(files, output)
     print(printable(f"{output}: the mean of {', '.join(file.name for file in files)}"))
-    return 0

@@ -77,7 +77,7 @@ class CompareOptions:
     output: Path | None = value("folder of results (comparison, or the first sweep)", "DIR", "-o")
 
 
-def run(options: CompareOptions) -> int:
+def run(options: CompareOptions) -> None:
     """Train on two files with options of training, or compare the runs in folders.
 
     Raises: ConfigError if the arguments are neither.
@@ -104,12 +104,11 @@ def run(options: CompareOptions) -> int:
                 f"to train, give two files of text and options, not {typed}: {EXAMPLE}"
             )
         train_and_compare((paths[0], paths[1]), overrides, options, folder)
-        return 0
+        return
     reason = "is only for training, not for trained runs: leave it out"
     check_absent(options, ("--valid", "--roles", "--learning-rates"), reason)
     lead = "Runs that were trained before."
     compare_runs(paths, options, folder, files_of(options.test), lead)
-    return 0
 
 
 def files_of(files: Sequence[Path] | None) -> Files | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from seq2seq.base.errors import ConfigError, DataError, format_count, printable
-from seq2seq.cli.files import InputPath, check_new_folder, check_written, inputs_of
+from seq2seq.cli.files import InputPath, check_new_folder
 from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
@@ -56,9 +56,8 @@ class ExportOptions:
     sentences: int = value("compare on N sentences (%(default)s)", "N", default=64)
 
 
-def run(options: ExportOptions) -> int:
+def run(options: ExportOptions) -> None:
     output = options.output
-    check_written(None, *inputs_of(options))
     check_new_folder(output)
     from seq2seq import checkpoint  # only here: torch takes a second
 
@@ -74,7 +73,7 @@ def run(options: ExportOptions) -> int:
     agreements = write(options.format, saved, output, rows, lists)
     if not agreements:
         print(printable(f"{output}: written, and not compared: pip install transformers"))
-        return 0
+        return
     count = format_count(len(rows), "sentence")
     # Firefox's integers are compared with the float32 weights that they round.
     width = "in 8 bits" if options.format == "firefox" else "in float32"
@@ -90,7 +89,6 @@ def run(options: ExportOptions) -> int:
             print(
                 f"This model has several languages: {TAGS[saved.config['data']['language_tags']]}"
             )
-    return 0
 
 
 def find_lists(saved: "Saved", path: Path) -> "Lists":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError, printable
-from seq2seq.cli.files import InputPath, check_new_folder, check_written, inputs_of
+from seq2seq.cli.files import InputPath, check_new_folder
 from seq2seq.cli.options import argument, value
 
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ class ImportOptions:
     shortlist: InputPath | None = value("shortlist of Marian: lex.50.50.deen.s2t.bin", "FILE")
 
 
-def run(options: ImportOptions) -> int:
+def run(options: ImportOptions) -> None:
     folder = options.output
-    check_written(None, *inputs_of(options))
     check_new_folder(folder)
     from seq2seq.decoding.shortlist.file import NAME, write_shortlist
     from seq2seq.interchange import huggingface_folder, marian  # only here: torch takes a second
@@ -63,7 +62,6 @@ def run(options: ImportOptions) -> int:
     for line in compare_pieces(imported):
         print(printable(line))
     print(printable(f"To go on training with it:\n    {finetune_command(imported, folder)}"))
-    return 0
 
 
 def compare_pieces(imported: "ImportedModel") -> list[str]:

@@ -22,10 +22,11 @@ from seq2seq import __version__
 from seq2seq.base.environment import keep_memory, limit_thread_spinning, quiet_interrupt, use_utf8
 from seq2seq.base.errors import ConfigError, Seq2SeqError, fail, printable
 from seq2seq.base.plugins import preset_folders
+from seq2seq.cli.files import STDOUT, check_apart, inputs_of
 from seq2seq.cli.options import add_options, fill
 
-# The modules of the commands in seq2seq.cli. Each has a function `run`; the fields of its argument
-# are the options of the command.
+# The modules of the commands in seq2seq.cli. Each has a function `run` that returns the exit code,
+# or None for 0; the fields of its argument are the options of the command.
 COMMANDS = {
     "demo": "demo",
     "translate": "translate",
@@ -72,7 +73,8 @@ def run_command() -> int:
     try:
         words = use_new_spelling(sys.argv[1:])
         options = parse_arguments(words)
-        code: int = module_of(words[0]).run(options)
+        check_apart([STDOUT], "standard output", inputs_of(options))
+        code: int = module_of(words[0]).run(options) or 0
         sys.stdout.flush()  # here a BrokenPipeError is caught
     except Seq2SeqError as error:
         return fail(str(error))

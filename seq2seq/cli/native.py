@@ -19,7 +19,7 @@ class NativeOptions:
     build: bool = flag("compile it, unless it is compiled")
 
 
-def run(options: NativeOptions) -> int:
+def run(options: NativeOptions) -> None:
     from seq2seq.decoding import native  # only here: torch takes a second
     from seq2seq.decoding.native.build import cache_folder, is_built
     from seq2seq.decoding.native.prebuilt import find_prebuilt
@@ -29,9 +29,8 @@ def run(options: NativeOptions) -> int:
         print(came if find_prebuilt() else "not compiled yet for this machine")
         print(printable(f"seq2seq native --build puts it into {cache_folder()}, tested, as does"))
         print("the first translation")
-        return 0
+        return
     reason = native.unavailable_reason()
     if reason is not None:
         raise ConfigError(f"translating with torch alone: {reason}")
     print(printable(f"compiled and tested, in {cache_folder()}"))
-    return 0

@@ -29,7 +29,7 @@ class QuantizeOptions:
     calibrate: InputPath | None = value(f"sources for fixed scales ({SAMPLE} lines)", "FILE")
 
 
-def run(options: QuantizeOptions) -> int:
+def run(options: QuantizeOptions) -> None:
     output = options.output or folder_of(options.path) / "int8.ckpt"
     check_written(output, *inputs_of(options), model=True)
     from seq2seq.checkpoint.quantize import quantize_checkpoint
@@ -39,4 +39,3 @@ def run(options: QuantizeOptions) -> int:
     before = quantize_checkpoint(options.path, output, texts)
     size = output.stat().st_size
     print(printable(f"{output}: {size / 1e6:.1f} MB, for {before / 1e6:.1f} MB of float32"))
-    return 0

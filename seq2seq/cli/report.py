@@ -54,7 +54,7 @@ class TestText(NamedTuple):
     languages: Any
 
 
-def run(options: ReportOptions) -> int:
+def run(options: ReportOptions) -> None:
     if (options.source is None) != (options.reference is None):
         raise ConfigError("--source FILE and --reference FILE belong together: give both, or none")
     folder = folder_of(options.path)
@@ -99,7 +99,6 @@ def run(options: ReportOptions) -> int:
         ledger=ledger,
     )
     print(printable(f"{output}: {found}"))
-    return 0
 
 
 def attempt(find: Callable[..., T], *values: Any) -> T | Seq2SeqError:

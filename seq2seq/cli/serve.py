@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError
-from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.cli.files import InputPath
 from seq2seq.cli.options import argument, flag, natural_number, repeated, subset, value
 from seq2seq.decoding.options import BeamOptions, EngineOptions
 
@@ -83,8 +83,7 @@ class ServeOptions:
     limits: LimitOptions
 
 
-def run(options: ServeOptions) -> int:
-    check_written(None, *inputs_of(options))
+def run(options: ServeOptions) -> None:
     models = models_of(options)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
@@ -96,7 +95,6 @@ def run(options: ServeOptions) -> int:
         if (error.name or "").partition(".")[0] in PACKAGES:
             raise ConfigError(NEEDED) from error
         raise
-    return 0
 
 
 def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.align.options import ChoiceOptions, TextFiles
-from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
+from seq2seq.cli.files import InputPath, folder_of
 from seq2seq.cli.models import ModelOptions
 from seq2seq.cli.options import flag, value
 from seq2seq.data.text.lines import read_lines
@@ -49,8 +49,7 @@ class ShortlistOptions(ModelOptions):
     per_piece: int = value(LIKELY, "N", default=50)
 
 
-def run(options: ShortlistOptions) -> int:
-    check_written(None, *inputs_of(options))
+def run(options: ShortlistOptions) -> None:
     texts = None
     if options.source_file and options.target_file:
         texts = TextFiles(options.source_file, options.target_file)
@@ -92,7 +91,6 @@ def run(options: ShortlistOptions) -> int:
         if share < ENOUGH:
             warnings.warn(f"{1 - share:.1%} {MISSING}", stacklevel=1)
     print(printable(f"{file}: {found}"))
-    return 0
 
 
 def align_pairs(texts: TextFiles, model: Path, translator: "Translator") -> "Iterator[LinkedPair]":

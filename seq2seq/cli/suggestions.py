@@ -32,7 +32,7 @@ class SuggestionsOptions:
     languages: str | None = value("language pair, if there are several", "DE-EN")
 
 
-def run(options: SuggestionsOptions) -> int:
+def run(options: SuggestionsOptions) -> None:
     output, folder = options.output, options.folder
     if output.suffix not in FORMATS:
         raise ConfigError(f"-o {output} should end with .jsonl or .tsv: -o corrections.jsonl")
@@ -47,7 +47,6 @@ def run(options: SuggestionsOptions) -> int:
     print(f"{format_count(len(rows), 'pair')} of {format_count(len(records), 'suggestion')}")
     print(f"train with it: data.source={source} data.target={target}, and as a part of data.train,")
     print(f"  corrections: {{path: {output}, weight: 5}}")
-    return 0
 
 
 def pair_of_languages(record: Record) -> str:

@@ -21,7 +21,7 @@ from seq2seq.base.registry import options_of
 from seq2seq.base.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.decoding.constraints.guide import Guide, Guides, RowTokens
 from seq2seq.decoding.options import SearchOptions
-from seq2seq.models.candidates import CandidateRequest, TokenLists
+from seq2seq.models.candidates import CandidateRequest
 
 Array = NDArray[Any]
 
@@ -182,11 +182,8 @@ class SearchState:
         minimums = [search.min_length(n) for search, n, _ in sizes]
         self.min_lengths = np.minimum(integers(minimums), self.limits)
         self.listed = pad_lists([each.tokens for each in sentences])
-        self._token_lists: TokenLists | None = None
         # (B, P + 1): the longest prefix, too, is followed by a FREE column
-        width = 1 + max(map(len, prefixes), default=0)
-        forced = [[*prefix, *[FREE] * (width - len(prefix))] for prefix in prefixes]
-        self.prefixes = integers(forced).reshape(B, width)
+        self.prefixes = pad_lists([[*prefix, FREE] for prefix in prefixes])
         self.length = np.zeros(B, dtype=np.int64)
         self.tokens = np.zeros((B, K, self.ROOM), dtype=np.int64)
         self.logp = np.zeros((B, K, self.ROOM))
@@ -226,9 +223,9 @@ class SearchState:
         if np.count_nonzero(self.min_lengths):
             no_eos = self.per_row(self.length + 1 < self.min_lengths)
         tokens = self.next_tokens() if self.has_constraints else RowTokens()
-        return CandidateRequest(
-            self.search.candidates, forced, no_eos, *tokens, *self.token_lists()
-        )
+        lists, K = self.token_lists, self.search.beams
+        listed = None if lists is None else lists.repeat_interleave(K, dim=0)
+        return CandidateRequest(self.search.candidates, forced, no_eos, *tokens, listed)
 
     def next_tokens(self) -> RowTokens:
         """The tokens that constraints ban, allow and require next in each row."""
@@ -239,12 +236,10 @@ class SearchState:
             tokens = tokens._replace(banned=banned)
         return RowTokens(*(x if x is None else x.to(self.device) for x in tokens))
 
-    def token_lists(self) -> tuple[TokenLists | None, Tensor | None]:
-        """The token lists of the sentences, and the list index of each row; None = all tokens."""
-        if not self.listed.shape[1]:
-            return None, None
-        self._token_lists = self._token_lists or TokenLists(self.listed)
-        return self._token_lists, self.per_row(np.arange(len(self.listed)))
+    @property
+    def token_lists(self) -> Tensor | None:
+        """The tokens that each sentence may use, as in `listed`; None = all tokens."""
+        return self.to_tensor(self.listed) if self.listed.shape[1] else None
 
     def _prefix_tokens(self) -> Tensor:
         """The next token of each row's prefix, FREE after its end, (N,)."""
@@ -274,7 +269,6 @@ class SearchState:
         chosen, index = sentences.tolist(), sentences.cpu().numpy()
         for name, array in self.arrays():
             setattr(self, name, array[index])
-        self._token_lists = None
         self.searches = [self.searches[i] for i in chosen]
         self.finished = [self.finished[i] for i in chosen]
         self.guides.keep(chosen)
@@ -294,7 +288,6 @@ class SearchState:
             )
         for name, array in self.arrays():
             setattr(self, name, concat_padded(array, getattr(other, name)))
-        self._token_lists = None
         self.searches += other.searches
         self.finished += other.finished
         self.guides.merge(other.guides)
@@ -431,7 +424,7 @@ def concat_padded(first: Array, second: Array) -> Array:
     return np.concatenate((first, second))
 
 
-def pad_lists(lists: Sequence[Array]) -> Array:
+def pad_lists(lists: Sequence[Array | Sequence[int]]) -> Array:
     """Lists of tokens as rows, (B, W), FREE after the last of each."""
     rows = np.full((len(lists), max(map(len, lists), default=0)), FREE)
     for row, tokens in zip(rows, lists, strict=True):

@@ -4,7 +4,7 @@ A corpus score hides how quality depends on length. The idea of showing it is fr
 Neubig et al. 2019, arXiv:1903.07926.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -64,42 +64,29 @@ class Assessor:
 
     def assess(self, hypotheses: Sequence[str]) -> Assessment:
         scores = corpus_scores(hypotheses, self.metrics, self.resamples)
-        language = self.languages[0]
-        lengths = score_by_length(self.source, hypotheses, self.references, self._first, language)
-        return Assessment(scores, length_unit(language), lengths)
+        unit = length_unit(self.languages[0])
+        return Assessment(scores, unit, list(self._score_by_length(hypotheses, unit)))
 
-    def _first(self, hypotheses: list[str], references: References) -> float:
-        """The value of the first score for some of the sentences."""
-        metrics = build_metrics(self.kinds[:1], references, self.languages[1])
-        return corpus_scores(hypotheses, metrics)[0].value
+    def _score_by_length(self, hypotheses: Sequence[str], unit: str) -> Iterator[LengthBucket]:
+        """The first score of the sentences in each bucket of source lengths; empty buckets are left
+        out.
+
+        Args:
+            unit: unit in which the lengths of sources are counted.
+        """
+        by_word = unit == "words"
+        lengths = [len(s.split() if by_word else "".join(s.split())) for s in self.source]
+        for low, end in zip(LENGTHS, [*LENGTHS[1:], None], strict=True):
+            rows = [i for i, n in enumerate(lengths) if low <= n and (end is None or n < end)]
+            if rows:
+                references = [[stream[i] for i in rows] for stream in self.references]
+                metrics = build_metrics(self.kinds[:1], references, self.languages[1])
+                score = corpus_scores([hypotheses[i] for i in rows], metrics)[0].value
+                yield LengthBucket(low, end and end - 1, len(rows), score)
 
 
 def length_unit(language: str | None) -> str:
-    """The unit in which the lengths of sources in this language are counted."""
-    return "characters" if is_spaceless(language) else "words"
-
-
-def score_by_length(
-    source: Sequence[str],
-    hypotheses: Sequence[str],
-    references: References,
-    score: Callable[[list[str], References], float],
-    language: str | None = None,
-) -> list[LengthBucket]:
-    """Score the sentences in each bucket of source lengths; empty buckets are left out.
-
-    Args:
-        score: function from hypotheses and references to a score.
-        language: source language; lengths are in characters if it has no spaces between words.
+    """The unit in which the lengths of sources in this language are counted: words, or characters
+    if there are no spaces between words.
     """
-    spaceless = is_spaceless(language)
-    lengths = [len("".join(s.split())) if spaceless else len(s.split()) for s in source]
-    buckets = []
-    ends = [start - 1 for start in LENGTHS[1:]]
-    for low, high in zip(LENGTHS, [*ends, None], strict=True):
-        rows = [i for i, n in enumerate(lengths) if n >= low and (high is None or n <= high)]
-        if rows:
-            some = [[stream[i] for i in rows] for stream in references]
-            value = score([hypotheses[i] for i in rows], some)
-            buckets.append(LengthBucket(low, high, len(rows), value))
-    return buckets
+    return "characters" if is_spaceless(language) else "words"

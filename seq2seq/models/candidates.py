@@ -5,12 +5,9 @@ follow, a minimum length, banned repetitions, and tokens that its constraints ba
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2seq.base.symbols import EOS, NEVER_GENERATED
@@ -25,34 +22,6 @@ def certain(token: Any) -> Any:
     as the language of a translation: it has probability 1. The function is its own inverse.
     """
     return -2 - token
-
-
-@dataclass(frozen=True, eq=False)
-class TokenLists:
-    """The tokens that each of B sentences may use; all others have probability 0 in its rows.
-
-    Attributes:
-        ids: (B, W) int64, tokens of each sentence: at least one, ascending, then -1 as padding.
-    """
-
-    ids: NDArray[Any]
-
-    @cached_property
-    def lengths(self) -> NDArray[Any]:
-        """The number of tokens that each sentence may use, (B,)."""
-        lengths: NDArray[Any] = np.count_nonzero(self.ids >= 0, axis=1).astype(np.int64)
-        return lengths
-
-    def mask(self, logits: Tensor, sentences: Tensor) -> None:
-        """Set all logits (N, V) to -inf, except for the tokens that the row's sentence may use.
-
-        Args:
-            logits: (N, V), changed in place.
-            sentences: (N,) the sentence of each row.
-        """
-        # The first token of each sentence replaces -1.
-        ids = torch.from_numpy(np.where(self.ids < 0, self.ids[:, :1], self.ids))
-        keep_listed(logits, ids.to(logits.device)[sentences])
 
 
 @dataclass(frozen=True)
@@ -70,11 +39,8 @@ class CandidateRequest:
         required: (N, R) tokens that are candidates whatever their rank, -1 = none. They come last,
             and have probability 0 there if they are also among the first C, or if the row may not
             take them.
-        lists: tokens that each sentence may use at all; the softmax is over these alone. None = all
-            tokens.
-        sentences: (N,) index into `lists` for each row.
-        listed: (N, W) tokens that each row may use at all, possibly with duplicates, in place of
-            `lists`.
+        listed: (N, W) tokens that each row may use at all, ascending, then -1 as padding; the
+            softmax is over these alone. None = all tokens.
         barred: (N, M) tokens that each row may not take, pad = none; the same as `banned`.
     """
 
@@ -84,8 +50,6 @@ class CandidateRequest:
     banned: Tensor | None = None
     allowed: Tensor | None = None
     required: Tensor | None = None
-    lists: TokenLists | None = None
-    sentences: Tensor | None = None
     listed: Tensor | None = None
     barred: Tensor | None = None
 
@@ -105,8 +69,6 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
     its other candidates have probability 0.
     """
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    if request.lists is not None and request.sentences is not None:
-        request.lists.mask(logp, request.sentences)
     if request.listed is not None:
         keep_listed(logp, request.listed)
     # In place: a second tensor (N, V) would not fit in the caches.
@@ -140,7 +102,8 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
 
 
 def keep_listed(logits: Tensor, listed: Tensor) -> None:
-    """Set all logits (N, V) to -inf, except for those of the listed tokens, (N, W)."""
+    """Set all logits (N, V) to -inf, except for those of the listed tokens, (N, W), -1 = none."""
+    listed = torch.where(listed < 0, listed[:, :1].clamp(min=0), listed)
     values = logits.gather(1, listed)
     logits.fill_(-torch.inf).scatter_(1, listed, values)
 

@@ -28,7 +28,7 @@ from seq2seq.decoding.precision import with_precision
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.workers import Workers
 from seq2seq.models import Ensemble, Seq2Seq
-from seq2seq.models.candidates import CandidateRequest, TokenLists, top_candidates
+from seq2seq.models.candidates import CandidateRequest, top_candidates
 
 
 def random_lists(sources: int = 64, size: int = 3, seed: int = 0) -> Shortlist:
@@ -144,8 +144,7 @@ def test_an_ensemble_and_workers_keep_to_the_lists() -> None:
 
 def test_probabilities_are_normalized_over_the_list() -> None:
     logits = torch.tensor([[9.0, 9.0, 1.0, 9.0, 2.0, 3.0, 9.0], [0.0, 0, 0, 0, 5, 5, 0]])
-    lists = TokenLists(torch.tensor([[EOS, 4, 5], [EOS, 6, -1]]).numpy())
-    request = CandidateRequest(4, lists=lists, sentences=torch.tensor([0, 1]))
+    request = CandidateRequest(4, listed=torch.tensor([[EOS, 4, 5], [EOS, 6, -1]]))
     logp, ids = top_candidates(logits, request)
     assert ids[0, :3].tolist() == [5, 4, EOS] and set(ids[1, :2].tolist()) == {EOS, 6}
     assert logp.exp().sum(1).tolist() == pytest.approx([1, 1])

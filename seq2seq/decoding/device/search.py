@@ -78,8 +78,7 @@ class SlotSearch:
         if size.minimum:
             no_eos = self.per_row(position + 1 < buffers["min_lengths"])
         if size.listed:
-            ids = buffers["listed"]
-            listed = self.per_row(torch.where(ids < 0, ids[:, :1].clamp(min=0), ids))
+            listed = self.per_row(buffers["listed"])
         if size.ngram:
             said = buffers.rows("said")
             sizes = self.per_row(buffers["no_repeat_ngram"])

@@ -17,9 +17,9 @@ from seq2seq.base.symbols import EOS, NEVER_GENERATED, PAD
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.constraints import NativeConstraints
 from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
-from seq2seq.decoding.native.linear import PackedMatrix, Packer
+from seq2seq.decoding.native.linear import NativeLinear, PackedMatrix, Packer
 from seq2seq.models.base import PLAIN, Decoded, Memories, PassOptions, Seq2Seq
-from seq2seq.models.candidates import CandidateRequest, Candidates, TokenLists
+from seq2seq.models.candidates import CandidateRequest, Candidates
 from seq2seq.models.state import DecodeState
 
 MAX_CANDIDATES = 64  # most that are found while the output layer is computed
@@ -161,7 +161,7 @@ class NativeModel(Seq2Seq):
         N, V = hidden.shape[0], self.head.outputs
         C, hidden = min(request.count, V), hidden.contiguous()
         found = Candidates(torch.empty(N, C), torch.empty(N, C, dtype=torch.int64))
-        topk = self.topk_struct(*found, request.lists, request.sentences)
+        topk = self.topk_struct(*found, request.listed)
         if request.no_eos is not None:
             topk.no_eos = request.no_eos.data_ptr()
         if request.forced is not None:
@@ -176,34 +176,29 @@ class NativeModel(Seq2Seq):
         best = found.logp.numpy(), found.ids.numpy()
         return Candidates(*map(torch.from_numpy, constraints.append_required(np.arange(N), *best)))
 
-    def topk_struct(
-        self,
-        logp: Tensor,
-        ids: Tensor,
-        lists: TokenLists | None = None,
-        sentences: Tensor | None = None,
-    ) -> Any:
+    def topk_struct(self, logp: Tensor, ids: Tensor, listed: Tensor | None) -> Any:
         """The structure for finding the k best next tokens of N rows.
 
         Args:
-            logp, ids: results, (N, k).
-            lists, sentences: fields of `CandidateRequest`, which must outlive the structure.
+            logp, ids: results, (N, k), which must outlive the structure.
+            listed: as in `CandidateRequest`, (N, W); or (N / K, W) for K rows each.
         """
-        shortlist = None
-        if lists is not None and sentences is not None:
-            head: Any = self.model.embeddings.output
-            sizes, addresses = lists.ids.shape, (lists.lengths.ctypes.data, lists.ids.ctypes.data)
-            rows = head.rows.data_ptr(), *sizes, *addresses, sentences.data_ptr()
-            shortlist = pointer(structs.Shortlist(*rows))
-        return structs.TopK(
+        topk = structs.TopK(
             k=ids.shape[1],
             banned=BANNED.data_ptr(),
             banned_count=len(NEVER_GENERATED),
             eos=EOS,
-            shortlist=shortlist,
             log_probs=logp.data_ptr(),
             ids=ids.data_ptr(),
         )
+        if listed is not None:
+            lists, weight = len(listed), cast(NativeLinear, self.model.embeddings.output).rows
+            rows = torch.arange(lists).repeat_interleave(len(ids) // lists)
+            topk.held = parts = (listed >= 0).sum(1), listed.contiguous(), rows
+            addresses = (part.data_ptr() for part in parts)
+            shortlist = structs.Shortlist(weight.data_ptr(), *listed.shape, *addresses)
+            topk.shortlist = pointer(shortlist)
+        return topk
 
     @property
     def head(self) -> PackedMatrix:

@@ -47,10 +47,7 @@ class NativeConstraints:
             count=count,
             outputs=outputs,
             width=required.shape[1],
-            places=address(self.places),
-            banned=address(self.banned),
-            required=address(self.required),
-            log_probs=address(self.log_probs),
+            **{name: address(array) for name, array in vars(self).items()},
         )
 
     def append_required(self, rows: Array, logp: Array, ids: Array) -> tuple[Array, Array]:

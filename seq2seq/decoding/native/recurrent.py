@@ -41,7 +41,8 @@ class NativeRNN(NativeModel):
         super().__init__(model, packer)
         assert isinstance(model.cross, MultiHead)
         self.attention: MultiHead = model.cross
-        query, key, bias = score_matrices(self.attention.score)
+        score: Any = self.attention.score
+        query, key, bias = score.maps()
         self.key_map = None if key is None else pack_heads(packer, key, bias)
         self.encoder = encoder_struct(packer, model)
         self.cells = decoder_struct(packer, model)
@@ -120,18 +121,6 @@ def attention_struct(packer: Packer, attention: MultiHead) -> Any:
         struct.in_proj = packer.pack(attention.q).struct
         struct.out_proj = packer.pack(attention.out).struct
     return struct
-
-
-def score_matrices(score: nn.Module) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """The matrices by which a score multiplies queries and keys, (H, A, D) each, and the bias of
-    keys, (H, A); None for each that the score lacks.
-    """
-    if isinstance(score, Additive):
-        return score.wq, score.wk, score.b
-    if isinstance(score, Concat):
-        query, key = score.weight.split(score.parts, dim=-1)
-        return query, key, None
-    return (score.weight.mT if isinstance(score, General) else None), None, None
 
 
 def pack_heads(packer: Packer, weight: Tensor, bias: Tensor | None) -> PackedMatrix:

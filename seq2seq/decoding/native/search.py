@@ -1,7 +1,6 @@
 """Greedy and plain beam searches with whole steps in one native call."""
 
 from ctypes import pointer
-from typing import Any
 
 import numpy as np
 import torch
@@ -40,8 +39,7 @@ class NativeSearch:
         count = min(state.search.candidates, model.head.outputs)
         self.logp = torch.empty(B * K, count)
         self.ids = torch.empty(B * K, count, dtype=torch.long)
-        self.listed = state.token_lists()  # keeps the arrays that `topk` points to
-        self.topk = model.topk_struct(self.logp, self.ids, *self.listed)
+        self.topk = model.topk_struct(self.logp, self.ids, state.token_lists)
         self.head = model.head.struct
         self._describe()
 
@@ -49,35 +47,21 @@ class NativeSearch:
         """Fill in the structures with the addresses of the arrays, whenever these have changed."""
         state, search = self.state, self.state.search
         B, K, room = state.tokens.shape
-        for name, array in state.arrays():
-            setattr(state, name, np.ascontiguousarray(array))
-        fields: dict[str, Any] = {"is_greedy": True}
-        if isinstance(state, BeamState):
-            assert isinstance(search, Beam)
-            fields = {
-                "by_score": search.stopping == "score",
-                "is_gnmt": search.penalty_form == "gnmt",
-                "max_finished": address(state.max_finished),
-                "exponents": address(state.exponent),
-                "totals": address(state.total),
-                "counts": address(state.count),
-                "greedy": address(state.greedy),
-                "best": address(state.best),
-            }
+        arrays = {name: np.ascontiguousarray(array) for name, array in state.arrays()}
+        vars(state).update(arrays)
+        pointers = {name for name, _ in structs.Search._fields_}.intersection(arrays)
         self.struct = structs.Search(
             sentences=B,
             beams=K,
             room=room,
             pad=PAD,
-            limits=address(state.limits),
-            min_lengths=address(state.min_lengths),
-            prefixes=address(state.prefixes),
+            is_greedy=not isinstance(search, Beam),
             prefix_width=state.prefixes.shape[1],
-            lengths=address(state.length),
-            tokens=address(state.tokens),
-            logp=address(state.logp),
-            **fields,
+            **{name: address(arrays[name]) for name in pointers},
         )
+        if isinstance(search, Beam):
+            self.struct.by_score = search.stopping == "score"
+            self.struct.is_gnmt = search.penalty_form == "gnmt"
         most = B * (2 * K + 1)
         self.sentences, self.scores = np.zeros(most, dtype=np.int64), np.zeros(most)
         self.finished_tokens = np.zeros((most, room), dtype=np.int64)

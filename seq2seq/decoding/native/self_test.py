@@ -23,7 +23,7 @@ from seq2seq.decoding.native.quantization import Int8Linear
 from seq2seq.decoding.native.transformer import NativeTransformer
 from seq2seq.decoding.precision import replace_linears, to_native
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.models.candidates import CandidateRequest, TokenLists
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.models.layers.input_scale import set_input_scales
 
 PIECES = 700
@@ -203,12 +203,11 @@ def compare_candidates(model: NativeModel, hidden: Tensor, count: int) -> None:
     ids = torch.rand(3, PIECES - EOS).argsort(1)[:, :300].sort(1).values + EOS
     ids[:, 0] = EOS
     ids[0, 50:] = -1
-    lists, sentences = TokenLists(ids.numpy()), torch.arange(len(hidden)) % 3
     rows = torch.arange(len(hidden))
     pairs = torch.stack((rows, torch.randint(EOS + 1, PIECES, rows.shape)), 1)
     more = torch.where(no_eos[:, None], torch.randint(EOS + 1, PIECES, (len(hidden), 2)), -1)
     constrained = replace(whole, banned=pairs, required=more)
-    for request in (whole, replace(whole, lists=lists, sentences=sentences), constrained):
+    for request in (whole, replace(whole, listed=ids[rows % 3]), constrained):
         found = model.candidates(hidden, request)
         expected = model.model.candidates(hidden, request)
         logp, wanted = found.logp.clamp(min=-30), expected.logp.clamp(min=-30)  # some are -inf

@@ -134,20 +134,15 @@ def parse_piece_model(data: bytes) -> PieceModel:
             f"its type is {OTHERS.get(int(algorithm), algorithm)!r}, not unigram or bpe: type "
             "tokenizer=word or tokenizer=char"
         )
-    for has, option in (
-        (training.get(24), "it marks words at their end (treat_whitespace_as_suffix)"),
-        (
-            not normal.get(5, True),
-            "it does not replace spaces by a mark (escape_whitespaces=false)",
-        ),
-        (back.get(2), "it changes characters in its output (denormalization_rule_tsv)"),
-        (
-            normal.get(1) == b"user_defined",
-            "it has its own normalisation rules (normalization_rule_tsv)",
-        ),
-    ):
-        if has:
-            raise DataError(option)
+    own_rules, has_marks = normal.get(1) == b"user_defined", normal.get(5, True)
+    faults = {
+        "it marks words at their end (treat_whitespace_as_suffix)": training.get(24),
+        "it does not replace spaces by a mark (escape_whitespaces=false)": not has_marks,
+        "it changes characters in its output (denormalization_rule_tsv)": back.get(2),
+        "it has its own normalisation rules (normalization_rule_tsv)": own_rules,
+    }
+    for fault in filter(faults.get, faults):
+        raise DataError(fault)
     charsmap = bytes_of(normal.get(2, b""))
     model = PieceModel(
         pieces, int(algorithm), charsmap, bool(normal.get(3, True)), bool(normal.get(4, True))

@@ -45,14 +45,14 @@ Run any_run(const Linear *head, int64_t K, int is_greedy) {
         for (int64_t i = draw(0, s->prefix_width - 1); i < s->prefix_width; i++)
             prefixes[b * s->prefix_width + i] = -1;
     s->prefixes = prefixes;
-    s->lengths = integers(B, 0, 0), s->tokens = get(N * s->room * 8), s->logp = get(N * s->room * 8);
+    s->length = integers(B, 0, 0), s->tokens = get(N * s->room * 8), s->logp = get(N * s->room * 8);
     if (!s->is_greedy) {
         double *exponents = fractions(B, 0);
         for (int64_t b = 0; b < B; b++) exponents[b] = (double)draw(0, 4) / 2;
-        s->exponents = exponents, s->max_finished = integers(B, 1, 2 * K);
-        s->totals = fractions(N, -INFINITY), s->best = fractions(B, -INFINITY);
-        for (int64_t b = 0; b < B; b++) s->totals[b * K] = 0;
-        s->counts = integers(B, 0, 0), s->greedy = integers(B, s->by_score - 1, s->by_score - 1);
+        s->exponent = exponents, s->max_finished = integers(B, 1, 2 * K);
+        s->total = fractions(N, -INFINITY), s->best = fractions(B, -INFINITY);
+        for (int64_t b = 0; b < B; b++) s->total[b * K] = 0;
+        s->count = integers(B, 0, 0), s->greedy = integers(B, s->by_score - 1, s->by_score - 1);
     }
     const int64_t k = s->is_greedy ? 1 : 2 * K < outputs ? 2 * K : outputs;
     const TopK topk = {.k = k, .banned = never, .banned_count = 3, .eos = EOS};
@@ -84,10 +84,10 @@ Run run_of(const Run *all, int64_t b, int64_t count) {
     s->sentences = count;
     s->limits = items(s->limits, b, count, 1), s->min_lengths = items(s->min_lengths, b, count, 1);
     s->prefixes = items(s->prefixes, b, count, s->prefix_width);
-    s->max_finished = items(s->max_finished, b, count, 1), s->exponents = items(s->exponents, b, count, 1);
-    s->lengths = items(s->lengths, b, count, 1), s->counts = items(s->counts, b, count, 1);
+    s->max_finished = items(s->max_finished, b, count, 1), s->exponent = items(s->exponent, b, count, 1);
+    s->length = items(s->length, b, count, 1), s->count = items(s->count, b, count, 1);
     s->tokens = items(s->tokens, b, count, K * s->room), s->logp = items(s->logp, b, count, K * s->room);
-    s->totals = items(s->totals, b, count, K), s->greedy = items(s->greedy, b, count, 1);
+    s->total = items(s->total, b, count, K), s->greedy = items(s->greedy, b, count, 1);
     s->best = items(s->best, b, count, 1), s->entries = items(s->entries, b, count, K * s->entries_stride);
     if (run.topk.shortlist) {
         Shortlist *lists = copy(run.topk.shortlist, sizeof *lists);
@@ -117,8 +117,8 @@ void compare_ids(const char *name, const int64_t *all, const int64_t *alone, int
 
 void compare_states(const Run *all, const Run *alone, int64_t b) {
     const Search *s = &all->search, *one = &alone->search;
-    const int64_t K = s->beams, room = s->room, length = s->lengths[b];
-    compare_ids("lengths", s->lengths + b, one->lengths, 1);
+    const int64_t K = s->beams, room = s->room, length = s->length[b];
+    compare_ids("lengths", s->length + b, one->length, 1);
     for (int64_t i = 0; i < K; i++) {
         compare_ids("tokens", s->tokens + (b * K + i) * room, one->tokens + i * room, length);
         compare("tokens' numbers", s->logp + (b * K + i) * room, one->logp + i * room, length);
@@ -127,9 +127,9 @@ void compare_states(const Run *all, const Run *alone, int64_t b) {
     if (s->entries)
         compare_ids("entries", s->entries + b * K * s->entries_stride, one->entries, K * s->entries_stride);
     if (s->is_greedy) return;
-    compare("totals", s->totals + b * K, one->totals, K);
+    compare("totals", s->total + b * K, one->total, K);
     compare("the best", s->best + b, one->best, 1);
-    compare_ids("counts", s->counts + b, one->counts, 1);
+    compare_ids("counts", s->count + b, one->count, 1);
     compare_ids("beams of greedy search", s->greedy + b, one->greedy, 1);
 }
 
@@ -144,7 +144,7 @@ static int64_t compare_outputs(const Run *all, const Run *alone, int64_t b, int6
         if (!all->search.is_greedy) compare_ids("parents", &parent, one->parents + i, 1);
     }
     for (int64_t i = 0; i < one->finished[0]; i++) {
-        const int64_t at = first + i, n = all->search.lengths[b];
+        const int64_t at = first + i, n = all->search.length[b];
         compare_ids("sentences", out->finished_sentences + at, &b, 1);
         compare("scores", out->finished_scores + at, one->finished_scores + i, 1);
         compare_ids("hypotheses", out->finished_tokens + at * room, one->finished_tokens + i * room, n);

@@ -115,7 +115,7 @@ static void compare_outputs(const Run *run, const Run *one) {
     compare_ids("sentences", out->finished_sentences, other->finished_sentences, out->finished[0]);
     compare("scores", out->finished_scores, other->finished_scores, out->finished[0]);
     for (int64_t i = 0; i < out->finished[0]; i++) {
-        const int64_t n = run->search.lengths[out->finished_sentences[i]];
+        const int64_t n = run->search.length[out->finished_sentences[i]];
         compare_ids("hypotheses", out->finished_tokens + i * room, other->finished_tokens + i * room, n);
         compare("numbers", out->finished_logp + i * room, other->finished_logp + i * room, n);
     }

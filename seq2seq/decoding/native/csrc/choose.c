@@ -116,7 +116,7 @@ static int64_t select_continuations(const Sentence *s, const Scratch *scratch,
 }
 
 static double penalty(const Search *search, int64_t sentence, double n) {
-    return pow(search->is_gnmt ? (5 + n) / 6 : n, search->exponents[sentence]);
+    return pow(search->is_gnmt ? (5 + n) / 6 : n, search->exponent[sentence]);
 }
 
 /* Hands out the hypothesis of a beam, whose last token may be new. */
@@ -150,7 +150,7 @@ static void finish_ended(const Sentence *s, const Continuation *best, int64_t co
         const int is_chosen = i < K || (i == count - 1 && each->is_greedy && !has_greedy);
         if (!is_chosen || !each->is_end || !isfinite(each->value)) continue;
         finish_beam(s, each->value, each->beam, each);
-        s->search->counts[s->sentence]++;
+        s->search->count[s->sentence]++;
     }
 }
 
@@ -210,7 +210,7 @@ static void continue_beams(const Sentence *s, const Continuation *open, int64_t 
 static int is_decided(const Sentence *s) {
     const Search *search = s->search;
     const int64_t b = s->sentence, K = search->beams, limit = search->limits[b];
-    if (search->counts[b] < search->max_finished[b]) return 0;
+    if (search->count[b] < search->max_finished[b]) return 0;
     if (!search->by_score || K == 1) return 1;
     double most = s->total[0];
     for (int64_t i = 1; i < K; i++)
@@ -250,7 +250,7 @@ static void advance_greedy(const Sentence *s) {
 }
 
 int is_live(const Search *search, const uint8_t *done, int64_t row) {
-    const int is_open = search->is_greedy || search->totals[row] != -INFINITY;
+    const int is_open = search->is_greedy || search->total[row] != -INFINITY;
     return is_open && !done[row / search->beams];
 }
 
@@ -268,10 +268,10 @@ static void advance(const Search *search, const TopK *topk, const StepOutput *ou
                         out,
                         places,
                         b,
-                        ++search->lengths[b],
+                        ++search->length[b],
                         search->tokens + row * search->room,
                         search->logp + row * search->room,
-                        search->totals + row,
+                        search->total + row,
                         out->parents + row,
                         out->next_tokens + row};
     if (search->is_greedy) advance_greedy(&s);

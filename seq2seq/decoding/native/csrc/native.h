@@ -213,23 +213,24 @@ typedef struct {
 } TopK;
 
 /* The live hypotheses of B sentences, K each, as searches in Python hold them: see SearchState and
- * BeamState. All arrays are changed in place, but for the options of sentences. */
+ * BeamState, whose attributes have the names of the arrays here. All arrays are changed in place, but
+ * for the options of sentences. */
 typedef struct {
     int64_t sentences, beams, room; /* B, K, and the tokens that a row of `tokens` can hold */
     int64_t pad; /* the next token of rows that need no further step */
-    int32_t is_greedy;              /* each row takes its best token; then totals to best are NULL */
+    int32_t is_greedy;              /* each row takes its best token; then total to best are NULL */
     int32_t by_score;               /* does a sentence end when no open hypothesis can win? */
     int32_t is_gnmt;                /* of the forms of the length penalty */
     const int64_t *limits, *min_lengths;     /* (B,), tokens, eos included */
     const int64_t *prefixes; /* (B, prefix_width), -1 after the end of each */
     int64_t prefix_width;
     const int64_t *max_finished; /* (B,), the finished hypotheses after which no more are needed */
-    const double *exponents;     /* (B,), of the length penalty */
-    int64_t *lengths;            /* (B,) */
+    const double *exponent;      /* (B,), of the length penalty */
+    int64_t *length;             /* (B,) */
     int64_t *tokens;             /* (B, K, room) */
     double *logp;                /* the same */
-    double *totals;              /* (B, K), -inf: not live */
-    int64_t *counts, *greedy;    /* (B,), finished hypotheses; the beam of greedy search, or -1 */
+    double *total;               /* (B, K), -inf: not live */
+    int64_t *count, *greedy;     /* (B,), finished hypotheses; the beam of greedy search, or -1 */
     double *best;                /* (B,), the highest score */
     int64_t *entries;            /* (N, entries_stride), the entries_length first of which say where
                                   * the tokens of each row are remembered; or NULL */

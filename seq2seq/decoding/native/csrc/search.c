@@ -15,7 +15,7 @@ typedef struct {
 static void gather_rows(const Search *search, const uint8_t *done, const float *hidden,
                         int64_t dim, const TopK *topk, HeadRows *rows) {
     for (int64_t r = 0; r < search->sentences * search->beams; r++) {
-        const int64_t b = r / search->beams, n = search->lengths[b], width = search->prefix_width;
+        const int64_t b = r / search->beams, n = search->length[b], width = search->prefix_width;
         const int64_t at = is_live(search, done, r) ? rows->count++ : -1;
         if (at < 0) continue;
         memcpy(rows->hidden + at * dim, hidden + r * dim, (size_t)dim * sizeof *hidden);
