@@ -159,6 +159,23 @@ class Share(NamedTuple):
         return int(self.weight) * self.size + self.drawn
 
 
+def temper(shares: Sequence[Share], temperature: float) -> list[Share]:
+    """Change weights so that the rows of share i in a pass are proportional to w_i n_i^(1/T).
+
+    The number of rows in a pass stays sum_i w_i n_i, up to rounding.
+
+    Args:
+        shares: rows n_i of each corpus, and weights w_i.
+        temperature: T, at least 1; 1 leaves the weights as they are.
+
+    Source: Arivazhagan et al. 2019, arXiv:1907.05019.
+    """
+    power = 1 / temperature - 1
+    flat = [each._replace(weight=each.weight * each.size**power) for each in shares]
+    before, after = (sum(each.weight * each.size for each in some) for some in (shares, flat))
+    return [each._replace(weight=each.weight * (before / after)) for each in flat]
+
+
 @dataclass(eq=False)
 class Corpus:
     """Encoded sentence pairs, without BOS and EOS; the rows of one component follow the other.
@@ -172,8 +189,10 @@ class Corpus:
         duplicates: number of pairs whose text is also in an earlier row.
         key: a hash of everything that the rows depend on.
         links: links between the pieces of each row, if the corpus has links.
+        source, target: functions that return the ids of a row, read-only.
         source_lengths: (rows,) int32, pieces of each source, EOS not counted.
         target_lengths: (rows,) int32, pieces of each target.
+        lengths: both.
         shares: the rows of each component and its weight.
     """
 
@@ -187,7 +206,9 @@ class Corpus:
     links: PieceLinks | None = None
 
     def __post_init__(self) -> None:
-        self.source_lengths, self.target_lengths = (side.lengths for side in self.sides)
+        self.source, self.target = self.sides[0].__getitem__, self.sides[1].__getitem__
+        self.lengths = self.sides[0].lengths, self.sides[1].lengths
+        self.source_lengths, self.target_lengths = self.lengths
         ends = np.cumsum([stats.kept for stats in self.all_stats]).tolist()
         weights = [component.weight for component in self.components]
         starts = [0, *ends[:-1]]
@@ -201,14 +222,6 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.source_lengths)
 
-    def source(self, index: int) -> np.ndarray:
-        """The ids of a source sentence, read-only."""
-        return self.sides[0][index]
-
-    def target(self, index: int) -> np.ndarray:
-        """The ids of a target sentence, read-only."""
-        return self.sides[1][index]
-
     def read_ahead(self, rows: np.ndarray) -> None:
         """Ask the system to read rows from disk that will be needed soon."""
         for side in self.sides:
@@ -216,7 +229,7 @@ class Corpus:
 
     def release_memory(self) -> None:
         """Free the memory of lengths and hashes; they are read from disk again when needed."""
-        for array in (self.source_lengths, self.target_lengths, self.hashes):
+        for array in (*self.lengths, self.hashes):
             release_memory(array)
 
     def count_tokens(self, rows: np.ndarray) -> int:
