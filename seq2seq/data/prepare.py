@@ -15,11 +15,10 @@ from seq2seq.base.errors import ConfigError
 from seq2seq.base.progress import show_progress
 from seq2seq.data.batches.stages import Stage, find_stages
 from seq2seq.data.corpus.cache import FileMemo, compute_once, digest
-from seq2seq.data.corpus.corpus import Corpus, Share, encode_corpus
+from seq2seq.data.corpus.corpus import Corpus, Share, encode_corpus, temper
 from seq2seq.data.corpus.ledger import make_ledger, summarize
 from seq2seq.data.corpus.mixture import Component, find_components
 from seq2seq.data.corpus.ragged_array import RaggedArray
-from seq2seq.data.corpus.temperature import temper
 from seq2seq.data.links.link_files import (
     NO_LINKS,
     LinkFiles,

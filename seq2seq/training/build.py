@@ -110,8 +110,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         guided["layer"], guided["head"] = plan.guide.layer + 1, plan.guide.head + 1  # from 1
     decode = dict(plan.decode)
     if decode["length_ratio"] is None:
-        lengths = prepared.train.source_lengths, prepared.train.target_lengths
-        learnt = learn_length_ratio(*lengths, decode["length_extra"])
+        learnt = learn_length_ratio(*prepared.train.lengths, decode["length_extra"])
         decode["length_ratio"] = max(learnt, decode["min_length_ratio"])
     config = {
         **plan.model,

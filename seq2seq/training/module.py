@@ -37,7 +37,6 @@ class SummedScore(Metric):
     """
 
     full_state_update = False
-    higher_is_better = True
     counts: Tensor
 
     def __init__(self, scorer: Scorer):

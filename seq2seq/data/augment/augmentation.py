@@ -137,8 +137,8 @@ class Augmentation:
     ):
         self._corpus, self._text, self._options = text.corpus, text, options
         self._seed, self._max_pieces, self._subwords = seed, max_length - 1, subwords
-        plain = [self._corpus.source_lengths, self._corpus.target_lengths]
-        self._plain, self._rooms = plain, plain if subwords is None else subwords.rooms
+        self._plain = self._corpus.lengths
+        self._rooms = self._plain if subwords is None else subwords.rooms
         self._of_subwords = [1.0, 1.0] if subwords is None else subwords.growth
         self._growths = [self._measure(number) for number in range(len(options))]
         # Cached for the current pass only: 9 bytes per row.

@@ -64,11 +64,10 @@ class SubwordRegularization:
         self._p, self._seed = p, seed
         dropout_of = cache(BPEDropout)  # one object if both sides share a tokenizer
         self._dropouts = [dropout_of(each) for each in tokenizers]
-        lengths = corpus.source_lengths, corpus.target_lengths
         sample = np.linspace(0, len(corpus) - 1, min(SAMPLE, len(corpus)), dtype=np.int64)
         self.growth: list[float] = []
         self.rooms: list[np.ndarray] = []
-        for side, plain in enumerate(lengths):
+        for side, plain in enumerate(corpus.lengths):
             drawn = sum(len(self._draw(side, int(row), 0)) for row in sample)
             self.growth.append(drawn / int(plain[sample].sum()))
             self.rooms.append(max_pieces_of(plain, self.growth[side], max_length - 1))

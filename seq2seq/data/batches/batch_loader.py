@@ -179,8 +179,7 @@ class BatchLoader:
 
     def lengths(self, epoch: int) -> Sequence[np.ndarray]:
         """Maximum pieces of each source and each target in a pass, (rows,), EOS not counted."""
-        plain = self.corpus.source_lengths, self.corpus.target_lengths
-        return plain if self.variants is None else self.variants.lengths(epoch)
+        return self.corpus.lengths if self.variants is None else self.variants.lengths(epoch)
 
     def batches(self, epoch: int, begin: int = 0) -> EpochBatches:
         """The global batches of a pass, with the weights that apply at its first update."""
@@ -251,9 +250,8 @@ class EvalBatches:
     """
 
     def __init__(self, corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int = 1):
-        lengths = corpus.source_lengths, corpus.target_lengths
         self._batches = epoch_batches(
-            *lengths, max_tokens=max_tokens, seed=0, epoch=0, shuffle=False
+            *corpus.lengths, max_tokens=max_tokens, seed=0, epoch=0, shuffle=False
         )
         self._corpus, self._rank, self._world = corpus, rank, world
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_options, check_range
 from seq2seq.data.corpus.component_options import check_weight
-from seq2seq.data.corpus.corpus import Corpus, Share
-from seq2seq.data.corpus.temperature import temper
+from seq2seq.data.corpus.corpus import Corpus, Share, temper
 
 EXAMPLE = "data.stages=[{until: 5000, weights: {web: 1, clean: 1}}, {weights: {clean: 1}}]"
 

@@ -160,6 +160,23 @@ class Share(NamedTuple):
         return int(self.weight) * self.size + self.drawn
 
 
+def temper(shares: Sequence[Share], temperature: float) -> list[Share]:
+    """Change weights so that the rows of share i in a pass are proportional to w_i n_i^(1/T).
+
+    The number of rows in a pass stays sum_i w_i n_i, up to rounding.
+
+    Args:
+        shares: rows n_i of each corpus, and weights w_i.
+        temperature: T, at least 1; 1 leaves the weights as they are.
+
+    Source: Arivazhagan et al. 2019, arXiv:1907.05019.
+    """
+    power = 1 / temperature - 1
+    flat = [each._replace(weight=each.weight * each.size**power) for each in shares]
+    before, after = (sum(each.weight * each.size for each in some) for some in (shares, flat))
+    return [each._replace(weight=each.weight * (before / after)) for each in flat]
+
+
 @dataclass(eq=False)
 class Corpus:
     """Encoded sentence pairs, without BOS and EOS; the rows of one component follow the other.
@@ -175,6 +192,7 @@ class Corpus:
         links: links between the pieces of each row, if the corpus has links.
         source_lengths: (rows,) int32, pieces of each source, with its context, EOS not counted.
         target_lengths: (rows,) int32, pieces of each target.
+        lengths: those of sources, and those of targets.
         shares: the rows of each component and its weight.
     """
 
@@ -188,7 +206,8 @@ class Corpus:
     links: PieceLinks | None = None
 
     def __post_init__(self) -> None:
-        self.source_lengths, self.target_lengths = (side.lengths for side in self.sides)
+        self.lengths = self.sides[0].lengths, self.sides[1].lengths
+        self.source_lengths, self.target_lengths = self.lengths
         ends = np.cumsum([stats.kept for stats in self.all_stats]).tolist()
         weights = [component.weight for component in self.components]
         starts = [0, *ends[:-1]]
@@ -203,7 +222,7 @@ class Corpus:
         return len(self.source_lengths)
 
     def source(self, index: int) -> np.ndarray:
-        """The ids of a source sentence, read-only."""
+        """The ids of a source sentence with its context, read-only."""
         return self.sides[0][index]
 
     def target(self, index: int) -> np.ndarray:
@@ -217,7 +236,7 @@ class Corpus:
 
     def release_memory(self) -> None:
         """Free the memory of lengths and hashes; they are read from disk again when needed."""
-        for array in (self.source_lengths, self.target_lengths, self.hashes):
+        for array in (*self.lengths, self.hashes):
             release_memory(array)
 
     def count_tokens(self, rows: np.ndarray) -> int:

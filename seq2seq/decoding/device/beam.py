@@ -12,7 +12,7 @@ from seq2seq.base.symbols import EOS, PAD
 from seq2seq.decoding.beam import Beam, BeamState, Continuations
 from seq2seq.decoding.device.buffers import Buffers, Size, Spec
 from seq2seq.decoding.device.search import SlotSearch
-from seq2seq.decoding.diverse import DiverseBeam, DiverseState, count_among
+from seq2seq.decoding.diverse import DiverseBeam, count_among
 from seq2seq.decoding.search import FREE, Array, SearchState
 from seq2seq.models.candidates import Candidates
 
@@ -100,16 +100,12 @@ class SlotBeamSearch(SlotSearch):
 
     def first_values(self, state: SearchState) -> dict[str, Array]:
         assert isinstance(state, BeamState)
-        units = len(state.limits)
+        values = super().first_values(state)
+        exponents = state.exponent.reshape(-1, self.groups, 1)
         lengths = np.arange(1, int(state.limits.max()) + 2, dtype=np.float64)
-        penalties = np.ones((units, len(lengths) + 1))
-        penalties[:, 1:] = state.search.penalty(lengths, state.exponent[:, None])
-        values = {name: getattr(state, name) for name in ("total", "greedy", "max_finished")}
-        values |= {"penalties": penalties, "over": np.zeros(units, dtype=bool)}
-        if isinstance(state, DiverseState):
-            values["diversity_penalty"] = state.diversity_penalty
-        by_sentence = {name: x.reshape(-1, self.groups, *x.shape[1:]) for name, x in values.items()}
-        return super().first_values(state) | by_sentence
+        penalties = np.ones((*exponents.shape[:2], len(lengths) + 1))
+        penalties[..., 1:] = state.search.penalty(lengths, exponents)
+        return values | {"penalties": penalties, "over": np.zeros(penalties.shape[:2], dtype=bool)}
 
     def units(self, name: str) -> Tensor:
         """A buffer by units, (B G, ...)."""

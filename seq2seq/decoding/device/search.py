@@ -57,12 +57,18 @@ class SlotSearch:
         )
 
     def first_values(self, state: SearchState) -> dict[str, Array]:
-        """The values of the buffers for n sentences that start, (n, ...)."""
+        """The values of the buffers for n sentences that start, (n, ...): arrays of the state with
+        the same names, by groups if the buffers have that axis, and others.
+        """
         n = len(state.limits) // self.groups
-        names = ("limits", "min_lengths", "prefixes", "listed", "no_repeat_ngram")
-        values = {name: getattr(state, name)[:: self.groups] for name in names}
         tokens = state.first_tokens().cpu().numpy().reshape(n, -1)
-        return values | {"done": np.zeros(n, dtype=bool), "tokens": tokens}
+        values: dict[str, Array] = {"done": np.zeros(n, dtype=bool), "tokens": tokens}
+        for name, array in state.arrays():
+            if name in self.buffers.specs and name not in values:
+                by_group = array.reshape(n, self.groups, *array.shape[1:])
+                has_groups = len(self.buffers.specs[name].shape) == array.ndim
+                values[name] = by_group if has_groups else by_group[:, 0]
+        return values
 
     def per_row(self, x: Tensor) -> Tensor:
         """Values of sentences (B, ...) repeated for each of their rows, (N, ...)."""
@@ -163,13 +169,6 @@ class SlotBeams(SlotSearch):
         if self.samples:
             buffers.declare(**{name: Spec((), torch.double, 1) for name in self.options})
             buffers.declare(seed=Spec((), torch.long), draw_ids=Spec((), torch.long))
-
-    def first_values(self, state: SearchState) -> dict[str, Array]:
-        values = super().first_values(state)
-        values["live"] = np.ones((len(state.limits), self.beams), dtype=bool)
-        for name in (*self.options, "seed", "draw_ids") if self.samples else ():
-            values[name] = getattr(state, name)
-        return values
 
     def advance(self, candidates: Candidates) -> None:
         buffers, (logp, ids) = self.buffers, candidates

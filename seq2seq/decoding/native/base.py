@@ -193,7 +193,7 @@ class NativeModel(Seq2Seq):
         )
         if listed is not None:
             lists, weight = len(listed), cast(NativeLinear, self.model.embeddings.output).rows
-            rows = torch.arange(lists).repeat_interleave(len(ids) // lists)
+            rows = torch.arange(lists).repeat_interleave(len(ids) // max(1, lists))
             topk.held = parts = (listed >= 0).sum(1), listed.contiguous(), rows
             addresses = (part.data_ptr() for part in parts)
             shortlist = structs.Shortlist(weight.data_ptr(), *listed.shape, *addresses)

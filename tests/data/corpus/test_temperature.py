@@ -11,8 +11,7 @@ from helpers.tiny_runs import demo_lines, plan_of, prepared_for, tiny_overrides
 
 from seq2seq.data.batches.batch import Batch
 from seq2seq.data.batches.batch_loader import BatchLoader
-from seq2seq.data.corpus.corpus import Share
-from seq2seq.data.corpus.temperature import temper
+from seq2seq.data.corpus.corpus import Share, temper
 from seq2seq.data.prepare import Prepared
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.loaders import train_loader

@@ -1,4 +1,4 @@
-/* Random searches through s2s_search until all sentences are done, each of which must be what it is
+/* Random searches, step by step, until all sentences are done, each of which must be what it is
  * alone, bit by bit. */
 #include "search_fuzz.h"
 #include <math.h>
@@ -156,11 +156,11 @@ static int64_t compare_outputs(const Run *all, const Run *alone, int64_t b, int6
 /* One step, in scratch memory of the size that it asks for, or of less if that is enough for the
  * rows that are live. */
 static void step(const Linear *head, const float *hidden, const Run *run, Run *before) {
-    const int64_t size = s2s_search(head, hidden, &run->topk, &run->search, &run->out, 0, 0);
+    const int64_t size = advance_search(head, hidden, &run->topk, &run->search, &run->out, 0, 0);
     const int64_t less = draw(0, size - 1);
-    if (s2s_search(head, hidden, &run->topk, &run->search, &run->out, get(less), less) <= less) return;
+    if (advance_search(head, hidden, &run->topk, &run->search, &run->out, get(less), less) <= less) return;
     for (int64_t b = 0; before && b < run->search.sentences; b++) compare_states(run, before + b, b);
-    if (s2s_search(head, hidden, &run->topk, &run->search, &run->out, get(size), size) > size)
+    if (advance_search(head, hidden, &run->topk, &run->search, &run->out, get(size), size) > size)
         printf("a search needs more than it said\n"), exit(1);
 }
 
@@ -186,7 +186,7 @@ static void refuse_beams(const Linear *head, const Run *run) {
     Run wide = *run;
     wide.search.beams = draw(0, 1) ? MOST_BEAMS + 1 : INT64_MAX / 64;
     wide.search.sentences = 1;
-    if (s2s_search(head, 0, &wide.topk, &wide.search, &wide.out, 0, 0) != -BAD_BEAMS)
+    if (s2s_find_candidates(head, 0, &wide.topk, &wide.search, &wide.out, 0, 0) != -BAD_BEAMS)
         printf("beams not refused\n"), exit(1);
 }
 

@@ -2,6 +2,7 @@
 #ifndef SEARCH_FUZZ_H
 #define SEARCH_FUZZ_H
 
+#include "kernels.h"
 #include "native_fuzz.h"
 
 typedef struct {

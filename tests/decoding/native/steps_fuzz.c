@@ -1,5 +1,5 @@
 /* Random searches over random decoders through s2s_decode_steps, in memory of exactly the size it is
- * told. Each call must be what s2s_decode and s2s_search in turn are, bit by bit. */
+ * told. Each call must be what s2s_decode and advance_search in turn are, bit by bit. */
 #include "search_fuzz.h"
 
 /* A search, and all that its decoder reads and writes. */
@@ -146,8 +146,8 @@ static int take_step(const Decoder *decoder, const Linear *head, Decoding *d) {
     describe(d);
     int64_t size = s2s_decode(decoder, &d->step, d->hidden, 0, 0);
     s2s_decode(decoder, &d->step, d->hidden, get(size), size);
-    size = s2s_search(head, d->hidden, &run->topk, &run->search, &run->out, 0, 0);
-    s2s_search(head, d->hidden, &run->topk, &run->search, &run->out, get(size), size);
+    size = advance_search(head, d->hidden, &run->topk, &run->search, &run->out, 0, 0);
+    advance_search(head, d->hidden, &run->topk, &run->search, &run->out, get(size), size);
     if (!run->search.is_greedy) fork_states(d);
     d->step.tokens = run->out.next_tokens;
     return run->out.finished[0] || memcmp(before, run->out.done, (size_t)B);

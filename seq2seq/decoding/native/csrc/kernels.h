@@ -66,7 +66,7 @@ int64_t check_topk(const Linear *head, const TopK *topk, int64_t rows);
 void find_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
                void *workspace);
 int64_t topk_workspace(const Linear *head, int64_t rows);
-/* s2s_search of what is checked. */
+/* s2s_find_candidates and s2s_choose in turn, of what is checked. */
 int64_t check_search(const Linear *head, const TopK *topk, const Search *search);
 int64_t advance_search(const Linear *head, const float *hidden, const TopK *topk,
                        const Search *search, const StepOutput *out, void *workspace, int64_t size);

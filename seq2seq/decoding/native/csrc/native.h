@@ -276,19 +276,15 @@ S2S_API int64_t s2s_decode(const Decoder *decoder, const DecodeStep *step, float
  * shortlist, of the softmax over the row's own list. */
 S2S_API int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
                          void *workspace, int64_t size);
-/* The same, and what a search makes of it: the next tokens, and the hypotheses that end. `topk` has
+/* What a search does after a step, in two halves: the best outputs of the rows that are live, next to
+ * each other, and what it makes of them: the next tokens, and the hypotheses that end. `topk` has
  * room for 2 K candidates of each row, in greedy search for one. */
-S2S_API int64_t s2s_search(const Linear *head, const float *hidden, const TopK *topk,
-                           const Search *search, const StepOutput *output, void *workspace,
-                           int64_t size);
-/* The halves of s2s_search, for a caller who measures the progress of what was found: the best
- * outputs of the rows that are live, next to each other, and what the search makes of them. */
 S2S_API int64_t s2s_find_candidates(const Linear *head, const float *hidden, const TopK *topk,
                                     const Search *search, const StepOutput *output,
                                     void *workspace, int64_t size);
 S2S_API int64_t s2s_choose(const TopK *topk, const Search *search, const StepOutput *output,
                            void *workspace, int64_t size);
-/* s2s_decode and s2s_search in turn, until a hypothesis ends, a sentence is done, or there were
+/* s2s_decode, s2s_find_candidates and s2s_choose in turn, until a hypothesis ends, a sentence is done, or there were
  * `most` steps, for all of which caches have room. After each, rows take over the states of their
  * parents; before another, `step` and `search` move on by a token: tokens, positions, lengths.
  * hidden: (rows, dim), scratch. */

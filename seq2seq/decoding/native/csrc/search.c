@@ -77,9 +77,3 @@ int64_t s2s_find_candidates(const Linear *head, const float *hidden, const TopK 
     const int64_t error = check_search(head, topk, search);
     return error ? error : find_candidates(head, hidden, topk, search, out, workspace, size);
 }
-
-int64_t s2s_search(const Linear *head, const float *hidden, const TopK *topk,
-                   const Search *search, const StepOutput *out, void *workspace, int64_t size) {
-    const int64_t error = check_search(head, topk, search);
-    return error ? error : advance_search(head, hidden, topk, search, out, workspace, size);
-}
