@@ -5,8 +5,7 @@ counted from 0. Pharaoh files write it in the same order, as `i-j`.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from seq2seq.base.text_stream import TextBytes, without_marks
 
 Span = tuple[int, int]  # start and end of a piece or a word in its text
 Link = tuple[int, int]
+LinkSet = Set[Link]
 
 
 # Weight added to the sum of a source word, so that small weights, or those of the only target word,
@@ -269,9 +269,7 @@ class LinkCounts(NamedTuple):
     possible_hits: int
 
     @classmethod
-    def of(
-        cls, predicted: AbstractSet[Link], sure: AbstractSet[Link], possible: AbstractSet[Link]
-    ) -> "LinkCounts":
+    def of(cls, predicted: LinkSet, sure: LinkSet, possible: LinkSet) -> "LinkCounts":
         """The counts of a sentence pair; sure links count as possible, even if not listed there."""
         matches = predicted & sure, predicted & (sure | possible)
         return cls(len(predicted), len(sure), *map(len, matches))

@@ -10,10 +10,9 @@ Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation.
 
 import heapq
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from operator import itemgetter
 
-from seq2seq.alignment.links import Link
+from seq2seq.alignment.links import Link, LinkSet
 
 HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
@@ -21,7 +20,7 @@ HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-dia
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic: str) -> set[Link]:
+def symmetrize(forward: LinkSet, reverse: LinkSet, heuristic: str) -> set[Link]:
     """Combine the links of a sentence pair in both directions.
 
     Args:
@@ -63,9 +62,7 @@ def words_of(link: Link) -> set[tuple[str, int]]:
     return {("source", link[0]), ("target", link[1])}
 
 
-def grow_diag(
-    grown: AbstractSet[Link], union: AbstractSet[Link], add: Callable[[Link, int], bool]
-) -> None:
+def grow_diag(grown: LinkSet, union: LinkSet, add: Callable[[Link, int], bool]) -> None:
     """Grow the links in passes, ordered by target word, until a pass adds none. A link added ahead
     of the current one is visited in the same pass.
     """
