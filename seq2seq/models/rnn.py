@@ -123,7 +123,7 @@ class Recurrent(Seq2Seq):
 
     def first_memory(self, encoded: Encoded, beams: int) -> StateMemory:
         """The states of the cells before the first word."""
-        first = self.first_state(final_state(encoded.states, encoded.mask)).tanh()
+        first = self.first_state(final_state(encoded.states, encoded.real)).tanh()
         first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
         parts = first.split(self.layers, dim=1)  # (N, layers, E) each
         return StateMemory(**dict(zip(self.state_names, parts, strict=True)))
