@@ -272,13 +272,11 @@ def parse_choice(entry: Any) -> Choice | None:
         return None
     # Older files call the threshold "least", have no "near", and were chosen for plain weights.
     entry = {"threshold": entry.get("least", 0.0), "near": 1.0, "competing": False, **entry}
-    values = [entry.get(option) for option in OPTIONS]
-    if not all(map(matches, values, OPTIONS.values())):
+    if not matches(entry, OPTIONS):
         return None
-    shift, layer, heads, threshold, near, competing = values
-    if not (shift in SHIFTS and layer >= 1 and (heads == "mean" or heads >= 1)):
-        return None
-    if not (0 <= threshold <= 1 and 0 < near <= 1):
+    shift, layer, heads, threshold, near, competing = map(entry.get, OPTIONS)
+    exists = shift in SHIFTS and layer >= 1 and (heads == "mean" or heads >= 1)
+    if not (exists and 0 <= threshold <= 1 and 0 < near <= 1):
         return None
     head = None if heads == "mean" else heads - 1
     return Choice(shift, layer - 1, head, threshold, near, competing)

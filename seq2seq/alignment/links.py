@@ -5,8 +5,7 @@ counted from 0. Pharaoh files write it in the same order, as `i-j`.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from seq2seq.base.text_stream import TextBytes, without_marks
 
 Span = tuple[int, int]  # start and end of a piece or a word in its text
 Link = tuple[int, int]
+LinkSet = Set[Link]
 
 
 # Weight added to the sum of a source word, so that small weights, or those of the only target word,
@@ -56,6 +56,8 @@ MARK = (
 )
 TOKEN = re.compile(rf"[^\s{MARK}]++(?:['’.,\-_][^\s{MARK}]++)*|[{MARK}]")
 
+STRIPPED = re.compile(r"\S(?:.*\S)?", re.S)
+
 
 def words_and_marks(text: str) -> list[Word]:
     """The words of a text, with each punctuation mark as a separate word."""
@@ -70,19 +72,11 @@ def spans_to_words(text: str, spans: Iterable[Span]) -> list[Word]:
     """
     merged: list[Span] = []
     for start, end in spans:
-        if start >= end:
-            continue
-        if merged and start < merged[-1][1]:
-            previous = merged.pop()
-            start, end = previous[0], max(end, previous[1])
-        merged.append((start, end))
-    stripped = []
-    for start, end in merged:
-        label = text[start:end].strip()
-        if label:
-            start = text.index(label, start)
-            stripped.append(Word(label, start, start + len(label)))
-    return stripped
+        if start < end:
+            first, last = merged.pop() if merged and start < merged[-1][1] else (start, end)
+            merged.append((first, max(end, last)))
+    stripped = (STRIPPED.search(text, *span) for span in merged)
+    return [Word(match[0], *match.span()) for match in stripped if match]
 
 
 def share_out(weights: Tensor) -> Tensor:
@@ -269,9 +263,7 @@ class LinkCounts(NamedTuple):
     possible_hits: int
 
     @classmethod
-    def of(
-        cls, predicted: AbstractSet[Link], sure: AbstractSet[Link], possible: AbstractSet[Link]
-    ) -> "LinkCounts":
+    def of(cls, predicted: LinkSet, sure: LinkSet, possible: LinkSet) -> "LinkCounts":
         """The counts of a sentence pair; sure links count as possible, even if not listed there."""
         matches = predicted & sure, predicted & (sure | possible)
         return cls(len(predicted), len(sure), *map(len, matches))
@@ -296,9 +288,3 @@ class LinkCounts(NamedTuple):
     def recall(self) -> float:
         """The share of the sure links that are predicted; 1 without sure links."""
         return self.sure_hits / self.sure if self.sure else 1.0
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall; 0 if both are 0."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0

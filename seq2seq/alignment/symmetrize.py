@@ -8,12 +8,10 @@ Sources: Och and Ney 2003 (J03-1002); Koehn, Och and Marcu 2003 (N03-1017); Koeh
 Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation.
 """
 
-import heapq
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from operator import itemgetter
 
-from seq2seq.alignment.links import Link
+from seq2seq.alignment.links import Link, LinkSet
 
 HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
@@ -21,7 +19,7 @@ HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-dia
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic: str) -> set[Link]:
+def symmetrize(forward: LinkSet, reverse: LinkSet, heuristic: str) -> set[Link]:
     """Combine the links of a sentence pair in both directions.
 
     Args:
@@ -63,22 +61,16 @@ def words_of(link: Link) -> set[tuple[str, int]]:
     return {("source", link[0]), ("target", link[1])}
 
 
-def grow_diag(
-    grown: AbstractSet[Link], union: AbstractSet[Link], add: Callable[[Link, int], bool]
-) -> None:
+def grow_diag(grown: LinkSet, union: LinkSet, add: Callable[[Link, int], bool]) -> None:
     """Grow the links in passes, ordered by target word, until a pass adds none. A link added ahead
     of the current one is visited in the same pass.
     """
+    ordered = sorted(union, key=itemgetter(1, 0))
     added = True
     while added:
         added = False
-        ahead = [(j, i) for i, j in grown]
-        heapq.heapify(ahead)
-        while ahead:
-            here = heapq.heappop(ahead)
-            for step in NEIGHBOURS:
-                j, i = here[0] + step[0], here[1] + step[1]
-                if (i, j) in union and add((i, j), 1):
-                    added = True
-                    if (j, i) > here:
-                        heapq.heappush(ahead, (j, i))
+        for i, j in ordered:
+            if (i, j) in grown:
+                for step in NEIGHBOURS:
+                    link = i + step[1], j + step[0]
+                    added |= link in union and add(link, 1)

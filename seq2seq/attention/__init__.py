@@ -8,7 +8,11 @@ package can also add a mechanism: see `plugins`.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from seq2seq.attention.base import Attention, Cost, Place, Position, Role
+from seq2seq.attention.base import Attention as Attention
+from seq2seq.attention.base import Cost as Cost
+from seq2seq.attention.base import Place as Place
+from seq2seq.attention.base import Position
+from seq2seq.attention.base import Role as Role
 from seq2seq.attention.context import GlobalContext, HierarchicalContext
 from seq2seq.attention.dynamic import DynamicContext
 from seq2seq.attention.efficient import Efficient
@@ -18,7 +22,8 @@ from seq2seq.attention.linear import Linear
 from seq2seq.attention.linformer import Linformer
 from seq2seq.attention.longformer import Longformer
 from seq2seq.attention.luong_local import LocalMonotonic, LocalPredictive
-from seq2seq.attention.memory import Memory, StateMemory
+from seq2seq.attention.memory import Memory as Memory
+from seq2seq.attention.memory import StateMemory as StateMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
 from seq2seq.attention.performer import Performer
@@ -198,16 +203,3 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], place: Place, h
 def preset_names(names: Iterable[str]) -> str:
     """Names to type for mechanisms: `gqa`, a preset, instead of `multihead`."""
     return ", ".join(sorted("gqa" if name == "multihead" else name for name in names))
-
-
-__all__ = [
-    "ATTENTION",
-    "Attention",
-    "Cost",
-    "Memory",
-    "Place",
-    "Role",
-    "StateMemory",
-    "build",
-    "build_attention",
-]

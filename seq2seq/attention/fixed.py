@@ -62,19 +62,17 @@ def mean_state(x: Tensor, mask: Tensor) -> Tensor:
     return (x * real).sum(1) / real.sum(1).clamp(min=1)
 
 
-def final_state(x: Tensor, mask: Tensor | None) -> Tensor:
+def final_state(x: Tensor, mask: Tensor) -> Tensor:
     """The final state of a bidirectional RNN: the forward half at the last real token, and the
     backward half at the first.
 
     Args:
         x: (N, S, E).
-        mask: (N, S), True = real, with padding at the end; None = all are real.
+        mask: (N, S), True = real, with padding at the end.
 
     Returns: (N, E), zero if a row has no real token.
     """
     forward, backward = x.chunk(2, dim=-1)
-    if mask is None:
-        return torch.cat((forward[:, -1], backward[:, 0]), dim=-1)
     last = (mask.sum(1) - 1).clamp(min=0)
     rows = last[:, None, None].expand(-1, 1, forward.shape[-1])
     ends = torch.cat((forward.gather(1, rows).squeeze(1), backward[:, 0]), dim=-1)

@@ -47,6 +47,7 @@ class Score(nn.Module):
     is_additive: ClassVar[bool] = False  # whether it is u . tanh(query + key)
     biases_keys: ClassVar[bool] = False  # whether its dot product has a bias for each key
     reads_queries: ClassVar[bool] = True  # whether the weights depend on the query
+    scale: float = 1.0  # factor of its dot product
     size: float = 1.0  # factor of the projections before it, see `Attention.lr_multipliers`
     u: nn.Parameter  # vector of an additive score, (heads, width)
 
@@ -67,8 +68,8 @@ class Score(nn.Module):
         return q if weight is None else formulas.project_per_head(q, weight)
 
     def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
-        """Express `forward` as a dot product with the remembered keys."""
-        raise NotImplementedError
+        """Express `forward` as a dot product with the remembered keys, if `is_dot`."""
+        return Dotted(q, self.scale)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Compute the scores (N, H, T, S).
@@ -96,9 +97,6 @@ class ScaledDot(Score):
                 f"this score needs one width, not {widths.query} for queries and {widths.key} "
                 "for keys. Take score=general"
             )
-
-    def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
-        return Dotted(q, self.scale)
 
 
 class Dot(ScaledDot):
@@ -136,9 +134,6 @@ class General(Score):
 
     def maps(self) -> Maps:
         return Maps(self.weight.transpose(1, 2))
-
-    def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
-        return Dotted(q)
 
 
 class Additive(Score):

@@ -164,8 +164,6 @@ def matches(value: Any, hint: Any) -> bool:
         return any(matches(value, a) for a in arguments)
     if origin is typing.Literal:
         return value in arguments
-    if hint is None or hint is type(None):
-        return value is None
     if isinstance(value, bool):  # Python counts bool as int; users do not
         return hint is bool
     if hint is float:

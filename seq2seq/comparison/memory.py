@@ -41,12 +41,12 @@ def measure_memory(model: Seq2Seq, trained: int) -> tuple[Remembered, Remembered
 
 def growth(model: Seq2Seq, longest: int) -> tuple[Remembered, Remembered]:
     lengths = longest // 2, longest
-    target, source = zip(*(held_bytes(model, length) for length in lengths), strict=True)
+    target, source = zip(*(memory_bytes(model, length) for length in lengths), strict=True)
     return line(lengths, target), line(lengths, source)
 
 
 @torch.no_grad()
-def held_bytes(model: Seq2Seq, length: int) -> tuple[int, int]:
+def memory_bytes(model: Seq2Seq, length: int) -> tuple[int, int]:
     """The bytes remembered of the target and of the source after `length` tokens on either side."""
     device = next(model.parameters()).device
     source = torch.full((1, length), BOS, device=device)
@@ -65,7 +65,7 @@ def decoding_by_length(model: Seq2Seq) -> list[tuple[float, float]]:
     """Pairs (length, bytes): the memory of one hypothesis and its source while decoding, with that
     many tokens on either side; up to the maximum length of the model.
     """
-    return by_length(lambda length: sum(held_bytes(model, length)))
+    return by_length(lambda length: sum(memory_bytes(model, length)))
 
 
 def training_by_length(model: Seq2Seq) -> list[tuple[float, float]]:

@@ -29,9 +29,7 @@ class Parts(NamedTuple):
     leaks: dict[str, Leaks]
 
 
-def language_of(
-    text: Files, typed: tuple[str | None, str | None] = (None, None)
-) -> tuple[str, str]:
+def language_of(text: Files, typed: tuple[str | None, str | None]) -> tuple[str, str]:
     """The two languages: as typed; otherwise the suffixes of the files without .gz; if these are
     equal or missing, `source` and `target`.
     """

@@ -5,42 +5,22 @@ from typing import TYPE_CHECKING
 from seq2seq.base.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from seq2seq.decoding.beam import Beam
-    from seq2seq.decoding.decoding_batch import decode
-    from seq2seq.decoding.diverse import DiverseBeam
-    from seq2seq.decoding.engine import Engine, check_required
-    from seq2seq.decoding.greedy import Greedy
-    from seq2seq.decoding.request import SentenceRequest
-    from seq2seq.decoding.sample import Sample
-    from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
-    from seq2seq.decoding.searches import (
-        SEARCHES,
-        build_engine,
-        build_search,
-        check_coverage,
-        choose_search,
-        engine_options,
-    )
-
-__all__ = [
-    "SEARCHES",
-    "Beam",
-    "DiverseBeam",
-    "Engine",
-    "Greedy",
-    "Hypothesis",
-    "Sample",
-    "Search",
-    "SearchState",
-    "SentenceRequest",
-    "StepChoice",
-    "build_engine",
-    "build_search",
-    "check_coverage",
-    "check_required",
-    "choose_search",
-    "decode",
-    "engine_options",
-]
+    from seq2seq.decoding.beam import Beam as Beam
+    from seq2seq.decoding.decoding_batch import decode as decode
+    from seq2seq.decoding.diverse import DiverseBeam as DiverseBeam
+    from seq2seq.decoding.engine import Engine as Engine
+    from seq2seq.decoding.engine import check_required as check_required
+    from seq2seq.decoding.greedy import Greedy as Greedy
+    from seq2seq.decoding.request import SentenceRequest as SentenceRequest
+    from seq2seq.decoding.sample import Sample as Sample
+    from seq2seq.decoding.search import Hypothesis as Hypothesis
+    from seq2seq.decoding.search import Search as Search
+    from seq2seq.decoding.search import SearchState as SearchState
+    from seq2seq.decoding.searches import SEARCHES as SEARCHES
+    from seq2seq.decoding.searches import build_engine as build_engine
+    from seq2seq.decoding.searches import build_search as build_search
+    from seq2seq.decoding.searches import check_coverage as check_coverage
+    from seq2seq.decoding.searches import choose_search as choose_search
+    from seq2seq.decoding.searches import engine_options as engine_options
 
 __getattr__ = lazy_imports(__name__, __file__)

@@ -150,11 +150,10 @@ class Workers(SentenceEngine):
         worker.end()
         for request in worker.unanswered.values():
             self._deaths[request.id] += 1
+            request.status = Status.QUEUED
             if self._deaths[request.id] < DEATHS - 1:
-                request.status = Status.QUEUED
                 self._backlog.appendleft(request)
             elif self._deaths[request.id] < DEATHS:
-                request.status = Status.QUEUED
                 self._suspects.append(request)
             else:
                 del self._deaths[request.id]

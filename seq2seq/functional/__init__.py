@@ -12,18 +12,11 @@ Queries are (B, H, T, D), keys (B, G, S, D), values (B, G, S, M); query head h r
 that may attend to nothing gets zeros: output, weights and gradients.
 """
 
-from seq2seq.functional.dropout import dropout
-from seq2seq.functional.flash import flash_additive_attention, flash_attention
-from seq2seq.functional.fused import fused_attention
-from seq2seq.functional.softmax import attend, causal_mask, explicit_attention, masked_softmax
-
-__all__ = [
-    "attend",
-    "causal_mask",
-    "dropout",
-    "explicit_attention",
-    "flash_additive_attention",
-    "flash_attention",
-    "fused_attention",
-    "masked_softmax",
-]
+from seq2seq.functional.dropout import dropout as dropout
+from seq2seq.functional.flash import flash_additive_attention as flash_additive_attention
+from seq2seq.functional.flash import flash_attention as flash_attention
+from seq2seq.functional.fused import fused_attention as fused_attention
+from seq2seq.functional.softmax import attend as attend
+from seq2seq.functional.softmax import causal_mask as causal_mask
+from seq2seq.functional.softmax import explicit_attention as explicit_attention
+from seq2seq.functional.softmax import masked_softmax as masked_softmax

@@ -34,14 +34,11 @@ class Agreement(NamedTuple):
     difference: float  # largest difference between the programs' scores of the same hypothesis
 
     @property
-    def same_function(self) -> bool:
-        """True if all scores are equal up to rounding: both programs compute the same function."""
-        return self.difference <= CLOSE
-
-    @property
     def holds(self) -> bool:
-        """True if the hypotheses are equal too, apart from a few that rounding may have changed."""
-        return self.same_function and self.equal >= ALIKE * self.sentences
+        """True if all scores are equal up to rounding, as if both programs computed the same
+        function, and so are the hypotheses, apart from a few that rounding may have changed.
+        """
+        return self.difference <= CLOSE and self.equal >= ALIKE * self.sentences
 
     def __str__(self) -> str:
         search = "greedy" if self.beams == 1 else f"beam {self.beams}"

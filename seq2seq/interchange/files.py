@@ -24,14 +24,14 @@ class Folder:
     """A folder that gives access only to files inside it.
 
     Attributes:
-        read: SHA-256 of each file that was opened, by name.
+        read: SHA-256 of each file that was opened, by name. Folders may share it.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, read: dict[str, str] | None = None):
         if not path.is_dir():
             raise DataError(f"{path} is not a folder: give the folder of a model")
         self.path = path
-        self.read: dict[str, str] = {}
+        self.read: dict[str, str] = {} if read is None else read
 
     def __contains__(self, name: str) -> bool:
         return (self.path / name).is_file()
@@ -84,11 +84,9 @@ def read_torch_tensors(path: Path) -> dict[str, Tensor]:
 
     Raises: DataError if the file is damaged or contains anything other than named tensors.
     """
-    is_zip = zipfile.is_zipfile(path)
     try:
-        if is_zip:
-            with zipfile.ZipFile(path) as archive:
-                check_sizes(archive.infolist(), path)
+        if zipfile.is_zipfile(path):
+            check_sizes(path)
         else:
             with path.open("rb") as file:
                 check_numbers(file, path.stat().st_size)
@@ -118,12 +116,13 @@ def is_stored(value: Tensor) -> bool:
     return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
-def check_sizes(entries: list[zipfile.ZipInfo], path: Path) -> None:
+def check_sizes(path: Path) -> None:
     """Check that an archive does not grow too much when it is unpacked.
 
     Raises: DataError if the unpacked size is out of proportion.
     """
-    size = sum(entry.file_size for entry in entries)
+    with zipfile.ZipFile(path) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
     if size > min(20 * path.stat().st_size, WEIGHTS):
         raise DataError(f"{path} is not a file of weights: unpacked, it has {size:,} bytes")
 
@@ -145,8 +144,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     Raises: DataError if the archive is damaged or holds pickled objects.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            check_sizes(archive.infolist(), path)
+        check_sizes(path)
         with np.load(path, allow_pickle=False) as arrays:
             return {name: x for name, x in arrays.items() if isinstance(x, np.ndarray)}
     except DataError:

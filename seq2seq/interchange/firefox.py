@@ -179,12 +179,8 @@ def build_items(saved: Saved, model: Transformer, rows: Rows) -> Iterator[marian
         for name, largest in input_maxima(model, rows).items()
     }
     for name, weight in sorted(weights.items()):
-        store = (
-            marian_binary.quantize
-            if name in maxima or EMBEDDING in name
-            else marian_binary.of_floats
-        )
-        yield store(name, weight)
+        is_integer = name in maxima or EMBEDDING in name
+        yield (marian_binary.quantize if is_integer else marian_binary.of_floats)(name, weight)
     for name, largest in sorted(maxima.items()):
         multiplier = np.array([LARGEST / (largest or LARGEST)])
         if EMBEDDING in name:  # the output's multiplier; engines look for it in two ways

@@ -15,7 +15,9 @@ from seq2seq.interchange import imported
 from seq2seq.interchange.files import WEIGHTS, Folder, read_safetensors, read_torch_tensors
 from seq2seq.interchange.imported import ImportedModel, SideVocabulary, read_integer, shorten
 from seq2seq.text.tokenization import piece_model
+from seq2seq.text.tokenization.directions import Codes
 
+Configs = Mapping[str, Mapping[str, Any]]  # contents of the configuration files, by name
 PARTS = {
     "attention": "self_attn",
     "cross": "encoder_attn",
@@ -68,13 +70,10 @@ def list_huggingface_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
     return [{"source": own["encoder"], "target": own["decoder"], "output": "lm_head.weight"}[part]]
 
 
-def read_opus_mt(
-    folder: Folder, configs: Mapping[str, Any], languages: tuple[str | None, str | None]
-) -> ImportedModel:
+def read_opus_mt(folder: Folder, configs: Configs, languages: Codes) -> ImportedModel:
     """Read the folder of a Marian model.
 
     Args:
-        configs: contents of the configuration files, by name.
         languages: source and target language; None = as in the folder.
 
     Raises: DataError naming the file and what is wrong with it.
@@ -84,27 +83,31 @@ def read_opus_mt(
     for name in ABSENT:
         if config.get(name):
             raise DataError(f"{where}: {name}={shorten(config[name])} is not supported")
-    vocabularies = read_vocabularies(folder)
+    vocabularies = with_starts(read_vocabularies(folder), configs, path)
     nodes = convert_config(config, where)
     known = configs.get("tokenizer_config.json", {})
     given = [known.get(f"{side}_lang") for side in ("source", "target")]
     sides = [str(typed or found or "") for typed, found in zip(languages, given, strict=True)]
-    longest = read_integer(config, "max_position_embeddings", where, 2, 2**20, default=512)
-    return imported.assemble(
-        nodes | imported.build_other_nodes(sides, longest, *read_beams(configs, where)),
-        vocabularies,
-        find_start_ids(vocabularies, configs, path),
-        imported.Tensors(path, without_positions(read_weights(folder), path)),
-        partial(list_huggingface_names, nodes),
-        folder.read,
-    )
+    nodes |= read_other_nodes(configs, sides, where, 512)
+    weights = without_positions(read_weights(folder), path)
+    tensors = imported.Tensors(path, weights, partial(list_huggingface_names, nodes))
+    return imported.assemble(nodes, vocabularies, tensors, folder.read)
 
 
-def read_beams(configs: Mapping[str, Mapping[str, Any]], where: str) -> tuple[int, Any]:
-    """The number of beams and the length penalty in the configuration files."""
-    search = configs.get("generation_config.json", configs["config.json"])
+def read_other_nodes(
+    configs: Configs, languages: Sequence[str | None], where: str, longest: int
+) -> dict[str, Any]:
+    """The nodes `decode` and `data`.
+
+    Args:
+        longest: length of the longest sentence if the configuration does not say it.
+    """
+    config = configs["config.json"]
+    longest = read_integer(config, "max_position_embeddings", where, 2, 2**20, default=longest)
+    search = configs.get("generation_config.json", config)
     beams = read_integer(search, "num_beams", where, 1, 1000, default=1)
-    return beams, search.get("length_penalty", 1.0)
+    penalty = search.get("length_penalty", 1.0)
+    return imported.build_other_nodes(languages, longest, beams, penalty)
 
 
 def read_vocabularies(folder: Folder) -> list[SideVocabulary]:
@@ -212,14 +215,13 @@ def without_positions(
     return tensors
 
 
-def find_start_ids(
-    sides: Sequence[SideVocabulary], configs: Mapping[str, Mapping[str, Any]], where: str
-) -> list[int]:
-    """The ids of `<pad>` in the source and target vocabularies. The decoder begins with the latter.
+def with_starts(
+    sides: Sequence[SideVocabulary], configs: Configs, where: str
+) -> list[SideVocabulary]:
+    """The vocabularies of source and target with `<pad>` as their start.
 
     Args:
         sides: vocabularies of source and target.
-        configs: contents of config.json and the other configuration files, by file name.
         where: folder, for messages.
 
     Raises: DataError if a configuration file and the vocabulary disagree on the id of a symbol.
@@ -236,12 +238,10 @@ def find_start_ids(
     names = ("eos_token_id", "forced_eos_token_id")
     expected += [(name, NAMES[EOS], target[NAMES[EOS]]) for name in names]
     check_ids(configs, expected, where)
-    return starts
+    return [side._replace(start=start) for side, start in zip(sides, starts, strict=True)]
 
 
-def check_ids(
-    configs: Mapping[str, Mapping[str, Any]], expected: Sequence[tuple[str, str, int]], where: str
-) -> None:
+def check_ids(configs: Configs, expected: Sequence[tuple[str, str, int]], where: str) -> None:
     """Check the ids of symbols in configuration files.
 
     Args:

@@ -7,11 +7,12 @@ from seq2seq.interchange.files import Folder
 from seq2seq.interchange.huggingface import read_opus_mt
 from seq2seq.interchange.imported import ImportedModel, shorten
 from seq2seq.interchange.many_languages import read_many_languages
+from seq2seq.text.tokenization.directions import Codes
 
 KINDS = {"marian": read_opus_mt, "m2m_100": read_many_languages}
 
 
-def read_folder(path: Path, languages: tuple[str | None, str | None]) -> ImportedModel:
+def read_folder(path: Path, languages: Codes) -> ImportedModel:
     """Read the folder of a Marian model (OPUS-MT), or of M2M-100 or NLLB.
 
     Args:

@@ -54,16 +54,15 @@ class SideVocabulary(NamedTuple):
     ids: Mapping[str, int]  # the other program's id of each piece
     tags: Mapping[str, str] | None = None  # symbols that become tags; None = those like >>fr<<
     merges: sentencepiece.Merges = None  # as for `build_tokenizer`
+    start: int | None = None  # id for our `<s>`; None = the id after the last
     pad: int | None = None  # id for our `<pad>`; None = as for `<s>`
 
-    def map_rows(self, start: int) -> VocabularyMap:
+    def map_rows(self) -> VocabularyMap:
         """Map our pieces to the other program's ids.
 
         A piece of the SentencePiece model that has no id is read as `<unk>`.
-
-        Args:
-            start: the other program's id for our `<s>`; its decoder begins with it.
         """
+        start = len(self.ids) if self.start is None else self.start
         pad = start if self.pad is None else self.pad
         symbols = [pad, start, self.ids[NAMES[EOS]], self.ids[NAMES[UNK]]]
         rest = sorted((i, name) for name, i in self.ids.items() if i not in symbols)
@@ -102,17 +101,25 @@ class ImportedModel(NamedTuple):
 
 
 class Tensors(NamedTuple):
-    """The tensors of a file, by the other program's names."""
+    """The tensors of a file, in our shapes, by the other program's names.
+
+    Attributes:
+        where: file, for messages.
+        named: the tensors.
+        names_of: function that returns the names that one of our parameters may have.
+    """
 
     where: str
     named: Mapping[str, Tensor]
+    names_of: Callable[[str], list[str]]
 
-    def take(self, names: Sequence[str], shape: Sequence[int]) -> Tensor:
-        """The tensor that has one of these names, in float32.
+    def take(self, parameter: str, shape: Sequence[int]) -> Tensor:
+        """The tensor of a parameter, in float32.
 
         Raises: DataError if there is no such tensor, if its shape differs or its values are not
-            finite, or if tensors under several of the names are not equal.
+            finite, or if tensors under several of its names are not equal.
         """
+        names = self.names_of(parameter)
         present = [name for name in names if name in self.named]
         if not present:
             raise DataError(f"{self.where}: the weights lack {names[0]}")
@@ -134,41 +141,31 @@ class Tensors(NamedTuple):
 
 
 def assemble(
-    config: dict[str, Any],
-    sides: Sequence[SideVocabulary],
-    starts: Sequence[int],
-    tensors: Tensors,
-    their_names: Callable[[str], list[str]],
-    files: dict[str, str],
+    config: dict[str, Any], sides: Sequence[SideVocabulary], tensors: Tensors, files: dict[str, str]
 ) -> ImportedModel:
     """Convert a model, given its configuration, its vocabularies and its weights.
 
     Args:
         config: nodes of our configuration.
         sides: vocabularies of source and target; the same object twice if they share one.
-        starts: ids for `<s>` in source and target, see `SideVocabulary.map_rows`.
-        tensors: the other program's weights, in our shapes.
-        their_names: function that returns the names that a parameter may have in the other program.
+        tensors: the other program's weights.
         files: SHA-256 of each file that was read, by name.
 
     Raises: DataError saying what is wrong with the files.
     """
-    maps = [side.map_rows(start) for side, start in zip(sides, starts, strict=True)]
+    maps = [side.map_rows() for side in sides]
     if sides[0].ids == sides[1].ids:  # a shared vocabulary: each side gets the other's pieces too
         both = maps[0].extend([n for n in maps[1].names if n not in set(maps[0].names)])
         maps = [both, both]
     source = build_side_tokenizer(sides[0], maps[0])
     target = source if sides[0] is sides[1] else build_side_tokenizer(sides[1], maps[1])
-    weights = build_state_dict(config, maps, tensors, their_names)
+    weights = build_state_dict(config, maps, tensors)
     data = [side.data for side in sides]
     return ImportedModel(config, source, target, weights, files, data, maps)
 
 
 def build_state_dict(
-    nodes: Mapping[str, Any],
-    maps: Sequence[VocabularyMap],
-    tensors: Tensors,
-    their_names: Callable[[str], list[str]],
+    nodes: Mapping[str, Any], maps: Sequence[VocabularyMap], tensors: Tensors
 ) -> dict[str, Tensor]:
     """Our parameters of the model, by name.
 
@@ -178,13 +175,12 @@ def build_state_dict(
         model = build_model(nodes, len(maps[0].ids), len(maps[1].ids))
     weights, unread = {}, set(tensors.named)
     for name, value in model.state_dict().items():
-        names = their_names(name)
-        unread.difference_update(names)
+        unread.difference_update(tensors.names_of(name))
         if not name.startswith("embeddings."):
-            weights[name] = tensors.take(names, value.shape)
+            weights[name] = tensors.take(name, value.shape)
             continue
         side = maps[not name.startswith("embeddings.source")]
-        found = tensors.take(names, (side.their_size, *value.shape[1:]))[side.ids]
+        found = tensors.take(name, (side.their_size, *value.shape[1:]))[side.ids]
         if value.dim() == 1:
             found[BOS] = NEVER
             found[len(found) - side.missing :] = NEVER

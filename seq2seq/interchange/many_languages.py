@@ -20,6 +20,7 @@ from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.interchange import huggingface, imported
 from seq2seq.interchange.files import Folder
+from seq2seq.interchange.huggingface import Configs
 from seq2seq.interchange.imported import ImportedModel, SideVocabulary, read_integer, shorten
 from seq2seq.text.tokenization import piece_model
 from seq2seq.text.tokenization.directions import Codes, Directions
@@ -41,13 +42,10 @@ LANGUAGE = re.compile("[a-z]{2,3}_[A-Z][a-z]{3}")  # in NLLB
 KINDS = {"BPE", "Metaspace", "Precompiled", "Replace", "Strip"}  # parts of tokenizers
 
 
-def read_many_languages(
-    folder: Folder, configs: Mapping[str, Any], languages: Codes
-) -> ImportedModel:
+def read_many_languages(folder: Folder, configs: Configs, languages: Codes) -> ImportedModel:
     """Read the folder of a model of many languages.
 
     Args:
-        configs: contents of the configuration files, by name.
         languages: default source and target language; None = no default.
 
     Raises: DataError naming the file and what is wrong with it; ConfigError for a language that the
@@ -68,22 +66,17 @@ def read_many_languages(
     unnamed = {TAG.format(f"row {i}"): i for i in range(len(side.ids), size)}
     tags = {NAMES[BOS]: TAG.format(NAMES[BOS]), **dict(zip(unnamed, unnamed, strict=True))}
     pad, end = (side.ids[NAMES[symbol]] for symbol in (PAD, EOS))
-    side = side._replace(ids={**side.ids, **unnamed}, tags={**(side.tags or {}), **tags}, pad=pad)
+    ids, tags = {**side.ids, **unnamed}, {**(side.tags or {}), **tags}
+    side = side._replace(ids=ids, tags=tags, start=end, pad=pad)
     starts = ("decoder_start_token_id", "eos_token_id", "forced_eos_token_id")
     expected = [("pad_token_id", NAMES[PAD], pad), *((name, NAMES[EOS], end) for name in starts)]
     huggingface.check_ids(configs, expected, path)
     tensors = huggingface.without_positions(huggingface.read_weights(folder), path, pad)
     tensors.setdefault(huggingface.BIAS, torch.zeros(size))
-    longest = read_integer(config, "max_position_embeddings", where, 2, 2**20, default=1024)
-    model = imported.assemble(
-        nodes
-        | imported.build_other_nodes(languages, longest, *huggingface.read_beams(configs, where)),
-        [side, side],
-        [end, end],
-        imported.Tensors(path, tensors),
-        partial(huggingface.list_huggingface_names, nodes),
-        folder.read,
-    )
+    nodes |= huggingface.read_other_nodes(configs, languages, where, 1024)
+    names = partial(huggingface.list_huggingface_names, nodes)
+    named = imported.Tensors(path, tensors, names)
+    model = imported.assemble(nodes, [side, side], named, folder.read)
     data = {"languages": codes, "language_tags": "both"}
     known = Directions(data, Tokenizers(model.source, model.target), languages=languages)
     model.config["data"] |= data | known.defaults

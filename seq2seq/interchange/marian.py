@@ -17,11 +17,12 @@ from torch import Tensor
 from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import NAMES, UNK
 from seq2seq.interchange import imported
-from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, read_npz
+from seq2seq.interchange.files import WEIGHTS, Folder, read_npz
 from seq2seq.interchange.imported import NEVER, ImportedModel, SideVocabulary
 from seq2seq.interchange.marian_binary import INPUT_MULTIPLIER, is_binary, read_binary
 from seq2seq.interchange.marian_options import convert_options
 from seq2seq.text.tokenization import piece_model
+from seq2seq.text.tokenization.directions import Codes
 
 DESCRIPTION = "special:model.yml"
 SMALL = 2**16  # maximum size of a description in bytes; usual ones have 5,000
@@ -29,9 +30,7 @@ OUTPUT = "decoder_ff_logit_out"
 SUBLAYERS = {"attention": "self", "cross": "context", "feed": "ffn"}
 
 
-def read_marian(
-    path: Path, vocabularies: Sequence[Path], languages: tuple[str | None, str | None]
-) -> ImportedModel:
+def read_marian(path: Path, vocabularies: Sequence[Path], languages: Codes) -> ImportedModel:
     """Read a model and its vocabularies.
 
     Args:
@@ -49,11 +48,11 @@ def read_marian(
     config = {k: v for k, v in read_description(arrays, where).items() if v is not None}
     sizes = [len(side.ids) for side in sides]
     nodes = convert_options(config, sizes, languages, where)
-    tensors = imported.Tensors(str(path), convert_weights(arrays, path))
     # Marian has neither a pad nor a start symbol: the decoder begins with zeros, which
     # `convert_weights` adds after the last row.
-    names = partial(candidate_names, nodes)
-    return imported.assemble(nodes, sides, sizes, tensors, names, folder.read | files)
+    weights = convert_weights(arrays, path)
+    tensors = imported.Tensors(str(path), weights, partial(candidate_names, nodes))
+    return imported.assemble(nodes, sides, tensors, folder.read | files)
 
 
 def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary], dict[str, str]]:
@@ -70,8 +69,7 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary
     files: dict[str, str] = {}
     sides = []
     for place, path in enumerate(pieces):
-        folder = Folder(path.parent)
-        data = folder.find(path.name, TEXT).read_bytes()
+        data = Folder(path.parent, files).find(path.name).read_bytes()
         model = piece_model.read_piece_model(path)
         # A piece's index is its id, unless a file gives it another.
         names = [
@@ -80,11 +78,8 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary
         ids = imported.check_numbering({name: i for i, name in enumerate(names)}, str(path))
         if numbered:
             beside = numbered[min(place, len(numbered) - 1)]
-            of_yaml = Folder(beside.parent)
-            ids = imported.read_yaml_ids(of_yaml, beside.name)
-            files |= of_yaml.read
+            ids = imported.read_yaml_ids(Folder(beside.parent, files), beside.name)
         sides.append(SideVocabulary(model, data, ids))
-        files |= folder.read
     return [sides[0], sides[-1]], files
 
 

@@ -62,10 +62,6 @@ class Reader:
         self.at += size
         return self.content[self.at - size : self.at]
 
-    def numbers(self, count: int, what: str) -> tuple[int, ...]:
-        """The next `count` numbers of type u64. Raises: DataError if the file has fewer."""
-        return struct.unpack(f"<{count}Q", self.take(8 * count, what))
-
 
 def is_binary(path: Path) -> bool:
     with path.open("rb") as file:
@@ -86,11 +82,9 @@ def read_binary(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_items(path: Path) -> list[BinaryItem]:
-    """The items of a file. Raises: DataError if the file is damaged."""
+    """The items of a file that `is_binary`. Raises: DataError if the file is damaged."""
     reader = Reader(path)
-    version, count = reader.numbers(2, "the version and the number of items")
-    if version != 1:
-        raise DataError(f"{path} is not a model of Marian: its version is {version}, expected 1")
+    _, count = struct.unpack("<2Q", reader.take(16, "the version and the number of items"))
     entries = reader.take(32 * count, f"the headers of {count:,} items")
     headers = list(struct.iter_unpack("<4Q", entries))
     names = [decode_name(reader.take(size, "a name"), path) for size, *_ in headers]
@@ -100,7 +94,7 @@ def read_items(path: Path) -> list[BinaryItem]:
             raise DataError(f"{path}: {name} has {dimensions:,} dimensions; expected 1 or 2")
         numbers = reader.take(4 * dimensions, f"the shape of {name}")
         shapes.append(struct.unpack(f"<{dimensions}i", numbers))
-    (padding,) = reader.numbers(1, "the size of the padding")
+    (padding,) = struct.unpack("<Q", reader.take(8, "the size of the padding"))
     reader.take(padding, "the padding")
     items = []
     for name, shape, (_, kind, _, size) in zip(names, shapes, headers, strict=True):

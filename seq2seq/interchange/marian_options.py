@@ -12,6 +12,7 @@ from typing import Any
 from seq2seq.base.errors import DataError
 from seq2seq.interchange import imported
 from seq2seq.interchange.imported import read_integer, shorten
+from seq2seq.text.tokenization.directions import Codes
 
 EPS = 1e-6  # epsilon of Marian's norms
 # Options that are supported only if they are off.
@@ -26,13 +27,10 @@ ONLY: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(OFF.split(), (False,)),
     "type": ("transformer",),
     "factors-combine": ("sum",),
-    "factors-dim-emb": (0,),
-    "input-reorder": ([],),
+    **dict.fromkeys(("factors-dim-emb", "lemma-dim-emb", "word-penalty"), (0,)),
+    **dict.fromkeys(("input-reorder", "output-approx-knn", "special-vocab"), ([],)),
     "input-types": ([], ["sequence", "sequence"]),
     "lemma-dependency": ("",),
-    "lemma-dim-emb": (0,),
-    "output-approx-knn": ([],),
-    "special-vocab": ([],),
     **dict.fromkeys(EITHER.split(), (False, True)),
     "transformer-attention-mask": ("default",),
     "transformer-decoder-autoreg": ("self-attention", "rnn"),
@@ -42,7 +40,6 @@ ONLY: dict[str, tuple[Any, ...]] = {
     "transformer-ffn-depth": (2,),
     "transformer-postprocess-emb": ("", "d"),
     "transformer-tied-layers": ([],),
-    "word-penalty": (0,),
 }
 NUMBERS = "beam-size dec-depth dim-emb dim-vocabs enc-depth normalize transformer-dim-ffn"
 ORDER = [f"transformer-{name}" for name in ("preprocess", "postprocess", "postprocess-top")]
@@ -56,10 +53,7 @@ NOTHING = frozenset(line for line in TEXT.splitlines() if line and not line.star
 
 
 def convert_options(
-    config: Mapping[str, Any],
-    sizes: list[int],
-    languages: tuple[str | None, str | None],
-    where: str,
+    config: Mapping[str, Any], sizes: list[int], languages: Codes, where: str
 ) -> dict[str, Any]:
     """Convert Marian's options into the nodes of our configuration.
 

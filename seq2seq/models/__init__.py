@@ -7,14 +7,17 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention import Role
-from seq2seq.attention.base import Encoded
+from seq2seq.attention.base import Encoded as Encoded
 from seq2seq.base.registry import Table, check_options, options_of
-from seq2seq.models.base import Decoded, Memories, PassOptions, Seq2Seq
-from seq2seq.models.ensemble import Ensemble
+from seq2seq.models.base import Decoded as Decoded
+from seq2seq.models.base import Memories as Memories
+from seq2seq.models.base import PassOptions as PassOptions
+from seq2seq.models.base import Seq2Seq as Seq2Seq
+from seq2seq.models.ensemble import Ensemble as Ensemble
 from seq2seq.models.layers.embedding import Embeddings
 from seq2seq.models.layers.positions import POSITIONS, Positions
 from seq2seq.models.rnn import RNN, LuongRNN
-from seq2seq.models.state import DecodeState
+from seq2seq.models.state import DecodeState as DecodeState
 from seq2seq.models.transformer import Transformer
 
 MODELS: Table[Any] = Table("model", {"transformer": Transformer, "rnn": RNN, "rnn_luong": LuongRNN})
@@ -68,17 +71,3 @@ def check_model(config: Mapping[str, Any]) -> Seq2Seq:
     """
     with torch.device("meta"):
         return build_model(config, source_size=4, target_size=4)
-
-
-__all__ = [
-    "MODELS",
-    "DecodeState",
-    "Decoded",
-    "Encoded",
-    "Ensemble",
-    "Memories",
-    "PassOptions",
-    "Seq2Seq",
-    "build_model",
-    "check_model",
-]

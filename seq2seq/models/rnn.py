@@ -123,7 +123,7 @@ class Recurrent(Seq2Seq):
 
     def first_memory(self, encoded: Encoded, beams: int) -> StateMemory:
         """The states of the cells before the first word."""
-        first = self.first_state(final_state(encoded.states, encoded.mask)).tanh()
+        first = self.first_state(final_state(encoded.states, encoded.real)).tanh()
         first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
         parts = first.split(self.layers, dim=1)  # (N, layers, E) each
         return StateMemory(**dict(zip(self.state_names, parts, strict=True)))
@@ -164,7 +164,7 @@ class Recurrent(Seq2Seq):
 
     def read_out(self, reads: Tensor) -> Tensor:
         """The hidden states of n words: results of `emit` (N, n, ...) -> (N, n, E)."""
-        raise NotImplementedError
+        return reads
 
     def advance(self, x: Tensor, memory: StateMemory) -> Tensor:
         """Run the stack of cells for one token: input x of the first cell -> state of the last
@@ -244,6 +244,3 @@ class LuongRNN(Recurrent):
         read = torch.cat((context.squeeze(1), top), dim=-1)
         memory.state["attentional"] = self.readout(read).tanh()
         return memory.state["attentional"], weights
-
-    def read_out(self, reads: Tensor) -> Tensor:
-        return reads

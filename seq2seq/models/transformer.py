@@ -105,11 +105,8 @@ class Transformer(Seq2Seq):
         return [layer.cross for layer in self.decoder]
 
     def memories(self, encoded: Encoded, beams: int) -> Memories:
-        pasts = [layer.attention.new_memory() for layer in self.decoder]
-        return Memories(self._sources(encoded), pasts)
-
-    def _sources(self, encoded: Encoded) -> list[Memory]:
-        return [layer.cross.memory_of(encoded) for layer in self.decoder]
+        sources = [layer.cross.memory_of(encoded) for layer in self.decoder]
+        return Memories(sources, [layer.attention.new_memory() for layer in self.decoder])
 
     def decode(
         self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN

@@ -33,6 +33,8 @@ from seq2seq.translation.documents import add_alignments
 from seq2seq.translation.request import TranslationRequest
 from seq2seq.translation.translator import Translator
 
+Options = Mapping[str, Any]  # by name
+
 BEAMS = 5  # if a translation must contain something and the configured search is greedy
 MAX_PADDED = 128  # pieces, with padding, of the pairs aligned between two steps; or a single pair
 SMALL = 512  # pieces: a request up to this size is always tried if it is the only one
@@ -69,7 +71,7 @@ class ModelWorker:
         name: Name that clients use.
         path: Checkpoint, or folder of a run.
         device: Device, as for `Translator.load`.
-        search: Options of the search; None = as configured.
+        search: Options of the search; others are as configured.
         engine: Options of the engine.
 
     Attributes:
@@ -86,14 +88,7 @@ class ModelWorker:
         queue_seconds, decode_seconds: Total times of all requests that were answered or dropped.
     """
 
-    def __init__(
-        self,
-        name: str,
-        path: str | Path,
-        device: str = "auto",
-        search: Mapping[str, Any] | None = None,
-        engine: Mapping[str, Any] | None = None,
-    ):
+    def __init__(self, name: str, path: Path, device: str, search: Options, engine: Options):
         self.name = name
         self.translator = Translator.load(path, device)
         data, configured = self.translator.config["data"], self.translator.config["decode"]
@@ -103,12 +98,12 @@ class ModelWorker:
         self.languages = list(codes) if len({*tags}) < len(tags) else tags
         self.context = self.translator.context
         self.source, self.target = (read_language(data[side]).tag for side in ("source", "target"))
-        self.search = self.translator.search(**(search or {}))
+        self.search = self.translator.search(**search)
         self._searches = {self.search.beams: self.search}  # by number of beams
         # Clients come at any time; `auto` would decode whole batches on a CPU.
         cache = "paged" if self.translator.device.type == "cpu" else "auto"
-        options = {"cache": cache, "workers": 1, **(engine or {})}
-        shortlist = find_shortlist(Path(path))
+        options = {"cache": cache, "workers": 1, **engine}
+        shortlist = find_shortlist(path)
         if shortlist is not None:
             log.info("%s: using %s", name, shortlist)
         self.sentences = self.translator.engine(self.search, shortlist=shortlist, **options)
@@ -134,7 +129,7 @@ class ModelWorker:
             self.sentences.close()
             raise
 
-    def _warm_up(self, path: str | Path) -> None:
+    def _warm_up(self, path: Path) -> None:
         """Translate and align something, since the first translation allocates memory, and worker
         processes start only when there is work for two.
         """

@@ -188,11 +188,7 @@ def resident_memory() -> int:
         return 0
 
 
-def build_server(
-    service: Service,
-    access: Access = Access(),  # noqa: B008
-    tls: tuple[Path | None, Path | None] = (None, None),
-) -> Server:
+def build_server(service: Service, access: Access, tls: tuple[Path | None, Path | None]) -> Server:
     """The server for a service.
 
     Args:

@@ -68,10 +68,11 @@ class StopOnSignal(L.Callback):
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         if not ends_update(trainer):
             return
-        highest = torch.tensor(self.received or 0)  # of the signals that processes have received
-        if self.group is not None:
+        self.stopping = self.received or 0
+        if self.group is not None:  # the highest signal that a process has received
+            highest = torch.tensor(self.stopping)
             dist.all_reduce(highest, dist.ReduceOp.MAX, self.group)
-        self.stopping = int(highest)
+            self.stopping = int(highest)
         self.last.wanted |= self.stopping > 0
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:

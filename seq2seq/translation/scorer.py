@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -109,12 +109,22 @@ class Scorer:
             self._converted[precision] = with_precision(self.model, precision)
         return self._converted[precision]
 
+    def translate(self, texts: Iterable[str], **options: Any) -> list[str]:
+        """The best translation of each text, in order, as in `Translator`."""
+        raise NotImplementedError
+
     def align(
-        self, source: str, target: str, *, units: Units = "words", **languages: Unpack[Languages]
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        units: Units = "words",
+        **languages: Unpack[Languages],
     ) -> Alignment:
         """The alignment of a source with a target text, computed in one pass (teacher forcing).
 
         Args:
+            target: text to align with; None = the model's translation of `source`.
             units: `words` between spaces; `tokens`, where each punctuation mark is a separate unit;
                 or `subwords`, the tokenizer's pieces. A language written without spaces always uses
                 pieces.
@@ -122,7 +132,9 @@ class Scorer:
 
         Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
         """
-        self.check_weights()
+        self._check_weights()
+        if target is None:
+            (target,) = self.translate([source], **languages)
         direction, limit = self.directions.find(**languages), self.config["data"]["max_length"]
         ((pair,),) = scoring.read_pairs([(source, target)], self.tokenizers, limit, 1, direction)
         if not pair.source.strip() or not pair.target.strip():
@@ -147,7 +159,7 @@ class Scorer:
 
         Raises: ConfigError if the model's cross-attention has no weights.
         """
-        self.check_weights()
+        self._check_weights()
         direction = self.directions.find(**languages)
         computed = self._compute(scoring.cross_weights, pairs, direction)
         for line_no, (pair, weights) in enumerate(computed, start=1):
@@ -168,7 +180,7 @@ class Scorer:
         Raises: DataError if the saved choice is damaged.
         """
         try:
-            self.check_weights()
+            self._check_weights()
         except ConfigError:
             return None
         return best_known_choice(find_checkpoint(Path(path)), self.config, self.shape[0])
@@ -228,8 +240,7 @@ class Scorer:
             for pair in window:
                 yield pair, next(found) if pair.refusal is None else None
 
-    def check_weights(self) -> None:
-        """Raises: ConfigError if the model's cross-attention has no weights to align by."""
+    def _check_weights(self) -> None:
         if isinstance(self.model, Ensemble):
             raise ConfigError(
                 "the models of an ensemble have different attention weights: align with one of the "

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from seq2seq import decoding
-from seq2seq.alignment.choice import Alignment, Units
 from seq2seq.base.environment import usable_cores
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_range, options_of
@@ -248,17 +247,3 @@ class Translator(Scorer):
             if request.error:
                 raise request.error
         return request.result.translations
-
-    def align(
-        self,
-        source: str,
-        target: str | None = None,
-        *,
-        units: Units = "words",
-        **languages: Unpack[Languages],
-    ) -> Alignment:
-        """As in `Scorer`; with the model's own translation if the target is None."""
-        self.check_weights()
-        if target is None:
-            (target,) = self.translate([source], **languages)
-        return super().align(source, target, units=units, **languages)

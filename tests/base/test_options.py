@@ -59,7 +59,9 @@ def test_the_options_of_searches_do_not_import_torch() -> None:
 
 
 def test_a_package_imports_its_public_names_when_they_are_asked_for() -> None:
-    for name in seq2seq.decoding.__all__:
+    for name in seq2seq.__all__:
+        assert getattr(seq2seq, name)
+    for name in ("Beam", "SEARCHES", "build_search", "decode"):
         assert getattr(seq2seq.decoding, name)
     with pytest.raises(AttributeError, match=r"'seq2seq\.decoding' has no attribute 'Bean'"):
         _ = seq2seq.decoding.Bean

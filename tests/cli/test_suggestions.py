@@ -35,8 +35,8 @@ def suggest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Suggest:
     return suggest
 
 
-def run(*words: Any) -> int:
-    return suggestions.run(parse_arguments(["suggestions", *map(str, words)]))
+def run(*words: Any) -> None:
+    suggestions.run(parse_arguments(["suggestions", *map(str, words)]))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".tsv"])
@@ -47,7 +47,7 @@ def test_the_last_suggestion_for_a_text_is_taken_and_training_reads_it(
     suggest("Eine\tKatze\nschläft. ", 'A "cat" sleeps.', client="b")
     suggest("Ein  Hund.", "A dog.", client="c")
     output = tmp_path / f"corrections{suffix}"
-    assert run(folder, "-o", output) == 0
+    run(folder, "-o", output)
     assert not list(tmp_path.glob(".*"))
     spec = {"corrections": {"path": str(output), "weight": 5}}
     data = {"source": "de", "target": "en", "train": spec}
@@ -67,7 +67,7 @@ def test_one_pair_of_languages_is_chosen(suggest: Suggest, folder: Path, tmp_pat
         run(folder, "-o", output)
     with pytest.raises(ConfigError, match="one pair"):
         run(folder, "-o", output, "--languages", "de-fr")
-    assert run(folder, "-o", output, "--languages", "EN-DE") == 0
+    run(folder, "-o", output, "--languages", "EN-DE")
     assert output.read_text(encoding="utf-8") == "en\tde\tcount\nA dog.\tEin Hund.\t1\n"
 
 
@@ -88,6 +88,6 @@ def test_variants_of_languages_are_kept_apart(
     output = tmp_path / "out.jsonl"
     with pytest.raises(ConfigError, match=r"--languages en,pt-BR \(1\), --languages en,pt-PT"):
         run(folder, "-o", output)
-    assert run(folder, "-o", output, "--languages", "en,pt-br") == 0
+    run(folder, "-o", output, "--languages", "en,pt-br")
     (row,) = map(json.loads, output.read_text(encoding="utf-8").splitlines())
     assert (row["en"], row["pt-BR"]) == ("A dog.", "Um cachorro.")

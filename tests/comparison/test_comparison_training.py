@@ -140,8 +140,9 @@ def test_text_is_replaced_if_nothing_was_trained_on_it(tmp_path: Path) -> None:
 
 
 def test_languages_are_suffixes_unless_typed() -> None:
-    assert language_of((Path("my.v2.de.gz"), Path("my.v2.en"))) == ("de", "en")
-    assert language_of((Path("a.txt"), Path("b.txt"))) == ("source", "target")
+    none = None, None
+    assert language_of((Path("my.v2.de.gz"), Path("my.v2.en")), none) == ("de", "en")
+    assert language_of((Path("a.txt"), Path("b.txt")), none) == ("source", "target")
     assert language_of((Path("a"), Path("b.en")), ("ja", None)) == ("ja", "target")
 
 

@@ -25,7 +25,7 @@ KEYS = [{"authorization": f"Bearer {key}"} for key in ("first", "second")]
 
 def demo_service(run: Path, limits: Limits = Limits(), **options: Any) -> Service:  # noqa: B008
     """A service with the model of a run."""
-    return Service({"demo": partial(ModelWorker, "demo", run, "cpu")}, limits, **options)
+    return Service({"demo": partial(ModelWorker, "demo", run, "cpu", {}, {})}, limits, **options)
 
 
 def keyed_service(run: Path, folder: Path) -> Service:
@@ -44,7 +44,7 @@ def loadless_twin(service: Service, **changed: Any) -> Service:
 
 def client_of(service: Service, access: Access = Access(), **options: Any) -> TestClient:  # noqa: B008
     """A client of a service behind the middleware of a server."""
-    return TestClient(build_server(service, access).config.app, **options)  # type: ignore[arg-type]
+    return TestClient(build_server(service, access, (None, None)).config.app, **options)  # type: ignore[arg-type]
 
 
 @contextmanager

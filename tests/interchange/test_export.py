@@ -14,6 +14,7 @@ from seq2seq import checkpoint
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.symbols import NAMES, UNK
 from seq2seq.interchange.agreement import (
+    CLOSE,
     Agreement,
     compare_searches,
     compare_translations,
@@ -106,7 +107,7 @@ def test_a_model_that_expects_unknown_words_computes_the_same(tmp_path: Path) ->
     saved.weights["embeddings.output.bias"][UNK] = 5.0
     greedy, beam = agreements(saved, tmp_path / "ct2")
     assert greedy.holds and greedy.equal == 20
-    assert beam.same_function
+    assert beam.difference <= CLOSE
 
 
 def test_every_piece_has_a_unique_name_by_id(tmp_path: Path) -> None:

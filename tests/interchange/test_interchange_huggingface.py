@@ -205,7 +205,7 @@ def test_ids_are_those_of_the_tokenizer_of_transformers(folder: Path) -> None:
         source_spm=files["source"], target_spm=files["target"], vocab=str(folder / "vocab.json")
     )
     source, _ = read_vocabularies(Folder(folder))
-    rows = source.map_rows(ids["<pad>"])
+    rows = source._replace(start=ids["<pad>"]).map_rows()
     tokenizer, chance, found = build_side_tokenizer(source, rows), random.Random(1), set()
     letters = "abcdefgh" * 2 + "\u4e2d\u6587\u03b1\u00e9!z?"
     for _ in range(500):

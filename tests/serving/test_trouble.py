@@ -268,7 +268,7 @@ def test_a_load_that_fails_closes_what_it_has_built(
     closed: list[Any] = []
 
     def build() -> ModelWorker:
-        built.append(ModelWorker("demo", trained, "cpu"))
+        built.append(ModelWorker("demo", trained, "cpu", {}, {}))
         engine: Any = built[-1].sentences
         engine.close = lambda: closed.append(engine)
         return built[-1]
@@ -289,7 +289,7 @@ def test_a_load_that_fails_closes_what_it_has_built(
     monkeypatch.setattr(Engine, "close", lambda engine: closed.append(engine))
     monkeypatch.setattr(ModelWorker, "_warm_up", fail)
     with pytest.raises(Seq2SeqError, match="damaged"):
-        ModelWorker("demo", trained, "cpu")
+        ModelWorker("demo", trained, "cpu", {}, {})
     assert len(closed) == 3
 
 

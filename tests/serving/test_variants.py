@@ -41,7 +41,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         saved[checkpoint.ENTRY]["config"]["data"] |= {"source": source, "target": target}
         torch.save(saved, folder / f"{name}.ckpt")
         path = folder / f"{name}.ckpt"
-        builders[name] = lambda name=name, path=path: ModelWorker(name, path, "cpu")
+        builders[name] = lambda name=name, path=path: ModelWorker(name, path, "cpu", {}, {})
     pytest.importorskip("py3langid", reason="pip install -e '.[detect]'")
     service = Service(builders, storage=Storage(folder / "kept"))
     with loaded_client(service) as client:

@@ -43,7 +43,7 @@ def run(options: AlignOptions) -> int:
     if isinstance(given, TextFiles) and (output is None or output.suffix != PAGE):
         return files.align_files(options, options.path, given)
     assert output is not None
-    return views.draw(options, options.path, given, output)
+    return views.show(options, options.path, given, output)
 
 
 def check_one_input(options: AlignOptions) -> None:

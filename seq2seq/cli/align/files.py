@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import Alignment, choice_options, describe_choice, save_choice
+from seq2seq.alignment.choice import Choice, choice_options, describe_choice, save_choice
 from seq2seq.alignment.links import Link, Links, check_all_links, check_pair_links
 from seq2seq.base.errors import ConfigError
 from seq2seq.checkpoint.folder import find_checkpoint
@@ -52,6 +52,14 @@ class ModelDirection(NamedTuple):
                 check_pair_links(self.reference[row], size, where, f"{texts}, or the tokenizer")
             yield alignment
 
+    def links(
+        self, chosen: Choice, options: AlignOptions, texts: TextFiles
+    ) -> Iterator[set[Link] | None]:
+        """The links of all pairs, source first; None for a pair that cannot be aligned."""
+        for alignment in self.alignments(options, texts):
+            links = None if alignment is None else alignment.links(chosen)
+            yield swap_sides(links) if links and self.swapped else links
+
 
 def swap_sides(links: Iterable[Link]) -> set[Link]:
     """The links with source and target swapped."""
@@ -67,18 +75,17 @@ def align_files(options: AlignOptions, model: Path, texts: TextFiles) -> int:
     summary: dict[str, Any] = {one.name: {} for one in directions}
     if options.choose:
         for one in directions:
-            alignments = one.alignments(options, texts)
-            lines += choose_and_save(one, alignments, gold, summary[one.name])
+            lines += choose_and_save(one, options, texts, summary[one.name])
         if output is None and len(directions) == 1:
             print_results(options.json, lines, summary)
             return 0
     links_by_direction = []
     for one in directions:
-        reading, links = read_direction(one, one.alignments(options, texts))
+        reading = choice.select_choice(one.options, one.checkpoint, one.translator)
         written = None if one.swapped else output
         lines.append(f"{written or one.checkpoint}: {reading.describe()}")
         summary[one.name] |= reading.to_json()
-        links_by_direction.append(links)
+        links_by_direction.append(one.links(reading.choice, options, texts))
     return report_links(options, links_by_direction, reference, lines, summary)
 
 
@@ -137,13 +144,11 @@ def check_pieces(options: AlignOptions, directions: Sequence[ModelDirection]) ->
 
 
 def choose_and_save(
-    direction: ModelDirection,
-    alignments: choice.Alignments,
-    gold: Path | None,
-    entry: dict[str, Any],
+    direction: ModelDirection, options: AlignOptions, texts: TextFiles, entry: dict[str, Any]
 ) -> list[str]:
     """Save the best choice, and add all choices to `entry`. Returns: the best ones as text."""
-    links = direction.reference
+    links, gold = direction.reference, options.files.gold
+    alignments = direction.alignments(options, texts)
     ranked, shape = choice.rank_choices(direction.options, alignments, links)
     best, counts = ranked[0]
     known = {"aer": round(counts.aer, 4), "pairs": len(links), "gold": str(gold)}
@@ -152,18 +157,3 @@ def choose_and_save(
     entry["candidates"] = [{**choice_options(c.choice), **rates_entry(c.counts)} for c in ranked]
     rows = {describe_choice(c.choice, *shape): c.counts for c in ranked[:SHOWN]}
     return [f"{path}: the best of {len(ranked)} on {gold}", *rates_table(rows)]
-
-
-def read_direction(
-    direction: ModelDirection, alignments: choice.Alignments
-) -> tuple[choice.ExplainedChoice, Iterator[set[Link] | None]]:
-    """The choice for a direction, and an iterator over the links of all pairs, source first."""
-    reading = choice.select_choice(direction.options, direction.checkpoint, direction.translator)
-
-    def links_of(alignment: Alignment | None) -> set[Link] | None:
-        if alignment is None:
-            return None
-        links = alignment.links(reading.choice)
-        return swap_sides(links) if direction.swapped else links
-
-    return reading, map(links_of, alignments)

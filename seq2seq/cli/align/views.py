@@ -17,7 +17,7 @@ from seq2seq.translation.translator import Translator
 MAX_PAIRS, MAX_WEIGHTS = 100, 20_000_000
 
 
-def draw(options: AlignOptions, model: Path, given: Sentence | TextFiles, output: Path) -> int:
+def show(options: AlignOptions, model: Path, given: Sentence | TextFiles, output: Path) -> int:
     """Write a page of pairs; or a picture of a sentence pair, or its links.
 
     Returns: 1 if a pair could not be aligned, else 0.

@@ -6,14 +6,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Encoded
-from seq2seq.attention.memory import (
-    DenseMemory,
-    JointMemory,
-    SourceMemory,
-    StateMemory,
-    TokenMemory,
-    tokens_of,
-)
+from seq2seq.attention.memory import DenseMemory, JointMemory, SourceMemory, StateMemory, tokens_of
 from seq2seq.base.symbols import BOS, EOS
 from seq2seq.decoding.device.buffers import Axis, Buffers, Spec
 from seq2seq.models import Seq2Seq
@@ -55,8 +48,9 @@ class Steps:
         rows.copy_(rows.index_select(0, parents))
 
 
-class SlotMemory(TokenMemory):
-    """The target tokens of a layer, written once at places that `Steps` gives.
+class SlotMemory:
+    """The target tokens of a layer, written once at places that `Steps` gives. It has the part of
+    `TokenMemory` that steps need: sentences join and leave by their slots.
 
     Args:
         steps: places of the current step.
@@ -80,10 +74,6 @@ class SlotMemory(TokenMemory):
     def rows(self) -> int:
         return len(self.storage(next(iter(self.streams))))
 
-    @property
-    def nbytes(self) -> int:
-        return sum(self.storage(name).nbytes for name in self.streams)
-
     def append(self, streams: dict[str, Tensor]) -> None:
         for name, x in streams.items():  # (N, 1, heads, width)
             storage = self.storage(name)
@@ -94,9 +84,6 @@ class SlotMemory(TokenMemory):
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
         views = {name: self.storage(name).transpose(1, 2) for name in self.streams}
         return views, self.steps.read if self.folds else self.steps.past
-
-    def keep(self, rows: Tensor) -> None:
-        raise NotImplementedError  # sentences leave by their slots
 
     def fork(self, parents: Tensor) -> None:
         if not self.folds:

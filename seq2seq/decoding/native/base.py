@@ -16,7 +16,7 @@ from seq2seq.base.errors import DataError
 from seq2seq.base.symbols import EOS, NEVER_GENERATED, PAD
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.constraints import NativeConstraints
-from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
+from seq2seq.decoding.native.layout import WORKSPACE, constants, data_ptr, structs
 from seq2seq.decoding.native.linear import NativeLinear, PackedMatrix, Packer
 from seq2seq.models.base import PLAIN, Decoded, Memories, PassOptions, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, Candidates
@@ -162,10 +162,7 @@ class NativeModel(Seq2Seq):
         C, hidden = min(request.count, V), hidden.contiguous()
         found = Candidates(torch.empty(N, C), torch.empty(N, C, dtype=torch.int64))
         topk = self.topk_struct(*found, request.listed)
-        if request.no_eos is not None:
-            topk.no_eos = request.no_eos.data_ptr()
-        if request.forced is not None:
-            topk.forced = request.forced.data_ptr()
+        topk.no_eos, topk.forced = data_ptr(request.no_eos), data_ptr(request.forced)
         tokens = request.banned, request.allowed, request.required
         constraints = NativeConstraints(tokens, N, V)
         topk.constraints = pointer(constraints.struct)
@@ -214,26 +211,22 @@ def embedding_struct(weight: Tensor, scale: float) -> Any:
 def kv_cache(memory: Any) -> Any:
     """The structure of a memory's keys and values, which share one layout."""
     k, v, kept = memory.storage["k"], memory.storage["v"], memory.kept
-    rows, at = (k.shape[0], None) if kept is None else (memory.rows, kept.data_ptr())
-    return structs.KVCache(k.data_ptr(), v.data_ptr(), rows, *k.stride()[:3], at)
+    rows = k.shape[0] if kept is None else memory.rows
+    return structs.KVCache(k.data_ptr(), v.data_ptr(), rows, *k.stride()[:3], data_ptr(kept))
 
 
 def kv_view(memory: Any, rows: int) -> tuple[Any, Any]:
     """The structure of the slots that rows read, and a reference that must outlive it."""
     if type(memory) in (PagedMemory, PagedSource):  # `isinstance` of a protocol is slow
         view = memory.table.view
-        mask = None if view.mask is None else view.mask.data_ptr()
         slots = view.slots.data_ptr(), view.slots.stride(0)
-        return structs.KVView(rows, view.slots.shape[1], mask, *slots), view
+        return structs.KVView(rows, view.slots.shape[1], data_ptr(view.mask), *slots), view
     if type(memory) is SlabMemory:
         table = memory.table
         slots = table.entries.data_ptr(), table.entries.stride(0)
         return structs.KVView(rows, table.length, None, *slots), table.entries
-    mask = memory.mask
-    if mask is None:
-        return structs.KVView(rows, memory.length), None
-    mask = mask.contiguous()
-    return structs.KVView(rows, memory.length, mask.data_ptr()), mask
+    mask = None if memory.mask is None else memory.mask.contiguous()
+    return structs.KVView(rows, memory.length, data_ptr(mask)), mask
 
 
 def state_structs(memories: Sequence[Any]) -> tuple[Any, int]:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 import torch
+from torch import Tensor
 
 from seq2seq.decoding.native.build import SOURCES
 
@@ -128,3 +129,8 @@ def address(array: Any) -> int:
     """The address of the first number of a contiguous array."""
     found: int = array.__array_interface__["data"][0]
     return found
+
+
+def data_ptr(tensor: Tensor | None) -> int | None:
+    """The address of a tensor's numbers; None, which is NULL, for None."""
+    return None if tensor is None else tensor.data_ptr()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.decoding.native import load_library
-from seq2seq.decoding.native.layout import WORKSPACE, structs
+from seq2seq.decoding.native.layout import WORKSPACE, data_ptr, structs
 from seq2seq.functional.int8 import quantize_matrix
 from seq2seq.models.layers.input_scale import input_scale_of
 
@@ -40,9 +40,8 @@ class PackedMatrix:
         self.input_scale = input_scale
         self.panels, self.scales, self.bias = panels, scales, bias
         self.outputs, self.inputs = shape
-        addresses = (x if x is None else x.data_ptr() for x in self.tensors)
-        sizes = self.inputs, self.outputs
-        self.struct = structs.Linear(*sizes, scales is not None, *addresses, input_scale)
+        sizes, is_int8 = (self.inputs, self.outputs), scales is not None
+        self.struct = structs.Linear(*sizes, is_int8, *map(data_ptr, self.tensors), input_scale)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return load_matrix, ((self.outputs, self.inputs), *self.tensors, self.input_scale)

@@ -114,7 +114,7 @@ def attention_struct(packer: Packer, attention: MultiHead) -> Any:
         n_heads=attention.num_heads,
         n_kv_heads=attention.num_kv_heads,
         head_dim=attention.width,
-        scale=getattr(score, "scale", 1.0),
+        scale=score.scale,
         score_vector=score.u.data_ptr() if type(score) in WITH_TANH else None,
     )
     if not isinstance(attention.q, nn.Identity):

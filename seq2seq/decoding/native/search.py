@@ -163,9 +163,7 @@ def native_search(
 ) -> NativeSearch | None:
     """The native search for a state; None if the native decoder does not cover it."""
     search = state.search
-    covered = type(search) is Greedy
-    if type(search) is Beam:
-        covered = search.beam_size <= MAX_BEAMS and not search.reads_weights
-    if not covered or not isinstance(model, NativeModel):
+    is_plain = type(search) in (Greedy, Beam) and not search.reads_weights
+    if not isinstance(model, NativeModel) or not is_plain or search.beams > MAX_BEAMS:
         return None
     return NativeSearch(model, state, hypotheses)

@@ -29,11 +29,7 @@ from seq2seq.models.layers.positions import POSITIONS, PositionScheme
 from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer
 
-NORMS = {
-    nn.Identity: constants.NO_NORM,
-    nn.LayerNorm: constants.LAYER_NORM,
-    nn.RMSNorm: constants.RMS_NORM,
-}
+NORMS = {nn.LayerNorm: constants.LAYER_NORM, nn.RMSNorm: constants.RMS_NORM}
 ACTIVATION_NUMBERS = {
     ACTIVATIONS[name]: getattr(constants, name.upper()) for name in ("relu", "gelu", "silu")
 }

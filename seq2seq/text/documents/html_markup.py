@@ -28,6 +28,9 @@ BLOCK_NAMES = """
 BLOCKS = set(BLOCK_NAMES.split())
 # Elements that may be entries of a menu or a form, and custom elements such as x-card.
 ENTRY = re.compile(r"a|button|label|[a-z]+-.*", re.S)
+# Two texts with only tags between them, and the last place where an entry ends and another begins.
+# The letters are those of `letter_of`.
+NEIGHBOURS = re.compile(r"t(?=(?P<between>[oacOAC]*+)t)[oacOAC]*C[aA]*(?=O)")
 WORD_END = re.compile(r"[^\W_][.!?…]*\Z")
 MAX_COPIED = 100  # characters of a copied text; a longer one counts as an element without text
 PHP = re.compile(r"<\?(?:php|=)(?s:.{2,}?\?>|.{4,}\Z)")
@@ -51,24 +54,22 @@ def part_neighbours(text: str, tokens: Sequence[Token]) -> list[Token]:
     between them: <a>Der Hund</a><a>Das Kind</a>.
     """
     parted: list[Token] = []
-    before, cut, is_closed = "", 0, False
-    for token in tokens:
-        is_entry = ENTRY.fullmatch(token.name) is not None
-        if is_closed and is_entry and token.kind == "open":
-            cut = len(parted)
-        is_closed = (token.kind == "close" and is_entry) or (is_closed and token.kind == "alone")
-        if token.kind == "text":
-            plain = text[token.begin : token.end]
-            is_glued = cut and unescape(plain[:40])[0][:1].isalpha()
-            if is_glued and WORD_END.search(unescape(before)[0][-3:]):
-                place = parted[cut].begin
-                parted.insert(cut, Token("block", place, place))
-            before = plain[-40:]
-        elif token.kind == "block" or token.text:
-            before = ""
-        cut = cut if token.kind in ("open", "close", "alone") and not token.text else 0
-        parted.append(token)
-    return parted
+    done = 0
+    for match in NEIGHBOURS.finditer("".join(map(letter_of, tokens))):
+        before, cut, after = tokens[match.start()], match.end(), tokens[match.end("between")]
+        end = unescape(text[max(before.begin, before.end - 40) : before.end])[0][-3:]
+        start = unescape(text[after.begin : min(after.begin + 40, after.end)])[0][:1]
+        if start.isalpha() and WORD_END.search(end):
+            place = tokens[cut].begin
+            parted += [*tokens[done:cut], Token("block", place, place)]
+            done = cut
+    return [*parted, *tokens[done:]]
+
+
+def letter_of(token: Token) -> str:
+    """A letter for the kind of a token; the capital one for a tag of an entry."""
+    letter = "b" if token.text else token.kind[0]
+    return letter.upper() if ENTRY.fullmatch(token.name) else letter
 
 
 def copy_token(begin: int, end: int, name: str, texts: Sequence[str]) -> Token:

@@ -192,7 +192,10 @@ def check_overlaps(codes: Mapping[str, str]) -> None:
 
 def piece_of(message: bytes) -> Piece:
     content = dict(decode_fields(message))
-    name = decode_text(content.get(1, b""))
+    try:
+        name = bytes_of(content.get(1, b"")).decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{error.object!r:.60} is not UTF-8") from error
     score = float_of(content.get(2, b"\0" * 4))
     if not name or len(name) > LONGEST or not math.isfinite(score):
         raise DataError(
@@ -267,14 +270,6 @@ def decode_varint(message: bytes, at: int) -> tuple[int, int]:
         if message[at - 1] < 128:
             return value, at
     raise DataError(f"byte {at} is inside a number that does not end")
-
-
-def decode_text(value: int | bytes) -> str:
-    """A field as text. Raises: DataError if the field is not UTF-8."""
-    try:
-        return bytes_of(value).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{value!r:.60} is not UTF-8") from error
 
 
 def bytes_of(value: int | bytes) -> bytes:

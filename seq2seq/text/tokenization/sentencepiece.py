@@ -64,17 +64,11 @@ def build_tokenizer(
     # unknown, since adjacent unknown characters become one piece.
     by_word = MARK in model.named and not any(MARK in name[1:] for name in model.named)
     library.pre_tokenizer = pre_tokenizers.Sequence([WORDS] if by_word else [])
-    library.decoder = decoders.Sequence(
-        [
-            *([decoders.ByteFallback()] if model.has_bytes else []),
-            decoders.Fuse(),
-            decoders.Replace(ABSENT, ""),
-            *(decoders.Replace(code, text) for text, code in coded.items()),
-            decoders.Replace(MARK, " "),
-            *([decoders.Strip(" ", leading, 0)] if leading else []),
-            decoders.Replace(LESS, "<"),
-        ]
-    )
+    steps: list[Any] = [decoders.ByteFallback()] if model.has_bytes else []
+    steps += [decoders.Fuse(), decoders.Replace(ABSENT, "")]
+    steps += [decoders.Replace(code, text) for text, code in coded.items()]
+    steps += [decoders.Replace(MARK, " "), *([decoders.Strip(" ", leading, 0)] if leading else [])]
+    library.decoder = decoders.Sequence([*steps, decoders.Replace(LESS, "<")])
     return Tokenizer(library)
 
 
@@ -169,12 +163,8 @@ def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
     content = json.loads(tokenizer.to_json())
     model, listed = content["model"], (content["normalizer"] or {}).get("normalizers", [])
     steps, spelled = {step["type"]: step for step in listed}, json.dumps(listed)
-    if (
-        model["type"] != "Unigram"
-        or "NFC" in steps
-        or "Split" in json.dumps(content)
-        or "(?<![^" in spelled  # from `lookup_steps`
-    ):
+    has_own_steps = "NFC" in steps or "Split" in json.dumps(content)
+    if model["type"] != "Unigram" or has_own_steps or "(?<![^" in spelled:  # from `lookup_steps`
         raise ConfigError(
             "no SentencePiece model gives the same pieces: train with tokenizer=unigram or "
             "tokenizer=sentencepiece (unigram), without normalize and isolate_cjk"
@@ -198,15 +188,10 @@ def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
             kind = piece_model.USER_DEFINED
         pieces.append(Piece(text, 0.0 if kind == piece_model.USER_DEFINED else score, kind))
     charsmap = steps.get("Precompiled", {}).get("precompiled_charsmap", "")
-    symbols = [Piece(name, 0.0, piece_model.CONTROL) for name in NAMES[1:3]]
-    symbols.insert(0, Piece(NAMES[UNK], 0.0, piece_model.UNKNOWN))
-    return PieceModel(
-        [*symbols, *pieces],
-        piece_model.UNIGRAM,
-        b64decode(charsmap),
-        "Prepend" in steps,
-        '"Regex": " +"' in spelled,
-    )
+    unknown = Piece(NAMES[UNK], 0.0, piece_model.UNKNOWN)
+    pieces[:0] = [unknown, *(Piece(name, 0.0, piece_model.CONTROL) for name in NAMES[1:3])]
+    prefix, collapse = "Prepend" in steps, '"Regex": " +"' in spelled
+    return PieceModel(pieces, piece_model.UNIGRAM, b64decode(charsmap), prefix, collapse)
 
 
 def probe_texts(model: PieceModel) -> list[str]:

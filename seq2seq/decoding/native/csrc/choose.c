@@ -263,17 +263,13 @@ static void advance(const Search *search, const TopK *topk, const StepOutput *ou
             out->parents[i] = i, out->next_tokens[i] = search->pad;
         return;
     }
-    const Sentence s = {search,
-                        topk,
-                        out,
-                        places,
-                        b,
-                        ++search->length[b],
-                        search->tokens + row * search->room,
-                        search->logp + row * search->room,
-                        search->total + row,
-                        out->parents + row,
-                        out->next_tokens + row};
+    const Sentence s = {.search = search, .topk = topk, .out = out, .places = places, .sentence = b,
+                        .length = ++search->length[b],
+                        .tokens = search->tokens + row * search->room,
+                        .logp = search->logp + row * search->room,
+                        .total = search->total + row,
+                        .parents = out->parents + row,
+                        .next = out->next_tokens + row};
     if (search->is_greedy) advance_greedy(&s);
     else advance_beams(&s, scratch);
 }

@@ -13,11 +13,9 @@
  * needs them; or, for AVX2, which has room for 127 * 128 twice and no more, as magnitudes and signs
  * (0 or -1): for those below zero it computes |x| (-w - 1), and what that lacks, the sum of these
  * |x|, is added to all sums of a row. */
-#if defined(REFERENCE)
-enum { ZERO_POINT = 0, HAS_SIGNS = 0 };
-#elif defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) && !defined(REFERENCE)
 enum { ZERO_POINT = 128, HAS_SIGNS = 0 };
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) && !defined(REFERENCE)
 enum { ZERO_POINT = 0, HAS_SIGNS = 1 };
 #else
 enum { ZERO_POINT = 0, HAS_SIGNS = 0 };

@@ -251,7 +251,6 @@ void linear_forward(const Linear *map, const float *x, int64_t rows, const Epilo
 int64_t s2s_linear(const Linear *map, const float *x, int64_t rows, float *y, void *workspace,
                    int64_t size) {
     const int64_t needed = linear_workspace(rows, map->in_features);
-    const Epilogue nothing = {.activation = NO_ACTIVATION};
-    if (needed <= size) linear_forward(map, x, rows, &nothing, y, workspace);
+    if (needed <= size) linear_forward(map, x, rows, &NO_EPILOGUE, y, workspace);
     return needed;
 }

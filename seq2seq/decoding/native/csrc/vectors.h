@@ -11,19 +11,15 @@
 #endif
 
 #if defined(__AVX512F__)
-enum { VECTOR_BYTES = 64 };
+enum { VECTOR_BYTES = 64, REGISTERS = 32 };
 #elif defined(__AVX__)
-enum { VECTOR_BYTES = 32 };
+enum { VECTOR_BYTES = 32, REGISTERS = 16 };
+#elif defined(__aarch64__)
+enum { VECTOR_BYTES = 16, REGISTERS = 32 };
 #else
-enum { VECTOR_BYTES = 16 };
+enum { VECTOR_BYTES = 16, REGISTERS = 16 };
 #endif
 enum { LANES = VECTOR_BYTES / 4 };
-
-#if defined(__AVX512F__) || defined(__aarch64__)
-enum { REGISTERS = 32 };
-#else
-enum { REGISTERS = 16 };
-#endif
 
 typedef float vec __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t ivec __attribute__((vector_size(VECTOR_BYTES)));

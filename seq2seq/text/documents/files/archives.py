@@ -13,6 +13,7 @@ MAX_ENTRIES = 10_000
 MAX_UNPACKED = 2**28  # total bytes
 MAX_RATIO = 100  # of unpacked to packed bytes, beyond the allowance below
 FREE = 2**24  # bytes that any archive may unpack to
+Archive = Mapping[str, bytes]  # the contents of files, by name
 DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError)
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 SUFFIXES = {".docx", ".epub", ".odp", ".odt", ".pptx", ".xlsx"}  # of the formats that are archives
@@ -64,14 +65,14 @@ def check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
             raise DataError(f"its file {name[:80]!r} is compressed by an unusual method")
 
 
-def check_type(archive: Mapping[str, bytes], expected: str) -> None:
+def check_type(archive: Archive, expected: str) -> None:
     """Check the type that an archive declares. Raises: DataError if it is not the expected one."""
     declared = archive.get("mimetype", expected.encode()).strip()
     if declared != expected.encode():
         raise DataError(f"its type is {declared[:80].decode('latin-1')!r}, not {expected!r}")
 
 
-def replace_entries(data: bytes, changes: Mapping[str, bytes]) -> bytes:
+def replace_entries(data: bytes, changes: Archive) -> bytes:
     """Replace files in an archive. If no file changes, the data is returned unchanged."""
     output = io.BytesIO()
     with (

@@ -291,10 +291,9 @@ class InlineReader:
                 kind = "close" if match[1] else "open"
         elif token.nesting:
             kind = "open" if side == "open" else "close"
-            is_reference = token.type == "link_close" and source in ("]", "][]")
-            # A reference keeps the label of its definition even if its text changes.
             markup = token.markup or source
-            if is_reference:
+            # A reference keeps the label of its definition even if its text changes.
+            if token.type == "link_close" and source in ("]", "][]"):
                 markup = f"][{''.join(self._label[1:])}]"
             self._label = [] if token.type == "link_open" else self._label
         self.text.add_tag(Token(kind, name=name, text=text, markup=markup))

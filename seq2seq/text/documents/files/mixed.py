@@ -75,15 +75,14 @@ def find_marks(nodes: Sequence[Node]) -> dict[Node, tuple[Kind, str]]:
     of a bookmark. A mark whose partner is elsewhere is a single tag, so pairs never overlap
     elements.
     """
-    found = {node: match for node in nodes if (match := PAIRS.fullmatch(node.name))}
-    names = {
-        node: f"{match[1]} {next(filter(None, map(node.attribute, KEYS)), '')}"
-        for node, match in found.items()
-    }
-    count = Counter(names.values())
+    found: dict[Node, tuple[Kind, str]] = {}
+    for node in nodes:
+        if match := PAIRS.fullmatch(node.name):
+            key = next(filter(None, map(node.attribute, KEYS)), "")
+            found[node] = ENDS[match[2].lower()], f"{match[1]} {key}"
+    count = Counter(key for _, key in found.values())
     return {
-        node: (ENDS[found[node][2].lower()] if count[name] == 2 else "alone", name)
-        for node, name in names.items()
+        node: (kind if count[key] == 2 else "alone", key) for node, (kind, key) in found.items()
     }
 
 

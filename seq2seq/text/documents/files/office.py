@@ -5,32 +5,29 @@ Open XML (.docx, .pptx, .xlsx) and OpenDocument (.odt, .odp).
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files import dialects
-from seq2seq.text.documents.files.archives import check_type, read_archive
+from seq2seq.text.documents.files.archives import Archive, check_type, read_archive
 from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.dialects import DRAWING, SHEET, TEXT, WORD, Dialect
 from seq2seq.text.documents.files.parts import find_nodes, find_passages, open_parts, path_of
 
 RELATIONSHIPS = re.compile("http://schemas.openxmlformats.org/package/2006/relationships")
 Kinds = dict[str, Dialect]  # of parts, by the end of the type of their relationship
-DIAGRAMS: Kinds = dict.fromkeys(("chart", "diagramData", "diagramDrawing"), DRAWING)
-NOTES: Kinds = dict.fromkeys(("header", "footer", "footnotes", "endnotes"), WORD)
-# For each suffix, the usual name of the main part, and the parts that may contain text.
-PACKAGES: dict[str, tuple[str, Kinds]] = {
-    ".docx": ("word/document.xml", {"officeDocument": WORD} | NOTES | DIAGRAMS),
-    ".pptx": (
-        "ppt/presentation.xml",
-        {"officeDocument": dialects.PRESENTATION, "slide": DRAWING, "notesSlide": DRAWING}
-        | DIAGRAMS,
-    ),
-    ".xlsx": (
-        "xl/workbook.xml",
-        {"officeDocument": dialects.WORKBOOK, "sharedStrings": SHEET, "worksheet": SHEET},
-    ),
+# Parts that may contain text; charts and shapes of a sheet are not related to it directly.
+PARTS: Kinds = {
+    **dict.fromkeys(("header", "footer", "footnotes", "endnotes"), WORD),
+    **dict.fromkeys(("slide", "notesSlide", "chart", "diagramData", "diagramDrawing"), DRAWING),
+    **dict.fromkeys(("sharedStrings", "worksheet"), SHEET),
+}
+# For each suffix, the usual name of the main part, and its kind.
+PACKAGES = {
+    ".docx": ("word/document.xml", WORD),
+    ".pptx": ("ppt/presentation.xml", dialects.PRESENTATION),
+    ".xlsx": ("xl/workbook.xml", dialects.WORKBOOK),
 }
 # Tables and pivot tables of a workbook, whose columns have the names of cells.
 TABLES = re.compile(r"xl/(?:tables/table|pivotCache/pivotCacheDefinition)[^/]*\.xml")
@@ -43,7 +40,8 @@ TYPES = {
 
 def open_package(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
     """The contents of an Open XML file. Raises: DataError if the data is not such a file."""
-    archive, (main, kinds) = read_archive(data), PACKAGES[suffix]
+    archive, (main, kind) = read_archive(data), PACKAGES[suffix]
+    kinds = {"officeDocument": kind, **PARTS}
     main = next((name for name, _ in find_related(archive, "", kinds)), main)
     if main not in archive:
         raise DataError(f"it is not a {suffix} file: it contains no {main}")
@@ -66,7 +64,7 @@ def open_text(data: bytes, cut: Cutter, *, suffix: str) -> Contents:
     return open_parts(data, archive, dict.fromkeys(names, find), cut)
 
 
-def locate_parts(archive: Mapping[str, bytes], main: str, kinds: Kinds) -> Kinds:
+def locate_parts(archive: Archive, main: str, kinds: Kinds) -> Kinds:
     """The parts with text, found by relationships from the main one, or by their names if there are
     none. Sheets can be huge, and have texts only if a program does not share these.
     """
@@ -87,9 +85,7 @@ def locate_parts(archive: Mapping[str, bytes], main: str, kinds: Kinds) -> Kinds
     }
 
 
-def find_related(
-    archive: Mapping[str, bytes], part: str, kinds: Kinds
-) -> Iterator[tuple[str, str]]:
+def find_related(archive: Archive, part: str, kinds: Kinds) -> Iterator[tuple[str, str]]:
     """Names and kinds of related parts: those that `part`, or the archive if `part` is empty,
     refers to.
     """
@@ -101,7 +97,7 @@ def find_related(
             yield path_of(folder, node.attribute("Target")), kind
 
 
-def find_columns(archive: Mapping[str, bytes]) -> Iterator[str]:
+def find_columns(archive: Archive) -> Iterator[str]:
     """The names of the columns of tables. Cells with these names must stay, since programs take
     other cells in the first row of a table for damage.
     """

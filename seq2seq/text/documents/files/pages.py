@@ -2,14 +2,14 @@
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from urllib.parse import unquote
 
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files import parts
-from seq2seq.text.documents.files.archives import check_type, read_archive
+from seq2seq.text.documents.files.archives import Archive, check_type, read_archive
 from seq2seq.text.documents.files.contents import Contents, Cutter, splice
 from seq2seq.text.documents.files.dialects import CONTENTS
 from seq2seq.text.documents.files.encodings import XML
@@ -57,17 +57,16 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
     XML.check(text)
     reader = HTMLReader(text, is_xml=True)
     passages: list[Passage] = [AttributeText(text, *span, cut) for span in reader.attributes]
-    tokens = part_neighbours(text, reader.tokens)
+    tokens = (
+        each._replace(text=unescape(text[each.begin : each.end])[0])
+        if each.kind == "text"
+        else each
+        for each in part_neighbours(text, reader.tokens)
+    )
     for is_block, group in groupby(tokens, lambda token: token.kind == "block"):
         run = list(group)
         if not is_block:
-            plain = [
-                token._replace(text=unescape(text[token.begin : token.end])[0])
-                if token.kind == "text"
-                else token
-                for token in run
-            ]
-            passages.append(MixedText(run[0].begin, run[-1].end, plain, cut))
+            passages.append(MixedText(run[0].begin, run[-1].end, run, cut))
     return sorted(passages, key=lambda passage: passage.begin)
 
 
@@ -97,7 +96,7 @@ def open_book(data: bytes, cut: Cutter) -> Contents:
     return parts.open_parts(data, archive, finders, cut)
 
 
-def find_pages(archive: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+def find_pages(archive: Archive) -> Iterator[tuple[str, str]]:
     """Names and types of the files of a book, those of the reading order first."""
     for root in find_nodes(archive, "META-INF/container.xml", LISTS, {"w:rootfile"}):
         package = root.attribute("full-path")

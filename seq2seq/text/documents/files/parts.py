@@ -8,7 +8,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from seq2seq.base.errors import DataError
-from seq2seq.text.documents.files.archives import replace_entries
+from seq2seq.text.documents.files.archives import Archive, replace_entries
 from seq2seq.text.documents.files.contents import Contents, Cutter, join_contents
 from seq2seq.text.documents.files.dialects import DESCRIBED, DESCRIPTIONS, Dialect
 from seq2seq.text.documents.files.encodings import XML, EncodedText
@@ -109,9 +109,7 @@ def read_part(name: str, data: bytes, find: Find, cut: Cutter) -> Contents:
     return Contents([each.document for each in passages], write, problems)
 
 
-def open_parts(
-    data: bytes, archive: Mapping[str, bytes], finders: Mapping[str, Find], cut: Cutter
-) -> Contents:
+def open_parts(data: bytes, archive: Archive, finders: Mapping[str, Find], cut: Cutter) -> Contents:
     """The contents of an archive.
 
     Args:
@@ -132,7 +130,7 @@ def open_parts(
 
 
 def find_nodes(
-    archive: Mapping[str, bytes], name: str, vocabulary: re.Pattern[str], kinds: Set[str]
+    archive: Archive, name: str, vocabulary: re.Pattern[str], kinds: Set[str]
 ) -> Iterator[Node]:
     """The elements of some kinds in a file of an archive; none if there is no such file.
 

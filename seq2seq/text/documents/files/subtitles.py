@@ -65,11 +65,12 @@ def open_subtitles(text: str, cut: Cutter) -> Contents:
         changes = []
         for group, numbered, new in zip(groups, texts, translated, strict=True):
             if new != str(numbered):
-                written = "".join(
+                runs = groupby(numbered.parts(new), lambda part: part.kind == "block")
+                written = [
                     "".join(tag.markup for tag in run) if is_kept else share_words(run, escape)
-                    for is_kept, run in groupby(numbered.parts(new), is_block)
-                )
-                changes.append((group[0][0], group[-1][1], written))
+                    for is_kept, run in runs
+                ]
+                changes.append((group[0][0], group[-1][1], "".join(written)))
         return splice(text, changes).encode()
 
     return Contents([each.cut(cut) for each in texts], write)
@@ -171,10 +172,6 @@ def read_cues(text: str, group: Sequence[Span], is_web: bool) -> NumberedText:
         numbered.add_text(read(text[place:end]))
         line += text[place:end].strip()
     return numbered
-
-
-def is_block(token: Token) -> bool:
-    return token.kind == "block"
 
 
 def share_words(parts: Iterable[Token], escape: Callable[[str], str]) -> str:

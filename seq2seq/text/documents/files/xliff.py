@@ -1,7 +1,7 @@
 """XLIFF 1.2 and 2.0: the translation of each source becomes its target."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from seq2seq.base.errors import DataError
@@ -103,7 +103,7 @@ def add_nodes(
     nodes: Sequence[Node],
     has_tags: bool,
     has_lines: bool,
-    done: Mapping[str, Node],
+    done: dict[str, Node],
 ) -> None:
     """Add the content of a source to a text.
 
