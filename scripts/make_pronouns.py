@@ -4,10 +4,10 @@
     python scripts/make_pronouns.py my/pronouns --score OUTPUT.de   # a translation of test.en
 
 A document has two sentences about one thing. In English, the second begins with "It"; in German,
-with "Er", "Sie" or "Es", as the gender of the noun in the first asks. No sentence of valid or test
-is in train, which also has each sentence of the demo corpus as a document. `shuffled` has the
-second sentences of `test` after sentences about things of another gender, so that a model that
-reads these gets the pronouns wrong.
+with "Er", "Sie" or "Es", as the gender of the noun in the first asks. Valid and test are made of
+statements that train does not have; train has all others, and each other sentence of the demo
+corpus as a document. `shuffled` has the second sentences of `test` after sentences about things of
+another gender, so that a model that reads these gets the pronouns wrong.
 """
 
 import argparse
