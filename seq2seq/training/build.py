@@ -9,6 +9,7 @@ import lightning as L
 from seq2seq import checkpoint
 from seq2seq.base.plugins import record_plugins
 from seq2seq.data.augment.augmented_text import AugmentOptions
+from seq2seq.data.corpus.context import ContextArray
 from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.corpus.groups import group_marks, mark_unpositioned
 from seq2seq.data.prepare import Prepared, learn_length_ratio
@@ -93,8 +94,6 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     }
     if plan.data.both_directions:
         order["both_directions"] = True
-    if plan.data.context:
-        order["context"] = plan.data.context
     if plan.data.languages:
         order["directions"] = [f"{each.direction} {each.tag}" for each in prepared.train.components]
     if plan.data.stages is not None:
@@ -110,8 +109,10 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         guided["layer"], guided["head"] = plan.guide.layer + 1, plan.guide.head + 1  # from 1
     decode = dict(plan.decode)
     if decode["length_ratio"] is None:
-        lengths = prepared.train.source_lengths, prepared.train.target_lengths
-        learnt = learn_length_ratio(*lengths, decode["length_extra"])
+        source, target = prepared.train.sides
+        # A text may come without context, so that all of its translation has to fit.
+        alone = source.alone if isinstance(source, ContextArray) else source
+        learnt = learn_length_ratio(alone.lengths, target.lengths, decode["length_extra"])
         decode["length_ratio"] = max(learnt, decode["min_length_ratio"])
     config = {
         **plan.model,

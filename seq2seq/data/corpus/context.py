@@ -37,6 +37,7 @@ class ContextArray:
         max_pieces: maximum length; earlier rows that would exceed it are left out.
 
     Attributes:
+        alone: rows without context.
         lengths: (rows,) int32, number of ids of each row, with its context.
         counts: (rows,) uint8, number of earlier rows that each row begins with.
     """
@@ -44,7 +45,7 @@ class ContextArray:
     def __init__(
         self, rows: RaggedArray, preceding: np.ndarray, most: int, separator: int, max_pieces: int
     ):
-        self._rows, self._most, self._separator = rows, most, separator
+        self.alone, self._most, self._separator = rows, most, separator
         self.lengths = np.array(rows.lengths)
         self.counts = np.zeros(len(preceding), np.uint8)
         for n in range(1, min(most, len(preceding) - 1) + 1):
@@ -55,12 +56,12 @@ class ContextArray:
 
     def __getitem__(self, row: int) -> np.ndarray:
         """A row with its context."""
-        last = self._rows[row]
+        last = self.alone[row]
         between = np.array([self._separator], last.dtype)
-        earlier = (self._rows[i] for i in range(row - int(self.counts[row]), row))
+        earlier = (self.alone[i] for i in range(row - int(self.counts[row]), row))
         return np.concatenate([each for one in earlier for each in (one, between)] + [last])
 
     def read_ahead(self, rows: np.ndarray) -> None:
         """Ask the system to read rows from disk, with their context."""
         near = [rows - np.minimum(self.counts[rows], n) for n in range(self._most + 1)]
-        self._rows.read_ahead(np.unique(np.concatenate(near)))
+        self.alone.read_ahead(np.unique(np.concatenate(near)))
