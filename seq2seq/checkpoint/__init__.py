@@ -258,8 +258,8 @@ def read(path: str | Path) -> Saved:
 def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
     """Read several models that use the same pieces, so that they can translate together.
 
-    Raises: CheckpointError as `read`; ConfigError if their tokenizers differ, or if one of them
-        translates in the other direction.
+    Raises: CheckpointError as `read`; ConfigError if their tokenizers or their context differ, or
+        if one of them translates in the other direction.
     """
     if not paths:
         raise ConfigError("there should be at least one model")
@@ -273,6 +273,8 @@ def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
             reason = "it translates in the other direction"
         if describe_languages(other.config["data"]) != several:
             reason = "it knows other languages"
+        if other.config["data"].get("context", 0) != first.config["data"].get("context", 0):
+            reason = "it reads another number of sentences before each"
         for side in SIDES:
             change = describe_change(getattr(first, side), getattr(other, side))
             if change and not reason:

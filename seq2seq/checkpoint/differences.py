@@ -60,8 +60,8 @@ def find_differences(
     shapes differ.
 
     Args:
-        nodes: parts of the configurations to compare; the options of token groups are always
-            compared.
+        nodes: parts of the configurations to compare; the options of token groups and of
+            context are always compared.
         ignore: options to leave out.
     """
     before, now = comparable_nodes(one, nodes), comparable_nodes(other, nodes)
@@ -78,13 +78,16 @@ def find_differences(
 
 
 def comparable_nodes(saved: Saved, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The named parts of a model's configuration, its options of token groups, and its tokenizers
-    as text.
+    """The named parts of a model's configuration, its options of token groups and context, and its
+    tokenizers as text.
     """
     data = saved.config["data"]
     return {
         **{node: saved.config.get(node) or {} for node in nodes},
-        "data": {name: data[name] for name in ("groups", "sentence_separator") if name in data},
+        "data": {
+            "context": data.get("context", 0),  # older models lack it
+            **{name: data[name] for name in ("groups", "sentence_separator") if name in data},
+        },
         "tokenizer": {"source": saved.source.to_json(), "target": saved.target.to_json()},
     }
 

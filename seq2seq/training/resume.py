@@ -30,12 +30,13 @@ from seq2seq.training.run_folder import RECORD
 AGREED_PATH = "SEQ2SEQ_RESUME"  # environment variable: checkpoint that the first process resumes
 SHOWN = 3  # differences named in a message
 # Options in which a run may differ from the model it starts from.
-MAY_DIFFER = (*RUNTIME_OPTIONS, "num_kv_heads", "length", "groups", "sentence_separator")
+OF_TEXT = "context", "groups", "sentence_separator"
+MAY_DIFFER = (*RUNTIME_OPTIONS, "num_kv_heads", "length", *OF_TEXT)
 OF_VOCABULARY, OF_SOURCE = "embeddings.", "embeddings.source."  # weights with a row for each piece
 Sources = list[list[int]]  # for each new piece, the old pieces whose mean it starts as
 # Command-line nodes of the options that a checkpoint records under `order` or `update` instead.
 NODES = {
-    "data": ("max_tokens", "max_length", "both_directions", "context"),
+    "data": ("max_tokens", "max_length", "both_directions"),
     "loss": ("label_smoothing", "r_drop", "simcut", "simcut_p"),
     "trainer": ("precision", "accumulate_grad_batches", "gradient_clip_val"),
     "checkpoint": ("ema",),

@@ -74,8 +74,8 @@ class Translator(Scorer):
                 has all the given options, otherwise the first search that has them.
             options: options of conf/decode; None = as configured.
 
-        Raises: ConfigError for invalid values, or if the beam size exceeds the size of the target
-            vocabulary.
+        Raises: ConfigError for invalid values, if the beam size exceeds the size of the target
+            vocabulary, or if a model that reads context cannot have an option.
         """
         configured = self.config["decode"]
         changed = {key: value for key, value in options.items() if value is not None}
@@ -84,6 +84,11 @@ class Translator(Scorer):
         kept = {key: value for key, value in configured.items() if key in accepted}
         search = decoding.build_search({**kept, **changed, "name": name})
         decoding.check_coverage(search, self.model)
+        if self.context and (search.min_length_ratio or search.reads_weights):
+            raise ConfigError(
+                "min_length_ratio and coverage count the pieces of a source, and this model reads "
+                "those of the sentences before it as well: leave them out"
+            )
         if search.beams > self.target.size:
             what = "samples" if name == "sample" else "beams"
             raise ConfigError(

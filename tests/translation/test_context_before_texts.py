@@ -9,7 +9,9 @@ import torch
 from helpers.many_languages import save_languages
 from helpers.tiny_runs import demo_lines
 
+from seq2seq.base.errors import CheckpointError, ConfigError
 from seq2seq.base.symbols import BOS, EOS
+from seq2seq.checkpoint.average import average
 from seq2seq.models import Seq2Seq
 from seq2seq.text.documents.document import Document
 from seq2seq.text.tokenization.tokenizer import SEPARATOR
@@ -108,3 +110,23 @@ def test_sentences_of_a_file_have_those_before_them() -> None:
     sentences = ["Eins.", "Zwei.", "Drei.", "Vier.", "Fünf."]
     assert found == [(each, sentences[max(0, i - 2) : i]) for i, each in enumerate(sentences)]
     assert [request.context for request in requests_of(documents)] == [[]] * 5
+
+
+@pytest.mark.parametrize("asked", [{"min_length_ratio": 0.2}, {"coverage": 0.2, "name": "beam"}])
+def test_options_that_count_all_pieces_are_refused(
+    translator: Translator, asked: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match="min_length_ratio and coverage"):
+        translator.search(**asked)
+
+
+def test_models_with_other_context_are_not_joined(
+    saved: tuple[Path, Seq2Seq], tmp_path: Path
+) -> None:
+    save_languages(tmp_path / "one.ckpt", "target", context=1)
+    paths = saved[0], tmp_path / "one.ckpt"
+    with pytest.raises(ConfigError, match=r"one\.ckpt cannot be joined .* number of sentences"):
+        Translator.ensemble(paths)
+    with pytest.raises(CheckpointError, match="not the same model.*data.context"):
+        average(paths, tmp_path / "mean.ckpt")
+    assert not (tmp_path / "mean.ckpt").exists()

@@ -231,7 +231,7 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
 
 
 def check_context(data: DataOptions, config: Mapping[str, Any]) -> None:
-    """Check that nothing changes or links single sentences if sources have context.
+    """Check that nothing changes, links or counts single sentences if sources have context.
 
     Raises: ConfigError otherwise.
     """
@@ -241,6 +241,8 @@ def check_context(data: DataOptions, config: Mapping[str, Any]) -> None:
         "data.augment": any(any(each.values()) for each in rates),
         "tokenizer.dropout": config["tokenizer"].get("dropout"),
         "guided.links": config["guided"].get("links"),
+        "decode.min_length_ratio": config["decode"].get("min_length_ratio"),
+        "decode.coverage": config["decode"].get("coverage"),
     }
     for option in (name for name, value in used.items() if data.context and value):
         raise ConfigError(

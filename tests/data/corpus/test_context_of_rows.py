@@ -13,6 +13,7 @@ from seq2seq.data.corpus.context import ContextArray, count_preceding
 from seq2seq.data.corpus.corpus import Corpus
 from seq2seq.data.prepare import Prepared
 from seq2seq.text.tokenization.tokenizer import SEPARATOR, Tokenizer
+from seq2seq.training.build import describe_run
 from seq2seq.translation.translator import Translator
 
 LONG = " ".join(["Haus"] * 200)
@@ -111,11 +112,30 @@ def test_a_short_corpus_has_less_context_than_asked_for(base: Path, prefix: Path
 
 @pytest.mark.parametrize(
     "typed",
-    ["data.augment.typos=0.1", "tokenizer.dropout=0.1", "guided.links=links.align"],
+    [
+        "data.augment.typos=0.1",
+        "tokenizer.dropout=0.1",
+        "guided.links=links.align",
+        "decode.min_length_ratio=0.2",
+        "decode.coverage=0.2",
+    ],
 )
-def test_what_changes_single_sentences_is_refused(base: Path, typed: str) -> None:
+def test_options_for_single_sentences_are_refused(base: Path, typed: str) -> None:
     with pytest.raises(ConfigError, match="data.context=2 puts others before it"):
         plan_of(base, *tiny_overrides(base), "data.context=2", typed)
+
+
+def test_the_length_limit_is_that_of_single_sentences(base: Path, tmp_path: Path) -> None:
+    """Context makes sources longer, and a sentence may come without it."""
+    for side, repeated in (("de", 1), ("en", 3)):
+        lines = (" ".join([line] * repeated) for line in demo_lines("train", side, 300))
+        (tmp_path / f"long.{side}").write_text("\n".join(lines), encoding="utf-8")
+    typed = f"data.train={tmp_path / 'long'}", "data.max_length=400", "decode.length_ratio=null"
+    learnt = []
+    for context in (0, 2):
+        plan = plan_of(base, *tiny_overrides(base), *typed, f"data.context={context}")
+        learnt.append(describe_run(plan, prepared_for(plan))["config"]["decode"]["length_ratio"])
+    assert learnt[0] == learnt[1] > 3
 
 
 def test_a_run_with_context_is_resumed_with_it(base: Path, prefix: Path) -> None:
@@ -128,3 +148,5 @@ def test_a_run_with_context_is_resumed_with_it(base: Path, prefix: Path) -> None
         train_tiny(base, *data, "data.context=1", f"init={plain}", "tokenizer=checkpoint")
     again = train_tiny(base, *data, "data.context=1", f"init={plain}", "init.vocabulary=mapped")
     assert Translator.load(again).context == 1
+    more = train_tiny(base, *data, "data.context=2", f"init={again}", "tokenizer=checkpoint")
+    assert Translator.load(more).context == 2
