@@ -174,10 +174,11 @@ def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
         or "NFC" in steps
         or "Split" in json.dumps(content)
         or "(?<![^" in spelled  # from `lookup_steps`
+        or any(token["id"] >= len(model["vocab"]) for token in content["added_tokens"])
     ):
         raise ConfigError(
             "no SentencePiece model gives the same pieces: train with tokenizer=unigram or "
-            "tokenizer=sentencepiece (unigram), without normalize and isolate_cjk"
+            "tokenizer=sentencepiece (unigram), without normalize, isolate_cjk, tags and context"
         )
     tags = {token["content"] for token in content["added_tokens"]}
     # Private characters replace the symbols that normalisation must not change.
