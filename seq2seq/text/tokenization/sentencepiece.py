@@ -163,11 +163,12 @@ def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
     content = json.loads(tokenizer.to_json())
     model, listed = content["model"], (content["normalizer"] or {}).get("normalizers", [])
     steps, spelled = {step["type"]: step for step in listed}, json.dumps(listed)
-    has_own_steps = "NFC" in steps or "Split" in json.dumps(content)
+    beside = any(token["id"] >= len(model["vocab"]) for token in content["added_tokens"])
+    has_own_steps = beside or "NFC" in steps or "Split" in json.dumps(content)
     if model["type"] != "Unigram" or has_own_steps or "(?<![^" in spelled:  # from `lookup_steps`
         raise ConfigError(
             "no SentencePiece model gives the same pieces: train with tokenizer=unigram or "
-            "tokenizer=sentencepiece (unigram), without normalize and isolate_cjk"
+            "tokenizer=sentencepiece (unigram), without normalize, isolate_cjk, tags and context"
         )
     tags = {token["content"] for token in content["added_tokens"]}
     # Private characters replace the symbols that normalisation must not change.

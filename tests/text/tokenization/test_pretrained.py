@@ -309,6 +309,12 @@ def test_a_model_is_written_again_from_the_tokenizer(normal: bytes, kinds: dict)
     assert again.encode_batch(texts) == first.encode_batch(texts)
 
 
+def test_a_tokenizer_with_tags_beside_its_pieces_becomes_no_model() -> None:
+    """The model would lack them, and be smaller than the matrix of embeddings."""
+    with pytest.raises(ConfigError, match="without .* tags and context"):
+        spm.piece_model_of(built(model_bytes(PIECES, b"")).with_tags(["next sentence"]))
+
+
 @pytest.mark.slow
 def test_a_unigram_tokenizer_of_ours_becomes_a_model_of_sentencepiece() -> None:
     trainer = pytest.importorskip("sentencepiece", reason="pip install sentencepiece")
