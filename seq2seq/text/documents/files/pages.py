@@ -104,6 +104,6 @@ def find_pages(archive: Archive) -> Iterator[tuple[str, str]]:
         items = {each.attribute("id"): each for each in listed if each.name == "w:item"}
         order = [each.attribute("idref") for each in listed if each.name == "w:itemref"]
         for key in dict.fromkeys([*filter(items.__contains__, order), *items]):
-            path = parts.path_of(posixpath.dirname(package), items[key].attribute("href"))
+            path = parts.archive_path(posixpath.dirname(package), items[key].attribute("href"))
             if path in archive:
                 yield path, items[key].attribute("media-type")
