@@ -43,11 +43,6 @@ class Difference(NamedTuple):
     one: Any
     other: Any
 
-    @property
-    def option(self) -> str:
-        """The last word of the name."""
-        return self.name.rpartition(".")[2]
-
     def __str__(self) -> str:
         values = f"{self.name} was {self.one!r} and is {self.other!r} now"
         return DESCRIPTIONS.get(self.name, values)
@@ -69,7 +64,7 @@ def find_differences(
         difference
         for node in now
         for difference in list_differences(before[node], now[node], node)
-        if difference.option not in ignore
+        if difference.name.rpartition(".")[2] not in ignore
     ]
     if differences:
         return differences

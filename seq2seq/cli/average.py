@@ -6,18 +6,16 @@ seq2seq average A.ckpt B.ckpt -o C.ckpt
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import argument, value
+from seq2seq.cli.options import Options, argument, value
 
 HELP = "average the weights of several checkpoints"
 
 
-@dataclass(frozen=True, kw_only=True)
-class AverageOptions:
+class AverageOptions(Options):
     """The options of `seq2seq average`."""
 
     paths: Sequence[InputPath] = argument("the folder of a run, or checkpoints", "PATH", nargs="+")

@@ -24,7 +24,6 @@ after training; --no-speed leaves the speeds out.
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from seq2seq.base.durable import write_text
 from seq2seq.base.environment import limit_kernel_cache
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
-from seq2seq.cli.options import argument, check_absent, flag, value
+from seq2seq.cli.options import Options, argument, check_absent, flag, value
 from seq2seq.comparison.splits import Files, language_of, write_parts
 
 HELP = "compare attention mechanisms on your text"
@@ -55,8 +54,7 @@ def read_roles(text: str) -> list[str]:
     return split(text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompareOptions:
+class CompareOptions(Options):
     """The options of `seq2seq compare`."""
 
     inputs: Sequence[str] = argument(INPUTS, "INPUT", nargs="+")

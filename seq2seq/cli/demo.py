@@ -9,13 +9,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from seq2seq.base.environment import short_path
 from seq2seq.base.errors import Seq2SeqError
-from seq2seq.cli.options import flag
+from seq2seq.cli.options import Options, flag
 
 HELP = "train on the embedded corpus, evaluate, translate, draw maps"
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -24,8 +23,7 @@ QUICK = ["trainer.max_steps=700", "trainer.val_check_interval=350", "data.max_to
 QUICK += ["model.dropout=0", "optimizer.lr=3e-3", "schedule.warmup=100"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DemoOptions:
+class DemoOptions(Options):
     """The options of `seq2seq demo`."""
 
     corpus: bool = flag("only write data/demo")

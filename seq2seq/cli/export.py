@@ -6,14 +6,13 @@ seq2seq export PATH --format argos -o de_en.argosmodel
 seq2seq export PATH --format firefox -o FOLDER         for the engines of Firefox, in 8 bits
 """
 
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from seq2seq.base.errors import ConfigError, DataError, format_count, printable
 from seq2seq.cli.files import InputPath, check_new_folder
-from seq2seq.cli.options import argument, value
+from seq2seq.cli.options import Options, argument, value
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -45,8 +44,7 @@ INSTRUCTIONS = """To translate with it from Python (pip install ctranslate2 toke
 Format = Literal["ctranslate2", "hf", "argos", "firefox"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions:
+class ExportOptions(Options):
     """The options of `seq2seq export`."""
 
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")

@@ -7,13 +7,12 @@ seq2seq import model.deen.intgemm.alphas.bin --vocab vocab.deen.spm -o RUN      
 
 import json
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError, printable
 from seq2seq.cli.files import InputPath, check_new_folder
-from seq2seq.cli.options import argument, value
+from seq2seq.cli.options import Options, argument, value
 
 if TYPE_CHECKING:
     from seq2seq.interchange.imported import ImportedModel
@@ -22,8 +21,7 @@ VOCAB = "SentencePiece model of Marian, or two, source then target; and vocab.ym
 HELP = "turn a model of another program into a run"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportOptions:
+class ImportOptions(Options):
     """The options of `seq2seq import`."""
 
     path: InputPath = argument("a folder of Hugging Face, or a .npz or .bin of Marian", "PATH")

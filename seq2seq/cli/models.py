@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,6 +13,7 @@ from seq2seq.base.errors import ConfigError, printable
 from seq2seq.base.options import declarations
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.options import (
+    Options,
     argument,
     flag,
     numeric,
@@ -58,8 +59,7 @@ def workers(text: str) -> int | str:
     return count
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceOptions:
+class DeviceOptions(Options):
     """Device of a model, tag of a corpus, and languages."""
 
     device: str = value("cpu, cuda or auto (%(default)s)", default="auto")
@@ -73,15 +73,13 @@ class DeviceOptions:
         return self.source_language, self.target_language
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModelOptions(DeviceOptions):
     """Options for one model."""
 
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnsembleOptions:
+class EnsembleOptions(Options):
     """Models to join with the first one."""
 
     others: Sequence[InputPath] = repeated("a model to join; may be repeated", "PATH", "--with")
@@ -98,8 +96,7 @@ class EnsembleOptions:
         return [first, *self.others]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequirementOptions:
+class RequirementOptions(Options):
     """Requirements that all translations must meet."""
 
     glossary: InputPath | None = value("terms and their translations, tab-separated", "FILE")
@@ -140,8 +137,7 @@ class RequirementOptions:
         return Rules(glossary, Placeholders(pattern))
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchFlags:
+class SearchFlags(Options):
     """Options of a search, named as in conf/decode; others keep their configured values."""
 
     best: dict[str, Any] = subset(DiverseOptions, f"{BEST} beam_groups diversity_penalty")
@@ -164,8 +160,7 @@ class SearchFlags:
         return translator.search(**given)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EngineFlags:
+class EngineFlags(Options):
     """Options of an engine; others keep their configured values."""
 
     batch_size: int | None = value("maximum sentences decoded at once by each process", "N")
@@ -175,7 +170,6 @@ class EngineFlags:
     stats: bool = flag("print engine statistics to stderr")
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecodingOptions(DeviceOptions):
     """All options that translations by a model or an ensemble depend on."""
 

@@ -4,16 +4,13 @@ seq2seq native             say if it is compiled, and works
 seq2seq native --build     compile it now, and not with the first translation
 """
 
-from dataclasses import dataclass
-
 from seq2seq.base.errors import ConfigError, printable
-from seq2seq.cli.options import flag
+from seq2seq.cli.options import Options, flag
 
 HELP = "compile the faster decoder ahead of the first translation"
 
 
-@dataclass(frozen=True, kw_only=True)
-class NativeOptions:
+class NativeOptions(Options):
     """The options of `seq2seq native`."""
 
     build: bool = flag("compile it, unless it is compiled")

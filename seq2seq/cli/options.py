@@ -4,15 +4,24 @@ import types
 import typing
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Collection
-from dataclasses import Field, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, dataclass_transform
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.options import DECLARED, Option
 from seq2seq.base.registry import list_outside
 
 T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Options:
+    """The base of all classes of options, which makes each a frozen dataclass."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
 
 OWN = (DECLARED, "flags", "either")  # keys of metadata that are not for `add_argument`
 

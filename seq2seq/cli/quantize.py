@@ -8,20 +8,18 @@ The result is a checkpoint like any other. In float32 it computes with the round
 --precision int8 it computes with the integers of the file.
 """
 
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from seq2seq.base.errors import printable
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
-from seq2seq.cli.options import argument, value
+from seq2seq.cli.options import Options, argument, value
 
 HELP = "write a model with its matrices in 8 bits, in a quarter of the size"
 SAMPLE = 500
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuantizeOptions:
+class QuantizeOptions(Options):
     """The options of `seq2seq quantize`."""
 
     path: InputPath = argument("a checkpoint, or the folder of a run", "PATH")

@@ -9,7 +9,6 @@ import csv
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -34,7 +33,6 @@ SENTENCES = 500  # enough for intervals; a small model translates them in a minu
 SAMPLES = 12  # number of pairs whose alignment is shown
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReportOptions(ModelOptions):
     """The options of `seq2seq report`."""
 

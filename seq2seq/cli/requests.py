@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +27,6 @@ OF_SENTENCES = ("--nbest", "--json", "--prefix", "--json-input")
 prefix = partial(as_utf8, where="--prefix")
 
 
-@dataclass(frozen=True, kw_only=True)
 class LineOptions(ModelOptions, DecodingOptions):
     """Options for lines: how they are read, translated and written."""
 
@@ -41,7 +39,6 @@ class LineOptions(ModelOptions, DecodingOptions):
     quiet: bool = flag("show no progress")
 
 
-@dataclass(frozen=True, kw_only=True)
 class TranslateOptions(LineOptions):
     """The options of `seq2seq translate`."""
 

@@ -16,7 +16,6 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -36,7 +35,6 @@ HELP = "log-probabilities of given translations"
 AHEAD = 2000  # pairs whose batches are made together; resumed scores begin with such a window
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScoreOptions(ModelOptions):
     """The options of `seq2seq score`."""
 

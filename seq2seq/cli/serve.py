@@ -13,14 +13,13 @@ import ipaddress
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.base.errors import ConfigError
 from seq2seq.cli.files import InputPath
-from seq2seq.cli.options import argument, flag, natural_number, repeated, subset, value
+from seq2seq.cli.options import Options, argument, flag, natural_number, repeated, subset, value
 from seq2seq.decoding.options import BeamOptions, EngineOptions
 
 if TYPE_CHECKING:
@@ -37,8 +36,7 @@ PACKAGES = ("starlette", "uvicorn", "prometheus_client", "python_multipart", "ya
 NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention-zoo[serve]'"
 
 
-@dataclass(frozen=True, kw_only=True)
-class AccessOptions:
+class AccessOptions(Options):
     """The address of the service, and the clients that may use it."""
 
     host: str = value("the address to listen at (%(default)s)", "HOST", default="127.0.0.1")
@@ -56,8 +54,7 @@ class AccessOptions:
             raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LimitOptions:
+class LimitOptions(Options):
     """Limits on work and on waiting."""
 
     queue: int = value("maximum pieces that wait (%(default)s)", "N", default=40_960)
@@ -67,8 +64,7 @@ class LimitOptions:
     connections: int = value("open connections, and requests (%(default)s)", "N", default=512)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServeOptions:
+class ServeOptions(Options):
     """The options of `seq2seq serve`."""
 
     paths: Sequence[InputPath] = argument("checkpoints, or folders of runs", "PATH", nargs="*")

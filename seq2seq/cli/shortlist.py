@@ -11,7 +11,6 @@ pieces listed for its own source, which is faster, especially with a large vocab
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -36,7 +35,6 @@ FREQUENT = "number of frequent target pieces allowed in any translation (%(defau
 LIKELY = "number of likely target pieces for each source piece (%(default)s)"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShortlistOptions(ModelOptions):
     """The options of `seq2seq shortlist`."""
 

@@ -7,13 +7,12 @@ Of several suggestions for one text, the last one is used. White space becomes s
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from seq2seq.base.durable import write_text
 from seq2seq.base.errors import ConfigError, format_count
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import argument, value
+from seq2seq.cli.options import Options, argument, value
 from seq2seq.data.text.formats import FORMATS, format_row
 from seq2seq.serving.storage import SUGGESTIONS, Record, Storage
 
@@ -23,8 +22,7 @@ KEYS = ("text", "translation")
 Rows = list[tuple[str, str, int]]  # text, translation, and number of suggestions
 
 
-@dataclass(frozen=True, kw_only=True)
-class SuggestionsOptions:
+class SuggestionsOptions(Options):
     """The options of `seq2seq suggestions`."""
 
     folder: InputPath = argument("the folder of serve --keep-in", "FOLDER")

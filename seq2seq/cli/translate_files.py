@@ -18,7 +18,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,6 @@ def parse_part(text: str) -> Part:
     return int(match[1]), int(match[2])
 
 
-@dataclass(frozen=True, kw_only=True)
 class TranslateFilesOptions(LineOptions):
     """The options of `seq2seq translate-files`."""
 

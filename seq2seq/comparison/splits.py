@@ -29,7 +29,7 @@ class Parts(NamedTuple):
     leaks: dict[str, Leaks]
 
 
-def language_of(text: Files, typed: tuple[str | None, str | None]) -> tuple[str, str]:
+def language_of(text: Files, typed: tuple[str | None, str | None]) -> Pair:
     """The two languages: as typed; otherwise the suffixes of the files without .gz; if these are
     equal or missing, `source` and `target`.
     """
@@ -41,12 +41,7 @@ def language_of(text: Files, typed: tuple[str | None, str | None]) -> tuple[str,
 
 
 def write_parts(
-    text: Files,
-    given: dict[str, Files | None],
-    folder: Path,
-    languages: tuple[str, str],
-    *,
-    anew: bool,
+    text: Files, given: dict[str, Files | None], folder: Path, languages: Pair, *, anew: bool
 ) -> Parts:
     """Write train, valid and test. Parts for which no files are given are held out of the text.
 

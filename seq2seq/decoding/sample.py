@@ -12,6 +12,9 @@ from seq2seq.decoding.greedy import IndependentBeams
 from seq2seq.decoding.options import ALL_TOKENS, SampleOptions
 from seq2seq.decoding.search import Array, Search
 
+# The options of a distribution that sentences of one batch may choose.
+SHAPES = ("temperature", "top_p", "epsilon", "min_p")
+
 
 class SampleState(IndependentBeams):
     """Beams that draw from the distribution of `Sample`.
@@ -22,14 +25,12 @@ class SampleState(IndependentBeams):
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
-        self.temperature = self.option_values("temperature")
-        self.top_p = self.option_values("top_p")
-        self.epsilon, self.min_p = self.option_values("epsilon"), self.option_values("min_p")
+        for name in SHAPES:
+            setattr(self, name, self.option_values(name))
         self.seed = self.option_values("seed", np.int64)
 
     def choose(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
-        options = (self.temperature, self.top_p, self.epsilon, self.min_p)
-        of_rows = [self.per_row(x)[:, None] for x in options]
+        of_rows = [self.per_row(getattr(self, name))[:, None] for name in SHAPES]
         counters = (self.to_tensor(x) for x in (self.seed, self.draw_ids, self.length))
         choice = draw_candidates(logp, of_rows, self.search.beams, *counters)
         return logp.gather(1, choice).cpu().numpy(), ids.gather(1, choice).cpu().numpy()
@@ -77,7 +78,7 @@ class Sample(SampleOptions, Search):
     """
 
     search_state = SampleState
-    of_sentence = (*Search.of_sentence, "temperature", "top_p", "epsilon", "min_p", "seed")
+    of_sentence = (*Search.of_sentence, *SHAPES, "seed")
 
     @property
     def beams(self) -> int:

@@ -20,12 +20,12 @@ from seq2seq.checkpoint import Saved
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.interchange import coverage
 from seq2seq.interchange.agreement import Rows, Scored
+from seq2seq.interchange.imported import NEVER
 from seq2seq.models.layers.positions import POSITIONS, PositionScheme, Rotary, T5Bias
 from seq2seq.models.transformer import DecoderLayer, Transformer
 
 TABLE_ROWS = 4096  # rows of a table of positions if the scheme has no maximum length
 VOCABULARY_MAP = "vmap.txt"
-NEVER = -1e4  # a logit with no probability that float16 can represent
 
 
 def export(

@@ -26,10 +26,7 @@ PARTS = {
     "around_feed.norm": "final_layer_norm",
     "feed.up": "fc1",
     "feed.down": "fc2",
-    "q": "q_proj",
-    "k": "k_proj",
-    "v": "v_proj",
-    "out": "out_proj",
+    **{name: f"{name}_proj" for name in ("q", "k", "v", "out")},
 }
 BIAS = "final_logits_bias"  # the output bias
 # Options that no known model of this kind uses.

@@ -17,7 +17,7 @@ from seq2seq.models import Seq2Seq, build_model
 from seq2seq.text.tokenization import piece_model, sentencepiece
 from seq2seq.text.tokenization.tokenizer import TAG, Tokenizer
 
-NEVER = -1e4  # a logit with no probability
+NEVER = -1e4  # a logit with no probability that float16 can represent
 # Our names of activations, by the names that other programs use.
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 

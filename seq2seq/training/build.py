@@ -16,7 +16,6 @@ from seq2seq.data.prepare import Prepared, learn_length_ratio
 from seq2seq.models import build_model
 from seq2seq.text.tokenization.tokenizer import Tokenizers
 from seq2seq.training.compilation import choose_compile, compile_layers
-from seq2seq.training.config.options import InitOptions
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.module import TrainingModule, ValidationSentence
 from seq2seq.training.packed import PackedTraining
@@ -56,9 +55,7 @@ def read_sentences(corpus: Corpus, count: int | None) -> dict[int, ValidationSen
     return {row: ValidationSentence(*texts[row], turns[row][1].languages) for row in order}
 
 
-def restore(
-    resume: str | None, init: InitOptions, module: TrainingModule, tokenizers: Tokenizers
-) -> list[str]:
+def restore(resume: str | None, module: TrainingModule, tokenizers: Tokenizers) -> list[str]:
     """Check the checkpoint that a run resumes, or load the weights that a new run starts from.
 
     Returns: lines for the user about the loaded weights.
@@ -67,8 +64,8 @@ def restore(
     now = checkpoint.Saved(config, *tokenizers, weights, resumable=True)
     if resume is not None:
         check_resumed(resume, now)
-    elif init.checkpoint is not None:
-        return load_initial_weights(init, module.model, now)
+    elif module.plan.init.checkpoint is not None:
+        return load_initial_weights(module.plan.init, module.model, now)
     return []
 
 

@@ -8,8 +8,10 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import lightning as L
 import torch.distributed as dist
@@ -17,7 +19,7 @@ import torch.distributed as dist
 from seq2seq.base.errors import ConfigError, escape
 from seq2seq.training.callbacks import gather_from_all, group_of_hosts
 from seq2seq.training.checkpointing import describe_resume
-from seq2seq.training.module import TrainingModule, ValidationSentence
+from seq2seq.training.module import ValidationSentence
 
 TRIED = 8  # number of references in the trial run of a command
 SHOWN = 300  # characters of a command's output that a message quotes
@@ -34,28 +36,22 @@ class CommandScore(L.Callback):
 
     Args:
         command: command line; see `fill_in`.
-        text: the sentence of each row that is translated.
         minutes: longest wait of the other processes for the command.
     """
 
-    def __init__(self, command: str, text: Mapping[int, ValidationSentence], minutes: float):
-        self.command, self.text, self.minutes = command, text, minutes
+    def __init__(self, command: str, minutes: float):
+        self.command, self.minutes = command, minutes
 
-    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_fit_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Try the command on a few references before hours of training depend on it."""
         self.group = group_of_hosts(trainer, self.minutes)
-        self._run(trainer, trial_of(self.text))
+        self._run(trainer, trial_of(pl_module.sentences))
 
-    def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        assert isinstance(pl_module, TrainingModule)
+    def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: Any) -> None:
         parts, started_at = gather_from_all(pl_module.translations), time.perf_counter()
-        pairs = {row: pair for part in parts for row, pair in part.items()}
-        rows = sorted(pairs)
-        columns = {
-            "hypotheses": [pairs[row][0] for row in rows],
-            "references": [self.text[row].reference for row in rows],
-            "sources": [self.text[row].source for row in rows],
-        }
+        found = sorted(chain.from_iterable(part.items() for part in parts))
+        sentences = [pl_module.sentences[row] for row, _ in found]
+        columns = columns_of(sentences, [translation for _, translation in found])
         pl_module.log("valid/command", self._run(trainer, columns), sync_dist=True)
         seconds = trainer.strategy.broadcast(time.perf_counter() - started_at)
         pl_module.log("valid/command_seconds", seconds, sync_dist=True)
@@ -85,8 +81,13 @@ class CommandScore(L.Callback):
 def trial_of(text: Mapping[int, ValidationSentence]) -> Columns:
     """Input for a trial run: the first few references, which also serve as translations."""
     first = list(text.values())[:TRIED]
-    sources, references = [each.source for each in first], [each.reference for each in first]
-    return {"hypotheses": references, "references": references, "sources": sources}
+    return columns_of(first, [each.reference for each in first])
+
+
+def columns_of(sentences: Sequence[ValidationSentence], translations: Sequence[str]) -> Columns:
+    """The lines that a command may read about some sentences and their translations."""
+    sources, references, _ = zip(*sentences, strict=True)
+    return {"hypotheses": translations, "references": references, "sources": sources}
 
 
 def run_score_command(command: str, columns: Columns) -> float:

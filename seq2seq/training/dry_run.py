@@ -52,7 +52,7 @@ def dry_run(plan: Plan, prepared: Prepared) -> None:
         )
     module = build_module(plan, prepared)
     plan = module.plan
-    restore(plan.resume, plan.init, module, prepared.tokenizers)
+    restore(plan.resume, module, prepared.tokenizers)
     if plan.checkpoint.command is not None:
         run_score_command(plan.checkpoint.command, trial_of(module.sentences))
     world = build_trainer(plan.trainer, [], [], static=False).world_size

@@ -133,7 +133,7 @@ class TrainingModule(L.LightningModule):
         self.valid_align_loss = TokenMean()
         self.valid_truncated = TokenMean()  # a mean over sentences
         self.valid_scores = self._scores()
-        self.translations: dict[int, tuple[str, str]] = {}
+        self.translations: dict[int, str] = {}
 
     def _scores(self) -> MetricCollection:
         """The scores by name: `bleu`, or `bleu/de-en` of one of several directions."""
@@ -199,8 +199,8 @@ class TrainingModule(L.LightningModule):
     # Translations would need graphs of their own.
     @torch.compiler.set_stance("force_eager")  # type: ignore[untyped-decorator]
     def validation_step(self, batch: Batch, _: int) -> None:
-        """Add a batch to the metrics, and its translations to `translations`, which maps rows of
-        the corpus to (translation, reference) in this process.
+        """Add a batch to the metrics, and its translations to `translations`, which has those of
+        this process by row of the corpus.
         """
         loss = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
         self.valid_loss.update(loss.nll, batch.tokens)
@@ -214,12 +214,11 @@ class TrainingModule(L.LightningModule):
         self.valid_truncated.update(torch.tensor(cut_off), len(best))
         hypotheses = self.target.decode_batch([hypothesis.ids for hypothesis in best])
         indices = batch.indices[rows].tolist()
-        references = [self.sentences[index].reference for index in indices]
-        pairs = zip(hypotheses, references, strict=True)
-        self.translations.update(zip(indices, pairs, strict=True))
+        self.translations.update(zip(indices, hypotheses, strict=True))
         for name, score in self.valid_scores.items():
             mine = [i for i in indices if name.endswith(self.sentences[i].direction)]
-            score.update(*([self.translations[i][side] for i in mine] for side in (0, 1)))
+            references = [self.sentences[i].reference for i in mine]
+            score.update([self.translations[i] for i in mine], references)
 
     def on_validation_epoch_end(self) -> None:
         self.log("valid/loss", self.valid_loss)

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, cast
 
 import lightning as L
@@ -41,17 +40,15 @@ class ProgressBar(RichProgressBar):
 
 class Reporter(L.Callback):
     """Logs target tokens per second; prints progress lines and, after each validation, scores and a
-    few translations.
+    few translations, which are also written to samples.txt in the folder of the run.
 
     Args:
-        folder: folder of the run; the translations are also written to its samples.txt.
-        sources: source sentences of the validation set whose translations are shown, by row.
         silence: seconds without output after which a progress line is printed; infinite if there
             is a progress bar.
     """
 
-    def __init__(self, folder: Path, sources: Mapping[int, str], silence: float = math.inf):
-        self.folder, self.sources, self.silence = folder, sources, silence
+    def __init__(self, silence: float = math.inf):
+        self.silence = silence
         self.tokens = self.seconds = 0.0
         self.started_at = self.last_batch_at = self.last_line_at = time.perf_counter()
         self.first_step = 0
@@ -92,10 +89,10 @@ class Reporter(L.Callback):
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.is_global_zero:
             assert isinstance(pl_module, TrainingModule)
-            samples = self.describe_samples(pl_module.translations)
-            lines = [self.describe_validation(trainer), *map(escape, samples)]
+            samples = map(escape, describe_samples(pl_module))
+            lines = [self.describe_validation(trainer), *samples]
             print("\n".join(lines), flush=True)
-            with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
+            with (pl_module.plan.folder / "samples.txt").open("a", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n\n")
         self.tokens = self.seconds = 0.0
         self.last_batch_at = self.last_line_at = time.perf_counter()
@@ -140,14 +137,14 @@ class Reporter(L.Callback):
             f"{cut_off}{describe_directions(values)}"
         )
 
-    def describe_samples(self, translations: Mapping[int, tuple[str, str]]) -> Iterator[str]:
-        """The source, translation and reference of each sample, one per line."""
-        for row, source in self.sources.items():
-            if row in translations:  # otherwise another process translated it
-                hypothesis, reference = translations[row]
-                yield f"  source       {source}"
-                yield f"  translation  {hypothesis}"
-                yield f"  reference    {reference}"
+
+def describe_samples(module: TrainingModule) -> Iterator[str]:
+    """The source, translation and reference of each sample, one per line."""
+    for row in list(module.sentences)[: module.plan.validation.samples]:
+        if row in module.translations:  # otherwise another process translated it
+            yield f"  source       {module.sentences[row].source}"
+            yield f"  translation  {module.translations[row]}"
+            yield f"  reference    {module.sentences[row].reference}"
 
 
 def describe_directions(values: Mapping[str, Any]) -> str:

@@ -103,13 +103,13 @@ def train(
     trainer = build_trainer(
         plan.trainer,
         plan.logger(plan.folder, plan.run.run_name),
-        [timer, best, *build_callbacks(plan, module.sentences)],
+        [timer, best, *build_callbacks(plan)],
         # Links are of some batches only; torch fails with both a static graph and accumulation.
         static=plan.guide is None and plan.trainer.accumulate_grad_batches == 1,
     )
     resume = agree_on_path(trainer, plan.resume)
     check_same_precision(trainer, plan.trainer.precision)
-    told = restore(resume, plan.init, module, prepared.tokenizers)
+    told = restore(resume, module, prepared.tokenizers)
     record()
     for name in FILES_OF_RUN if resume is None else [METRICS]:
         set_aside(plan.folder / name)

@@ -16,14 +16,11 @@ ENOUGH = 100  # sentences: more would take memory, for the weights of all layers
 
 class SharpestLayer(L.Callback):
     """Records in each checkpoint the decoder layer whose cross-attention is sharpest on the first
-    sentences of the validation set, see `guess_choice`.
-
-    Args:
-        sentences: number of sentences, of which at most `ENOUGH` are read.
+    sentences of the validation set, see `guess_choice`: as many as are translated, but at most
+    `ENOUGH`.
     """
 
-    def __init__(self, sentences: int):
-        self.sentences = min(sentences, ENOUGH)
+    def __init__(self) -> None:
         self.layer: int | None = None
         self.sums = torch.zeros(0)  # entropies of the layers, of this process's sentences, (L,)
 
@@ -44,8 +41,8 @@ class SharpestLayer(L.Callback):
     def on_validation_batch_end(
         self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Batch, index: int, *_: Any
     ) -> None:
-        rows = [i for i, row in enumerate(batch.indices.tolist()) if row < self.sentences]
-        model = pl_module.model
+        model, count = pl_module.model, min(len(pl_module.sentences), ENOUGH)
+        rows = (batch.indices < count).nonzero()[0].tolist()
         if not rows or not all(each.shows_weights for each in model.cross_attentions):
             return
         target = batch.target[rows, :-1]

@@ -10,7 +10,6 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
@@ -46,7 +45,6 @@ from seq2seq.training.command_score import CommandScore
 from seq2seq.training.config.options import INT8_AWARE, CheckpointOptions, TrainerOptions
 from seq2seq.training.config.packing import check_packed_device
 from seq2seq.training.config.plan import Plan
-from seq2seq.training.module import ValidationSentence
 from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.sharpness import SharpestLayer
 from seq2seq.training.stopping import Patience, StopOnDivergence, StopOnSignal
@@ -173,17 +171,11 @@ def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callbac
     ]
 
 
-def build_callbacks(plan: Plan, text: Mapping[int, ValidationSentence]) -> list[L.Callback]:
-    """All callbacks except the one for best.ckpt, in the order in which they act on an update.
-
-    Args:
-        plan: checked options of the run.
-        text: the sentence of each row that is translated in a validation.
-    """
+def build_callbacks(plan: Plan) -> list[L.Callback]:
+    """All callbacks except the one for best.ckpt, in the order in which they act on an update."""
     ema = plan.checkpoint.ema
     metric, mode = plan.checkpoint.metric, plan.checkpoint.direction
     patience, command = plan.checkpoint.patience, plan.checkpoint.command
-    sources = {row: text[row].source for row in list(text)[: plan.validation.samples]}
     has_bar = sys.stdout.isatty()
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
     callbacks = [
@@ -194,9 +186,9 @@ def build_callbacks(plan: Plan, text: Mapping[int, ValidationSentence]) -> list[
         MovingAverage(ema) if ema is not None else None,
         MeanLoss(),
         Int8Passes() if plan.trainer.precision == INT8_AWARE else None,
-        CommandScore(command, text, plan.trainer.timeout) if command is not None else None,
-        SharpestLayer(len(text)),
-        Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
+        CommandScore(command, plan.trainer.timeout) if command is not None else None,
+        SharpestLayer(),
+        Reporter(math.inf if has_bar else SILENCE),
         ProgressBar() if has_bar else None,
         Patience(metric, patience=patience, mode=mode) if patience else None,
         *weight_callbacks(plan.folder, plan.checkpoint),

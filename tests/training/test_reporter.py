@@ -38,7 +38,7 @@ def test_where_there_is_a_bar_or_another_process_no_such_line_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: int, rank: int, said: int
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: bool(terminal), raising=False)
-    built = build_callbacks(plan_of(tmp_path, "data=demo", "run_name=tiny"), {})
+    built = build_callbacks(plan_of(tmp_path, "data=demo", "run_name=tiny"))
     (report,) = (each for each in built if isinstance(each, Reporter))
     process: Any = SimpleNamespace(is_global_zero=rank == 0)
     assert not report.is_silent(process)
@@ -46,9 +46,9 @@ def test_where_there_is_a_bar_or_another_process_no_such_line_is_printed(
     assert report.is_silent(process) == bool(said)
 
 
-def test_speed_counts_the_target_tokens_of_all_devices_once(tmp_path: Path) -> None:
+def test_speed_counts_the_target_tokens_of_all_devices_once() -> None:
     """Three micro-batches of global batches of 600 tokens, two to an update, are 900 tokens."""
-    report = Reporter(tmp_path, {})
+    report = Reporter()
     logged: dict[str, float] = {}
     module: Any = SimpleNamespace(log=lambda name, value, **_: logged.update({name: value}))
     running: Any = SimpleNamespace(accumulate_grad_batches=2, log_every_n_steps=1, global_step=1)

@@ -40,7 +40,7 @@ def test_a_model_without_weights_names_none(base: Path) -> None:
 
 
 def test_a_resumed_run_still_names_the_layer_before_its_first_validation() -> None:
-    before, after = SharpestLayer(8), SharpestLayer(8)
+    before, after = SharpestLayer(), SharpestLayer()
     before.layer = 2
     after.load_state_dict(before.state_dict())
     module: Any = SimpleNamespace(saved={"config": {}})

@@ -1,7 +1,6 @@
 """The options of `seq2seq align`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +8,7 @@ from typing import Any, Literal
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import as_utf8
 from seq2seq.cli.models import DeviceOptions
-from seq2seq.cli.options import argument, flag, group, positive, value
+from seq2seq.cli.options import Options, argument, flag, group, positive, value
 from seq2seq.data.text.formats import TwoFiles
 from seq2seq.data.text.lines import check_parallel
 
@@ -38,8 +37,7 @@ def heads(text: str) -> str | int:
     return text if text in ("mean", "all") else positive(text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChoiceOptions:
+class ChoiceOptions(Options):
     """The layer, heads and shift to read; by default, the best ones that are known."""
 
     layer: int | None = value("number of the decoder layer, from 1", "N")
@@ -47,8 +45,7 @@ class ChoiceOptions:
     shift: Literal[0, 1] | None = value("the step that writes a word (0), or the next step (1)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileOptions:
+class FileOptions(Options):
     """The two files, and their reference links."""
 
     source_file: InputPath | None = value("sentences", "FILE", "--source")
@@ -63,8 +60,7 @@ class FileOptions:
         return TextFiles(self.source_file, self.target_file)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DirectionOptions:
+class DirectionOptions(Options):
     """The second direction, and the way of combining both."""
 
     reverse: InputPath | None = value("a model from target to source, to combine", "PATH")
@@ -77,7 +73,6 @@ def text_argument(text: str, name: str) -> Any:
     return argument(text, name, nargs="?", type=partial(as_utf8, where=name))
 
 
-@dataclass(frozen=True, kw_only=True)
 class AlignOptions(DeviceOptions):
     """The options of `seq2seq align`."""
 

@@ -8,7 +8,7 @@ Several PATHs are compared with the first one.
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,7 +55,6 @@ RESAMPLES = "resamples for 95%% intervals; 0: none (1000; none for over 10,000 s
 Test = Literal["bootstrap", "randomization"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(DecodingOptions):
     """The options of `seq2seq evaluate`."""
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seq2seq.base.symbols import EOS, PAD
 from seq2seq.decoding.device.buffers import Buffers, Size, Spec
-from seq2seq.decoding.sample import Sample, draw_candidates
+from seq2seq.decoding.sample import SHAPES, Sample, draw_candidates
 from seq2seq.decoding.search import FREE, Array, Hypothesis, Search, SearchState, completes_ngram
 from seq2seq.models.candidates import CandidateRequest, Candidates
 
@@ -155,7 +155,6 @@ class SlotBeams(SlotSearch):
     their log-probabilities; the options of `Sample`.
     """
 
-    options = ("temperature", "top_p", "epsilon", "min_p")
     kept = ("chosen", "gains")
 
     def __init__(self, search: Search, buffers: Buffers) -> None:
@@ -167,14 +166,14 @@ class SlotBeams(SlotSearch):
             gains=Spec(("T+1", self.beams), torch.double),
         )
         if self.samples:
-            buffers.declare(**{name: Spec((), torch.double, 1) for name in self.options})
+            buffers.declare(**{name: Spec((), torch.double, 1) for name in SHAPES})
             buffers.declare(seed=Spec((), torch.long), draw_ids=Spec((), torch.long))
 
     def advance(self, candidates: Candidates) -> None:
         buffers, (logp, ids) = self.buffers, candidates
         position, done = buffers["position"], buffers["done"]
         if self.samples:
-            options = [self.per_row(buffers[name])[:, None] for name in self.options]
+            options = [self.per_row(buffers[name])[:, None] for name in SHAPES]
             counters = (buffers["seed"], buffers["draw_ids"], position)
             choice = draw_candidates(logp, options, self.beams, *counters)
             logp, ids = logp.gather(1, choice), ids.gather(1, choice)

@@ -89,12 +89,16 @@ class Node:
         }
         return unescape(values.get(name, ""))[0]
 
-    def walk(self) -> "Iterator[Node]":
-        """This node and all nodes inside it, in the order of the text."""
+    def walk(self, omitted: re.Pattern[str] | None = None) -> "Iterator[Node]":
+        """This node and all nodes inside it, in the order of the text, except elements with an
+        omitted name and what is inside them.
+        """
         waiting = [self]
         while waiting:
-            yield (node := waiting.pop())
-            waiting += node.children[::-1]
+            node = waiting.pop()
+            if not (omitted and omitted.fullmatch(node.name)):
+                yield node
+                waiting += node.children[::-1]
 
 
 class XMLParser:

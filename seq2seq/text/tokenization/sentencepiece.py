@@ -189,10 +189,10 @@ def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
             kind = piece_model.USER_DEFINED
         pieces.append(Piece(text, 0.0 if kind == piece_model.USER_DEFINED else score, kind))
     charsmap = steps.get("Precompiled", {}).get("precompiled_charsmap", "")
-    unknown = Piece(NAMES[UNK], 0.0, piece_model.UNKNOWN)
-    pieces[:0] = [unknown, *(Piece(name, 0.0, piece_model.CONTROL) for name in NAMES[1:3])]
+    known = [Piece(NAMES[UNK], 0.0, piece_model.UNKNOWN)]
+    known += [Piece(name, 0.0, piece_model.CONTROL) for name in NAMES[1:3]]
     prefix, collapse = "Prepend" in steps, '"Regex": " +"' in spelled
-    return PieceModel(pieces, piece_model.UNIGRAM, b64decode(charsmap), prefix, collapse)
+    return PieceModel([*known, *pieces], piece_model.UNIGRAM, b64decode(charsmap), prefix, collapse)
 
 
 def probe_texts(model: PieceModel) -> list[str]:

@@ -13,7 +13,7 @@ from seq2seq.text.documents.files import dialects
 from seq2seq.text.documents.files.archives import Archive, check_type, read_archive
 from seq2seq.text.documents.files.contents import Contents, Cutter
 from seq2seq.text.documents.files.dialects import DRAWING, SHEET, TEXT, WORD, Dialect
-from seq2seq.text.documents.files.parts import find_nodes, find_passages, open_parts, path_of
+from seq2seq.text.documents.files.parts import archive_path, find_nodes, find_passages, open_parts
 
 RELATIONSHIPS = re.compile("http://schemas.openxmlformats.org/package/2006/relationships")
 Kinds = dict[str, Dialect]  # of parts, by the end of the type of their relationship
@@ -94,7 +94,7 @@ def find_related(archive: Archive, part: str, kinds: Kinds) -> Iterator[tuple[st
     for node in find_nodes(archive, file, RELATIONSHIPS, {"w:Relationship"}):
         kind = node.attribute("Type").rpartition("/")[2]
         if kind in kinds and node.attribute("TargetMode") != "External":
-            yield path_of(folder, node.attribute("Target")), kind
+            yield archive_path(folder, node.attribute("Target")), kind
 
 
 def find_columns(archive: Archive) -> Iterator[str]:

@@ -32,21 +32,18 @@ def open_html(text: str, cut: Cutter) -> Contents:
     same translation, are found again by their value.
     """
     reader = HTMLReader(text)
-    values = dict.fromkeys(text[begin:end] for begin, end in reader.attributes)
-    attributes = [AttributeText(value, 0, len(value), cut) for value in values]
+    attributes = {text[a:b]: AttributeText(text, a, b, cut) for a, b in reader.attributes}
 
     def write(texts: Sequence[str]) -> bytes:
         page, *others = texts
-        new = {
-            key: each.write(other)
-            for key, each, other in zip(values, attributes, others, strict=True)
-        }
+        pairs = zip(attributes.items(), others, strict=True)
+        new = {value: each.write(other) for (value, each), other in pairs}
         spans = HTMLReader(page).attributes
         changes = [(begin, end, new.get(page[begin:end], page[begin:end])) for begin, end in spans]
         return splice(page, changes).encode()
 
     page = cut(text, lambda _: part_neighbours(text, reader.tokens))
-    return Contents([page, *(each.document for each in attributes)], write)
+    return Contents([page, *(each.document for each in attributes.values())], write)
 
 
 def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
@@ -104,6 +101,6 @@ def find_pages(archive: Archive) -> Iterator[tuple[str, str]]:
         items = {each.attribute("id"): each for each in listed if each.name == "w:item"}
         order = [each.attribute("idref") for each in listed if each.name == "w:itemref"]
         for key in dict.fromkeys([*filter(items.__contains__, order), *items]):
-            path = parts.path_of(posixpath.dirname(package), items[key].attribute("href"))
+            path = parts.archive_path(posixpath.dirname(package), items[key].attribute("href"))
             if path in archive:
                 yield path, items[key].attribute("media-type")

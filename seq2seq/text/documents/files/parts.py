@@ -59,15 +59,8 @@ def find_passages(
     if not any(kind.root.fullmatch(each.name) for each in root.children):
         names = [each.name for each in root.children if each.name]
         raise DataError(f"its first element, {names[0][:80]}, is not that of such a file")
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if kind.omitted.fullmatch(node.name):
-            continue
-        waiting += node.children[::-1]
-        if kind.paragraphs.fullmatch(node.name):
-            if kept and node.content in kept:
-                continue
+    for node in root.walk(kind.omitted):
+        if kind.paragraphs.fullmatch(node.name) and not (kept and node.content in kept):
             bare = node.child("w:t") if kind.has_runs else node
             if bare:
                 yield MixedText(bare.inner, bare.stop, read_mixed(bare.children, kind), cut)
@@ -79,7 +72,7 @@ def find_passages(
                     yield AttributeText(text, match.start(2) + 1, match.end(2) - 1, cut)
 
 
-def read_part(name: str, data: bytes, find: Find, cut: Cutter) -> Contents:
+def read_passages(name: str, data: bytes, find: Find, cut: Cutter) -> Contents:
     """The contents of a file with passages. Raises: DataError if the file cannot be read."""
     lost: list[str] = []
     try:
@@ -123,7 +116,7 @@ def open_parts(data: bytes, archive: Archive, finders: Mapping[str, Find], cut: 
     if sum(map(len, files)) > LONGEST:
         raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it into several files")
     check_count(sum(file.count(b"<") - file.count(b"</") for file in files))
-    parts = [read_part(name, archive[name], find, cut) for name, find in finders.items()]
+    parts = [read_passages(name, archive[name], find, cut) for name, find in finders.items()]
     return join_contents(
         parts, lambda written: replace_entries(data, dict(zip(finders, written, strict=True)))
     )
@@ -141,6 +134,6 @@ def find_nodes(
     return (node for node in parse_xml(text, vocabulary, "w:").walk() if node.name in kinds)
 
 
-def path_of(folder: str, address: str) -> str:
+def archive_path(folder: str, address: str) -> str:
     """The path in an archive of a file to which a file in `folder` refers."""
     return posixpath.normpath(posixpath.join("/", folder, unquote(address))).lstrip("/")

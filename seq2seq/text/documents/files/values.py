@@ -38,7 +38,7 @@ def open_values(text: str, cut: Cutter, *, suffix: str) -> Contents:
     found: list[Message] = []
     for match in find_values(text, PATTERNS[suffix]):
         if match["value"]:
-            plain = read_value(match["value"], suffix)
+            plain = plain_value(match["value"], suffix)
             fill = partial(fill_value, match.span("value"), suffix, plain, is_escaped)
             found.append(plain_message(match.start(), plain, fill))
             check_count(len(found), "values")
@@ -64,7 +64,7 @@ def find_values(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
         place = next(SPACE.finditer(text, match.end())).end()
 
 
-def read_value(written: str, suffix: str) -> str:
+def plain_value(written: str, suffix: str) -> str:
     """The text of a value."""
 
     def resolve(match: re.Match[str]) -> str:
