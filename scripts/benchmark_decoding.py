@@ -48,7 +48,8 @@ from seq2seq.base.symbols import EOS
 from seq2seq.checkpoint.folder import find_checkpoint, load_archive
 from seq2seq.comparison.conditions import processor
 from seq2seq.data.text.lines import read_lines
-from seq2seq.interchange.ctranslate2 import NEVER, export
+from seq2seq.interchange.ctranslate2 import export
+from seq2seq.interchange.imported import NEVER
 from seq2seq.metrics.scores import score_corpus
 
 OUTPUT_BIAS = f"{checkpoint.PREFIX}embeddings.output.bias"

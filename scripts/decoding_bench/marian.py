@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import ScaledDot
 from seq2seq.base.symbols import BOS, EOS, NEVER_GENERATED, PAD
-from seq2seq.interchange.ctranslate2 import NEVER
+from seq2seq.interchange.imported import NEVER
 from seq2seq.models import Seq2Seq
 from seq2seq.models.layers.positions import Sinusoidal
 from seq2seq.models.transformer import DecoderLayer, Transformer

@@ -22,7 +22,8 @@ from seq2seq.decoding import Engine, SentenceRequest, build_search
 from seq2seq.decoding.options import Cache
 from seq2seq.decoding.precision import with_precision
 from seq2seq.decoding.search import Search
-from seq2seq.interchange.ctranslate2 import NEVER, model_spec
+from seq2seq.interchange.ctranslate2 import model_spec
+from seq2seq.interchange.imported import NEVER
 from seq2seq.models import Seq2Seq
 
 CACHES: dict[Cache, str] = {"static": "a graph a step", "paged": "many launches a step"}

@@ -49,22 +49,20 @@ def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -
 
     Raises: CheckpointError if there are fewer than `count`, or if the folder is not that of a run.
     """
-    files = sorted((folder / KEPT).glob(f"{which}-*.ckpt"), key=rank_of_checkpoint, reverse=True)
+    files = sorted((folder / KEPT).glob(f"{which}-*.ckpt"), key=rank_of_checkpoint)
     if len(files) < count:
         find_checkpoint(folder)  # if this is a folder of runs, the message suggests one of them
         raise CheckpointError(
             f"{folder} keeps {len(files)} checkpoints of its {which} validations, not {count}: "
             f"train with checkpoint.keep_{which}={count}"
         )
-    return files[:count]
+    is_low_best = which == "best" and checkpoint.read(files[0]).config.get("mode") == "min"
+    return files[:count] if is_low_best else files[::-1][:count]
 
 
 def rank_of_checkpoint(file: Path) -> float:
     """The score in `best-step0000500-bleu31.2500.ckpt`, or the step in `last-step0000500.ckpt`."""
-    match = re.fullmatch(r"(best|last)-step(\d+)(?:-([a-z]+)(-?\d+\.\d+))?", file.stem)
+    match = re.fullmatch(r"(?:best|last)-step(\d+)(?:-[a-z]+(-?\d+\.\d+))?", file.stem)
     if match is None:
         raise CheckpointError(f"{file} is not named like a checkpoint that a run keeps")
-    kind, step, metric, score = match.groups()
-    if kind == "last":
-        return float(step)
-    return -float(score) if metric == "loss" else float(score)
+    return float(match[2] or match[1])

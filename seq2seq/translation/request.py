@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from seq2seq.alignment.choice import Alignment, Units
-from seq2seq.base.errors import Seq2SeqError
+from seq2seq.base.errors import DataError, Seq2SeqError
 from seq2seq.base.symbols import EOS, NAMES
 from seq2seq.decoding.constraints.request import Groups, Requirements, check_request
 from seq2seq.decoding.request import Request, SentenceRequest, Status
@@ -183,6 +183,8 @@ class TranslationRequest(Request):
 
     def __post_init__(self) -> None:
         self.must, self.must_not = check_request(self.text, self.prefix, self.must, self.must_not)
+        if isinstance(self.context, str) or not all(isinstance(each, str) for each in self.context):
+            raise DataError("context should be a list of the texts before this one")
 
     def finish(self, translations: Sequence[Translation]) -> None:
         """End the request with its translations, best first. Called by the engine."""

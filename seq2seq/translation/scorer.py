@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Self, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -109,41 +109,6 @@ class Scorer:
             self._converted[precision] = with_precision(self.model, precision)
         return self._converted[precision]
 
-    def translate(self, texts: Iterable[str], **options: Any) -> list[str]:
-        """The best translation of each text, in order, as in `Translator`."""
-        raise NotImplementedError
-
-    def align(
-        self,
-        source: str,
-        target: str | None = None,
-        *,
-        units: Units = "words",
-        **languages: Unpack[Languages],
-    ) -> Alignment:
-        """The alignment of a source with a target text, computed in one pass (teacher forcing).
-
-        Args:
-            target: text to align with; None = the model's translation of `source`.
-            units: `words` between spaces; `tokens`, where each punctuation mark is a separate unit;
-                or `subwords`, the tokenizer's pieces. A language written without spaces always uses
-                pieces.
-            languages: `source_language` and `target_language`, as for `Directions.find`.
-
-        Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
-        """
-        self._check_weights()
-        if target is None:
-            (target,) = self.translate([source], **languages)
-        direction, limit = self.directions.find(**languages), self.config["data"]["max_length"]
-        ((pair,),) = scoring.read_pairs([(source, target)], self.tokenizers, limit, 1, direction)
-        if not pair.source.strip() or not pair.target.strip():
-            raise ConfigError("there is nothing to align: one of the two texts is empty")
-        (weights,) = scoring.cross_weights(self.model, [pair])
-        if not weights.isfinite().all():
-            raise ConfigError(f"there is nothing to align: {DIVERGED}")
-        return self._alignment(pair, weights, units, direction)
-
     def alignments(
         self,
         pairs: Iterable[tuple[str, str]],
@@ -159,12 +124,12 @@ class Scorer:
 
         Raises: ConfigError if the model's cross-attention has no weights.
         """
-        self._check_weights()
+        self.check_weights()
         direction = self.directions.find(**languages)
         computed = self._compute(scoring.cross_weights, pairs, direction)
         for line_no, (pair, weights) in enumerate(computed, start=1):
             if weights is not None and weights.isfinite().all():
-                yield self._alignment(pair, weights, units, direction)
+                yield self.alignment_of(pair, weights, units, direction)
             else:
                 reason = pair.refusal or DIVERGED
                 warnings.warn(f"line {line_no} cannot be aligned: {reason}", stacklevel=2)
@@ -180,7 +145,7 @@ class Scorer:
         Raises: DataError if the saved choice is damaged.
         """
         try:
-            self._check_weights()
+            self.check_weights()
         except ConfigError:
             return None
         return best_known_choice(find_checkpoint(Path(path)), self.config, self.shape[0])
@@ -240,7 +205,8 @@ class Scorer:
             for pair in window:
                 yield pair, next(found) if pair.refusal is None else None
 
-    def _check_weights(self) -> None:
+    def check_weights(self) -> None:
+        """Raises: ConfigError if the model's cross-attention has no weights to align by."""
         if isinstance(self.model, Ensemble):
             raise ConfigError(
                 "the models of an ensemble have different attention weights: align with one of the "
@@ -254,7 +220,7 @@ class Scorer:
                 "with a cross-attention that has weights, such as attn@cross_attn=mha"
             )
 
-    def _alignment(self, pair: Pair, weights: Tensor, units: Units, way: Direction) -> Alignment:
+    def alignment_of(self, pair: Pair, weights: Tensor, units: Units, way: Direction) -> Alignment:
         """Convert weights between pieces into an alignment between the units of both texts."""
         spans = self.source.spans(pair.source), self.target.spans(pair.target)
         source = units_of(pair.source, spans[0], way.source, units)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from seq2seq import decoding
+from seq2seq.alignment.choice import Alignment, Units
 from seq2seq.base.environment import usable_cores
 from seq2seq.base.errors import ConfigError
 from seq2seq.base.registry import check_range, options_of
@@ -19,10 +20,11 @@ from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
 from seq2seq.decoding.shortlist import Shortlist
 from seq2seq.decoding.shortlist.file import read_shortlist
 from seq2seq.decoding.workers import Workers
+from seq2seq.metrics import scoring
 from seq2seq.text.languages import is_spaceless
 from seq2seq.translation.codec import TextCodec
 from seq2seq.translation.problems import warn_of_problems
-from seq2seq.translation.request import Result, Translation, TranslationRequest
+from seq2seq.translation.request import DIVERGED, Result, Translation, TranslationRequest
 from seq2seq.translation.scorer import Languages, Scorer
 from seq2seq.translation.text_engine import TextEngine
 
@@ -222,6 +224,37 @@ class Translator(Scorer):
         translate = self.text_engine(engine, max_source, rules).translate
         ended = translate(requests, max_unanswered=max_unanswered)
         return (request.result for request in warn_of_problems(ended))
+
+    def align(
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        units: Units = "words",
+        **languages: Unpack[Languages],
+    ) -> Alignment:
+        """The alignment of a source with a target text, computed in one pass (teacher forcing).
+
+        Args:
+            target: text to align with; None = the model's translation of `source`.
+            units: `words` between spaces; `tokens`, where each punctuation mark is a separate unit;
+                or `subwords`, the tokenizer's pieces. A language written without spaces always uses
+                pieces.
+            languages: `source_language` and `target_language`, as for `Directions.find`.
+
+        Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
+        """
+        self.check_weights()
+        if target is None:
+            (target,) = self.translate([source], **languages)
+        direction, limit = self.directions.find(**languages), self.config["data"]["max_length"]
+        ((pair,),) = scoring.read_pairs([(source, target)], self.tokenizers, limit, 1, direction)
+        if not pair.source.strip() or not pair.target.strip():
+            raise ConfigError("there is nothing to align: one of the two texts is empty")
+        (weights,) = scoring.cross_weights(self.model, [pair])
+        if not weights.isfinite().all():
+            raise ConfigError(f"there is nothing to align: {DIVERGED}")
+        return self.alignment_of(pair, weights, units, direction)
 
     def alternatives(
         self,

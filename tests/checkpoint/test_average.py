@@ -1,5 +1,6 @@
 """Moving averages of weights during a run, and averages of several checkpoints after it."""
 
+import shutil
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +20,7 @@ from helpers.tiny_runs import (
 from seq2seq import checkpoint
 from seq2seq.base.errors import CheckpointError
 from seq2seq.checkpoint.average import average, list_checkpoints
+from seq2seq.checkpoint.folder import KEPT
 
 SHORT = ("trainer.max_steps=6", "trainer.val_check_interval=2", "schedule.steps=6")
 
@@ -180,3 +182,12 @@ def test_an_average_that_cannot_be_written_leaves_the_folder_as_it_was(
         average([tmp_path / "one.ckpt"], tmp_path / "mean.ckpt")
     assert (tmp_path / "mean.ckpt").read_bytes() == b"an earlier one"
     assert {file.name for file in tmp_path.iterdir()} == {"one.ckpt", "mean.ckpt"}
+
+
+def test_the_lowest_rate_of_errors_is_the_best(base: Path) -> None:
+    run = train_tiny(base, "checkpoint.monitor=ser", "trainer.max_steps=1")
+    (run / KEPT).mkdir(exist_ok=True)
+    for name in ("best-step0000001-ser90.0000", "best-step0000002-ser9.5000"):
+        shutil.copy(run / "best.ckpt", run / KEPT / f"{name}.ckpt")
+    best, other = list_checkpoints(run, "best", 2)
+    assert best.stem.endswith("ser9.5000") and other.stem.endswith("ser90.0000")

@@ -9,7 +9,7 @@ import torch
 from helpers.many_languages import save_languages
 from helpers.tiny_runs import demo_lines
 
-from seq2seq.base.errors import CheckpointError, ConfigError
+from seq2seq.base.errors import CheckpointError, ConfigError, DataError
 from seq2seq.base.symbols import BOS, EOS
 from seq2seq.checkpoint.average import average
 from seq2seq.models import Seq2Seq
@@ -130,3 +130,9 @@ def test_models_with_other_context_are_not_joined(
     with pytest.raises(CheckpointError, match="not the same model.*data.context"):
         average(paths, tmp_path / "mean.ckpt")
     assert not (tmp_path / "mean.ckpt").exists()
+
+
+@pytest.mark.parametrize("context", ["abc", [None], [["a"]]])
+def test_a_context_is_a_list_of_texts(context: Any) -> None:
+    with pytest.raises(DataError, match="context should be a list"):
+        TranslationRequest("a", context=context)
