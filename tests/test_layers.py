@@ -37,7 +37,7 @@ FLOORS = {
     "data": 2,
     "functional": 1,  # formulas, and kernels for GPUs
     "text": 1,  # languages, tokenization, documents
-    "alignment": 1,
+    "alignment": 430,
     "base": 0,
     "__init__": 0,
 }
@@ -106,7 +106,7 @@ BUDGETS = {
     "pages": 585,
     "checkpoint": 543,
     "metrics": 474,
-    "alignment": 406,
+    "alignment": 410,
     "modules on the top level": 39,
 }
 LONGEST_FILE = 300

@@ -288,3 +288,9 @@ class LinkCounts(NamedTuple):
     def recall(self) -> float:
         """The share of the sure links that are predicted; 1 without sure links."""
         return self.sure_hits / self.sure if self.sure else 1.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall; 0 if both are 0."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0

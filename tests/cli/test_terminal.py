@@ -99,7 +99,7 @@ runpy.run_module(package, run_name="__main__", alter_sys=True)
 
 @pytest.mark.parametrize(
     ("package", "imported"),
-    [("seq2seq", "seq2seq.cli.align.command"), ("seq2seq", "torch"), ("seq2seq.training", "hydra")],
+    [("seq2seq", "seq2seq.cli.translate"), ("seq2seq", "torch"), ("seq2seq.training", "hydra")],
 )
 def test_an_interrupt_while_importing_ends_without_a_traceback(
     package: str, imported: str, run: Path

