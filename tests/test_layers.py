@@ -37,7 +37,7 @@ FLOORS = {
     "data": 2,
     "functional": 1,  # formulas, and kernels for GPUs
     "text": 1,  # languages, tokenization, documents
-    "alignment": 430,
+    "alignment": 1,
     "base": 0,
     "__init__": 0,
 }
