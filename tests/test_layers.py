@@ -89,10 +89,10 @@ LIBRARIES = {
 # raises one says why.
 BUDGETS = {
     "decoding": 4962,
-    "text": 3955,
+    "text": 3962,
     "cli": 3515,
     "training": 2983,
-    "data": 2894,
+    "data": 2907,
     "serving": 2761,
     "attention": 2185,
     "functional": 2053,
@@ -104,7 +104,7 @@ BUDGETS = {
     "base": 674,
     "testing": 585,
     "pages": 585,
-    "checkpoint": 543,
+    "checkpoint": 546,
     "metrics": 474,
     "alignment": 410,
     "modules on the top level": 39,

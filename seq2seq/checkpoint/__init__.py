@@ -274,7 +274,7 @@ def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
         if describe_languages(other.config["data"]) != several:
             reason = "it knows other languages"
         if other.config["data"].get("context", 0) != first.config["data"].get("context", 0):
-            reason = "it reads another number of sentences before each"
+            reason = "it was trained with another data.context"
         for side in SIDES:
             change = describe_change(getattr(first, side), getattr(other, side))
             if change and not reason:

@@ -56,8 +56,12 @@ def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -
             f"{folder} keeps {len(files)} checkpoints of its {which} validations, not {count}: "
             f"train with checkpoint.keep_{which}={count}"
         )
-    is_low_best = which == "best" and checkpoint.read(files[0]).config.get("mode") == "min"
-    return files[:count] if is_low_best else files[::-1][:count]
+    if which == "best":
+        # Older runs do not record which values are better.
+        usual = "min" if "-loss" in files[0].stem else "max"
+        if checkpoint.read(files[0]).config.get("mode", usual) == "min":
+            return files[:count]
+    return files[::-1][:count]
 
 
 def rank_of_checkpoint(file: Path) -> float:

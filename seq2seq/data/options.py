@@ -56,7 +56,10 @@ class DataOptions:
         1.0, "corpora are sampled by size to the power 1/temperature; 1: by size", minimum=1
     )
     context: int = option(
-        0, "each source begins with up to so many sentences before it", minimum=0, maximum=100
+        0,
+        "put up to this many preceding sentences of the document before each source",
+        minimum=0,
+        maximum=100,
     )
     both_directions: bool = option(
         False, "true: train on each pair reversed as well; tags tell the directions apart"

@@ -120,8 +120,7 @@ def prepare(
     else:
         tokenizers, step = learn_tokenizers(recipe, components["train"], tags, data)
         learnt |= {"learnt_from_every": step} if step > 1 else {}
-    for tag in tags:
-        tokenizers.source.tag_id(tag)  # `given` may lack it
+    check_given_tags(tokenizers, tags)
     corpora = {
         part: encode_corpus(
             each, tokenizers, max_length=data.max_length, cache_dir=cache, context=data.context
@@ -226,6 +225,20 @@ def check_joint(recipe: Recipe | Tokenizers) -> None:
             "with data.both_directions=true or data.languages, each language is a source and a "
             "target, which needs one vocabulary: tokenizer.joint=true, or leave this option out"
         )
+
+
+def check_given_tags(tokenizers: Tokenizers, tags: Sequence[str]) -> None:
+    """Check that given tokenizers have all tags. Raises: ConfigError otherwise."""
+    for tag in tags:
+        try:
+            tokenizers.source.tag_id(tag)
+        except ConfigError as error:
+            if tag != SEPARATOR:
+                raise
+            raise ConfigError(
+                "these tokenizers lack the symbol of data.context: learn others with it, by "
+                "init.vocabulary=mapped instead of tokenizer=checkpoint"
+            ) from error
 
 
 def describe_sizes(tokenizers: Tokenizers) -> str:

@@ -135,11 +135,7 @@ class Tokenizer:
         """The id of a tag. Raises: ConfigError if the name is unknown."""
         tag = self._library.token_to_id(TAG.format(name))
         if tag is None:
-            raise ConfigError(
-                "these tokenizers lack data.context: init.vocabulary=mapped learns others"
-                if name == SEPARATOR
-                else f"there is no tag {name!r} in the training corpora"
-            )
+            raise ConfigError(f"there is no tag {name!r} in the training corpora")
         return tag
 
     def pieces(self, text: str) -> list[str]:

@@ -144,7 +144,7 @@ def test_a_run_with_context_is_resumed_with_it(base: Path, prefix: Path) -> None
     with pytest.raises(ConfigError, match="data.context"):
         train_tiny(base, *data, f"resume={run / 'last.ckpt'}", "tokenizer=checkpoint")
     plain = train_tiny(base, *data)
-    with pytest.raises(ConfigError, match="lack data.context"):
+    with pytest.raises(ConfigError, match="lack the symbol of data.context"):
         train_tiny(base, *data, "data.context=1", f"init={plain}", "tokenizer=checkpoint")
     again = train_tiny(base, *data, "data.context=1", f"init={plain}", "init.vocabulary=mapped")
     assert Translator.load(again).context == 1

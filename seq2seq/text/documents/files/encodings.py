@@ -45,7 +45,8 @@ class MarkupFormat(NamedTuple):
 
 PLAIN = MarkupFormat(re.compile(r"(?!)()"), str)  # without declarations; any text is valid
 HTML = MarkupFormat(HTML_DECLARATION, read_html)
-XML = MarkupFormat(XML_DECLARATION, lambda text: check_well_formed(ENTITY.sub(" ", text)))
+XML = MarkupFormat(XML_DECLARATION, check_well_formed)
+XHTML = MarkupFormat(XML_DECLARATION, lambda text: check_well_formed(ENTITY.sub(" ", text)))
 
 
 class EncodedText(NamedTuple):

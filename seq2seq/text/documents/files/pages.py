@@ -12,7 +12,7 @@ from seq2seq.text.documents.files import parts
 from seq2seq.text.documents.files.archives import Archive, check_type, read_archive
 from seq2seq.text.documents.files.contents import Contents, Cutter, splice
 from seq2seq.text.documents.files.dialects import CONTENTS
-from seq2seq.text.documents.files.encodings import XML
+from seq2seq.text.documents.files.encodings import XHTML
 from seq2seq.text.documents.files.mixed import MixedText, Passage
 from seq2seq.text.documents.files.parts import AttributeText, find_nodes
 from seq2seq.text.documents.html_markup import HTMLReader, part_neighbours
@@ -51,7 +51,7 @@ def find_runs(text: str, cut: Cutter, lost: list[str]) -> list[Passage]:
 
     Raises: DataError if the page is not well-formed.
     """
-    XML.check(text)
+    XHTML.check(text)
     reader = HTMLReader(text, is_xml=True)
     passages: list[Passage] = [AttributeText(text, *span, cut) for span in reader.attributes]
     tokens = (
@@ -90,7 +90,7 @@ def open_book(data: bytes, cut: Cutter) -> Contents:
     }
     if hidden & finders.keys():
         raise DataError("it is encrypted (DRM): only an unprotected book can be translated")
-    return parts.open_parts(data, archive, finders, cut)
+    return parts.open_parts(data, archive, finders, cut, XHTML)
 
 
 def find_pages(archive: Archive) -> Iterator[tuple[str, str]]:

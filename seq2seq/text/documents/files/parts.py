@@ -11,7 +11,7 @@ from seq2seq.base.errors import DataError
 from seq2seq.text.documents.files.archives import Archive, replace_entries
 from seq2seq.text.documents.files.contents import Contents, Cutter, join_contents
 from seq2seq.text.documents.files.dialects import DESCRIBED, DESCRIPTIONS, Dialect
-from seq2seq.text.documents.files.encodings import XML, EncodedText
+from seq2seq.text.documents.files.encodings import XML, EncodedText, MarkupFormat
 from seq2seq.text.documents.files.mixed import MixedText, Passage, Render, read_mixed
 from seq2seq.text.documents.files.paragraph import Paragraph
 from seq2seq.text.documents.html_markup import ATTRIBUTE
@@ -72,11 +72,13 @@ def find_passages(
                     yield AttributeText(text, match.start(2) + 1, match.end(2) - 1, cut)
 
 
-def read_passages(name: str, data: bytes, find: Find, cut: Cutter) -> Contents:
+def read_passages(
+    name: str, data: bytes, find: Find, cut: Cutter, format: MarkupFormat
+) -> Contents:
     """The contents of a file with passages. Raises: DataError if the file cannot be read."""
     lost: list[str] = []
     try:
-        file = EncodedText.read(data, XML)
+        file = EncodedText.read(data, format)
         passages = [each for each in find(file.text, cut, lost) if each.document.sentences]
     except DataError as error:
         raise DataError(f"in {name}: {error}") from None
@@ -102,13 +104,20 @@ def read_passages(name: str, data: bytes, find: Find, cut: Cutter) -> Contents:
     return Contents([each.document for each in passages], write, problems)
 
 
-def open_parts(data: bytes, archive: Archive, finders: Mapping[str, Find], cut: Cutter) -> Contents:
+def open_parts(
+    data: bytes,
+    archive: Archive,
+    finders: Mapping[str, Find],
+    cut: Cutter,
+    format: MarkupFormat = XML,
+) -> Contents:
     """The contents of an archive.
 
     Args:
         data: the archive.
         archive: its files by name.
         finders: functions that find the passages of the files that are translated, in order.
+        format: format of these files.
 
     Raises: DataError if a file cannot be read, or there is too much XML.
     """
@@ -116,7 +125,9 @@ def open_parts(data: bytes, archive: Archive, finders: Mapping[str, Find], cut: 
     if sum(map(len, files)) > LONGEST:
         raise DataError(f"it has more than {LONGEST:,} bytes of XML: cut it into several files")
     check_count(sum(file.count(b"<") - file.count(b"</") for file in files))
-    parts = [read_passages(name, archive[name], find, cut) for name, find in finders.items()]
+    parts = [
+        read_passages(name, archive[name], find, cut, format) for name, find in finders.items()
+    ]
     return join_contents(
         parts, lambda written: replace_entries(data, dict(zip(finders, written, strict=True)))
     )
