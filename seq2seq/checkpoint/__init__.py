@@ -274,7 +274,7 @@ def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
         if describe_languages(other.config["data"]) != several:
             reason = "it knows other languages"
         if other.config["data"].get("context", 0) != first.config["data"].get("context", 0):
-            reason = "it was trained with another data.context"
+            reason = "it was trained with a different data.context"
         for side in SIDES:
             change = describe_change(getattr(first, side), getattr(other, side))
             if change and not reason:
