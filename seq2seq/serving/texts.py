@@ -91,7 +91,7 @@ async def split_texts(
     service: Service, texts: Sequence[str], *languages: str, **more: Any
 ) -> list[ClientText]:
     """Split texts off the event loop; arguments and errors as for `split_now`."""
-    size = sum(map(len, texts)) + 100 * len(more.get("terms", ()))
+    size = sum(map(len, (*texts, more.get("context", "")))) + 100 * len(more.get("terms", ()))
     with hold_open(service.models.values()):
         return await run_off_loop(size, split_now, service, texts, *languages, **more)
 
@@ -106,6 +106,7 @@ def split_now(
     read: Reader | None = None,
     split: Split | None = None,
     terms: Terms = (),
+    context: str = "",
     **wishes: Any,
 ) -> list[ClientText]:
     """Split texts into sentences, and choose for each text the first model that translates its
@@ -118,6 +119,8 @@ def split_now(
         name: Name of a model, which then translates texts in any language; empty = any model.
         read, split: Reader of tags and way to split, as for `Document.of`.
         terms: Terms with their translations.
+        context: Text before each of the texts, which is not translated; a model that was trained
+            with context reads its last sentences.
         wishes: Requirements on the translations, as for `requests_of`.
 
     Raises: HTTPError if there is no such model, the texts have too many characters, or no text is
@@ -141,7 +144,8 @@ def split_now(
             offer = chosen or offer
         whole = offer.model.choice is not None
         document = Document.of(text, offer.source, read=read, split=split, whole=whole)
-        named = {**offer.wishes, "context": offer.model.context}
+        before = Document.of(context[-service.limits.characters :], offer.source).sentences
+        named = {**offer.wishes, "context": offer.model.context, "before": before}
         sentences = [*requests_of([document], **wishes, **named)]
         if terms:
             require_phrases(sentences, glossary(offer.source))

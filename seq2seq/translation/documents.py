@@ -19,6 +19,7 @@ def requests_of(
     links: int = 1,
     copies: bool = True,
     context: int = 0,
+    before: Sequence[str] = (),
     **wishes: Any,
 ) -> Iterator[TranslationRequest]:
     """The requests for the sentences of documents, which may be parts of one file.
@@ -28,9 +29,10 @@ def requests_of(
             sentence has tags inside.
         copies: True if the search can force copied texts into translations.
         context: number of sentences before each that the model reads as well.
+        before: sentences before the first, which are not translated.
         wishes: other fields of every request; `checked` is True by default.
     """
-    earlier: deque[str] = deque(maxlen=context)
+    earlier = deque(before, maxlen=context)
     for document in documents:
         for number, sentence in enumerate(document.sentences):
             yield request_sentence(

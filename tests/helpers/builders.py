@@ -68,6 +68,7 @@ def every_other(values: Iterable[Any]) -> list[Any]:
     ]
 
 
+@cache
 def composed(*overrides: str) -> dict[str, Any]:
     """The nodes that describe a model, as `python train.py OVERRIDES` resolves them. Read only."""
     *others, last = overrides or ("",)

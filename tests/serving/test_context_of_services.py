@@ -54,6 +54,32 @@ def test_texts_of_a_request_are_apart(client: Any, right: list[str]) -> None:
     assert translated == [" ".join(right[:2]), right[0]]
 
 
+def test_a_client_sends_the_text_before(client: Any, right: list[str]) -> None:
+    """Its last sentence counts: of two, of the end of a text without limit, in each protocol."""
+    deepl = {"text": [LINES[2]], "source_lang": "DE", "target_lang": "FR"}
+    ours = {"text": LINES[2], "source": "de", "target": "fr"}
+    alone = client.post("/v2/translate", json=deepl).json()["translations"][0]["text"]
+    assert client.post("/v1/translate", json=ours).json()["text"] == alone != right[2]
+    for before in (
+        LINES[1],
+        "\n".join(LINES[:2]),
+        f"{LINES[0]} {LINES[1]}",
+        "a\n" * 20_000 + LINES[1],
+    ):
+        more = {"context": before}
+        assert (
+            client.post("/v2/translate", json=deepl | more).json()["translations"][0]["text"]
+            == right[2]
+        )
+        assert client.post("/v1/translate", json=ours | more).json()["text"] == right[2]
+        ways = client.post("/v1/alternatives", json=ours | more).json()["sentences"][0][
+            "translations"
+        ]
+        assert ways[0]["text"] == right[2]
+    (model,) = client.get("/v1/models").json()["models"]
+    assert model["context"] == 1
+
+
 def test_sentences_of_a_file_have_those_before_them(client: Any, model: Path) -> None:
     """Each is a paragraph, and there are more than the service translates together."""
     lines = [*LINES * PORTION, *LINES[1:]][: PORTION + 2]

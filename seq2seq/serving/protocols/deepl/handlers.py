@@ -31,8 +31,8 @@ async def translate(service: Service, request: Request, entry: Entry) -> Any:
     """Translate texts. Fields that express mere preferences have no effect."""
     languages = entry["source_lang"], entry["target_lang"]
     wishes = {"read": reader_of(entry), "split": SPLITS[entry["split_sentences"]]}
-    terms = await read_terms(service, request, entry)
-    texts = await split_texts(service, entry["text"], *languages, terms=terms, **wishes)
+    wishes |= {"terms": await read_terms(service, request, entry), "context": entry["context"]}
+    texts = await split_texts(service, entry["text"], *languages, **wishes)
     is_billed = entry.get("show_billed_characters", False) in TRUE
     write = partial(to_deepl, originals=entry["text"], is_billed=is_billed)
     return await (await submit_texts(service, request, texts, write))

@@ -35,6 +35,7 @@ async def models(service: Service, request: Request) -> Any:
             "target_name": english_name(model.target),
             **({"languages": several} if (several := languages_of(model)) else {}),
             "links": model.choice is not None,
+            "context": model.context,
             **model.arithmetic._asdict(),
         }
         for model in service.models.values()
@@ -93,7 +94,7 @@ async def split_text(service: Service, entry: Entry, links: int, **wishes: Any) 
         links: Number of translations of each sentence whose words are linked if the client asks.
     """
     service.check_length(entry["prefix"])
-    wishes |= {"name": entry["model"], "prefix": entry["prefix"]}
+    wishes |= {"name": entry["model"]} | {field: entry[field] for field in ("prefix", "context")}
     languages = entry["source"], entry["target"]
     (text,) = await split_texts(service, [entry["text"]], *languages, **wishes)
     for sentence in text.sentences:
