@@ -136,8 +136,8 @@ def test_scores_are_those_of_sacrebleu_and_the_same_test_sets_are_drawn() -> Non
 
 
 def planted(differences: Sequence[float]) -> dict[float, float]:
-    """The share of 200 simulated comparisons in which a difference is found."""
-    return {each: power(each, 0.02, 200, draws=100)["compare"] for each in differences}
+    """The share of 100 simulated comparisons in which a difference is found."""
+    return {each: power(each, 0.02, 100, draws=100)["compare"] for each in differences}
 
 
 def test_planted_differences_are_found_and_others_hardly_ever() -> None:

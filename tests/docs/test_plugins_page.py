@@ -132,6 +132,7 @@ def test_mechanisms_with_memories_of_their_own_train_and_translate(
     assert dense == paged and len(dense.splitlines()) == len(TEXTS)
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_does_not_list_a_hook_is_refused_with_that_reason(site: Path) -> None:
     words = ("attn=mha", "attn@decoder_attn=fading", "position=kerple")
     ended = command(site, ROOT / "train.py", *words)
@@ -150,6 +151,7 @@ def test_a_folder_of_presets_is_found(tmp_path: Path) -> None:
     assert "  num_heads: 2\n" in shown.stdout, shown.stderr
 
 
+@pytest.mark.slow
 def test_a_program_of_ones_own_adds_a_schedule(base: Path, tmp_path: Path) -> None:
     (typed,) = re.findall(r"^python my_train.py (.*)$", PAGE, re.M)
     program = tmp_path / "my_train.py"
@@ -218,10 +220,8 @@ def test_the_example_package_is_tested_by_its_own_test(site: Path) -> None:
     assert ended.returncode == 0, ended.stdout
 
 
-@pytest.mark.parametrize(
-    "position",
-    ["alibi", *(pytest.param(name, marks=pytest.mark.slow) for name in ("rope", "transformer_xl"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("position", ["alibi", "rope", "transformer_xl"])
 def test_the_example_package_trains_with_positions(
     position: str, site: Path, base: Path, tmp_path: Path
 ) -> None:

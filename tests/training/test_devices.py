@@ -151,7 +151,7 @@ def test_a_command_may_take_as_long_as_the_timeout(
 ) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     start = multiprocessing.get_context("fork").Process
-    both = [start(target=run_a_command, args=(i, tmp_path, 3.0, minutes)) for i in range(2)]
+    both = [start(target=run_a_command, args=(i, tmp_path, 2.0, minutes)) for i in range(2)]
     for process in both:
         process.start()
     for process in both:

@@ -41,17 +41,17 @@ def test_packed_and_padded_runs_learn_the_same_and_share_their_files(base: Path)
     typed = (*COMPARED, "trainer.accumulate_grad_batches=2", "checkpoint.ema=0.9")
     ways = ("trainer.packed=false", PACKED)
     padded, packed = (
-        train_tiny(base, *typed, way, "trainer.max_steps=20", "trainer.val_check_interval=10")
+        train_tiny(base, *typed, way, "trainer.max_steps=10", "trainer.val_check_interval=5")
         for way in ways
     )
     losses = metrics(padded, "train/loss")
-    assert len(losses) == 20
+    assert len(losses) == 10
     for folder, way in ((padded, PACKED), (packed, ways[0])):
         further = f"resume={folder / 'last.ckpt'}"
-        mixed = train_tiny(base, *typed, way, "trainer.max_steps=30", further)
+        mixed = train_tiny(base, *typed, way, "trainer.max_steps=15", further)
         losses += metrics(mixed, "train/loss")
-    assert metrics(packed, "train/loss") == pytest.approx(losses[:20], abs=1e-4)
-    assert losses[20:30] == pytest.approx(losses[30:], abs=1e-4)
+    assert metrics(packed, "train/loss") == pytest.approx(losses[:10], abs=1e-4)
+    assert losses[10:15] == pytest.approx(losses[15:], abs=1e-4)
     for name in ("valid/loss", "valid/bleu"):
         assert metrics(packed, name) == pytest.approx(metrics(padded, name), abs=1e-4)
     one, other = last_of(packed), last_of(padded)

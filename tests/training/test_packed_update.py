@@ -103,11 +103,11 @@ def test_every_update_is_the_same_operations(
     setting = Setting(base, *typed, f"attn={attention}")
     update, traces = setting.update(), list[list[str]]()
     monkeypatch.setattr(update, "compute", lambda ends: traces.append(noted_by(update, ends)))
-    for batch, ends in setting.batches(20):
+    for batch, ends in setting.batches(8):
         update(batch, ends)
         if ends:
             setting.schedule.step()
-    assert len(traces) == 40
+    assert len(traces) == 16
     for kind in range(2):  # micro-batches that do not end an update, and those that do
         second = traces[2 + kind]
         assert len(second) > 100

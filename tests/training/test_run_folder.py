@@ -87,11 +87,11 @@ def test_a_file_in_place_of_the_folder_is_one_message(
 
 
 REFUSED = [
-    ("model.dim=3", ""),
     ("experiment=scan", "used"),
     *(
         pytest.param(typed, place, marks=pytest.mark.slow)
         for typed, place in (
+            ("model.dim=3", ""),
             ("data=files", ""),
             ("experiment=scan", ""),
             ("experiment=scan", "new/folder"),

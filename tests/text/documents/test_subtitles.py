@@ -351,5 +351,6 @@ def test_time_grows_with_the_file(name: str, unit: str) -> None:
         translate(name, text)
         return time.process_time() - begun
 
-    small = min(cost(4000) for _ in range(2))
-    assert cost(16_000) < 6 * small + 0.5
+    count = min(4000, 30_000 // len(unit))
+    small = min(cost(count) for _ in range(2))
+    assert cost(4 * count) < 6 * small + 0.5
