@@ -16,6 +16,8 @@ import pytest
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
+from helpers.builders import every_other
+
 from seq2seq.serving import document_process
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.document_process import count_unpacked, limit_seconds

@@ -30,7 +30,7 @@ TRUE = (True, "1", "true")  # also the number 1, which equals True
 async def translate(service: Service, request: Request, entry: Entry) -> Any:
     """Translate texts. Fields that express mere preferences have no effect."""
     languages = entry["source_lang"], entry["target_lang"]
-    wishes = {"read": reader_of(entry), "split": SPLITS[entry["split_sentences"]]}
+    wishes: Entry = {"read": reader_of(entry), "split": SPLITS[entry["split_sentences"]]}
     wishes |= {"terms": await read_terms(service, request, entry), "context": entry["context"]}
     texts = await split_texts(service, entry["text"], *languages, **wishes)
     is_billed = entry.get("show_billed_characters", False) in TRUE
