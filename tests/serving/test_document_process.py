@@ -16,8 +16,6 @@ import pytest
 
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 
-from helpers.builders import every_other
-
 from seq2seq.serving import document_process
 from seq2seq.serving.document_handle import DocumentHandle
 from seq2seq.serving.document_process import count_unpacked, limit_seconds
@@ -189,6 +187,8 @@ BOMBS = {
     "a.srt": 'b"1\\n00:00:01,000 --> 00:00:02,000\\na b.\\n\\n" * 10_000',
     "a.txt": '"Ein Hund läuft. ".encode() * 50_000',
 }
+QUICK = ["b.docx", "a.html", "a.srt"]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in BOMBS if name not in QUICK]
 ORDINARY = ("a.srt", "a.txt", "b.docx")  # must be translated
 MEASURE = """
 import asyncio, json, resource, sys
@@ -211,7 +211,7 @@ print(json.dumps([count_unpacked(data), 1024 * used.ru_maxrss, seconds, message]
 """
 
 
-@pytest.mark.parametrize("name", every_other(BOMBS))
+@pytest.mark.parametrize("name", QUICK + SLOW)
 def test_a_file_takes_no_more_time_and_memory_than_it_may(name: str) -> None:
     """Translated or refused: what its process takes is bounded by its bytes."""
     tests = os.path.dirname(__file__)

@@ -80,8 +80,5 @@ def test_what_has_too_many_parts_is_refused_while_it_is_read(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    print(
-        json.dumps(
-            [read_and_join(sys.argv[1], length) for length in (MEGABYTE // 8, MEGABYTE // 2)]
-        )
-    )
+    lengths = MEGABYTE // 8, MEGABYTE // 2
+    print(json.dumps([read_and_join(sys.argv[1], length) for length in lengths]))
