@@ -105,6 +105,7 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
     log.info("loading torch, which takes some seconds, and then %s", sources)
     import torch
 
+    from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.serving.model_worker import ModelWorker
     from seq2seq.serving.server import build_server, open_socket, serve
     from seq2seq.serving.service import Service
@@ -112,6 +113,8 @@ def serve_models(options: ServeOptions, models: dict[str, Path]) -> None:
     from seq2seq.serving.validation import Limits
 
     torch.set_num_threads(1)  # the matrices of a step are too small to split
+    for path in models.values():
+        find_checkpoint(path)  # before it listens
     engine = {**options.engine, "workers": options.workers}
     builders = {
         name: partial(ModelWorker, name, path, options.device, options.search, engine)

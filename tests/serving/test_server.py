@@ -209,3 +209,4 @@ def test_mistakes_end_with_a_message(
     command = [sys.executable, "-m", "seq2seq", "serve", *words, "--port", "0"]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 2 and message in ended.stderr and "Traceback" not in ended.stderr
+    assert "listening" not in ended.stderr or "checkpoint" in message
