@@ -93,7 +93,11 @@ class NativeSearch:
         model, state = self.model, self.hypotheses
         positions = model.begin(1, state).clone()  # the native steps increment them
         step, _held = model.describe_step(tokens, state.source, state.past, positions)
-        spare = self._describe_table(), self.state.spare_room, model.spare_steps(state)
+        spare = (
+            self._describe_table(),
+            self.struct.room - self.state.steps,
+            model.spare_steps(state),
+        )
         most = 1 + max(0, min(MAX_STEPS - 1, *spare))
         described = step, self.head, self.topk, self.struct, self.output
         arguments = model.decoder, *described, most, self.hidden.data_ptr()
@@ -103,7 +107,7 @@ class NativeSearch:
         if steps > 1:
             state.begin(steps - 1)
             model.count_tokens(state.past, steps - 1)
-            self.state.count_steps(steps - 1)
+            self.state.steps += steps - 1
         return steps
 
     def _choose(self, hidden: Tensor) -> None:
