@@ -95,7 +95,7 @@ def decoder_struct(packer: Packer, model: Recurrent) -> Any:
         dim=model.embeddings.dim,
         n_layers=model.layers,
         is_lstm=isinstance(model.encoder, nn.LSTM),
-        is_input_feeding=isinstance(model, LuongRNN),
+        is_input_feeding=model.is_input_feeding,
         cells=cells,
         readout=packer.pack(model.readout).struct,
         embedding=embedding_struct(model.embeddings.target.weight, model.embeddings.scale),
