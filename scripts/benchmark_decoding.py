@@ -50,7 +50,7 @@ from seq2seq.comparison.conditions import processor
 from seq2seq.data.text.lines import read_lines
 from seq2seq.interchange.ctranslate2 import export
 from seq2seq.interchange.imported import NEVER
-from seq2seq.metrics.scores import score_corpus
+from seq2seq.metrics.registry import build_bleu
 
 OUTPUT_BIAS = f"{checkpoint.PREFIX}embeddings.output.bias"
 
@@ -113,9 +113,8 @@ def hire(
 
 def bleu(saved: checkpoint.Saved, references: list[str], hypotheses: list[list[int]]) -> float:
     language = str(saved.config["data"]["target"])
-    return score_corpus(saved.target.decode_batch(hypotheses), references, language=language)[
-        0
-    ].value
+    metric = build_bleu(language, [references])
+    return float(metric.corpus_score(saved.target.decode_batch(hypotheses), None).score)
 
 
 def said(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[str]:

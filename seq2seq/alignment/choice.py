@@ -20,7 +20,7 @@ a file.
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -75,29 +75,6 @@ class Choice(NamedTuple):
     competing: bool = True
 
 
-def best_links(
-    weights: Tensor, source: Sequence[Word], target: Sequence[Word]
-) -> tuple[set[Link], list[int | None]]:
-    """Read links from weights, letting source words compete for target words (see `compete`).
-    Punctuation is linked only to punctuation.
-
-    Args:
-        weights: (target words, source words + 1), as in `extract_links`.
-
-    Returns: at most one link for each target word; and for each source word, the target word with
-        the largest share of its weight, or None if that share is small.
-    """
-    if not (source and target):
-        return set(), [None] * len(source)
-    marks = [torch.tensor([is_mark(word) for word in words]) for words in (target, source)]
-    alike = marks[0][:, None] == marks[1]
-    weights = torch.cat([weights[:, :-1] * alike, weights[:, -1:]], 1)
-    largest, targets = share_out(weights).max(0)
-    near = (largest >= NEAREST).tolist()
-    nearest = [j if n else None for j, n in zip(targets.tolist(), near, strict=True)]
-    return extract_links(compete(weights)), nearest
-
-
 class Alignment(NamedTuple):
     """The weights with which a model read the source while it wrote each word of a translation.
 
@@ -122,10 +99,21 @@ class Alignment(NamedTuple):
         return extract_links(weights, near=choice.near, threshold=choice.threshold)
 
     def best_links(self, choice: Choice) -> tuple[set[Link], list[int | None]]:
-        """The links of this choice's map, and the nearest target word of each source word; see the
-        function `best_links`.
+        """Read links from a map, letting source words compete for target words (see `compete`).
+        Punctuation is linked only to punctuation.
+
+        Returns: at most one link for each target word; and for each source word, the target word
+            with the largest share of its weight, or None if that share is small.
         """
-        return best_links(self.map(choice), self.source, self.target)
+        if not (self.source and self.target):
+            return set(), [None] * len(self.source)
+        target, source = (torch.tensor(list(map(is_mark, s))) for s in (self.target, self.source))
+        weights = self.map(choice)
+        weights = torch.cat([weights[:, :-1] * (target[:, None] == source), weights[:, -1:]], 1)
+        largest, targets = share_out(weights).max(0)
+        near = (largest >= NEAREST).tolist()
+        nearest = [j if n else None for j, n in zip(targets.tolist(), near, strict=True)]
+        return extract_links(compete(weights)), nearest
 
 
 def layer_entropies(weights: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role
+from seq2seq.attention.base import Attended, Cost, Encoded, Role
 from seq2seq.attention.heads import HeadedAttention
 from seq2seq.attention.memory import SourceMemory, StateMemory
 from seq2seq.functional.efficient import efficient_attention, efficient_context, efficient_weights
@@ -37,9 +37,6 @@ class Efficient(HeadedAttention[StateMemory]):
         "of keys, a rotation no longer shows relative positions",
         "bias": "it never forms the scores that a bias is added to",
     }
-
-    def __init__(self, place: Place, *, num_heads: int, bias: bool = False):
-        super().__init__(place, num_heads=num_heads, bias=bias)
 
     def memory_of(self, encoded: Encoded) -> StateMemory:
         x, mask, _ = encoded

@@ -31,6 +31,7 @@ class PagePool:
 
     def __init__(self, pages: int, page_size: int, device: torch.device | str = "cpu") -> None:
         self.pages, self.page_size, self.device = pages, page_size, torch.device(device)
+        self.slots = pages * page_size
         self.high_water = 0
         self.arrays: dict[tuple[int, str, int, int, torch.dtype], Tensor] = {}
         self._free = list(range(pages))[::-1]
@@ -43,10 +44,6 @@ class PagePool:
     @property
     def used(self) -> int:
         return len(self._taken)
-
-    @property
-    def slots(self) -> int:
-        return self.pages * self.page_size
 
     def alloc(self, n: int) -> list[int] | None:
         """Take n free pages, the last released first, since they may still be in a cache.

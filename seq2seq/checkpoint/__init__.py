@@ -137,8 +137,6 @@ def check_mechanisms(config: Mapping[str, Any]) -> None:
         if not isinstance(name, str):
             what = f"{where} should be a mapping of options, with a name"
             raise CheckpointError(f"the checkpoint is damaged: {what}")
-        if name in table:
-            continue
         if not table.has(name):
             raise CheckpointError(explain_missing(table.kind, name, config.get("plugins")))
         try:

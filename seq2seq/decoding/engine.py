@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
+from math import inf
 from typing import Any
 
 import torch
@@ -299,6 +300,6 @@ class Engine(SentenceEngine):
                 self.stats.preempted += 1
 
 
-def share_of_memory(share: float, device: torch.device) -> int | None:
-    """Bytes that a share of a GPU's free memory has; None = no limit, on a CPU."""
-    return int(share * torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
+def share_of_memory(share: float, device: torch.device) -> float:
+    """Bytes that a share of a GPU's free memory has; infinite on a CPU."""
+    return share * torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else inf

@@ -153,6 +153,7 @@ class SearchState:
         search: kind of search.
         searches: search of each sentence, with its own options.
         length: tokens chosen so far, (B,).
+        steps: the largest `length`.
         tokens, logp: chosen tokens and their log-probabilities, (B, K, room); only the first
             `length` are valid.
         listed: tokens that each sentence may use, (B, W), FREE after the last; W = 0: all.
@@ -189,7 +190,7 @@ class SearchState:
         self.logp = np.zeros((B, K, self.ROOM))
         self.no_repeat_ngram = self.option_values("no_repeat_ngram", np.int64)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
-        self._steps = 0  # the largest `length`
+        self.steps = 0
 
     @property
     def has_constraints(self) -> bool:
@@ -249,7 +250,7 @@ class SearchState:
     def _repeats(self) -> Tensor:
         """Pairs of a row and a token that would repeat an n-gram, (M, 2)."""
         B, K = self.tokens.shape[:2]
-        tokens = self.tokens[..., : self._steps].reshape(B * K, self._steps)
+        tokens = self.tokens[..., : self.steps].reshape(B * K, self.steps)
         of_rows = (self.per_row(x) for x in (self.length, self.no_repeat_ngram))
         return find_repeats(self.to_tensor(tokens), *of_rows)
 
@@ -273,8 +274,8 @@ class SearchState:
         self.finished = [self.finished[i] for i in chosen]
         self.guides.keep(chosen)
         # The room may shrink with the longest sentence; reordering beams copies all of it.
-        self._steps = int(self.length.max()) if self.finished else 0
-        room = self.ROOM << (self._steps // self.ROOM).bit_length()
+        self.steps = int(self.length.max()) if self.finished else 0
+        room = self.ROOM << (self.steps // self.ROOM).bit_length()
         self.tokens, self.logp = self.tokens[..., :room], self.logp[..., :room]
 
     def merge(self, other: Self) -> None:
@@ -291,7 +292,7 @@ class SearchState:
         self.searches += other.searches
         self.finished += other.finished
         self.guides.merge(other.guides)
-        self._steps = max(self._steps, other._steps)
+        self.steps = max(self.steps, other.steps)
 
     def best_so_far(self, sentence: int) -> list[int]:
         """The tokens of the best open hypothesis of the sentence at this index."""
@@ -315,28 +316,16 @@ class SearchState:
     def make_room(self) -> bool:
         """Make room for one token per row. Returns: True if the arrays were reallocated."""
         room = self.tokens.shape[2]
-        is_full = self._steps == room
+        is_full = self.steps == room
         if is_full:
-            self.tokens, self.logp = (
-                pad_width(self.tokens, 2 * room),
-                pad_width(self.logp, 2 * room),
-            )
-        self._steps += 1
+            self.tokens, self.logp = (pad_width(x, 2 * room) for x in (self.tokens, self.logp))
+        self.steps += 1
         return is_full
-
-    @property
-    def spare_room(self) -> int:
-        """The number of further tokens that fit in every row."""
-        return self.tokens.shape[2] - self._steps
-
-    def count_steps(self, steps: int) -> None:
-        """Count further tokens that the native decoder has written."""
-        self._steps += steps
 
     def write(self, tokens: Array, logp: Array) -> None:
         """Store the new token of each row, (B, K), and its log-probability."""
-        place: Any = ..., self._steps - 1
-        if np.count_nonzero(self.length != self._steps):
+        place: Any = ..., self.steps - 1
+        if np.count_nonzero(self.length != self.steps):
             place = np.arange(len(self.length)), slice(None), self.length - 1
         self.tokens[place], self.logp[place] = tokens, logp
 

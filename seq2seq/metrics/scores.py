@@ -8,7 +8,6 @@ from sacrebleu.metrics.base import Metric, Score
 from sacrebleu.significance import PairedTest
 
 from seq2seq.base.errors import ConfigError, DataError
-from seq2seq.metrics.registry import DEFAULT, build_metrics, find_metrics
 
 RESAMPLES = 1000  # as in `sacrebleu --confidence`
 # sacreBLEU keeps the statistics of all resamples in memory: 0.7 GB for this many sentences.
@@ -41,32 +40,6 @@ class CorpusScore(NamedTuple):
     interval: Interval | None = None
 
 
-def score_corpus(
-    hypotheses: Sequence[str], references: Sequence[str], *, language: str | None = None
-) -> list[CorpusScore]:
-    """BLEU, chrF and TER of a whole corpus, in this order.
-
-    Args:
-        hypotheses: one translation per sentence, detokenised.
-        references: expected translations in the same order, detokenised.
-        language: code of the target language (`de`, `zh`, `zh-Hans`). It determines BLEU's
-            tokenizer: sacreBLEU's `zh` for Chinese, characters for other languages without spaces
-            between words, otherwise 13a. TER counts Chinese characters individually, also in
-            Japanese, but not kana.
-
-    Raises: DataError if the numbers of sentences differ or there is no sentence.
-    Source: Papineni et al. 2002 (P02-1040); Popovic 2015 (W15-3049); Snover et al. 2006
-        (2006.amta-papers.25); Post 2018, arXiv:1804.08771.
-    """
-    if len(hypotheses) != len(references):
-        raise DataError(
-            f"{len(hypotheses)} translations cannot be compared with {len(references)} references. "
-            "Give one line of each for every sentence, empty lines included."
-        )
-    metrics = build_metrics(find_metrics(DEFAULT), [references], language)
-    return corpus_scores(hypotheses, metrics)
-
-
 def corpus_scores(
     hypotheses: Sequence[str], metrics: Mapping[str, Metric], resamples: int = 0
 ) -> list[CorpusScore]:
@@ -79,7 +52,8 @@ def corpus_scores(
             seed is sacreBLEU's, or SACREBLEU_SEED in the environment.
 
     Raises: DataError if there is no sentence.
-    Source of the bootstrap: Koehn 2004 (W04-3250).
+    Sources: Papineni et al. 2002 (P02-1040); Popovic 2015 (W15-3049); Snover et al. 2006
+        (2006.amta-papers.25); Post 2018, arXiv:1804.08771; of the bootstrap: Koehn 2004 (W04-3250).
     """
     if not hypotheses:
         raise DataError("there is no sentence to score: give at least one translation")

@@ -44,6 +44,7 @@ class Recurrent(Seq2Seq):
     """
 
     roles = frozenset({Role.CROSS})
+    is_input_feeding: ClassVar[bool] = False  # whether a step reads the output of the one before
     absent_options: ClassVar[dict[str, str]] = {
         "activation_dropout": "a recurrent model has no feed-forward networks. Use model.dropout, "
         "which applies between its layers",
@@ -81,23 +82,15 @@ class Recurrent(Seq2Seq):
         )
         self.cross = build_attention(attention[Role.CROSS], Place(Role.CROSS, dim, dim))
         build_cell = nn.GRUCell if cell == "gru" else nn.LSTMCell
-        fed, read = self.widths(dim, self.cross.out_dim)
+        context = self.cross.out_dim
+        # Input widths of the first cell (without the embedding) and of the output layer.
+        fed, read = (dim, dim + context) if self.is_input_feeding else (context, 2 * dim + context)
         self.cells = nn.ModuleList(
             build_cell(dim + fed if layer == 0 else dim, dim) for layer in range(layers)
         )
         self.state_names = ("hidden", "cell") if cell == "lstm" else ("hidden",)
         self.first_state = nn.Linear(dim, dim * layers * len(self.state_names))
         self.readout = nn.Linear(read, dim)
-
-    @staticmethod
-    def widths(dim: int, context: int) -> tuple[int, int]:
-        """Input widths of the first cell (without the embedding) and of the output layer.
-
-        Args:
-            dim: width of embeddings and states, E.
-            context: width of the context that cross-attention returns.
-        """
-        raise NotImplementedError
 
     def encode(self, source: Tensor, options: PassOptions = PLAIN) -> Encoded:
         mask = source != PAD
@@ -201,10 +194,6 @@ class RNN(Recurrent):
     after the product with U.
     """
 
-    @staticmethod
-    def widths(dim: int, context: int) -> tuple[int, int]:
-        return context, 2 * dim + context
-
     def emit(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
         context, weights = attend(memory.state["hidden"][:, -1:])
         context = context.squeeze(1)
@@ -229,9 +218,7 @@ class LuongRNN(Recurrent):
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
 
-    @staticmethod
-    def widths(dim: int, context: int) -> tuple[int, int]:
-        return dim, dim + context
+    is_input_feeding = True
 
     def first_memory(self, encoded: Encoded, beams: int) -> StateMemory:
         memory = super().first_memory(encoded, beams)

@@ -183,10 +183,8 @@ class BatchLoader:
 
     def batches(self, epoch: int, begin: int = 0) -> EpochBatches:
         """The global batches of a pass, with the weights that apply at its first update."""
-        source, target = self.lengths(epoch)
         return epoch_batches(
-            source,
-            target,
+            *self.lengths(epoch),
             max_tokens=self.max_tokens,
             seed=self.seed,
             epoch=epoch,

@@ -75,11 +75,6 @@ class PieceStats:
     def total(self) -> int:
         return sum(length * count for length, count in enumerate(self.lengths))
 
-    @property
-    def unknown_rate(self) -> float:
-        """The share of pieces that are unknown, between 0 and 1."""
-        return self.unknown / max(self.total, 1)
-
 
 @dataclass
 class EncodingStats:

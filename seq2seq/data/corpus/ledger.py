@@ -111,7 +111,8 @@ def entry_with_provenance(file: Path, memo: FileMemo) -> dict[str, Any]:
 
 
 def side_entry(pieces: PieceStats) -> dict[str, Any]:
-    return {**asdict(pieces), "pieces": pieces.total, "unknown_rate": pieces.unknown_rate}
+    rate = pieces.unknown / max(pieces.total, 1)
+    return {**asdict(pieces), "pieces": pieces.total, "unknown_rate": rate}
 
 
 def links_entry(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 import torch
@@ -151,13 +151,13 @@ class SlotStore:
     """The spaces of the size classes that were used last, for all batches of an engine.
 
     Args:
-        limit: bytes that they may take together; None = no limit.
+        limit: bytes that they may take together.
 
     Attributes:
         holders: batches that use a space now.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: float = inf) -> None:
         self.limit, self.holders = limit, set[Hashable]()
         self._spaces: dict[Hashable, tuple[Space, int]] = {}  # with bytes, used last at the end
 
@@ -166,14 +166,14 @@ class SlotStore:
         shares, and one is left for the space that it replaces.
         """
         shares = 1 + len(self.holders | {holder})
-        return self.limit is None or shares * nbytes <= self.limit
+        return shares * nbytes <= self.limit
 
     def find(self, holder: Hashable, size: Size, nbytes: int, make: Callable[[], Space]) -> Space:
         """The space of a batch; if there is none, make it in place of those used least."""
         key = holder, size
         self.holders.add(holder)
         if key not in self._spaces:
-            while self._spaces and not self._fits_beside(nbytes):
+            while self._spaces and nbytes + sum(n for _, n in self._spaces.values()) > self.limit:
                 synchronize()  # a graph may still be running
                 del self._spaces[next(iter(self._spaces))]
             self._spaces[key] = make(), nbytes
@@ -185,7 +185,3 @@ class SlotStore:
         synchronize()
         self._spaces.clear()
         self.holders.clear()
-
-    def _fits_beside(self, nbytes: int) -> bool:
-        held = sum(size for _, size in self._spaces.values())
-        return self.limit is None or held + nbytes <= self.limit

@@ -35,10 +35,13 @@ class NativeModel(Seq2Seq):
         packer: packer of its linear maps.
 
     Attributes:
-        decoder: structure of its decoder.
+        encoder, decoder: structures of its encoder and decoder.
+        encode_batch: native function that computes the encoder.
         embedding: structure of the decoder's embedding.
     """
 
+    encoder: Any
+    encode_batch: Any
     decoder: Any
     embedding: Any
 
@@ -66,7 +69,6 @@ class NativeModel(Seq2Seq):
         return self.model.forward(source, target, options)
 
     def encode(self, source: Tensor) -> Encoded:
-        self._check_length(source.shape[1], "source")
         (B, S), dim = source.shape, self.embeddings.dim
         mask = source != PAD
         lengths, positions = mask.sum(1), self.source_positions(source).expand(B, S)
@@ -82,21 +84,12 @@ class NativeModel(Seq2Seq):
             positions=positions.data_ptr(),
             lengths=lengths.data_ptr(),
         )
-        self.run_encoder(batch, tokens, positions, states)
+        code = WORKSPACE.run(self.encode_batch, self.encoder, batch, states.data_ptr())
+        check_code(code, self.encoder.embedding, tokens, positions)
         if not is_full:
             real, states = states, states.new_zeros(B, S, dim)
             states[mask] = real
         return Encoded(states.view(B, S, dim), None if is_full else mask, self.groups(source))
-
-    def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
-        """Write the hidden states (rows, E) of a batch to `states`.
-
-        Args:
-            batch: structure that points to the tokens and positions.
-
-        Raises: DataError for tokens and positions that the model lacks.
-        """
-        raise NotImplementedError
 
     def decode(
         self, tokens: Tensor, memories: Memories, positions: Tensor, options: PassOptions = PLAIN

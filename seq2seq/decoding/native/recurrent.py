@@ -10,8 +10,8 @@ from seq2seq.attention.base import Encoded
 from seq2seq.attention.memory import DenseMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Additive, Concat, Dot, General, ScaledDot
-from seq2seq.decoding.native.base import NativeModel, check_code, embedding_struct
-from seq2seq.decoding.native.layout import WORKSPACE, structs
+from seq2seq.decoding.native.base import NativeModel, embedding_struct
+from seq2seq.decoding.native.layout import structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
 from seq2seq.models.base import Memories
 from seq2seq.models.rnn import RNN, LuongRNN, Recurrent
@@ -45,17 +45,13 @@ class NativeRNN(NativeModel):
         query, key, bias = score.maps()
         self.key_map = None if key is None else pack_heads(packer, key, bias)
         self.encoder = encoder_struct(packer, model)
+        self.encode_batch = self.library.s2s_encode_recurrent
         self.cells = decoder_struct(packer, model)
         self.cells.attention = attention_struct(packer, self.attention)
         if query is not None:
             self.cells.score_proj = pack_heads(packer, query, None).struct
         self.decoder = structs.Decoder(cells=pointer(self.cells))
         self.embedding = self.cells.embedding
-
-    def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
-        arguments = self.encoder, batch, states.data_ptr()
-        code = WORKSPACE.run(self.library.s2s_encode_recurrent, *arguments)
-        check_code(code, self.encoder.embedding, tokens)
 
     def memories(self, encoded: Encoded, beams: int) -> Memories:
         """The memories of the model, with the key matrix of the score already applied to keys."""
@@ -90,7 +86,6 @@ def encoder_struct(packer: Packer, model: Recurrent) -> Any:
 
 def decoder_struct(packer: Packer, model: Recurrent) -> Any:
     """The decoder without its attention."""
-    embedding = model.embeddings.target
     cells = (structs.Cell * model.layers)()
     cell: Any
     for struct, cell in zip(cells, model.cells, strict=True):
@@ -100,10 +95,10 @@ def decoder_struct(packer: Packer, model: Recurrent) -> Any:
         dim=model.embeddings.dim,
         n_layers=model.layers,
         is_lstm=isinstance(model.encoder, nn.LSTM),
-        is_input_feeding=isinstance(model, LuongRNN),
+        is_input_feeding=model.is_input_feeding,
         cells=cells,
         readout=packer.pack(model.readout).struct,
-        embedding=embedding_struct(embedding.weight, model.embeddings.scale),
+        embedding=embedding_struct(model.embeddings.target.weight, model.embeddings.scale),
     )
 
 

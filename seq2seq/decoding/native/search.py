@@ -27,14 +27,16 @@ class NativeSearch:
         model: model whose outputs the search chooses from.
         state: state of the search. Once sentences join or leave it, a new `NativeSearch` is needed.
         hypotheses: decoder state of the same rows, which steps also fork.
+
+    The arrays that native steps write have the names of the fields of `StepOutput`.
     """
 
     def __init__(self, model: NativeModel, state: SearchState, hypotheses: DecodeState):
         self.model, self.state, self.hypotheses = model, state, hypotheses
         B, K = state.tokens.shape[:2]
         self.done = np.zeros(B, dtype=bool)
-        self.parents, self.tokens = (torch.empty(B * K, dtype=torch.long) for _ in range(2))
-        self.counts = np.zeros(3, dtype=np.int64)  # finished hypotheses; 1 if any row moved; steps
+        self.parents, self.next_tokens = np.zeros((2, B * K), dtype=np.int64)
+        self.finished, self.is_moved, self.steps = np.zeros((3, 1), dtype=np.int64)
         self.hidden = torch.empty(B * K, model.embeddings.dim)
         count = min(state.search.candidates, model.head.outputs)
         self.logp = torch.empty(B * K, count)
@@ -63,21 +65,11 @@ class NativeSearch:
             self.struct.by_score = search.stopping == "score"
             self.struct.is_gnmt = search.penalty_form == "gnmt"
         most = B * (2 * K + 1)
-        self.sentences, self.scores = np.zeros(most, dtype=np.int64), np.zeros(most)
+        self.finished_sentences, self.finished_scores = np.zeros(most, np.int64), np.zeros(most)
         self.finished_tokens = np.zeros((most, room), dtype=np.int64)
         self.finished_logp = np.zeros((most, room))
-        self.output = structs.StepOutput(
-            parents=self.parents.data_ptr(),
-            next_tokens=self.tokens.data_ptr(),
-            done=address(self.done),
-            finished=address(self.counts),
-            is_moved=address(self.counts[1:]),
-            steps=address(self.counts[2:]),
-            finished_sentences=address(self.sentences),
-            finished_scores=address(self.scores),
-            finished_tokens=address(self.finished_tokens),
-            finished_logp=address(self.finished_logp),
-        )
+        outputs = (getattr(self, name) for name, _ in structs.StepOutput._fields_)
+        self.output = structs.StepOutput(*map(address, outputs))
 
     def step(self, tokens: Tensor) -> tuple[int, StepChoice]:
         """Read the last token of each row, (N, 1), and choose the next ones; repeat as long as no
@@ -90,28 +82,32 @@ class NativeSearch:
             steps = 1
         else:
             steps = self._decode_steps(tokens)
-        if n := int(self.counts[0]):
-            scores = self.scores[:n] if isinstance(self.state, BeamState) else None
+        if n := int(self.finished[0]):
+            scores = self.finished_scores[:n] if isinstance(self.state, BeamState) else None
             ids, logp = self.finished_tokens[:n], self.finished_logp[:n]
-            self.state.record(self.sentences[:n], ids, logp, scores)
-        return steps, StepChoice(None, self.tokens, self.done)
+            self.state.record(self.finished_sentences[:n], ids, logp, scores)
+        return steps, StepChoice(None, torch.from_numpy(self.next_tokens), self.done)
 
     def _decode_steps(self, tokens: Tensor) -> int:
         """Take one or more native steps. Returns: their number."""
         model, state = self.model, self.hypotheses
         positions = model.begin(1, state).clone()  # the native steps increment them
         step, _held = model.describe_step(tokens, state.source, state.past, positions)
-        spare = self._describe_table(), self.state.spare_room, model.spare_steps(state)
+        spare = (
+            self._describe_table(),
+            self.struct.room - self.state.steps,
+            model.spare_steps(state),
+        )
         most = 1 + max(0, min(MAX_STEPS - 1, *spare))
         described = step, self.head, self.topk, self.struct, self.output
         arguments = model.decoder, *described, most, self.hidden.data_ptr()
         code = WORKSPACE.run(model.library.s2s_decode_steps, *arguments)
         check_code(code, model.embedding, tokens, positions)
-        steps = int(self.counts[2])
+        steps = int(self.steps[0])
         if steps > 1:
             state.begin(steps - 1)
             model.count_tokens(state.past, steps - 1)
-            self.state.count_steps(steps - 1)
+            self.state.steps += steps - 1
         return steps
 
     def _choose(self, hidden: Tensor) -> None:
@@ -128,10 +124,10 @@ class NativeSearch:
         WORKSPACE.run(library.s2s_choose, *rest)
         self.topk.constraints = self.struct.progress = None
         B, K = state.tokens.shape[:2]
-        if self.counts[1]:
-            self.hypotheses.fork_memories(self.parents)
-        beams = self.parents.view(B, K).numpy() % K if isinstance(state, BeamState) else None
-        state.guides.advance(beams, self.tokens.view(B, K).numpy())
+        if self.is_moved[0]:
+            self.hypotheses.fork_memories(torch.from_numpy(self.parents))
+        beams = self.parents.reshape(B, K) % K if isinstance(state, BeamState) else None
+        state.guides.advance(beams, self.next_tokens.reshape(B, K))
 
     def _progress(self, state: BeamState, constraints: NativeConstraints) -> Array:
         """The progress of each hypothesis after each of its candidates, (B, K, C + R)."""

@@ -14,14 +14,8 @@ from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Dot, ScaledDot
 from seq2seq.attention.slab import SlabMemory
 from seq2seq.attention.ssru import SSRU
-from seq2seq.decoding.native.base import (
-    MAX_STEPS,
-    NativeModel,
-    check_code,
-    embedding_struct,
-    kv_view,
-)
-from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
+from seq2seq.decoding.native.base import MAX_STEPS, NativeModel, embedding_struct, kv_view
+from seq2seq.decoding.native.layout import constants, structs
 from seq2seq.decoding.native.linear import Packer
 from seq2seq.models.base import Memories
 from seq2seq.models.layers.layer import ACTIVATIONS, FeedForward
@@ -63,7 +57,8 @@ class NativeTransformer(NativeModel):
 
     def __init__(self, model: Transformer, packer: Packer):
         super().__init__(model, packer)
-        self.encoder = NativeStack(packer, model, "encoder")
+        self.source_stack = NativeStack(packer, model, "encoder")
+        self.encoder, self.encode_batch = self.source_stack.struct, self.library.s2s_encode
         self.stack = NativeStack(packer, model, "decoder")
         self.decoder = structs.Decoder(stack=pointer(self.stack.struct))
         self.embedding = self.stack.embedding
@@ -74,11 +69,10 @@ class NativeTransformer(NativeModel):
         example = torch.empty(1, 1, attention.n_kv_heads, attention.head_dim)
         self._like = {"k": example, "v": example}  # the keys and values of a token in each row
 
-    def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
-        self.encoder.extend_tables(batch.max_length)
-        arguments = self.encoder.struct, batch, states.data_ptr()
-        code = WORKSPACE.run(self.library.s2s_encode, *arguments)
-        check_code(code, self.encoder.embedding, tokens, positions)
+    def encode(self, source: Tensor) -> Encoded:
+        self._check_length(source.shape[1], "source")
+        self.source_stack.extend_tables(source.shape[1])
+        return super().encode(source)
 
     def memories(self, encoded: Encoded, beams: int) -> Memories:
         """As in the model, with one product for the keys and values of a layer."""

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.alignment.choice import NEAREST, best_links
+from seq2seq.alignment.choice import NEAREST, Alignment, Choice
 from seq2seq.alignment.links import NEIGHBOUR, PRIOR, words_and_marks
 from seq2seq.base.errors import DataError
 from seq2seq.text.documents.document import Document, spans_of
@@ -243,7 +243,8 @@ def test_best_links_are_those_of_the_definition(seed: int) -> None:
         if max(values) > 0 and largest >= weights[j][s]:  # not the end of the source
             expected.add((values.index(max(values)), j))
     # Weights as they come, in single precision.
-    links, nearest_targets = best_links(torch.tensor(weights, dtype=torch.float64), source, target)
+    maps = torch.tensor(weights, dtype=torch.float64)[None, None, None]
+    links, nearest_targets = Alignment(source, target, maps).best_links(Choice(0, 0, 0))
     assert links == expected
     for i, nearest in enumerate(nearest_targets):
         column = [share[j][i] for j in range(t)]

@@ -8,7 +8,8 @@
 /* Columns of a panel, and of a block: see linear.c. */
 enum { NR_VECTORS = REGISTERS == 32 ? 4 : 2, NR = NR_VECTORS * LANES, NC = 16 * LANES };
 
-/* Scratch memory, handed out from the front. */
+/* Scratch memory, handed out from the front: the same calls count the bytes that a function needs,
+ * and hand them out. */
 typedef struct {
     char *next;   /* NULL: nothing is handed out, only counted */
     int64_t size; /* bytes handed out */
@@ -16,8 +17,17 @@ typedef struct {
 
 static inline int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
-void *arena_alloc(Arena *arena, int64_t bytes);
-float *alloc_floats(Arena *arena, int64_t rows, int64_t columns);
+static inline void *arena_alloc(Arena *arena, int64_t bytes) {
+    bytes = (bytes + 63) / 64 * 64;
+    char *start = arena->next;
+    if (start) arena->next += bytes;
+    arena->size += bytes;
+    return start;
+}
+
+static inline float *alloc_floats(Arena *arena, int64_t rows, int64_t columns) {
+    return arena_alloc(arena, rows * columns * (int64_t)sizeof(float));
+}
 
 /* What is done with the results of a linear map while they are in the cache, in this order: bias,
  * activation, times `gate`, plus `residual`. */
@@ -74,9 +84,6 @@ int64_t advance_search(const Linear *head, const float *hidden, const TopK *topk
 int is_live(const Search *search, const uint8_t *done, int64_t row);
 
 enum { MAX_BEAMS = 32 };
-
-/* x (rows, dim) -> y (rows, dim), which may be x. */
-void apply_norm(const Norm *norm, const float *x, int64_t rows, int64_t dim, float *y);
 
 /* A KVView as lists of slots. */
 typedef struct {

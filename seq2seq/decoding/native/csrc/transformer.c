@@ -31,7 +31,8 @@ static Buffers alloc_buffers(Arena *arena, const Stack *s, int64_t rows, int64_t
     return b;
 }
 
-void apply_norm(const Norm *norm, const float *x, int64_t rows, int64_t dim, float *y) {
+/* x (rows, dim) -> y (rows, dim), which may be x. */
+static void apply_norm(const Norm *norm, const float *x, int64_t rows, int64_t dim, float *y) {
     if (norm->kind == NO_NORM) {
         if (x != y) memcpy(y, x, (size_t)(rows * dim) * sizeof *x);
         return;
