@@ -8,7 +8,6 @@ process dies, the same command resumes the work.
 import logging
 import os
 import socket
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
@@ -80,9 +79,8 @@ def translate_on_ray(options: TranslateFilesOptions) -> int:
 
     record_options(options)
     files, lost = translate_files.find_files(options), list[Shard]()
-    results = spread(options, files, lost)
-    if not options.quiet and sys.stderr is not None:
-        results = status.with_progress(results, files, "shard")
+    shown = None if options.quiet else files
+    results = status.with_progress(spread(options, files, lost), shown, "shard")
     try:
         code = translate_files.finish(options, files, results)
     except DataError:  # raised at the end, if shards are missing
