@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.base.errors import ConfigError, DataError, Seq2SeqError, format_count
+from seq2seq.base.plugins import import_library
 from seq2seq.cli import status, translate_files
 from seq2seq.cli.models import Opened
 from seq2seq.cli.shards import InputFiles, Lines, Shard, record_options
@@ -100,10 +101,7 @@ def translate_on_ray(options: TranslateFilesOptions) -> int:
 
 def connect(address: str) -> None:
     """Connect to a cluster, or start one. Raises: ConfigError if this fails."""
-    try:
-        import ray
-    except ImportError as error:
-        raise ConfigError("the package ray is not installed: pip install ray") from error
+    ray = import_library("ray")
     try:
         host, colon, port = address.removeprefix("ray://").rpartition(":")
         if colon:  # Ray would wait for minutes if nobody listens
